@@ -1,0 +1,80 @@
+"""The kinds of error, by who did wrong: the peer, the caller, the disk, or nobody knows.
+
+A broken invariant of our own is an `assert`: the process stops. Each error carries a reason (one of the constants
+below; one table per protocol maps it to the wire's code) and a text that names the field and the value.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Reasons of a PeerError: the peer broke its protocol.
+MALFORMED: Final = "malformed"  # octets that no packet or frame can have
+UNEXPECTED: Final = "unexpected"  # a well-formed packet or frame at the wrong time
+NOT_IMPLEMENTED: Final = "not-implemented"
+TOO_LARGE: Final = "too-large"
+UNSUPPORTED_VERSION: Final = "unsupported-version"
+TIMED_OUT: Final = "timed-out"  # keepalive, heartbeat or handshake
+TAKEN_OVER: Final = "taken-over"
+
+# Reasons of a RequestError: the caller asked the impossible, and nothing changed.
+NOT_FOUND: Final = "not-found"
+PRECONDITION: Final = "precondition"
+REFUSED: Final = "refused"  # bad login or no permission
+LOCKED: Final = "locked"  # exclusive to somebody else
+INVALID: Final = "invalid"  # a field's value is out of its domain
+NOT_ALLOWED: Final = "not-allowed"
+
+# Scopes: how much of the connection an error ends.
+MESSAGE: Final = "message"
+CHANNEL: Final = "channel"
+CONNECTION: Final = "connection"
+
+
+class ForebayError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class PeerError(ForebayError):
+    """The peer broke the protocol: its channel or connection ends with the protocol's code for `reason`."""
+
+    def __init__(self, reason: str, text: str, scope: str = CONNECTION) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+        self.scope = scope
+
+
+class RequestError(ForebayError):
+    """The caller asked the impossible; nothing changed."""
+
+    def __init__(self, reason: str, text: str, scope: str = CHANNEL) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+        self.scope = scope
+
+
+class OptionError(ForebayError):
+    """An option, argument or configuration key has a value that it cannot have."""
+
+
+class StorageError(ForebayError):
+    """The disk or a file on it failed: nothing more may be confirmed."""
+
+
+class DiskFull(StorageError):
+    """No room for more octets; what was there before is untouched."""
+
+
+class CorruptFile(StorageError):
+    """A file's octets are not what was written; names the file, the position and the offsets it concerns."""
+
+    def __init__(self, path: str, position: int, text: str) -> None:
+        super().__init__(f"{path}: at octet {position}: {text}")
+        self.path = path
+        self.position = position
+
+
+class OutcomeUnknown(ForebayError):
+    """The connection ended before the answer came: look before asking again."""

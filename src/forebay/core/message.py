@@ -1,0 +1,51 @@
+"""What a message is: a format, an address and the publisher's octets.
+
+A record keeps the wire image of the protocol it was published over (its *format*); a reader of the same protocol gets
+those octets back unparsed. `Properties` is the neutral form between two protocols, made only when a reader speaks
+another protocol than the publisher did; its fields are those of the AMQP 1.0 sections.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+# Formats, one octet a record. What `properties` and `body` hold:
+AMQP091: Final = 1  # property flags and property list of the content header (from octet 12 on); the body
+MQTT: Final = 2  # the MQTT 5 property block without its length, empty for 3.1.1; the payload
+AMQP10: Final = 3  # sections before the body; the body sections
+
+# What publishing came to.
+ACCEPTED: Final = 0
+UNROUTABLE: Final = 1  # no queue and no subscriber wanted it
+REJECTED: Final = 2  # a destination refused it: `Vhost.refusal` says why, and no destination took it
+
+
+@final
+class Properties:
+    """What a message says of itself, free of any protocol's encoding; None or empty means absent.
+
+    headers  application properties; values are str, int, float, bool, bytes, None, list or dict
+    """
+
+    def __init__(self) -> None:
+        self.durable: bool = True
+        self.priority: int | None = None
+        self.expiration_ms: int | None = None
+        self.message_id: str | None = None
+        self.correlation_id: bytes | None = None
+        self.reply_to: str | None = None
+        self.content_type: str | None = None
+        self.content_encoding: str | None = None
+        self.timestamp_s: int | None = None
+        self.type: str | None = None
+        self.user_id: str | None = None
+        self.app_id: str | None = None
+        self.body_is_text: bool = False
+        self.headers: list[tuple[str, object]] = []
+
+    def header(self, name: str) -> object:
+        """Value of the first header of that name, None when there is none."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return None

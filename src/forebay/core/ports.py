@@ -1,0 +1,73 @@
+"""The outside world as the inner layers see it: a clock and a disk. `server` fills them in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+
+class Clock(ABC):
+    """Time, from outside."""
+
+    @abstractmethod
+    def now_us(self) -> int:
+        """Microseconds since 1970-01-01 UTC; never decreases."""
+
+
+class Disk(ABC):
+    """Files under one data directory; paths are relative to it.
+
+    Any thread may call any method. Errors: DiskFull where there is no room, StorageError for everything else.
+    """
+
+    @abstractmethod
+    def list(self, folder: str) -> list[str]:
+        """Names in a folder, sorted; empty where there is no such folder."""
+
+    @abstractmethod
+    def make_folder(self, folder: str) -> None:
+        """Make a folder and its parents, durably; no error where it exists."""
+
+    @abstractmethod
+    def remove_folder(self, folder: str) -> None:
+        """Remove a folder and all in it; no error where there is none."""
+
+    @abstractmethod
+    def open(self, path: str, create: bool) -> int:
+        """Open for reading and writing; the handle. With `create`, the name is durable once `sync` returned."""
+
+    @abstractmethod
+    def close(self, handle: int) -> None: ...
+
+    @abstractmethod
+    def size(self, handle: int) -> int:
+        """Octets in the file."""
+
+    @abstractmethod
+    def pread(self, handle: int, octets: int, position: int) -> bytes:
+        """Up to `octets` from `position`; fewer only at the end of the file."""
+
+    @abstractmethod
+    def pwrite(self, handle: int, parts: list[bytes], position: int) -> None:
+        """Write all parts back to back at `position`."""
+
+    @abstractmethod
+    def sync(self, handle: int) -> None:
+        """fdatasync: on return all that was written to the file is on the disk."""
+
+    @abstractmethod
+    def reserve(self, handle: int, octets: int) -> None:
+        """Make room on the disk so that the file may grow to `octets` (its size becomes that); DiskFull if it cannot."""
+
+    @abstractmethod
+    def truncate(self, handle: int, octets: int) -> None: ...
+
+    @abstractmethod
+    def rename(self, old: str, new: str) -> None:
+        """Atomically, durably."""
+
+    @abstractmethod
+    def remove(self, path: str) -> None: ...
+
+    @abstractmethod
+    def path(self, path: str) -> str:
+        """The full path, for messages to people."""

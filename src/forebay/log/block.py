@@ -1,0 +1,272 @@
+"""The block: a run of records of one queue, the unit that is written, read, cached and sent.
+
+One block, little-endian; every part starts at a multiple of 8, padded with zeros:
+
+     0  4  magic "FBK1"
+     4  4  CRC32C of the octets from 8 to the end
+     8  4  octets of the whole block, a multiple of 8
+    12  4  count n of records, >= 1
+    16  8  offset of the first record; the others follow without a gap
+    24  8  timestamp of the first record, microseconds since 1970-01-01 UTC
+    32  4  octets of all exchanges
+    36  4  octets of all routing keys
+    40  4  octets of all properties
+    44  4  octets of all bodies
+    48  8n timestamps, i64
+        n  formats, u8 (core/message.py)
+       then four columns: exchange, routing key, properties, body; each
+           4(n+1)  i32 offsets into the column's octets: 0, end of record 0, end of record 1, ...
+           octets  of all records, back to back
+
+Offsets, not lengths, and the alignment: so that a reader can hand each column to Apache Arrow without a copy.
+In memory a block is its 48-octet head and its `data` (octets 48 to the end), so that sealing copies each octet once.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from crc32c import crc32c
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64, u8
+
+MAGIC: Final = b"FBK1"
+HEAD_OCTETS: Final = 48
+BLOCK_OCTETS_MAX: Final = 1 << 28  # a longer one is refused by readers; writers seal long before
+OBJECT_OCTETS: Final = 400  # what a cached block costs beside its data, for memory budgets
+
+
+class BadBlock(ValueError):
+    """The octets are not a whole, undamaged block."""
+
+
+def padding(octets: i64) -> i64:
+    """Zeros needed after `octets` to reach a multiple of 8."""
+    return -octets & 7
+
+
+@final
+class Block:
+    """A sealed, immutable run of records.
+
+    head   the block's first 48 octets; empty for a block that never goes to a disk
+    data   all octets after the head
+    base   offset of the first record
+    count  records
+    """
+
+    def __init__(self, head: bytes, data: bytes, base: i64, count: i64, exchanges: i64, keys: i64, properties: i64) -> None:
+        self.head = head
+        self.data = data
+        self.base: i64 = base
+        self.count: i64 = count
+        self.end: i64 = base + count
+        offsets = 4 * (count + 1)
+        offsets += padding(offsets)
+        # Positions in `data` of each column's offsets and of its octets.
+        self.formats_at: i64 = 8 * count
+        self.exchange_at: i64 = self.formats_at + count + padding(count)
+        self.exchange_octets_at: i64 = self.exchange_at + offsets
+        self.key_at: i64 = self.exchange_octets_at + exchanges + padding(exchanges)
+        self.key_octets_at: i64 = self.key_at + offsets
+        self.properties_at: i64 = self.key_octets_at + keys + padding(keys)
+        self.properties_octets_at: i64 = self.properties_at + offsets
+        self.body_at: i64 = self.properties_octets_at + properties + padding(properties)
+        self.body_octets_at: i64 = self.body_at + offsets
+
+    def octets(self) -> i64:
+        """Octets of the whole block, head included."""
+        return HEAD_OCTETS + len(self.data)
+
+    def timestamp_us(self, index: i64) -> i64:
+        return read_i64_le(self.data, 8 * index)
+
+    def format(self, index: i64) -> i64:
+        return i64(self.data[self.formats_at + index])
+
+    def exchange(self, index: i64) -> bytes:
+        return self.cell(self.exchange_at, self.exchange_octets_at, index)
+
+    def routing_key(self, index: i64) -> bytes:
+        return self.cell(self.key_at, self.key_octets_at, index)
+
+    def properties(self, index: i64) -> bytes:
+        return self.cell(self.properties_at, self.properties_octets_at, index)
+
+    def body(self, index: i64) -> bytes:
+        return self.cell(self.body_at, self.body_octets_at, index)
+
+    def cell(self, offsets_at: i64, octets_at: i64, index: i64) -> bytes:
+        """One value of the column whose offsets and octets stand at these positions of `data`."""
+        data = self.data
+        at = offsets_at + 4 * index
+        return data[octets_at + i64(read_i32_le(data, at)) : octets_at + i64(read_i32_le(data, at + 4))]
+
+
+def block_octets(head: bytes) -> int:
+    """Length of the whole block that these first 48 octets announce; BadBlock if no block starts so."""
+    if len(head) < HEAD_OCTETS or head[:4] != MAGIC:
+        raise BadBlock("no block starts here")
+    octets = i64(read_i32_le(head, 8))
+    if octets < HEAD_OCTETS or octets > BLOCK_OCTETS_MAX or octets & 7:
+        raise BadBlock(f"a block of {octets} octets cannot be")
+    return int(octets)
+
+
+def parse_block(head: bytes, data: bytes) -> Block:
+    """The block of which these are the head and the rest; BadBlock unless every octet is as it was written."""
+    octets = block_octets(head)
+    if len(data) != octets - HEAD_OCTETS:
+        raise BadBlock(f"block of {octets} octets has only {len(data) + HEAD_OCTETS}")
+    if crc32c(data, crc32c(head[8:HEAD_OCTETS])) != i64(read_i32_le(head, 4)) & 0xFFFFFFFF:
+        raise BadBlock("checksum does not match")
+    return trusted_block(head, data)
+
+
+def trusted_block(head: bytes, data: bytes) -> Block:
+    """As `parse_block`, for octets whose checksum the caller has checked; BadBlock if the lengths do not fit."""
+    count = i64(read_i32_le(head, 12))
+    exchanges = i64(read_i32_le(head, 32))
+    keys = i64(read_i32_le(head, 36))
+    properties = i64(read_i32_le(head, 40))
+    bodies = i64(read_i32_le(head, 44))
+    if count < 1 or exchanges < 0 or keys < 0 or properties < 0 or bodies < 0:
+        raise BadBlock(f"block of {count} records with columns of {exchanges}, {keys}, {properties}, {bodies} octets")
+    block = Block(head, data, read_i64_le(head, 16), count, exchanges, keys, properties)
+    if block.body_octets_at + bodies + padding(bodies) != len(data):
+        raise BadBlock("column lengths do not add up to the block's")
+    return block
+
+
+@final
+class ColumnWriter:
+    """One variable column being filled."""
+
+    def __init__(self) -> None:
+        self.offsets = BytesWriter()
+        self.octets = BytesWriter()
+        write_i32_le(self.offsets, 0)
+
+    def append(self, value: bytes) -> None:
+        octets = self.octets
+        octets.write(value)
+        write_i32_le(self.offsets, i32(len(octets)))
+
+    def append_range(self, data: bytes, offsets_at: i64, octets_at: i64, first: i64, count: i64) -> None:
+        """Copy `count` values from a sealed block's column."""
+        at = offsets_at + 4 * first
+        start = i64(read_i32_le(data, at))
+        shift = i64(len(self.octets)) - start
+        offsets = self.offsets
+        for index in range(count):
+            write_i32_le(offsets, i32(i64(read_i32_le(data, at + 4 * (index + 1))) + shift))
+        self.octets.write(data[octets_at + start : octets_at + i64(read_i32_le(data, at + 4 * count))])
+
+    def take(self) -> list[bytes]:
+        """The column as it stands in a block, and start anew."""
+        offsets = self.offsets.getvalue()
+        octets = self.octets.getvalue()
+        self.offsets.truncate(4)
+        self.octets.truncate(0)
+        return [offsets, ZEROS[: padding(len(offsets))], octets, ZEROS[: padding(len(octets))]]
+
+
+ZEROS: Final = b"\0\0\0\0\0\0\0\0"
+
+
+@final
+class BlockWriter:
+    """Collects the records appended to one log until they are sealed into a block."""
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+        self.timestamps = BytesWriter()  # stays empty while all records are of the moment of sealing
+        self.formats = BytesWriter()
+        self.exchanges = ColumnWriter()
+        self.keys = ColumnWriter()
+        self.properties = ColumnWriter()
+        self.bodies = ColumnWriter()
+
+    def append(self, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes) -> None:
+        """Add one record; its timestamp will be that of sealing."""
+        self.formats.append(format)
+        self.exchanges.append(exchange)
+        self.keys.append(routing_key)
+        self.properties.append(properties)
+        self.bodies.append(body)
+        self.count += 1
+
+    def append_range(self, block: Block, first: i64, count: i64) -> None:
+        """Add records of another block, with their timestamps; not to be mixed with `append` in one block."""
+        data = block.data
+        self.timestamps.write(data[8 * first : 8 * (first + count)])
+        at = block.formats_at + first
+        self.formats.write(data[at : at + count])
+        self.exchanges.append_range(data, block.exchange_at, block.exchange_octets_at, first, count)
+        self.keys.append_range(data, block.key_at, block.key_octets_at, first, count)
+        self.properties.append_range(data, block.properties_at, block.properties_octets_at, first, count)
+        self.bodies.append_range(data, block.body_at, block.body_octets_at, first, count)
+        self.count += count
+
+    def octets(self) -> i64:
+        """About how long the block would be if it were sealed now."""
+        return (
+            HEAD_OCTETS
+            + 29 * self.count
+            + len(self.exchanges.octets)
+            + len(self.keys.octets)
+            + len(self.properties.octets)
+            + len(self.bodies.octets)
+        )
+
+    def seal(self, base: i64, now_us: i64, durable: bool) -> Block:
+        """Make the block of all that was appended, and start anew.
+
+        base     offset of its first record
+        now_us   timestamp of records that have none
+        durable  whether it needs a head; without one it cannot be written
+        """
+        count = self.count
+        assert count > 0
+        exchanges = i64(len(self.exchanges.octets))
+        keys = i64(len(self.keys.octets))
+        properties = i64(len(self.properties.octets))
+        bodies = i64(len(self.bodies.octets))
+        if len(self.timestamps):
+            timestamps = self.timestamps.getvalue()
+        else:
+            stamp = BytesWriter()
+            write_i64_le(stamp, now_us)
+            timestamps = stamp.getvalue() * count
+        assert len(timestamps) == 8 * count
+        parts = [timestamps, self.formats.getvalue(), ZEROS[: padding(count)]]
+        parts += self.exchanges.take()
+        parts += self.keys.take()
+        parts += self.properties.take()
+        parts += self.bodies.take()
+        data = b"".join(parts)
+        self.timestamps.truncate(0)
+        self.formats.truncate(0)
+        self.count = 0
+        head = b""
+        if durable:
+            head = make_head(data, base, count, exchanges, keys, properties, bodies)
+        return Block(head, data, base, count, exchanges, keys, properties)
+
+
+def make_head(data: bytes, base: i64, count: i64, exchanges: i64, keys: i64, properties: i64, bodies: i64) -> bytes:
+    """The first 48 octets of a block, checksum included."""
+    head = BytesWriter()
+    write_i32_le(head, i32(HEAD_OCTETS + len(data)))
+    write_i32_le(head, i32(count))
+    write_i64_le(head, base)
+    write_i64_le(head, read_i64_le(data, 0))
+    write_i32_le(head, i32(exchanges))
+    write_i32_le(head, i32(keys))
+    write_i32_le(head, i32(properties))
+    write_i32_le(head, i32(bodies))
+    tail = head.getvalue()
+    crc = i64(crc32c(data, crc32c(tail)))
+    start = BytesWriter()
+    write_i32_le(start, i32(crc - ((crc >> 31) << 32)))
+    return MAGIC + start.getvalue() + tail
