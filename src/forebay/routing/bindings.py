@@ -1,0 +1,109 @@
+"""The exchanges of one vhost and all bindings from them: who is bound to what, and what goes when somebody goes.
+
+An exchange knows its own bindings; this table knows in which exchanges a destination is bound, so that a queue's end
+costs its own bindings and not a look at every exchange.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.routing.exchange import Binding, Exchange, text
+
+
+@final
+class Bindings:
+    """All exchanges and bindings of a vhost.
+
+    Where a binding goes, the answer is the names of the auto-delete exchanges that lost their last one and have to be
+    deleted now (`remove_exchange`): deleting an exchange has consequences elsewhere, so it is not done here.
+    """
+
+    def __init__(self, vhost: bytes) -> None:
+        self.vhost = vhost
+        self.exchanges: dict[bytes, Exchange] = {}
+        self.places: dict[int, dict[bytes, None]] = {}  # destination -> exchanges in which it is bound
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        assert exchange.name not in self.exchanges
+        self.exchanges[exchange.name] = exchange
+
+    def exchange(self, name: bytes) -> Exchange:
+        """The exchange of that name; RequestError if there is none."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise RequestError(NOT_FOUND, f"no exchange '{text(name)}' in vhost '{text(self.vhost)}'")
+        return exchange
+
+    def remove_exchange(self, name: bytes) -> list[Binding]:
+        """Take an exchange away; the bindings that went with it. None where there is no such exchange."""
+        exchange = self.exchanges.pop(name, None)
+        if exchange is None:
+            return []
+        gone = exchange.list_bindings()
+        for binding in gone:
+            exchange.unbind(binding.destination, binding.routing_key, binding.arguments)
+            self.leave(exchange, binding.destination)
+        return gone
+
+    def bind(self, exchange: bytes, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
+        """Add a binding; False if there is the same one already, RequestError if exchange or arguments are wrong."""
+        added = self.exchange(exchange).bind(destination, routing_key, arguments)
+        if added:
+            places = self.places.get(destination)
+            if places is None:
+                places = self.places[destination] = {}
+            places[exchange] = None
+        return added
+
+    def has(self, exchange: bytes, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
+        """Whether there is such a binding."""
+        return self.exchange(exchange).has(destination, routing_key, arguments)
+
+    def unbind(
+        self, exchange: bytes, destination: int, routing_key: bytes, arguments: dict[str, object]
+    ) -> list[bytes]:
+        """Take a binding away, if there is one; the auto-delete exchanges to delete."""
+        where = self.exchange(exchange)
+        if not where.unbind(destination, routing_key, arguments):
+            return []
+        self.leave(where, destination)
+        return [exchange] if where.auto_delete and where.is_unused() else []
+
+    def remove_destination(self, destination: int) -> list[bytes]:
+        """Take all bindings of a queue away; the auto-delete exchanges to delete."""
+        orphans: list[bytes] = []
+        for name in self.places.pop(destination, {}):
+            exchange = self.exchanges[name]
+            exchange.remove_destination(destination)
+            if exchange.auto_delete and exchange.is_unused():
+                orphans.append(name)
+        return orphans
+
+    def leave(self, exchange: Exchange, destination: int) -> None:
+        """Note that a destination may have lost its last binding in an exchange."""
+        places = self.places.get(destination)
+        if places is None or destination in exchange.bindings:
+            return
+        places.pop(exchange.name, None)
+        if not places:
+            del self.places[destination]
+
+    def list_all(self) -> list[Binding]:
+        """All bindings, by exchange in the order of declaration."""
+        found: list[Binding] = []
+        for exchange in self.exchanges.values():
+            found.extend(exchange.list_bindings())
+        return found
+
+    def list_exchange(self, name: bytes) -> list[Binding]:
+        """The bindings from an exchange; RequestError if there is none of that name."""
+        return self.exchange(name).list_bindings()
+
+    def list_destination(self, destination: int) -> list[Binding]:
+        """The bindings to a destination, by exchange in the order in which it was first bound there."""
+        found: list[Binding] = []
+        for name in self.places.get(destination, {}):
+            found.extend(self.exchanges[name].bindings[destination].values())
+        return found

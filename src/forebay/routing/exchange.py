@@ -1,0 +1,507 @@
+"""Exchanges: from a routing key and headers to the destinations that are bound to them.
+
+A destination is an opaque number here. Each kind keeps its bindings in the shape in which it looks them up, so that a
+message costs the same with ten bindings as with ten thousand; `Exchange` itself keeps them by destination, which is
+what listing and removal need. Two bindings of one destination are the same when key and arguments are the same; a
+message gets to a destination once however many of its bindings match.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from forebay.core.errors import PRECONDITION, RequestError
+from forebay.routing.topic_trie import TopicTrie, swap_key
+
+DIRECT: Final = b"direct"
+FANOUT: Final = b"fanout"
+TOPIC: Final = b"topic"
+HEADERS: Final = b"headers"
+
+NESTING_MAX: Final = 64  # tables and lists in a binding's arguments or a header
+HEADER_SIGNATURES_MAX: Final = 10_000  # of one headers exchange
+
+
+def text(name: bytes) -> str:
+    """A name for people to read."""
+    return name.decode("utf-8", "backslashreplace")
+
+
+def frozen(value: object, depth: int = 0) -> str:
+    """One text for each distinct argument or header value: the type belongs to it, the order of a table does not."""
+    if depth > NESTING_MAX:
+        raise RequestError(PRECONDITION, f"a table or list is nested deeper than {NESTING_MAX}")
+    if isinstance(value, str):
+        return "s" + repr(value)
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    if isinstance(value, int):
+        return f"i{value}"
+    if value is None:
+        return "n"
+    if isinstance(value, dict):
+        parts = []
+        for key in sorted(value):
+            parts.append(f"{key!r}:{frozen(value[key], depth + 1)}")
+        return "{" + ",".join(parts) + "}"
+    if isinstance(value, list):
+        parts = []
+        for item in value:
+            parts.append(frozen(item, depth + 1))
+        return "[" + ",".join(parts) + "]"
+    if isinstance(value, float):
+        return "d" + repr(value + 0.0)  # -0.0 and 0.0 are one value
+    return type(value).__name__ + repr(value)
+
+
+@final
+class Binding:
+    """One binding: messages that `exchange` gets and that fit go to `destination`.
+
+    identity  arguments as one text: what tells two bindings with one key apart
+    sequence  grows with each binding of the exchange
+    """
+
+    def __init__(
+        self,
+        exchange: bytes,
+        destination: int,
+        routing_key: bytes,
+        arguments: dict[str, object],
+        identity: str,
+        sequence: int,
+    ) -> None:
+        self.exchange = exchange
+        self.destination = destination
+        self.routing_key = routing_key
+        self.arguments = arguments
+        self.identity = identity
+        self.sequence = sequence
+
+
+class Exchange(ABC):
+    """A named router of one kind.
+
+    needs_headers  `route` looks at the headers; else it may be given none
+    bindings       destination -> (routing key, identity) -> binding
+    """
+
+    def __init__(
+        self,
+        name: bytes,
+        kind: bytes,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: dict[str, object],
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.internal = internal
+        self.arguments = arguments
+        self.needs_headers = False
+        self.bindings: dict[int, dict[tuple[bytes, str], Binding]] = {}
+        self.binding_count = 0
+        self.sequence = 0
+
+    @abstractmethod
+    def route(self, routing_key: bytes, headers: list[tuple[str, object]]) -> list[int]:
+        """Distinct destinations for a message, oldest binding first."""
+
+    @abstractmethod
+    def connect(self, binding: Binding) -> None:
+        """Make `route` see a new binding; RequestError, with nothing changed, if its arguments are wrong."""
+
+    @abstractmethod
+    def disconnect(self, binding: Binding) -> None:
+        """Make `route` forget a binding."""
+
+    def bind(self, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
+        """Add a binding; False if there is the same one already."""
+        identity = frozen(arguments)
+        own = self.bindings.get(destination)
+        if own is not None and (routing_key, identity) in own:
+            return False
+        binding = Binding(self.name, destination, routing_key, arguments, identity, self.sequence + 1)
+        self.connect(binding)
+        self.sequence += 1
+        self.binding_count += 1
+        if own is None:
+            own = self.bindings[destination] = {}
+        own[routing_key, identity] = binding
+        return True
+
+    def has(self, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
+        """Whether there is such a binding."""
+        own = self.bindings.get(destination)
+        return own is not None and (routing_key, frozen(arguments)) in own
+
+    def unbind(self, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
+        """Take a binding away; False if there is none such."""
+        own = self.bindings.get(destination)
+        if own is None:
+            return False
+        binding = own.pop((routing_key, frozen(arguments)), None)
+        if binding is None:
+            return False
+        if not own:
+            del self.bindings[destination]
+        self.binding_count -= 1
+        self.disconnect(binding)
+        return True
+
+    def remove_destination(self, destination: int) -> int:
+        """Take all bindings of a destination away; how many there were."""
+        own = self.bindings.pop(destination, None)
+        if own is None:
+            return 0
+        for binding in own.values():
+            self.disconnect(binding)
+        self.binding_count -= len(own)
+        return len(own)
+
+    def is_unused(self) -> bool:
+        return not self.bindings
+
+    def list_bindings(self) -> list[Binding]:
+        """All bindings, by destination in the order of its first one."""
+        found: list[Binding] = []
+        for own in self.bindings.values():
+            found.extend(own.values())
+        return found
+
+    def check_equivalent(
+        self, vhost: bytes, kind: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
+    ) -> None:
+        """RequestError, in RabbitMQ's words, if a redeclaration asks for anything else than there is."""
+        self.check_same(vhost, "type", text(kind), text(self.kind))
+        self.check_same(vhost, "durable", truth(durable), truth(self.durable))
+        self.check_same(vhost, "auto_delete", truth(auto_delete), truth(self.auto_delete))
+        self.check_same(vhost, "internal", truth(internal), truth(self.internal))
+        asked = arguments.get("alternate-exchange")
+        current = self.arguments.get("alternate-exchange")
+        if frozen(asked) != frozen(current):
+            self.check_same(vhost, "alternate-exchange", received(asked), received(current))
+
+    def check_same(self, vhost: bytes, field: str, asked: str, current: str) -> None:
+        if asked != current:
+            raise RequestError(
+                PRECONDITION,
+                f"inequivalent arg '{field}' for exchange '{text(self.name)}' in vhost '{text(vhost)}': "
+                f"received {quoted(asked)} but current is {quoted(current)}",
+            )
+
+
+def truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def received(value: object) -> str:
+    """An argument's value for people to read; "none" where it is absent."""
+    return "none" if value is None else str(value)
+
+
+def quoted(value: str) -> str:
+    return value if value == "none" else f"'{value}'"
+
+
+def count_in(counts: dict[int, int], destination: int) -> bool:
+    """One more binding of the destination; True if it is the first."""
+    count = counts.get(destination, 0)
+    counts[destination] = count + 1
+    return count == 0
+
+
+def count_out(counts: dict[int, int], destination: int) -> bool:
+    """One binding of the destination less; True if it was the last."""
+    count = counts[destination] - 1
+    if count:
+        counts[destination] = count
+        return False
+    del counts[destination]
+    return True
+
+
+@final
+class DirectExchange(Exchange):
+    """To the destinations bound with exactly the message's routing key."""
+
+    def __init__(
+        self, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
+    ) -> None:
+        super().__init__(name, DIRECT, durable, auto_delete, internal, arguments)
+        self.keys: dict[bytes, dict[int, int]] = {}  # key -> destination -> how many bindings
+
+    def connect(self, binding: Binding) -> None:
+        counts = self.keys.get(binding.routing_key)
+        if counts is None:
+            counts = self.keys[binding.routing_key] = {}
+        count_in(counts, binding.destination)
+
+    def disconnect(self, binding: Binding) -> None:
+        counts = self.keys[binding.routing_key]
+        count_out(counts, binding.destination)
+        if not counts:
+            del self.keys[binding.routing_key]
+
+    def route(self, routing_key: bytes, headers: list[tuple[str, object]]) -> list[int]:
+        counts = self.keys.get(routing_key)
+        return [] if counts is None else list(counts)
+
+
+@final
+class FanoutExchange(Exchange):
+    """To every destination."""
+
+    def __init__(
+        self, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
+    ) -> None:
+        super().__init__(name, FANOUT, durable, auto_delete, internal, arguments)
+
+    def connect(self, binding: Binding) -> None:
+        """Nothing to do: `bindings` is in the shape that `route` needs."""
+
+    def disconnect(self, binding: Binding) -> None:
+        """Nothing to do, as in `connect`."""
+
+    def route(self, routing_key: bytes, headers: list[tuple[str, object]]) -> list[int]:
+        return list(self.bindings)
+
+
+@final
+class TopicExchange(Exchange):
+    """To the destinations bound with a pattern that the routing key matches: '*' one word, '#' any number of words.
+
+    trie    holds the patterns in the canonical (MQTT) form: MQTT topics are matched against it as they are
+    """
+
+    def __init__(
+        self, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
+    ) -> None:
+        super().__init__(name, TOPIC, durable, auto_delete, internal, arguments)
+        self.trie = TopicTrie()
+        self.keys: dict[bytes, dict[int, int]] = {}  # key -> destination -> how many bindings
+
+    def connect(self, binding: Binding) -> None:
+        key = binding.routing_key
+        counts = self.keys.get(key)
+        if counts is None:
+            counts = {}
+        if binding.destination not in counts:
+            self.trie.add(swap_key(key), binding.destination)  # may refuse the pattern
+        self.keys[key] = counts
+        count_in(counts, binding.destination)
+
+    def disconnect(self, binding: Binding) -> None:
+        key = binding.routing_key
+        counts = self.keys[key]
+        if count_out(counts, binding.destination):
+            self.trie.remove(swap_key(key), binding.destination)
+            if not counts:
+                del self.keys[key]
+
+    def route(self, routing_key: bytes, headers: list[tuple[str, object]]) -> list[int]:
+        return self.trie.match(swap_key(routing_key), False)
+
+    def route_topic(self, topic: bytes, dollar_rule: bool) -> list[int]:
+        """As `route`, for a topic in the canonical form (see `TopicTrie.match`)."""
+        return self.trie.match(topic, dollar_rule)
+
+
+@final
+class HeaderPattern:
+    """What a binding of a headers exchange asks for: its pairs in the order of their names.
+
+    values  frozen values; "" where the mere presence of the header is asked for (no value freezes to "")
+    """
+
+    def __init__(self, arguments: dict[str, object]) -> None:
+        kind = arguments.get("x-match", "all")
+        if not isinstance(kind, str):
+            raise RequestError(
+                PRECONDITION, f"Invalid x-match field type {type(kind).__name__} (value {kind!r}); expected longstr"
+            )
+        if kind not in ("all", "any", "all-with-x", "any-with-x"):
+            raise RequestError(
+                PRECONDITION,
+                f"Invalid x-match field value '{kind}'; expected all, any, all-with-x, or any-with-x",
+            )
+        self.all = kind.startswith("all")
+        with_x = kind.endswith("-with-x")
+        self.names: list[str] = []
+        self.values: list[str] = []
+        for name in sorted(arguments):
+            if name == "x-match" or (not with_x and name.startswith("x-")):
+                continue
+            value = arguments[name]
+            self.names.append(name)
+            self.values.append("" if value is None else frozen(value))
+
+    def signature(self) -> str:
+        """The names, each marked with whether its value matters: alike for bindings that differ in values only."""
+        parts: list[str] = []
+        for index in range(len(self.names)):
+            mark = "=" if self.values[index] else "?"
+            parts.append(mark + repr(self.names[index]))
+        return "".join(parts)
+
+
+@final
+class Signature:
+    """All "all" bindings that ask for the same names: found by the values that the message has for them."""
+
+    def __init__(self, key: str, pattern: HeaderPattern) -> None:
+        self.key = key
+        self.names = pattern.names
+        self.present_only: list[bool] = []
+        for value in pattern.values:
+            self.present_only.append(not value)
+        self.anchor = ""
+        self.by_values: dict[str, dict[int, Binding]] = {}
+
+    def project(self, headers: dict[str, str]) -> str | None:
+        """The message's values for these names as one text; None if it lacks one."""
+        parts: list[str] = []
+        for index in range(len(self.names)):
+            value = headers.get(self.names[index])
+            if value is None:
+                return None
+            parts.append("" if self.present_only[index] else value)
+        return "\0".join(parts)
+
+
+@final
+class HeadersExchange(Exchange):
+    """To the destinations whose arguments the message's headers fit: all of them, or any (`x-match`).
+
+    "any" bindings are looked up by each of the message's pairs. "all" bindings with the same names form a signature,
+    within which one lookup finds those that match; a signature is tried only for messages that have its anchor, the
+    one of its names with the fewest signatures so far. So cost grows with the sets of names that are used together,
+    not with the number of bindings.
+    """
+
+    def __init__(
+        self, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
+    ) -> None:
+        super().__init__(name, HEADERS, durable, auto_delete, internal, arguments)
+        self.needs_headers = True
+        self.always: dict[int, Binding] = {}  # "all" of nothing; by sequence, as the others
+        self.any_pairs: dict[str, dict[str, dict[int, Binding]]] = {}  # name -> frozen value or "" -> bindings
+        self.signatures: dict[str, Signature] = {}
+        self.anchors: dict[str, dict[str, Signature]] = {}  # name -> signature key -> signature
+
+    def connect(self, binding: Binding) -> None:
+        pattern = HeaderPattern(binding.arguments)
+        if not pattern.all:
+            for index in range(len(pattern.names)):
+                values = self.any_pairs.setdefault(pattern.names[index], {})
+                values.setdefault(pattern.values[index], {})[binding.sequence] = binding
+        elif not pattern.names:
+            self.always[binding.sequence] = binding
+        else:
+            signature = self.signature_of(pattern)
+            signature.by_values.setdefault("\0".join(pattern.values), {})[binding.sequence] = binding
+
+    def signature_of(self, pattern: HeaderPattern) -> Signature:
+        """The signature of an "all" pattern, made if it is new."""
+        key = pattern.signature()
+        signature = self.signatures.get(key)
+        if signature is not None:
+            return signature
+        if len(self.signatures) >= HEADER_SIGNATURES_MAX:
+            raise RequestError(
+                PRECONDITION,
+                f"exchange '{text(self.name)}' has bindings for {HEADER_SIGNATURES_MAX} different sets of header "
+                "names, which is the limit",
+            )
+        signature = self.signatures[key] = Signature(key, pattern)
+        anchor = pattern.names[0]
+        fewest = len(self.signatures)
+        for name in pattern.names:
+            load = len(self.anchors[name]) if name in self.anchors else 0
+            if load < fewest:
+                fewest = load
+                anchor = name
+        signature.anchor = anchor
+        self.anchors.setdefault(anchor, {})[key] = signature
+        return signature
+
+    def disconnect(self, binding: Binding) -> None:
+        pattern = HeaderPattern(binding.arguments)
+        if not pattern.all:
+            for index in range(len(pattern.names)):
+                name = pattern.names[index]
+                values = self.any_pairs[name]
+                del values[pattern.values[index]][binding.sequence]
+                if not values[pattern.values[index]]:
+                    del values[pattern.values[index]]
+                if not values:
+                    del self.any_pairs[name]
+        elif not pattern.names:
+            del self.always[binding.sequence]
+        else:
+            self.leave_signature(binding, pattern)
+
+    def leave_signature(self, binding: Binding, pattern: HeaderPattern) -> None:
+        """Forget an "all" binding, and its signature if it was the last."""
+        signature = self.signatures[pattern.signature()]
+        values = "\0".join(pattern.values)
+        found = signature.by_values[values]
+        del found[binding.sequence]
+        if found:
+            return
+        del signature.by_values[values]
+        if signature.by_values:
+            return
+        del self.signatures[signature.key]
+        beside = self.anchors[signature.anchor]
+        del beside[signature.key]
+        if not beside:
+            del self.anchors[signature.anchor]
+
+    def route(self, routing_key: bytes, headers: list[tuple[str, object]]) -> list[int]:
+        found: dict[int, Binding] = dict(self.always)
+        values: dict[str, str] = {}
+        for name, value in headers:
+            if name not in values:
+                values[name] = frozen(value)
+        for name, value_text in values.items():
+            pairs = self.any_pairs.get(name)
+            if pairs is not None:
+                merge(found, pairs.get(value_text))
+                merge(found, pairs.get(""))
+            anchored = self.anchors.get(name)
+            if anchored is not None:
+                for signature in anchored.values():
+                    projected = signature.project(values)
+                    if projected is not None:
+                        merge(found, signature.by_values.get(projected))
+        if not found:
+            return []
+        seen: dict[int, None] = {}
+        for sequence in sorted(found):
+            seen[found[sequence].destination] = None
+        return list(seen)
+
+
+def merge(found: dict[int, Binding], more: dict[int, Binding] | None) -> None:
+    if more is not None:
+        found.update(more)
+
+
+def make_exchange(
+    kind: bytes, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
+) -> Exchange:
+    """An exchange of the kind; RequestError, naming it, if there is no such kind."""
+    if kind == DIRECT:
+        return DirectExchange(name, durable, auto_delete, internal, arguments)
+    if kind == FANOUT:
+        return FanoutExchange(name, durable, auto_delete, internal, arguments)
+    if kind == TOPIC:
+        return TopicExchange(name, durable, auto_delete, internal, arguments)
+    if kind == HEADERS:
+        return HeadersExchange(name, durable, auto_delete, internal, arguments)
+    raise RequestError(PRECONDITION, f"unknown exchange type '{text(kind)}'")
