@@ -3,7 +3,7 @@
 import pytest
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, Exchange, frozen, make_exchange
+from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, Exchange, TopicExchange, frozen, make_exchange
 
 KINDS = [DIRECT, FANOUT, TOPIC, HEADERS]
 
@@ -124,6 +124,7 @@ def test_topic_takes_amqp_patterns() -> None:
 
 def test_topic_takes_mqtt_topics_too() -> None:
     x = make_exchange(TOPIC, b"amq.topic", True, False, False, {})
+    assert isinstance(x, TopicExchange)
     x.bind(1, b"sensors.*.temp", {})
     x.bind(2, b"#", {})
     assert x.route(b"sensors.4.temp", []) == [1, 2]

@@ -1,0 +1,69 @@
+"""Login: who gets in, and what those who do not are told."""
+
+import pytest
+
+from forebay.broker.auth import Auth, LoginRefused
+from forebay.core.errors import CONNECTION, REFUSED, OptionError
+
+USERS = {"guest": "guest", "ana": "päss wörd", "bob": "b"}
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "loopback"),
+    [("guest", "guest", True), ("ana", "päss wörd", True), ("ana", "päss wörd", False), ("bob", "b", False)],
+)
+def test_right_password(user: str, password: str, loopback: bool) -> None:
+    assert Auth(USERS).check(user, password, loopback) == user
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "loopback", "detail"),
+    [
+        ("guest", "guest", False, "user 'guest' can only log in from this machine"),
+        ("guest", "Guest", True, "wrong password for user 'guest'"),
+        ("guest", "guest ", True, "wrong password for user 'guest'"),
+        ("guest", "", True, "wrong password for user 'guest'"),
+        ("guest", "\udcff", True, "wrong password for user 'guest'"),
+        ("ana", "guest", True, "wrong password for user 'ana'"),
+        ("eve", "guest", True, "user 'eve' does not exist"),
+        ("", "", True, "user '' does not exist"),
+        ("e\nve", "x", True, r"user 'e\nve' does not exist"),
+        ("\udcff", "x", True, r"user '\udcff' does not exist"),
+    ],
+)
+def test_refused_in_the_same_words(user: str, password: str, loopback: bool, detail: str) -> None:
+    with pytest.raises(LoginRefused) as caught:
+        Auth(USERS).check(user, password, loopback)
+    assert caught.value.text == "Login was refused. For details see the broker log."
+    assert str(caught.value) == caught.value.text
+    assert (caught.value.reason, caught.value.scope) == (REFUSED, CONNECTION)
+    assert caught.value.detail == detail
+
+
+def test_detail_is_short_whatever_the_peer_sends() -> None:
+    with pytest.raises(LoginRefused) as caught:
+        Auth(USERS).check("x" * 100_000, "y" * 100_000, True)
+    assert len(caught.value.detail) < 200
+
+
+def test_which_users_are_bound_to_loopback_is_an_option() -> None:
+    assert Auth(USERS, loopback_only=()).check("guest", "guest", False) == "guest"
+    with pytest.raises(LoginRefused, match="Login was refused"):
+        Auth(USERS, loopback_only=("bob",)).check("bob", "b", False)
+
+
+@pytest.mark.parametrize(
+    ("users", "why"),
+    [
+        ({"": "x"}, "users: a name has 1 to 255 characters, '' has not"),
+        ({"n" * 256: "x"}, "users: a name has 1 to 255 characters"),
+        ({"ana": ""}, "users: the password of 'ana' is empty"),
+    ],
+)
+def test_users_that_cannot_be(users: dict[str, str], why: str) -> None:
+    with pytest.raises(OptionError, match=why):
+        Auth(users)
+
+
+def test_passwords_are_not_kept() -> None:
+    assert "päss wörd" not in repr(vars(Auth(USERS)))
