@@ -1,0 +1,83 @@
+"""The command `forebay`. A user's mistake ends with exit code 2 and one line that says what to change."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from forebay import __version__
+from forebay.core.errors import ForebayError, OptionError
+
+MISTAKE = 2
+FAILED = 1
+
+app = typer.Typer(
+    name="forebay",
+    help="One durable message broker for MQTT and AMQP whose queues are tables for Apache Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def serve(
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="TOML or YAML file of options; see docs/options.md.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the broker's files.")] = None,
+    amqp: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where AMQP clients connect; port 0 takes any free one.")
+    ] = None,
+    mqtt: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where MQTT clients connect; port 0 takes any free one.")
+    ] = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Prints one line, `ready` and a JSON object with the process id, the data folder and the listeners' addresses, once
+    it accepts connections. Options given here go before the environment (FOREBAY_<NAME>), and that before the file.
+    """
+    from forebay.server.config import load_options
+
+    given = {"data": data, "amqp": amqp, "mqtt": mqtt}
+    flags = {name: value for name, value in given.items() if value is not None}
+    options = load_options(flags, os.environ, config)
+    from forebay.server.app import serve as run  # after the options: a mistake in them needs no event loop
+
+    raise typer.Exit(run(options))
+
+
+@app.command()
+def demo() -> None:
+    """Send a year of flights through a broker of its own, with workers and Spark at the other end."""
+    try:
+        from forebay.cli import demo as job
+    except ModuleNotFoundError as error:
+        raise OptionError(f"the demo needs the package {error.name}: pip install 'forebay[demo]'") from error
+    raise typer.Exit(job.run())
+
+
+@app.command()
+def version() -> None:
+    """Print the version, and whether the hot modules are compiled."""
+    from forebay.log import block
+
+    build = "interpreted" if block.__file__.endswith(".py") else "compiled"
+    print(f"forebay {__version__} ({build}, Python {sys.version.split()[0]})")
+
+
+def main() -> None:
+    """Run the command line; known errors become one line and an exit code."""
+    try:
+        app()
+    except OptionError as error:
+        print(f"forebay: {error}", file=sys.stderr)
+        sys.exit(MISTAKE)
+    except ForebayError as error:
+        print(f"forebay: {error}", file=sys.stderr)
+        sys.exit(FAILED)

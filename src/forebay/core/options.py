@@ -1,0 +1,349 @@
+"""Every option of the broker, once: its name, unit, default, range and meaning.
+
+The fields of `Options` are the table. The command line, the environment (FOREBAY_<NAME>), the configuration file and
+docs/options.md are all made from it, and `Options` itself is what it becomes: parsed once, frozen, handed down.
+
+An option of octets or time says its unit at the end of its name. Octets may be written with KiB, MiB or GiB.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar
+
+from forebay.core.errors import OptionError
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+HOUR_S: Final = 3600
+
+CLASSIC: Final = "classic"
+STREAM: Final = "stream"
+
+# Kinds of value: how an option is read from text, checked and documented.
+TEXT: Final = "text"
+INTEGER: Final = "integer"
+ADDRESS: Final = "HOST:PORT"
+USERS: Final = "users"
+NAMES: Final = "names"
+TABLE: Final = "table"
+TABLES: Final = "tables"
+
+_SCALE: Final = {"": 1, "kib": KIB, "mib": MIB, "gib": GIB}
+_NUMBER: Final = re.compile(r"([+-]?\d+)\s*([a-zA-Z]*)")
+_NUMBER_DIGITS_MAX: Final = 19  # longer ones are no i64, and int() of a very long text is slow
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """What the table says of one option, apart from its name and default."""
+
+    kind: str
+    doc: str
+    unit: str
+    least: int
+    most: int
+    choices: tuple[str, ...]
+    flag: bool
+    reloadable: bool
+    inner: type | None
+
+    def domain(self) -> str:
+        """What values it takes, for people."""
+        if self.choices:
+            return " or ".join(self.choices)
+        if self.kind == INTEGER:
+            return f"{self.least} to {self.most}"
+        return _DOMAINS[self.kind]
+
+
+_DOMAINS: Final = {
+    TEXT: "text, not empty",
+    ADDRESS: "HOST:PORT, port 0 for any free one, empty for no listener",
+    USERS: "names, each with a password",
+    NAMES: "a list of names",
+    TABLE: "keys and values, see below",
+    TABLES: "a list of keys and values, see below",
+}
+
+
+def _option(
+    default: object,
+    kind: str,
+    doc: str,
+    *,
+    unit: str = "",
+    least: int = 0,
+    most: int = 0,
+    choices: tuple[str, ...] = (),
+    flag: bool = False,
+    reloadable: bool = False,
+    inner: type | None = None,
+) -> Any:
+    """One line of the table."""
+    spec = OptionSpec(kind, doc, unit, least, most, choices, flag, reloadable, inner)
+    metadata = {"spec": spec}
+    if default is MISSING:
+        return field(metadata=metadata)
+    if isinstance(default, dict | list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def _integer(default: int, unit: str, least: int, most: int, doc: str, *, reloadable: bool = False) -> Any:
+    return _option(default, INTEGER, doc, unit=unit, least=least, most=most, reloadable=reloadable)
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionOptions:
+    """What a stream keeps: whole blocks go from its start once one of the limits is passed."""
+
+    max_age_s: int = _integer(0, "s", 0, 10**10, "Records older than this may go; 0 keeps them for ever.")
+    max_length_bytes: int = _integer(0, "octets", 0, 2**62, "Octets kept at most; 0 sets no limit.")
+    max_length_messages: int = _integer(0, "messages", 0, 2**62, "Messages kept at most; 0 sets no limit.")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """A queue that is there from the start."""
+
+    name: str = _option(MISSING, TEXT, "The queue's name, as in `$queue/<name>`.")
+    topics: list[str] = _option([], NAMES, "MQTT topic filters; what is published to a matching topic lands here.")
+    type: str = _option(CLASSIC, TEXT, "What kind of queue.", choices=(CLASSIC, STREAM))
+    visibility_timeout_ms: int = _integer(
+        0, "ms", 0, 10**10, "How long a consumer may hold a message; 0 takes the broker's `visibility_timeout_ms`."
+    )
+    retention: RetentionOptions = _option(RetentionOptions(), TABLE, "What a stream keeps.", inner=RetentionOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """All options of one broker.
+
+    made by  `make_options`, which checks; the constructor does not
+    """
+
+    # where
+    data: str = _option("./data", TEXT, "Folder of the broker's files; one broker at a time.", flag=True)
+    amqp: str = _option("127.0.0.1:5672", ADDRESS, "Where AMQP clients connect.", flag=True)
+    mqtt: str = _option("127.0.0.1:1883", ADDRESS, "Where MQTT clients connect.", flag=True)
+
+    # who
+    users: dict[str, str] = _option({"guest": "guest"}, USERS, "Users and their passwords.")
+    loopback_users: list[str] = _option(["guest"], NAMES, "Users who may connect from this machine only.")
+
+    # queues
+    queues: list[QueueOptions] = _option([], TABLES, "Queues that are there from the start.", inner=QueueOptions)
+    visibility_timeout_ms: int = _integer(
+        30_000, "ms", 10, 10**10, "How long a consumer may hold a message before somebody else gets it."
+    )
+    auto_commit_interval_ms: int = _integer(
+        5_000, "ms", 1, 10**8, "How often the position of an auto-committing stream group is stored."
+    )
+    ephemeral_expiry_ms: int = _integer(
+        300_000, "ms", 0, 10**10, "How long an ephemeral queue outlives its last consumer."
+    )
+
+    # messages and clients
+    message_octets_max: int = _integer(16 * MIB, "octets", 1, 128 * MIB, "The longest message body accepted.")
+    handshake_timeout_ms: int = _integer(10_000, "ms", 10, 10**7, "How long a client may take to log in.")
+    connections_max: int = _integer(10_000, "connections", 1, 10**6, "Connections at one time, over all listeners.")
+    send_buffer_octets_max: int = _integer(
+        16 * MIB, "octets", 64 * KIB, GIB, "Octets that may wait for a slow reader before deliveries to it pause."
+    )
+    table_depth_max: int = _integer(32, "levels", 1, 128, "How deep an AMQP table may nest.")
+    drain_timeout_ms: int = _integer(10_000, "ms", 0, 10**7, "How long a stop waits for clients to take leave.")
+
+    # MQTT
+    mqtt_inflight_max: int = _integer(
+        1024, "messages", 1, 65_535, "QoS 1 messages that a client may leave unacknowledged, each way."
+    )
+    mqtt_packet_octets_max: int = _integer(
+        17 * MIB, "octets", 1 * KIB, 268_435_455 + 5, "The longest MQTT packet accepted."
+    )
+    mqtt_backlog_octets_max: int = _integer(
+        64 * MIB, "octets", 64 * KIB, 16 * GIB, "Octets that may wait for one subscriber's inflight window to open."
+    )
+    mqtt_topic_levels_max: int = _integer(128, "levels", 1, 1024, "Levels of a topic or topic filter.")
+
+    # AMQP
+    amqp_frame_octets_max: int = _integer(131_072, "octets", 4096, 16 * MIB, "The longest AMQP frame, offered in tune.")
+    amqp_channels_max: int = _integer(2047, "channels", 1, 65_535, "Channels of a connection, offered in tune.")
+    amqp_heartbeat_s: int = _integer(60, "s", 0, 65_535, "Seconds between heartbeats, offered in tune; 0 for none.")
+
+    # disk and memory
+    wal_octets_max: int = _integer(256 * MIB, "octets", 1 * MIB, 16 * GIB, "When a file of the log is full.")
+    wal_chunk_octets: int = _integer(
+        32 * MIB, "octets", 64 * KIB, GIB, "Disk that is reserved at once, before messages are accepted for it."
+    )
+    settle_margin_octets: int = _integer(
+        1 * MIB, "octets", 64 * KIB, GIB, "Reserve for acknowledgements, so that consumers go on when the disk is full."
+    )
+    segment_octets_max: int = _integer(64 * MIB, "octets", 1 * MIB, GIB, "The longest segment file of a queue.")
+    cache_octets_max: int = _integer(128 * MIB, "octets", 1 * MIB, 1024 * GIB, "Blocks kept in memory for readers.")
+    memory_octets_max: int = _integer(
+        1 * GIB, "octets", 64 * MIB, 1024 * GIB, "Memory above which publishers are not read any more."
+    )
+
+
+def option_fields(cls: type) -> list[tuple[str, OptionSpec, object]]:
+    """Name, spec and default of every option of a table; the default is MISSING where a value must be given."""
+    return [(item.name, _spec(item), _default(item)) for item in fields(cls)]
+
+
+def make_options(values: Mapping[str, object]) -> Options:
+    """The options with these values, defaults for the rest.
+
+    values  by name; a text is read as the option's kind, so that values of the environment and of files are alike
+    raises  OptionError: names the key, the value, what it may be, and for an unknown key the nearest known one
+    """
+    options = check_values(values)
+    seen: set[str] = set()
+    for queue in options.queues:
+        if queue.name in seen:
+            raise OptionError(f"queues: the name {queue.name!r} is there twice")
+        seen.add(queue.name)
+    if options.wal_chunk_octets > options.wal_octets_max:
+        raise OptionError(
+            f"wal_chunk_octets: {options.wal_chunk_octets} is more than wal_octets_max ({options.wal_octets_max})"
+        )
+    return options
+
+
+def check_values(values: Mapping[str, object]) -> Options:
+    """As `make_options`, without the rules that concern two values together: for values of one place among several."""
+    return _build(Options, values, "")
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; an IPv6 host stands in brackets.
+
+    raises  OptionError
+    """
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise OptionError(f"{text!r} is not HOST:PORT (an IPv6 host stands in brackets: [::1]:5672)")
+    if not colon or not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
+        raise OptionError(f"{text!r} is not HOST:PORT with a port from 0 to 65535")
+    return host, int(port)
+
+
+def _build(cls: type[T], values: object, path: str) -> T:
+    if not isinstance(values, Mapping):
+        raise OptionError(f"{path.rstrip('.') or 'options'}: {_shown(values)} is not a set of keys and values")
+    table = {name: (spec, default) for name, spec, default in option_fields(cls)}
+    made: dict[str, object] = {}
+    for key, value in values.items():
+        if key not in table:
+            raise OptionError(_unknown(path, str(key), list(table)))
+        made[key] = _value(table[key][0], value, f"{path}{key}")
+    for name, (spec, default) in table.items():
+        if default is MISSING and name not in made:
+            raise OptionError(f"{path}{name}: missing; give {spec.domain()}")
+    return cls(**made)
+
+
+def _unknown(path: str, key: str, known: list[str]) -> str:
+    near = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.5)
+    hint = f"did you mean {path}{near[0]}?" if near else f"known are {', '.join(known)}"
+    return f"{path}{key}: no such option; {hint}"
+
+
+def _value(spec: OptionSpec, value: object, path: str) -> object:
+    """The value as the option's kind, checked."""
+    if spec.kind == INTEGER:
+        return _integer_value(spec, value, path)
+    if spec.kind in {TEXT, ADDRESS}:
+        return _text_value(spec, value, path)
+    if isinstance(value, str):
+        value = _from_json(spec, value, path)
+    if spec.kind == USERS:
+        return _users_value(spec, value, path)
+    if spec.kind == TABLE:
+        assert spec.inner is not None
+        return _build(spec.inner, value, f"{path}.")
+    if not isinstance(value, list):
+        raise _bad(spec, value, path)
+    if spec.kind == TABLES:
+        assert spec.inner is not None
+        return [_build(spec.inner, each, f"{path}[{place}].") for place, each in enumerate(value)]
+    for each in value:
+        if not isinstance(each, str) or not each:
+            raise _bad(spec, value, path)
+    return list(value)
+
+
+def _integer_value(spec: OptionSpec, value: object, path: str) -> int:
+    if isinstance(value, str):
+        match = _NUMBER.fullmatch(value.strip())
+        if match is None or len(match[1]) > _NUMBER_DIGITS_MAX:
+            raise _bad(spec, value, path)
+        scale = _SCALE.get(match[2].lower()) if spec.unit == "octets" else _SCALE.get(match[2])
+        if scale is None or (scale > 1 and spec.unit != "octets"):
+            raise _bad(spec, value, path)
+        value = int(match[1]) * scale
+    if not isinstance(value, int) or isinstance(value, bool) or not spec.least <= value <= spec.most:
+        raise _bad(spec, value, path)
+    return value
+
+
+def _text_value(spec: OptionSpec, value: object, path: str) -> str:
+    if not isinstance(value, str) or (spec.choices and value not in spec.choices):
+        raise _bad(spec, value, path)
+    if spec.kind == ADDRESS:
+        try:
+            if value:
+                split_address(value)
+        except OptionError as error:
+            raise OptionError(f"{path}: {error}") from None
+    elif not value:
+        raise _bad(spec, value, path)
+    return value
+
+
+def _users_value(spec: OptionSpec, value: object, path: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise OptionError(f"{path}: must be {spec.domain()}")
+    users: dict[str, str] = {}
+    for name, password in value.items():
+        # The password itself stays out of the message: logs are read by many.
+        if not isinstance(name, str) or not name or not isinstance(password, str):
+            raise OptionError(f"{path}.{name}: the name must not be empty and the password must be text")
+        users[name] = password
+    return users
+
+
+def _from_json(spec: OptionSpec, text: str, path: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"{path}: not JSON ({error}); must be {spec.domain()}") from None
+
+
+def _bad(spec: OptionSpec, value: object, path: str) -> OptionError:
+    unit = f" {spec.unit}" if spec.unit else ""
+    return OptionError(f"{path}: {_shown(value)} is out of range; must be {spec.domain()}{unit}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _spec(item: Field[Any]) -> OptionSpec:
+    spec = item.metadata["spec"]
+    assert isinstance(spec, OptionSpec)
+    return spec
+
+
+def _default(item: Field[Any]) -> object:
+    return item.default if item.default_factory is MISSING else item.default_factory()
