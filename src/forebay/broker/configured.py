@@ -1,0 +1,31 @@
+"""The queues that the configuration names, and the one that is there when it names none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.vhost import Vhost
+from forebay.core.options import Options
+from forebay.queue.limits import QueueSpec
+
+FALLBACK: Final = b"mqtt"
+
+
+def declare_configured(vhost: Vhost, options: Options) -> None:
+    """Make the configured queues; without any, the reserved queue `mqtt`, which takes what no other queue takes."""
+    for entry in options.queues:
+        arguments: dict[str, object] = {"x-queue-type": entry.type}
+        if entry.type == "stream":
+            retention = entry.retention
+            if retention.max_age_s:
+                arguments["x-max-age"] = f"{retention.max_age_s}s"
+            if retention.max_length_bytes:
+                arguments["x-max-length-bytes"] = retention.max_length_bytes
+            if retention.max_length_messages:
+                arguments["x-max-length"] = retention.max_length_messages
+        visibility_ms = entry.visibility_timeout_ms or options.visibility_timeout_ms
+        spec = QueueSpec(True, False, False, arguments, visibility_ms)
+        vhost.configure_queue(entry.name.encode(), spec, [topic.encode() for topic in entry.topics], False)
+    if not options.queues and FALLBACK not in vhost.queues:
+        spec = QueueSpec(True, False, False, {"x-queue-type": "classic"}, options.visibility_timeout_ms)
+        vhost.configure_queue(FALLBACK, spec, [], True)

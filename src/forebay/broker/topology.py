@@ -1,0 +1,482 @@
+"""What a vhost consists of: exchanges, queues, bindings, groups, and how they come and go.
+
+Every change of something durable is one command in the write-ahead log (`catalog`): it is noted before the answer to
+the client leaves, and applied again in the same order at recovery. `epoch` grows with every change, so that whoever
+remembers a route knows when to forget it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from mypy_extensions import i64
+
+from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, PRECONDITION, REFUSED, RequestError
+from forebay.log.store import Entry, Store
+from forebay.queue.group import Group
+from forebay.queue.leases import Consumer
+from forebay.queue.limits import QueueSpec
+from forebay.queue.queue import CLASSIC, EPHEMERAL, STREAM, Queue
+from forebay.queue.stream_group import StreamGroup
+from forebay.queue.work_group import WorkGroup
+from forebay.routing.bindings import Bindings
+from forebay.routing.exchange import Exchange, TopicExchange, frozen, make_exchange, text
+from forebay.routing.topic_trie import check_filter, swap_key
+
+SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the log's own
+CURSOR: Final = 4
+CATALOG: Final = 5
+
+NAME_OCTETS_MAX: Final = 255
+TOPIC_EXCHANGE: Final = b"amq.topic"
+RESERVED: Final = b"amq."
+BUILT_IN: Final = (
+    (b"", b"direct"),
+    (b"amq.direct", b"direct"),
+    (b"amq.fanout", b"fanout"),
+    (TOPIC_EXCHANGE, b"topic"),
+    (b"amq.headers", b"headers"),
+    (b"amq.match", b"headers"),
+)
+
+
+class Topology:
+    """Exchanges, queues, bindings and groups of one vhost."""
+
+    def __init__(self, name: bytes, store: Store, visibility_ms: i64) -> None:
+        self.name = name
+        self.store = store
+        self.visibility_ms: i64 = visibility_ms
+        self.epoch: i64 = 1
+        self.bindings = Bindings(name)
+        self.queues: dict[bytes, Queue] = {}
+        self.queues_by_id: dict[int, Queue] = {}
+        self.next_queue: i64 = 1
+        self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
+        self.cancelled: list[Consumer] = []  # consumers that lost their queue, for their sessions to tell
+        for exchange, kind in BUILT_IN:
+            self.bindings.add_exchange(make_exchange(exchange, kind, True, False, False, {}))
+        topics = self.bindings.exchange(TOPIC_EXCHANGE)
+        assert isinstance(topics, TopicExchange)
+        self.topics = topics
+
+    def lsn(self) -> int:
+        """What was changed so far is on disk when this number is durable."""
+        return self.store.lsn
+
+    def command(self, fields: dict[str, object], urgent: bool = True) -> None:
+        self.epoch += 1
+        self.store.note(CATALOG, 0, 0, msgspec.msgpack.encode(fields), urgent)
+
+    # ---- exchanges
+
+    def check_exchange(self, name: bytes) -> Exchange:
+        """The exchange of that name; RequestError(NOT_FOUND)."""
+        return self.bindings.exchange(name)
+
+    def declare_exchange(
+        self,
+        name: bytes,
+        kind: bytes,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: dict[str, object],
+    ) -> None:
+        """Make an exchange; RequestError if there is one of that name that differs."""
+        old = self.bindings.exchanges.get(name)
+        if old is not None:
+            old.check_equivalent(self.name, kind, durable, auto_delete, internal, arguments)
+            return
+        if name.startswith(RESERVED) or not name:
+            raise RequestError(
+                REFUSED, f"exchange name '{text(name)}' contains reserved prefix 'amq.*'" if name else "no exchange name"
+            )
+        self.bindings.add_exchange(make_exchange(name, kind, durable, auto_delete, internal, arguments))
+        if durable:
+            self.command(exchange_command(self.bindings.exchanges[name]))
+        else:
+            self.epoch += 1
+
+    def delete_exchange(self, name: bytes, if_unused: bool) -> None:
+        """Take an exchange and its bindings away; no error where there is none."""
+        if not name or name.startswith(RESERVED):
+            raise RequestError(REFUSED, f"operation not permitted on exchange '{text(name)}'")
+        exchange = self.bindings.exchanges.get(name)
+        if exchange is None:
+            return
+        if if_unused and not exchange.is_unused():
+            raise RequestError(PRECONDITION, f"exchange '{text(name)}' in vhost '{text(self.name)}' in use")
+        self.bindings.remove_exchange(name)
+        if exchange.durable:
+            self.command({"op": "exchange-delete", "name": name})
+        else:
+            self.epoch += 1
+
+    # ---- queues
+
+    def queue(self, name: bytes) -> Queue:
+        """The queue of that name, also as `$queue/<name>`; RequestError(NOT_FOUND)."""
+        if name.startswith(b"$queue/"):
+            name = queue_address(name)[0]
+        queue = self.queues.get(name)
+        if queue is None:
+            raise RequestError(NOT_FOUND, f"no queue '{text(name)}' in vhost '{text(self.name)}'")
+        return queue
+
+    def check_owner(self, queue: Queue, session_id: i64) -> None:
+        """RequestError(LOCKED) where the queue is exclusive to another session."""
+        if queue.owner and queue.owner != session_id:
+            raise RequestError(
+                LOCKED,
+                f"cannot obtain exclusive access to locked queue '{text(queue.name)}' in vhost '{text(self.name)}'. It "
+                "could be originally declared on another connection or the exclusive property value does not match "
+                "that of the original declaration.",
+            )
+
+    def declare_queue(
+        self,
+        name: bytes,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: dict[str, object],
+        session_id: i64,
+    ) -> Queue:
+        """Make a queue, or check that the one there is was declared alike; an empty name asks for a new one."""
+        old = self.queues.get(name)
+        if old is not None:
+            self.check_owner(old, session_id)
+            self.check_queue_equivalent(old, durable, exclusive, auto_delete, arguments)
+            return old
+        if name.startswith(RESERVED):
+            raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
+        check_queue_name(name)
+        spec = QueueSpec(durable, auto_delete, exclusive, arguments, self.visibility_ms)
+        if not name:
+            name = b"amq.gen-%d-%d" % (session_id, self.next_queue)
+        queue = self.make_queue(self.next_queue, name, STREAM if spec.stream else CLASSIC, spec)
+        if exclusive:
+            queue.owner = session_id
+        if queue.log.durable:
+            self.command(queue_command(queue))
+        return queue
+
+    def check_queue_equivalent(
+        self, queue: Queue, durable: bool, exclusive: bool, auto_delete: bool, arguments: dict[str, object]
+    ) -> None:
+        spec = queue.spec
+        for field, asked, current in (
+            ("durable", durable, spec.durable),
+            ("auto_delete", auto_delete, spec.auto_delete),
+            ("exclusive", exclusive, spec.exclusive),
+        ):
+            if asked != current:
+                self.inequivalent(queue, field, str(asked).lower(), str(current).lower())
+        for name in sorted(set(arguments) | set(spec.arguments)):
+            default = "classic" if name == "x-queue-type" else None
+            wanted = arguments.get(name, default)
+            have = spec.arguments.get(name, default)
+            if frozen(wanted) != frozen(have):
+                self.inequivalent(queue, name, shown(wanted), shown(have))
+
+    def inequivalent(self, queue: Queue, field: str, asked: str, current: str) -> None:
+        raise RequestError(
+            PRECONDITION,
+            f"inequivalent arg '{field}' for queue '{text(queue.name)}' in vhost '{text(self.name)}': "
+            f"received '{asked}' but current is '{current}'",
+        )
+
+    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec) -> Queue:
+        durable = spec.durable and not spec.exclusive and kind != EPHEMERAL
+        log = self.store.create_log(id, text(name), durable)
+        queue = Queue(id, name, kind, spec, log)
+        self.queues[name] = queue
+        self.queues_by_id[id] = queue
+        self.next_queue = max(self.next_queue, id + 1)
+        self.epoch += 1
+        return queue
+
+    def ephemeral_queue(self, name: bytes) -> Queue:
+        """A queue in memory that nobody declared."""
+        check_queue_name(name)
+        return self.make_queue(self.next_queue, name, EPHEMERAL, QueueSpec(False, False, False, {}, self.visibility_ms))
+
+    def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
+        """Take a queue and its messages away; how many were ready. No error where there is none."""
+        queue = self.queues.get(name)
+        if queue is None:
+            return 0
+        if if_unused and queue.consumer_count():
+            raise RequestError(PRECONDITION, f"queue '{text(name)}' in vhost '{text(self.name)}' in use")
+        ready = queue.ready()
+        if if_empty and ready:
+            raise RequestError(PRECONDITION, f"queue '{text(name)}' in vhost '{text(self.name)}' not empty")
+        self.remove_queue(queue)
+        return ready
+
+    def remove_queue(self, queue: Queue) -> None:
+        del self.queues[queue.name]
+        del self.queues_by_id[queue.id]
+        if queue is self.fallback:
+            self.fallback = None
+        self.cancelled += queue.consumers()
+        for orphan in self.bindings.remove_destination(queue.id):
+            self.delete_exchange(orphan, False)
+        self.store.drop_log(queue.id)
+        if queue.log.durable:
+            self.command({"op": "queue-delete", "id": int(queue.id)})
+        else:
+            self.epoch += 1
+
+    # ---- bindings
+
+    def bind(self, queue: bytes, exchange: bytes, routing_key: bytes, arguments: dict[str, object]) -> None:
+        """Bind a queue to an exchange; no error where it is bound so already."""
+        bound = self.queue(queue)
+        if not exchange:
+            raise RequestError(REFUSED, "operation not permitted on the default exchange")
+        if self.bindings.bind(exchange, bound.id, routing_key, arguments):
+            self.binding_changed("bind", bound, exchange, routing_key, arguments)
+
+    def bind_topic(self, queue: Queue, filter: bytes) -> None:
+        """Append what is published on matching topics to the queue; RequestError where the filter is none."""
+        check_filter(filter)
+        self.bind(queue.name, TOPIC_EXCHANGE, swap_key(filter), {})
+
+    def unbind(self, queue: bytes, exchange: bytes, routing_key: bytes, arguments: dict[str, object]) -> None:
+        """Take a binding away; no error where there is none."""
+        bound = self.queue(queue)
+        if not exchange:
+            raise RequestError(REFUSED, "operation not permitted on the default exchange")
+        if not self.bindings.has(exchange, bound.id, routing_key, arguments):
+            return
+        orphans = self.bindings.unbind(exchange, bound.id, routing_key, arguments)
+        self.binding_changed("unbind", bound, exchange, routing_key, arguments)
+        for orphan in orphans:
+            self.delete_exchange(orphan, False)
+
+    def binding_changed(
+        self, op: str, queue: Queue, exchange: bytes, routing_key: bytes, arguments: dict[str, object]
+    ) -> None:
+        if queue.log.durable and self.bindings.exchange(exchange).durable:
+            self.command(binding_command(op, queue.id, exchange, routing_key, arguments))
+        else:
+            self.epoch += 1
+
+    # ---- groups
+
+    def add_group(self, queue: Queue, name: bytes, filter: bytes, work: bool, start: i64, auto: bool) -> Group:
+        """Make a group of a queue; its progress outlives a restart if it has a name or takes work."""
+        group = queue.add_group(queue.next_group, name, filter, work, start, auto)
+        if queue.log.durable and not is_anonymous(group):
+            self.command(group_command(queue, group), False)
+        return group
+
+    # ---- recovery
+
+    def checkpoint(self) -> list[Entry]:
+        """Everything durable as commands and progress: what recovery has to apply to come to this state."""
+        entries: list[Entry] = []
+        for exchange in self.bindings.exchanges.values():
+            if exchange.durable and exchange.name and not exchange.name.startswith(RESERVED):
+                entries.append(catalog_entry(exchange_command(exchange)))
+        for queue in self.queues.values():
+            if not queue.log.durable:
+                continue
+            entries.append(catalog_entry(queue_command(queue, queue is self.fallback)))
+            for group in queue.groups.values():
+                if not is_anonymous(group):
+                    group.take_progress()
+                    kind = SETTLED if isinstance(group, WorkGroup) else CURSOR
+                    entries.append(catalog_entry(group_command(queue, group)))
+                    entries.append(Entry(kind, queue.id, group.id, group.snapshot()))
+        for binding in self.bindings.list_all():
+            queue_bound = self.queues_by_id[binding.destination]
+            if queue_bound.log.durable and self.bindings.exchanges[binding.exchange].durable:
+                entries.append(
+                    catalog_entry(
+                        binding_command(
+                            "bind", queue_bound.id, binding.exchange, binding.routing_key, binding.arguments
+                        )
+                    )
+                )
+        entries.append(catalog_entry({"op": "next-queue", "id": int(self.next_queue)}))
+        return entries
+
+    def recover(self, entries: list[Entry]) -> None:
+        """Apply what the log gave back, in its order."""
+        for entry in entries:
+            if entry.kind == CATALOG:
+                self.apply(msgspec.msgpack.decode(entry.payload))
+                continue
+            queue = self.queues_by_id.get(entry.queue)
+            group = None if queue is None else queue.groups.get(entry.group)
+            if group is not None:
+                group.restore(entry.payload)
+        for queue in self.queues.values():
+            for group in queue.groups.values():
+                if isinstance(group, WorkGroup):
+                    group.finish_restore()
+
+    def apply(self, fields: dict[str, object]) -> None:
+        """One catalog command, in recovery."""
+        op = fields["op"]
+        if op == "queue":
+            apply_queue(self, fields)
+        elif op == "queue-delete":
+            gone = self.queues_by_id.get(whole(fields["id"]))
+            if gone is not None:
+                del self.queues[gone.name]
+                del self.queues_by_id[gone.id]
+                self.bindings.remove_destination(gone.id)
+                self.store.drop_log(gone.id)
+        elif op == "exchange":
+            apply_exchange(self, fields)
+        elif op == "exchange-delete":
+            self.bindings.remove_exchange(octets(fields["name"]))
+        elif op == "group":
+            apply_group(self, fields)
+        elif op == "next-queue":
+            self.next_queue = max(self.next_queue, whole(fields["id"]))
+        else:
+            assert op in ("bind", "unbind"), op
+            apply_binding(self, fields)
+
+
+def apply_queue(topology: Topology, fields: dict[str, object]) -> None:
+    id = whole(fields["id"])
+    if id in topology.queues_by_id:
+        return
+    spec = QueueSpec(True, fields["auto_delete"] is True, False, table(fields["arguments"]), topology.visibility_ms)
+    queue = topology.make_queue(id, octets(fields["name"]), whole(fields["kind"]), spec)
+    if fields["fallback"] is True:
+        topology.fallback = queue
+
+
+def apply_exchange(topology: Topology, fields: dict[str, object]) -> None:
+    name = octets(fields["name"])
+    if name not in topology.bindings.exchanges:
+        topology.bindings.add_exchange(
+            make_exchange(
+                name,
+                octets(fields["kind"]),
+                True,
+                fields["auto_delete"] is True,
+                fields["internal"] is True,
+                table(fields["arguments"]),
+            )
+        )
+
+
+def apply_group(topology: Topology, fields: dict[str, object]) -> None:
+    queue = topology.queues_by_id.get(whole(fields["queue"]))
+    if queue is not None and whole(fields["id"]) not in queue.groups:
+        queue.add_group(
+            whole(fields["id"]),
+            octets(fields["name"]),
+            octets(fields["filter"]),
+            fields["work"] is True,
+            whole(fields["start"]),
+            fields["auto"] is True,
+        )
+
+
+def apply_binding(topology: Topology, fields: dict[str, object]) -> None:
+    exchange = octets(fields["exchange"])
+    queue = whole(fields["queue"])
+    if exchange not in topology.bindings.exchanges or queue not in topology.queues_by_id:
+        return
+    if fields["op"] == "bind":
+        topology.bindings.bind(exchange, queue, octets(fields["key"]), table(fields["arguments"]))
+    else:
+        topology.bindings.unbind(exchange, queue, octets(fields["key"]), table(fields["arguments"]))
+
+
+def catalog_entry(fields: dict[str, object]) -> Entry:
+    return Entry(CATALOG, 0, 0, msgspec.msgpack.encode(fields))
+
+
+def exchange_command(exchange: Exchange) -> dict[str, object]:
+    return {
+        "op": "exchange",
+        "name": exchange.name,
+        "kind": exchange.kind,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": exchange.arguments,
+    }
+
+
+def queue_command(queue: Queue, fallback: bool = False) -> dict[str, object]:
+    return {
+        "op": "queue",
+        "id": int(queue.id),
+        "name": queue.name,
+        "kind": int(queue.kind),
+        "auto_delete": queue.spec.auto_delete,
+        "arguments": queue.spec.arguments,
+        "fallback": fallback,
+    }
+
+
+def group_command(queue: Queue, group: Group) -> dict[str, object]:
+    start = group.start if isinstance(group, WorkGroup) else group.cursor
+    return {
+        "op": "group",
+        "queue": int(queue.id),
+        "id": int(group.id),
+        "name": group.name,
+        "filter": group.filter,
+        "work": isinstance(group, WorkGroup),
+        "start": int(start),
+        "auto": isinstance(group, StreamGroup) and group.auto,
+    }
+
+
+def binding_command(
+    op: str, queue: i64, exchange: bytes, routing_key: bytes, arguments: dict[str, object]
+) -> dict[str, object]:
+    return {"op": op, "queue": int(queue), "exchange": exchange, "key": routing_key, "arguments": arguments}
+
+
+def is_anonymous(group: Group) -> bool:
+    """A stream cursor without a name: it ends with its consumer."""
+    return isinstance(group, StreamGroup) and group.name.startswith(b"\0")
+
+
+def check_queue_name(name: bytes) -> None:
+    """RequestError unless the name can stand in every protocol's address."""
+    if len(name) > NAME_OCTETS_MAX:
+        raise RequestError(INVALID, f"queue name of {len(name)} octets is longer than {NAME_OCTETS_MAX}")
+    if b"/" in name and name.startswith(b"$queue/"):
+        raise RequestError(INVALID, f"queue name '{text(name)}' is an address")
+
+
+def queue_address(address: bytes) -> tuple[bytes, bytes]:
+    """Name and rest of `$queue/<name>[/<rest>]`; RequestError(INVALID) without a name."""
+    cut = address.find(b"/", 7)
+    name = address[7:] if cut < 0 else address[7:cut]
+    if not name:
+        raise RequestError(INVALID, f"queue address '{text(address)}' names no queue")
+    return name, b"" if cut < 0 else address[cut + 1 :]
+
+
+def shown(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def octets(value: object) -> bytes:
+    assert isinstance(value, bytes)
+    return value
+
+
+def whole(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def table(value: object) -> dict[str, object]:
+    assert isinstance(value, dict)
+    return value

@@ -1,0 +1,560 @@
+"""What flows through a vhost: publishes in, deliveries and settlements out, once a turn.
+
+Sessions call; nothing here knows a session, a socket or a clock. What is due to somebody else is a return value:
+deliveries from `end_turn`, cancelled consumers in `cancelled`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker.fanout import Audience, Fanout, Subscription
+from forebay.broker.topology import (
+    CURSOR,
+    SETTLED,
+    TOPIC_EXCHANGE,
+    Topology,
+    check_queue_name,
+    queue_address,
+    queue_command,
+)
+from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, REFUSED, RequestError
+from forebay.core.message import ACCEPTED, REJECTED, UNROUTABLE
+from forebay.log.store import Store
+from forebay.queue.group import Group
+from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.limits import QueueSpec
+from forebay.queue.queue import CLASSIC, EPHEMERAL, STREAM, Queue, group_key
+from forebay.queue.stream_group import StreamGroup
+from forebay.queue.work_group import WorkGroup
+from forebay.routing.exchange import Exchange, text
+from forebay.routing.topic_trie import check_filter, check_topic, swap_key
+
+QUEUE_PREFIX: Final = b"$queue/"
+RECORD_OVERHEAD: Final = 96  # octets a record takes on disk beside its contents and address, at most
+LARGE_BODY: Final = 1 << 20
+BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
+
+
+@final
+class Route:
+    """Where one address leads, until the topology changes.
+
+    headers_exchange  not None: the destinations depend on the message's headers, see `Vhost.resolve`
+    """
+
+    def __init__(self, exchange: bytes, routing_key: bytes, queues: list[Queue], audience: Audience | None) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.queues = queues
+        self.audience = audience
+        self.headers_exchange: Exchange | None = None
+        self.durable: i64 = 0  # queues that write to disk
+        for queue in queues:
+            if queue.log.durable:
+                self.durable += 1
+
+
+@final
+class Vhost(Topology):
+    """One vhost: its topology, and the messages of the current turn."""
+
+    def __init__(self, name: bytes, store: Store, visibility_ms: i64, ephemeral_expiry_ms: i64) -> None:
+        super().__init__(name, store, visibility_ms)
+        self.ephemeral_expiry_us: i64 = ephemeral_expiry_ms * 1000
+        self.fanout = Fanout()
+        self.refusal = ""
+        self.room: i64 = 0  # octets that may be accepted before the store has to make room
+        self.dirty: list[Queue] = []
+        self.awaiting: list[Queue] = []  # with readers of what is not on disk yet
+        self.consumers: dict[int, list[Consumer]] = {}  # by session
+        self.paused: set[int] = set()  # sessions whose connection takes no more octets
+        self.getters: dict[tuple[int, int, int], Consumer] = {}
+        self.next_consumer_id: i64 = 1
+        self.now_us: i64 = 0  # of the turn before; good enough for leases by `get`
+        self.published: i64 = 0
+        self.rejected: i64 = 0
+
+    # ---- publishing
+
+    def route(self, exchange: bytes, routing_key: bytes) -> Route:
+        """Where an AMQP address leads; RequestError(NOT_FOUND) if there is no such exchange."""
+        if not exchange:
+            if routing_key.startswith(QUEUE_PREFIX):
+                return Route(exchange, routing_key, self.queues_at(routing_key), None)
+            queue = self.queues.get(routing_key)
+            return Route(exchange, routing_key, [] if queue is None else [queue], None)
+        where = self.check_exchange(exchange)
+        if where.internal:
+            raise RequestError(
+                REFUSED, f"cannot publish to internal exchange '{text(exchange)}' in vhost '{text(self.name)}'"
+            )
+        if where.needs_headers:
+            route = Route(exchange, routing_key, [], None)
+            route.headers_exchange = where
+            return route
+        audience = self.fanout.audience(swap_key(routing_key)) if exchange == TOPIC_EXCHANGE else None
+        return Route(exchange, routing_key, self.by_ids(where.route(routing_key, [])), audience)
+
+    def route_topic(self, topic: bytes) -> Route:
+        """Where an MQTT topic leads; RequestError(INVALID) if it is none."""
+        check_topic(topic)
+        if topic.startswith(QUEUE_PREFIX):
+            return Route(TOPIC_EXCHANGE, topic, self.queues_at(topic), None)
+        queues = self.by_ids(self.topics.route_topic(topic, True))
+        return Route(TOPIC_EXCHANGE, topic, queues, self.fanout.audience(topic))
+
+    def resolve(self, route: Route, headers: list[tuple[str, object]]) -> Route:
+        """The route of one message whose destinations depend on its headers."""
+        where = route.headers_exchange
+        assert where is not None
+        return Route(route.exchange, route.routing_key, self.by_ids(where.route(route.routing_key, headers)), None)
+
+    def queues_at(self, address: bytes) -> list[Queue]:
+        """The queues that a publish to `$queue/<name>[/key]` lands in: there is always one."""
+        name, _ = queue_address(address)
+        found = self.by_ids(self.topics.route_topic(address, True))
+        named = self.queues.get(name)
+        if named is not None and named not in found:
+            found.insert(0, named)
+        if not found:
+            found.append(self.ephemeral_queue(name) if self.fallback is None else self.fallback)
+        return found
+
+    def by_ids(self, ids: list[int]) -> list[Queue]:
+        return [self.queues_by_id[id] for id in ids]
+
+    def publish(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
+        """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `refusal`) by all."""
+        audience = route.audience
+        queues = route.queues
+        if not queues and audience is None:
+            return UNROUTABLE
+        if route.durable:
+            octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
+            octets *= route.durable
+            if octets > self.room and not self.make_room(octets):
+                return REJECTED
+            self.room -= octets
+        self.published += 1
+        for queue in queues:
+            writer = queue.log.writer
+            writer.append(format, route.exchange, route.routing_key, properties, body)
+            if not queue.dirty:
+                queue.dirty = True
+                self.dirty.append(queue)
+            if len(body) >= LARGE_BODY and writer.octets() > BLOCK_OCTETS:
+                self.seal(queue, self.now_us)
+        if audience is not None:
+            self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
+        return ACCEPTED
+
+    def make_room(self, octets: i64) -> bool:
+        """Let the log grow by so much; False if the disk is full."""
+        gathered: i64 = 0
+        for queue in self.dirty:
+            if queue.log.durable:
+                gathered += queue.log.writer.octets()
+        if self.store.reserve(gathered + octets):
+            self.room = self.store.room() - gathered
+            return True
+        self.room = 0
+        self.rejected += 1
+        self.refusal = "no room on the disk"
+        return False
+
+    # ---- consuming
+
+    def consume(
+        self,
+        queue: bytes,
+        session_id: i64,
+        channel: i64,
+        tag: bytes,
+        no_ack: bool,
+        exclusive: bool,
+        credit: i64,
+        arguments: dict[str, object],
+    ) -> Consumer:
+        """Attach a consumer to a group of a queue.
+
+        queue      name or `$queue/<name>[/<filter>]`; the latter makes an ephemeral queue where there is none
+        credit     records it may hold unsettled; 0 is no limit
+        arguments  x-consumer-group, x-stream-offset, x-auto-commit
+        """
+        filter = b""
+        if queue.startswith(QUEUE_PREFIX):
+            queue, filter = queue_address(queue)
+            if filter == b"#":
+                filter = b""
+            if filter:
+                check_filter(filter)
+            if queue not in self.queues:
+                self.ephemeral_queue(queue)
+        where = self.queue(queue)
+        self.check_owner(where, session_id)
+        group = self.group_for(where, group_name(arguments), filter, arguments)
+        check_exclusive(self.name, where, group, exclusive)
+        consumer = Consumer(
+            self.next_consumer_id, where.id, group.id, session_id, channel, tag, no_ack, credit if credit else UNLIMITED
+        )
+        self.next_consumer_id += 1
+        consumer.exclusive = exclusive
+        consumer.queue_name = where.name
+        consumer.group_name = group_key(group.name, group.filter)
+        consumer.paused = session_id in self.paused
+        group.add(consumer)
+        where.had_consumer = True
+        where.unused_since_us = 0
+        self.consumers.setdefault(session_id, []).append(consumer)
+        self.mark(where)
+        return consumer
+
+    def group_for(self, queue: Queue, name: bytes, filter: bytes, arguments: dict[str, object]) -> Group:
+        """The group that these arguments name, made where there is none."""
+        start = arguments.get("x-stream-offset")
+        work = queue.kind != STREAM and start is None
+        if not work and not name:
+            name = b"\0%d" % self.next_consumer_id  # a cursor of its own
+        group = queue.find_group(group_key(name, filter))
+        if group is None:
+            offset = queue.log.start if work else stream_start(queue, start)
+            return self.add_group(queue, name, filter, work, offset, auto_commit(arguments))
+        if isinstance(group, WorkGroup) != work:
+            raise RequestError(INVALID, f"group '{text(name)}' of queue '{text(queue.name)}' is of the other kind")
+        if isinstance(group, StreamGroup) and start is not None and start != "resume" and not group.consumers:
+            group.cursor = stream_start(queue, start)
+            group.committed = group.cursor
+            group.block = None
+        return group
+
+    def cancel(self, consumer: Consumer) -> None:
+        """Detach a consumer; what it held returns at once. No error where its queue is gone."""
+        own = self.consumers.get(consumer.session_id)
+        if own is not None and consumer in own:
+            own.remove(consumer)
+        queue = self.queues_by_id.get(consumer.queue)
+        if queue is None:
+            return
+        group = queue.groups.get(consumer.group)
+        if group is None:
+            return
+        group.remove(consumer)
+        if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
+            queue.drop_group(group)
+        self.mark(queue)
+        if queue.spec.auto_delete and queue.had_consumer and not queue.consumer_count():
+            self.remove_queue(queue)
+
+    def add_credit(self, consumer: Consumer, credit: i64) -> None:
+        consumer.credit += credit
+        queue = self.queues_by_id.get(consumer.queue)
+        if queue is not None:
+            self.mark(queue)
+
+    def get(self, queue: bytes, session_id: i64, channel: i64, no_ack: bool) -> Delivery | None:
+        """One record of the queue's nameless work group, at once; None where none is ready."""
+        where = self.queue(queue)
+        self.check_owner(where, session_id)
+        if where.kind == STREAM:
+            raise RequestError(NOT_IMPLEMENTED, f"basic.get is not supported by stream queue '{text(where.name)}'")
+        group = self.group_for(where, b"", b"", {})
+        assert isinstance(group, WorkGroup)
+        check_exclusive(self.name, where, group, False)
+        key = (int(session_id), int(channel), int(where.id))
+        getter = self.getters.get(key)
+        if getter is None:
+            getter = Consumer(0, where.id, group.id, session_id, channel, b"", False, UNLIMITED)
+            getter.queue_name = where.name
+            self.getters[key] = getter
+        if where.log.writer.count:
+            self.seal(where, self.now_us)
+        getter.no_ack = no_ack
+        group.expire(self.now_us)
+        self.mark(where)
+        return group.take(getter, 1, self.now_us)
+
+    def purge(self, name: bytes) -> int:
+        """Take away all ready messages of every work group, or of the stream; how many the nameless group had."""
+        queue = self.queue(name)
+        if queue.log.writer.count:
+            self.seal(queue, self.now_us)
+        count = queue.ready()
+        if queue.kind == STREAM or not queue.groups:
+            queue.log.cut(queue.log.end)
+        for group in queue.groups.values():
+            group.purge()
+        self.mark(queue)
+        return count
+
+    # ---- settling
+
+    def group_of(self, lease: Lease) -> Group | None:
+        queue = self.queues_by_id.get(lease.consumer.queue)
+        if queue is None:
+            return None
+        if not queue.dirty:
+            queue.dirty = True
+            self.dirty.append(queue)
+        return queue.groups.get(lease.consumer.group)
+
+    def ack(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Settle records of a lease; how many were held by it until now."""
+        group = self.group_of(lease)
+        return 0 if group is None else group.ack(lease, first, count)
+
+    def nack(self, lease: Lease, first: i64, count: i64, delay_ms: i64) -> i64:
+        """Give records of a lease back: to the front of the queue, or to be leased again after a delay."""
+        group = self.group_of(lease)
+        if group is None:
+            return 0
+        return group.give_back(lease, first, count, self.now_us + delay_ms * 1000 if delay_ms > 0 else 0)
+
+    def reject(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Discard records of a lease."""
+        return self.ack(lease, first, count)
+
+    def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
+        """Who holds this record, if anybody does; RequestError if there is no such queue or group."""
+        where = self.queue(queue)
+        found = where.find_group(group)
+        if found is None:
+            raise RequestError(NOT_FOUND, f"no group '{text(group)}' on queue '{text(queue)}'")
+        return found.find(offset) if isinstance(found, WorkGroup) else None
+
+    def commit_offset(self, queue: bytes, group: bytes, offset: i64) -> None:
+        """Make a stream group resume at `offset`; RequestError if there is no such group or offset."""
+        where = self.queue(queue)
+        found = where.find_group(group)
+        if not isinstance(found, StreamGroup):
+            raise RequestError(NOT_FOUND, f"no stream group '{text(group)}' on queue '{text(queue)}'")
+        if offset < 0 or offset > where.log.end:
+            raise RequestError(INVALID, f"offset {offset} is not within 0 .. {where.log.end} of queue '{text(queue)}'")
+        found.commit(offset)
+        self.mark(where)
+
+    # ---- topic subscriptions and sessions
+
+    def subscribe_topic(self, filter: bytes, session_id: i64, qos: i64) -> Subscription:
+        """Deliver what is published on matching topics to the session; RequestError(INVALID) if it is no filter."""
+        check_filter(filter)
+        self.epoch += 1
+        return self.fanout.subscribe(filter, session_id, qos)
+
+    def unsubscribe_topic(self, filter: bytes, session_id: i64) -> bool:
+        """End a subscription; False where there is none."""
+        self.epoch += 1
+        return self.fanout.unsubscribe(filter, session_id)
+
+    def session_closed(self, session_id: i64) -> None:
+        """Take back everything that a session had: leases at once, consumers, subscriptions, exclusive queues."""
+        if self.fanout.session_closed(session_id):
+            self.epoch += 1
+        for consumer in self.consumers.pop(session_id, []):
+            self.cancel(consumer)
+        for key in [key for key in self.getters if key[0] == session_id]:
+            self.return_gotten(key)
+        for queue in [queue for queue in self.queues.values() if queue.owner == session_id]:
+            self.remove_queue(queue)
+        self.paused.discard(session_id)
+
+    def channel_closed(self, session_id: i64, channel: i64) -> None:
+        """Take back what a channel got one by one; its consumers are cancelled by the session."""
+        for key in [key for key in self.getters if key[0] == session_id and key[1] == channel]:
+            self.return_gotten(key)
+
+    def return_gotten(self, key: tuple[int, int, int]) -> None:
+        getter = self.getters.pop(key)
+        queue = self.queues_by_id.get(getter.queue)
+        if queue is not None:
+            queue.groups[getter.group].remove(getter)
+            self.mark(queue)
+
+    def pause(self, session_id: i64, paused: bool) -> None:
+        """Stop or resume deliveries to a session whose connection does not keep up."""
+        if paused:
+            self.paused.add(session_id)
+        else:
+            self.paused.discard(session_id)
+        self.fanout.pause(session_id, paused)
+        for consumer in self.consumers.get(session_id, []):
+            consumer.paused = paused
+            queue = self.queues_by_id.get(consumer.queue)
+            if queue is not None and not paused:
+                self.mark(queue)
+
+    # ---- the turn
+
+    def mark(self, queue: Queue) -> None:
+        """Have this turn look at the queue."""
+        if not queue.dirty:
+            queue.dirty = True
+            self.dirty.append(queue)
+
+    def seal(self, queue: Queue, now_us: i64) -> None:
+        log = queue.log
+        block = log.seal(now_us)
+        if block is not None and log.durable:
+            self.store.append(log, block)
+            if queue not in self.awaiting:
+                self.awaiting.append(queue)
+
+    def end_turn(self, now_us: i64) -> list[Delivery]:
+        """Seal what was published, hand out what may go, note what was settled; the deliveries of this turn."""
+        self.now_us = now_us
+        out: list[Delivery] = []
+        self.fanout.dispatch(now_us, out)
+        dirty = self.dirty
+        self.dirty = []
+        for queue in dirty:
+            queue.dirty = False
+        for queue in dirty:
+            if queue.log.writer.count:
+                self.seal(queue, now_us)
+            if queue.dispatch(now_us, out):
+                self.mark(queue)
+            self.note_progress(queue)
+        self.room = self.store.room()
+        return out
+
+    def note_progress(self, queue: Queue) -> None:
+        """Log the settlements of a queue, and let its log forget what all work groups have settled."""
+        log = queue.log
+        for group in queue.groups.values():
+            if isinstance(group, WorkGroup):
+                progress = group.take_progress()
+                if progress and log.durable:
+                    self.store.note(SETTLED, queue.id, group.id, progress, False)
+        floor = queue.floor()
+        if floor > log.start:
+            log.truncate(floor)
+
+    def synced(self) -> None:
+        """What the store had in hand is on disk: readers that wait for that may have it."""
+        awaiting = self.awaiting
+        self.awaiting = []
+        for queue in awaiting:
+            if queue.log.durable_end < queue.log.end:
+                self.awaiting.append(queue)
+            if has_readers(queue):
+                self.mark(queue)
+
+    def tick(self, now_us: i64) -> None:
+        """What time alone brings, several times a second: leases that end, delays that are over, queues unused."""
+        for queue in list(self.queues.values()):
+            if queue.kind == EPHEMERAL and not queue.consumer_count():
+                if not queue.unused_since_us:
+                    queue.unused_since_us = now_us
+                elif now_us - queue.unused_since_us > self.ephemeral_expiry_us:
+                    self.remove_queue(queue)
+                    continue
+            for group in queue.groups.values():
+                if isinstance(group, WorkGroup):
+                    due = group.next_due_us()
+                    if due and due <= now_us:
+                        self.mark(queue)
+
+    def retain(self, now_us: i64) -> None:
+        """Apply the retention of every stream."""
+        for queue in self.queues.values():
+            spec = queue.spec
+            if spec.max_age_us or spec.max_octets or spec.max_messages:
+                queue.log.retain(now_us, spec.max_age_us, spec.max_octets, spec.max_messages)
+
+    def commit_streams(self) -> None:
+        """Log how far the stream groups have read: those that commit by themselves, at the interval of the option."""
+        for queue in self.queues.values():
+            for group in queue.groups.values():
+                if isinstance(group, StreamGroup) and not group.name.startswith(b"\0"):
+                    if group.auto:
+                        group.commit_read()
+                    progress = group.take_progress()
+                    if progress and queue.log.durable:
+                        self.store.note(CURSOR, queue.id, group.id, progress, False)
+
+    def live(self, queue: i64, first: i64, end: i64) -> list[tuple[int, int]]:
+        """The intervals of a queue's log within [first, end) that somebody may still want."""
+        where = self.queues_by_id.get(queue)
+        return [] if where is None else where.live(first, end)
+
+    def configure_queue(self, name: bytes, spec: QueueSpec, topics: list[bytes], fallback: bool) -> Queue:
+        """Make a queue of the configuration, or bring the one there is up to date."""
+        queue = self.queues.get(name)
+        if queue is None:
+            check_queue_name(name)
+            queue = self.make_queue(self.next_queue, name, STREAM if spec.stream else CLASSIC, spec)
+            if fallback:
+                self.fallback = queue
+            self.command(queue_command(queue, fallback))
+        for filter in topics:
+            self.bind_topic(queue, filter)
+        return queue
+
+
+def has_readers(queue: Queue) -> bool:
+    for group in queue.groups.values():
+        if isinstance(group, StreamGroup) and group.consumers:
+            return True
+    return False
+
+
+def check_exclusive(vhost: bytes, queue: Queue, group: Group, exclusive: bool) -> None:
+    """RequestError where a consumer has the queue for itself, or wants it and there are others."""
+    for other in group.consumers:
+        if exclusive or other.exclusive:
+            raise RequestError(
+                REFUSED, f"queue '{text(queue.name)}' in vhost '{text(vhost)}' in exclusive use"
+            )
+
+
+def group_name(arguments: dict[str, object]) -> bytes:
+    """`x-consumer-group`: the name of the group, or nothing."""
+    name = arguments.get("x-consumer-group", "")
+    if isinstance(name, bytes):
+        name = name.decode("utf-8", "replace")
+    if not isinstance(name, str) or len(name) > 255 or "\0" in name or "@" in name:
+        raise RequestError(INVALID, f"x-consumer-group: {name!r} is not a name of at most 255 characters without '@'")
+    return name.encode()
+
+
+def auto_commit(arguments: dict[str, object]) -> bool:
+    value = arguments.get("x-auto-commit", True)
+    if not isinstance(value, bool):
+        raise RequestError(INVALID, f"x-auto-commit: {value!r} is neither true nor false")
+    return value
+
+
+def stream_start(queue: Queue, start: object) -> i64:
+    """The offset that `x-stream-offset` means, for a group that has none yet."""
+    log = queue.log
+    if isinstance(start, bytes):
+        start = start.decode("utf-8", "replace")
+    if start is None or start == "next":
+        return log.end
+    if start == "first" or start == "resume":
+        return log.start
+    if start == "last":
+        return log.end - 1 if log.end > log.start else log.end
+    if isinstance(start, str) and start.startswith("timestamp="):
+        return log.offset_at(number_of(start, start[10:]) * 1000)
+    if isinstance(start, str) and start.startswith("offset="):
+        start = number_of(start, start[7:])
+    elif isinstance(start, str) and start.isdigit():
+        start = number_of(start, start)
+    if isinstance(start, bool) or not isinstance(start, int) or start < 0 or start >= 1 << 62:
+        raise RequestError(
+            INVALID,
+            f"x-stream-offset: {start!r} is none of first, last, next, resume, a number, offset=N, timestamp=ms",
+        )
+    offset: i64 = start
+    if offset < log.start:
+        return log.start
+    return offset if offset < log.end else log.end
+
+
+def number_of(whole: str, digits: str) -> int:
+    if digits.isascii() and digits.isdigit() and len(digits) < 17:
+        return int(digits)
+    raise RequestError(INVALID, f"x-stream-offset: {whole!r} has no number")

@@ -1,0 +1,134 @@
+"""A group: one party's progress over a log, and the consumers that take from it.
+
+`WorkGroup` leases records and sees every one settled; `StreamGroup` holds a cursor. What they share is here: the
+round of consumers, and the filter on routing keys.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from mypy_extensions import i64
+
+from forebay.core.message import AMQP091
+from forebay.log.block import Block
+from forebay.log.queue_log import QueueLog
+from forebay.queue.leases import Consumer, Delivery, Lease
+from forebay.routing.topic_trie import matches, swap_key
+
+BURST: Final = 256  # records for one consumer before the next one's turn
+TURN_OCTETS: Final = 4 << 20  # most that one group hands out in one turn
+SCAN_RECORDS: Final = 8192  # most that a filter looks at in one turn
+MEMO_ENTRIES: Final = 10_000
+QUEUE_PREFIX: Final = b"$queue/"
+
+
+def filter_key(format: i64, exchange: bytes, routing_key: bytes) -> bytes:
+    """What a group's filter is held against: the topic form of the routing key, without `$queue/<name>/`."""
+    key = routing_key
+    if format == AMQP091 and not key.startswith(QUEUE_PREFIX):
+        key = swap_key(key)
+    if key.startswith(QUEUE_PREFIX):
+        cut = key.find(b"/", len(QUEUE_PREFIX))
+        return b"" if cut < 0 else key[cut + 1 :]
+    return key
+
+
+class Group(ABC):
+    """Consumers, cursor and filter of one party.
+
+    id      number within the queue, in the write-ahead log
+    cursor  next offset never yet handed out
+    """
+
+    def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, cursor: i64) -> None:
+        self.id = id
+        self.name = name
+        self.filter = filter
+        self.log = log
+        self.cursor: i64 = cursor
+        self.consumers: list[Consumer] = []
+        self.turn: i64 = 0  # index of the consumer whose turn it is
+        self.block: Block | None = None  # the block the cursor stands in
+        self.budget: i64 = 0  # octets left to hand out in this turn
+        self.scan: i64 = 0  # records left to look at in this turn
+        self.memo: dict[bytes, bool] = {}
+
+    @abstractmethod
+    def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
+        """Hand out what the consumers' credit allows; whether a limit of the turn ended it."""
+
+    @abstractmethod
+    def ack(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Settle records of a lease; how many of them were held by it until now."""
+
+    @abstractmethod
+    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64) -> i64:
+        """Return records of a lease, to be leased again from `due_us` on; how many of them were held by it."""
+
+    @abstractmethod
+    def remove(self, consumer: Consumer) -> None:
+        """The consumer is gone; what it held returns at once."""
+
+    @abstractmethod
+    def ready(self) -> i64:
+        """Records that a consumer with credit could get now."""
+
+    @abstractmethod
+    def purge(self) -> i64:
+        """Settle all that is ready; how many."""
+
+    @abstractmethod
+    def take_progress(self) -> bytes:
+        """Progress since the last call, for the write-ahead log; empty when there is none."""
+
+    @abstractmethod
+    def restore(self, progress: bytes) -> None:
+        """Apply what `take_progress` or `snapshot` gave, in recovery."""
+
+    @abstractmethod
+    def snapshot(self) -> bytes:
+        """All progress, such that `restore` of it on a new group gives this one."""
+
+    def add(self, consumer: Consumer) -> None:
+        self.consumers.append(consumer)
+
+    def next_consumer(self) -> Consumer | None:
+        """The next consumer in turn that has credit."""
+        consumers = self.consumers
+        count = i64(len(consumers))
+        turn = self.turn
+        for _ in range(count):
+            if turn >= count:
+                turn = 0
+            consumer = consumers[turn]
+            if consumer.credit > 0 and not consumer.paused:
+                self.turn = turn
+                return consumer
+            turn += 1
+        return None
+
+    def wanted(self, block: Block, index: i64) -> bool:
+        """Whether the group's filter wants this record."""
+        key = block.routing_key(index)
+        known = self.memo.get(key)
+        if known is None:
+            exchange = block.exchange(index)
+            known = matches(self.filter, filter_key(block.format(index) & 15, exchange, key))
+            # A key may mean two topics, by the protocol it came from: only the common case is remembered.
+            if len(self.memo) >= MEMO_ENTRIES:
+                self.memo.clear()
+            self.memo[key] = known
+        return known
+
+    def run_length(self, block: Block, index: i64, most: i64) -> i64:
+        """Length of the run of wanted records that starts at `index`; negative: of unwanted ones."""
+        if not self.filter:
+            return most
+        first = self.wanted(block, index)
+        count: i64 = 1
+        while count < most and count < self.scan and self.wanted(block, index + count) == first:
+            count += 1
+        self.scan -= count
+        return count if first else -count

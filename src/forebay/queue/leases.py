@@ -1,0 +1,92 @@
+"""What a group hands out: consumers with credit, leases as runs, deliveries.
+
+A lease is a run of consecutive offsets given to one consumer at one moment. Whether one record of it is still leased
+is one octet in the page of its group; records outside any page need no memory at all.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.vecs import vec
+from mypy_extensions import i64, u8
+
+from forebay.log.block import Block
+
+UNLIMITED: Final = 1 << 60  # credit of a consumer without a prefetch limit
+
+# States of a record in a page.
+READY: Final = 0  # never leased
+LEASED: Final = 1
+RETURNED: Final = 2  # was leased, waits to be leased again
+SETTLED: Final = 3
+
+PAGE_BITS: Final = 10
+PAGE_RECORDS: Final = 1 << PAGE_BITS
+
+
+@final
+class Page:
+    """States of the records [base, base + PAGE_RECORDS) of one group."""
+
+    def __init__(self, base: i64) -> None:
+        self.base: i64 = base
+        self.states = vec[u8](bytes(PAGE_RECORDS))
+        self.left: i64 = PAGE_RECORDS  # records not settled yet, those beyond the end of the log included
+
+
+@final
+class Consumer:
+    """Somebody who takes records: `credit` more at once, to session `session_id`."""
+
+    def __init__(
+        self, id: i64, queue: i64, group: i64, session_id: i64, channel: i64, tag: bytes, no_ack: bool, credit: i64
+    ) -> None:
+        self.id = id
+        self.queue = queue  # id of the queue; -1 for a topic subscription
+        self.group = group  # id of the group within the queue
+        self.session_id = session_id
+        self.channel = channel
+        self.tag = tag
+        self.no_ack = no_ack
+        self.credit: i64 = credit
+        self.paused = False  # its connection takes no more octets for now
+        self.exclusive = False
+        self.qos: i64 = 1  # of a topic subscription
+        self.queue_name = b""
+        self.group_name = b""
+
+
+@final
+class Lease:
+    """`count` records from offset `first` on, leased to one consumer.
+
+    left        records of it that are neither settled nor returned
+    holes       offsets that left the lease one by one and may be leased to somebody else by now
+    tag         the session's own: delivery tag or packet identifier of the first record
+    deliveries  how often these records have been delivered, this time included
+    """
+
+    def __init__(self, consumer: Consumer, page: Page | None, first: i64, count: i64, deadline_us: i64) -> None:
+        self.consumer = consumer
+        self.page = page
+        self.first: i64 = first
+        self.count: i64 = count
+        self.left: i64 = count
+        self.deadline_us: i64 = deadline_us
+        self.deliveries: i64 = 1
+        self.tag: i64 = 0
+        self.holes: set[int] | None = None
+
+
+@final
+class Delivery:
+    """Records block[index .. index + count) for one consumer; `lease` is None where nothing is to be settled."""
+
+    def __init__(self, consumer: Consumer, block: Block, index: i64, count: i64, lease: Lease | None) -> None:
+        self.consumer = consumer
+        self.block = block
+        self.index: i64 = index
+        self.count: i64 = count
+        self.lease = lease
+        self.deliveries: i64 = 1

@@ -1,0 +1,121 @@
+"""A queue: a log plus groups, under one name."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.log.queue_log import QueueLog
+from forebay.queue.group import Group
+from forebay.queue.leases import Consumer, Delivery
+from forebay.queue.limits import QueueSpec
+from forebay.queue.stream_group import StreamGroup
+from forebay.queue.work_group import WorkGroup
+
+CLASSIC: Final = 1
+STREAM: Final = 2
+EPHEMERAL: Final = 3
+
+
+@final
+class Queue:
+    """One queue of any kind.
+
+    id       number in the write-ahead log, never used again
+    groups   by group id; a classic queue has none until somebody consumes, and keeps everything until then
+    dirty    in the vhost's list of queues that this turn has to look at
+    """
+
+    def __init__(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, log: QueueLog) -> None:
+        self.id = id
+        self.name = name
+        self.kind = kind
+        self.spec = spec
+        self.log = log
+        self.groups: dict[int, Group] = {}
+        self.group_ids: dict[bytes, int] = {}
+        self.next_group: i64 = 1
+        self.dirty = False
+        self.owner: i64 = 0  # session of an exclusive queue
+        self.had_consumer = False
+        self.unused_since_us: i64 = 0
+
+    def find_group(self, key: bytes) -> Group | None:
+        """The group of that key: its name, or `name@filter` where it has a filter."""
+        id = self.group_ids.get(key)
+        return None if id is None else self.groups[id]
+
+    def add_group(self, id: i64, name: bytes, filter: bytes, work: bool, start: i64, auto: bool) -> Group:
+        """Make a group whose first record is `start`."""
+        group: Group
+        if work:
+            group = WorkGroup(id, name, filter, self.log, start, self.spec.visibility_ms * 1000)
+        else:
+            group = StreamGroup(id, name, filter, self.log, start, auto)
+        self.groups[id] = group
+        self.group_ids[group_key(name, filter)] = id
+        if id >= self.next_group:
+            self.next_group = id + 1
+        return group
+
+    def drop_group(self, group: Group) -> None:
+        del self.groups[group.id]
+        del self.group_ids[group_key(group.name, group.filter)]
+
+    def consumers(self) -> list[Consumer]:
+        found: list[Consumer] = []
+        for group in self.groups.values():
+            found += group.consumers
+        return found
+
+    def consumer_count(self) -> i64:
+        count: i64 = 0
+        for group in self.groups.values():
+            count += len(group.consumers)
+        return count
+
+    def ready(self) -> i64:
+        """Records that a consumer without a group name could get now."""
+        group = self.find_group(b"")
+        if group is None or self.kind == STREAM:
+            return self.log.end - self.log.start + self.log.writer.count
+        return group.ready() + self.log.writer.count
+
+    def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
+        """Hand out records to every group; whether a limit of the turn left some for the next."""
+        more = False
+        for group in self.groups.values():
+            if group.consumers and group.dispatch(now_us, out):
+                more = True
+        return more
+
+    def floor(self) -> i64:
+        """Every lower offset is settled in every work group: the log need not keep it."""
+        floor: i64 = self.log.start
+        first = True
+        if self.kind != STREAM:
+            for group in self.groups.values():
+                if isinstance(group, WorkGroup):
+                    committed = group.advance()
+                    if first or committed < floor:
+                        floor = committed
+                    first = False
+        return floor
+
+    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        """The intervals within [first, end) that somebody may still want."""
+        if first < self.log.start:
+            first = self.log.start
+        if first >= end:
+            return []
+        groups = [group for group in self.groups.values() if isinstance(group, WorkGroup)]
+        if self.kind == STREAM or len(groups) != 1:
+            # With several groups what one has settled another may want; the common floor is in `log.start`.
+            return [(first, end)]
+        return groups[0].unsettled(first, end)
+
+
+def group_key(name: bytes, filter: bytes) -> bytes:
+    """Same name and another filter is another group."""
+    return name + b"@" + filter if filter else name

@@ -1,0 +1,151 @@
+"""A stream group: a cursor over a log that forgets nothing when it is read.
+
+Consumers of one group share its cursor: each record goes to one of them. `committed` is where the group resumes; it
+never holds back retention. Records reach a stream only once they are on disk: an offset that a reader has seen must
+still mean the same record after a crash.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import final
+
+from librt.strings import BytesWriter, read_i64_le, write_i64_le
+from mypy_extensions import i64
+
+from forebay.log.queue_log import QueueLog
+from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS, Group
+from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+
+
+@final
+class StreamGroup(Group):
+    """Cursor, and the deliveries whose acknowledgement gives credit back.
+
+    committed  every lower offset has been read; the group resumes here
+    auto       commit what was acknowledged by itself, at the broker's interval
+    """
+
+    def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, start: i64, auto: bool) -> None:
+        super().__init__(id, name, filter, log, start)
+        self.committed: i64 = start
+        self.logged: i64 = start  # value of `committed` that the write-ahead log has
+        self.auto = auto
+        self.open: deque[Lease] = deque()  # deliveries not wholly acknowledged, in order
+
+    def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
+        self.budget = TURN_OCTETS
+        self.scan = SCAN_RECORDS
+        log = self.log
+        while self.budget > 0 and self.scan > 0:
+            end = log.durable_end if log.durable else log.end
+            if self.cursor < log.start:
+                self.cursor = log.start  # retention went past the cursor
+                self.block = None
+            if self.cursor >= end:
+                return False
+            consumer = self.next_consumer()
+            if consumer is None:
+                return False
+            most = consumer.credit
+            if len(self.consumers) > 1:
+                if most > BURST:
+                    most = BURST
+                self.turn += 1
+            if most > end - self.cursor:
+                most = end - self.cursor
+            delivery = self.take(consumer, most)
+            if delivery is not None:
+                out.append(delivery)
+        return True
+
+    def take(self, consumer: Consumer, most: i64) -> Delivery | None:
+        block = self.block
+        if block is None or self.cursor >= block.end:
+            block = self.log.block(self.cursor)
+            self.block = block
+            assert block is not None
+            if block.base > self.cursor:
+                self.cursor = block.base
+        index = self.cursor - block.base
+        if most > block.count - index:
+            most = block.count - index
+        count = self.run_length(block, index, most)
+        first = self.cursor
+        if count < 0:
+            self.cursor -= count
+            return None
+        self.cursor += count
+        self.budget -= block.body_span(index, count) + 64 * count
+        if consumer.no_ack:
+            return Delivery(consumer, block, index, count, None)
+        consumer.credit -= count
+        lease = Lease(consumer, None, first, count, 0)
+        self.open.append(lease)
+        return Delivery(consumer, block, index, count, lease)
+
+    def ack(self, lease: Lease, first: i64, count: i64) -> i64:
+        if count > lease.left:
+            count = lease.left
+        lease.left -= count
+        consumer = lease.consumer
+        if consumer.credit < UNLIMITED >> 1:
+            consumer.credit += count
+        return count
+
+    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64) -> i64:
+        """A stream redelivers nothing: the credit returns, the cursor stays."""
+        return self.ack(lease, first, count)
+
+    def remove(self, consumer: Consumer) -> None:
+        self.consumers = [other for other in self.consumers if other is not consumer]
+        if self.auto:
+            self.commit_read()
+        if not self.consumers:
+            # Whoever comes next resumes at what was committed.
+            self.open.clear()
+            self.cursor = self.committed
+            self.block = None
+            return
+        for lease in self.open:
+            if lease.consumer is consumer:
+                lease.left = 0
+
+    def commit(self, offset: i64) -> None:
+        """Resume at `offset`: an explicit commit, which may also go back."""
+        self.committed = offset
+
+    def commit_read(self) -> None:
+        """Commit up to the first record that is still unacknowledged."""
+        leases = self.open
+        while leases and leases[0].left == 0:
+            leases.popleft()
+        committed = leases[0].first if leases else self.cursor
+        if committed > self.committed:
+            self.committed = committed
+
+    def ready(self) -> i64:
+        cursor = self.cursor if self.cursor > self.log.start else self.log.start
+        return self.log.end - cursor
+
+    def purge(self) -> i64:
+        count = self.ready()
+        self.cursor = self.log.end
+        self.block = None
+        return count
+
+    def take_progress(self) -> bytes:
+        if self.committed == self.logged:
+            return b""
+        self.logged = self.committed
+        return self.snapshot()
+
+    def restore(self, progress: bytes) -> None:
+        self.committed = read_i64_le(progress, i64(len(progress)) - 8)
+        self.logged = self.committed
+        self.cursor = self.committed
+
+    def snapshot(self) -> bytes:
+        out = BytesWriter()
+        write_i64_le(out, self.committed)
+        return out.getvalue()

@@ -1,0 +1,350 @@
+"""The composition root: builds the parts, and runs the turn.
+
+A turn is one pass of the event loop: every socket that had octets has been read and its session has decided; then all
+that was published is sealed, handed out, given to the disk thread, and each connection is written once. The only
+place from which a confirm can leave is `durable`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from typing import Final
+
+import uvloop
+
+from forebay.broker.auth import Auth
+from forebay.broker.configured import declare_configured
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import ForebayError, StorageError
+from forebay.core.options import Options
+from forebay.core.ports import Clock
+from forebay.log.store import Liveness, Store, StoreOptions
+from forebay.log.wal import Commit
+from forebay.server.clock import SystemClock
+from forebay.server.disk import DataDisk, DiskThread
+from forebay.server.net import Connection, listen
+from forebay.server.protocols import make_session
+from forebay.session.effects import Session
+
+TICK_S: Final = 0.1
+TICKS_A_SECOND: Final = 10
+PENDING_OCTETS_MAX: Final = 64 << 20  # accepted but not yet on disk: beyond it publishers are not read
+EXIT_STORAGE: Final = 74  # EX_IOERR
+logger = logging.getLogger("forebay")
+
+
+class Wanted(Liveness):
+    """What of the log the queues still want, asked by the store's housekeeping."""
+
+    def __init__(self, vhost: Vhost) -> None:
+        self.vhost = vhost
+
+    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
+        return self.vhost.live(queue, first, end)
+
+
+class App:
+    """One broker process."""
+
+    def __init__(self, options: Options, loop: asyncio.AbstractEventLoop) -> None:
+        self.options = options
+        self.loop = loop
+        self.clock: Clock = SystemClock()
+        self.disk = DataDisk(options.data)
+        self.store = Store(self.disk, self.clock, store_options(options))
+        self.vhost = Vhost(b"/", self.store, options.visibility_timeout_ms, options.ephemeral_expiry_ms)
+        self.wanted = Wanted(self.vhost)
+        self.auth = Auth(options.users)
+        self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
+        self.connections: dict[int, Connection] = {}
+        self.clients: dict[str, int] = {}  # MQTT client id -> session
+        self.next_session = 1
+        self.dirty: list[Connection] = []
+        self.waiting: list[Connection] = []
+        self.scheduled = False
+        self.choked: list[Connection] = []
+        self.job_running = False
+        self.ticks = 0
+        self.stopping: asyncio.Event = asyncio.Event()
+        self.idle: asyncio.Event = asyncio.Event()
+        self.exit_code = 0
+
+    def recover(self) -> None:
+        """Open the data directory and come to the state in which it was left."""
+        recovery = self.store.open()
+        for line in recovery.report:
+            logger.warning("%s", line)
+        self.vhost.recover(recovery.entries)
+        self.store.start(self.vhost.checkpoint())
+        declare_configured(self.vhost, self.options)
+
+    # ---- connections
+
+    def opened(self, connection: Connection) -> None:
+        if self.stopping.is_set():
+            connection.transport.abort()
+
+    def start_session(self, connection: Connection, data: bytes) -> Session:
+        """The session that the first octets of a connection ask for."""
+        id = self.next_session
+        self.next_session += 1
+        session = make_session(
+            id, data, connection.default_protocol, self.vhost, self.auth, self.options, connection.loopback
+        )
+        self.connections[id] = connection
+        return session
+
+    def touch(self, connection: Connection) -> None:
+        """This connection takes part in the turn."""
+        if not connection.dirty:
+            connection.dirty = True
+            self.dirty.append(connection)
+        self.schedule()
+        if self.store.pending() > PENDING_OCTETS_MAX:
+            connection.transport.pause_reading()
+            self.choked.append(connection)
+
+    def schedule(self) -> None:
+        if not self.scheduled:
+            self.scheduled = True
+            self.loop.call_soon(self.turn)
+
+    def pause(self, connection: Connection, paused: bool) -> None:
+        session = connection.session
+        if session is not None:
+            self.vhost.pause(session.id, paused)
+            self.schedule()
+
+    def lost(self, connection: Connection) -> None:
+        session = connection.session
+        if session is None or session.id not in self.connections:
+            return
+        del self.connections[session.id]
+        if self.clients.get(session.client_id) == session.id:
+            del self.clients[session.client_id]
+        session.closed()
+        self.schedule()
+
+    def claim_client(self, session: Session) -> None:
+        """A client identifier belongs to the connection that came last [MQTT-3.1.4-3]."""
+        name = session.client_id
+        old = self.clients.get(name)
+        if old == session.id:
+            return
+        self.clients[name] = session.id
+        previous = None if old is None else self.connections.get(old)
+        if previous is not None and previous.session is not None:
+            previous.session.taken_over()
+            previous.flush()
+            self.lost(previous)
+
+    # ---- the turn
+
+    def turn(self) -> None:
+        self.scheduled = False
+        now_us = self.clock.now_us()
+        for connection in self.dirty:
+            session = connection.session
+            if session is not None and session.client_id:
+                self.claim_client(session)
+        self.hand_out(now_us)
+        if self.store.checkpoint_due():
+            self.store.rotate(self.vhost.checkpoint())
+        lsn = self.store.due_lsn()
+        self.start_commit(self.store.commit())
+        durable = self.store.durable
+        dirty = self.dirty
+        self.dirty = []
+        for connection in dirty:
+            connection.dirty = False
+            session = connection.session
+            if session is None:
+                continue
+            session.end_turn(lsn, durable)
+            connection.flush()
+            if not connection.waiting and (session.waiting() or session.hold_lsn > durable):
+                connection.waiting = True
+                self.waiting.append(connection)
+        if self.vhost.dirty:
+            self.schedule()
+
+    def hand_out(self, now_us: int) -> None:
+        """Give this turn's deliveries and cancellations to the sessions they are for."""
+        for delivery in self.vhost.end_turn(now_us):
+            connection = self.connections.get(delivery.consumer.session_id)
+            if connection is None or connection.session is None:
+                continue  # closed in this very turn: `session_closed` has taken the lease back
+            connection.session.deliver(delivery)
+            if not connection.dirty:
+                connection.dirty = True
+                self.dirty.append(connection)
+        if self.vhost.cancelled:
+            cancelled, self.vhost.cancelled = self.vhost.cancelled, []
+            for consumer in cancelled:
+                connection = self.connections.get(consumer.session_id)
+                if connection is not None and connection.session is not None:
+                    connection.session.cancelled(consumer)
+                    self.touch(connection)
+
+    def start_commit(self, commit: Commit | None) -> None:
+        if commit is not None:
+            self.thread.submit(commit)
+
+    def commit_done(self, commit: Commit, error: BaseException | None) -> None:
+        """A write and sync came back: from here on its records are durable, or nothing is."""
+        if error is not None:
+            self.fail(error)
+            return
+        self.durable(self.store.synced(commit))
+
+    def durable(self, lsn: int) -> None:
+        """Everything up to `lsn` is on disk: release what waited for it."""
+        self.vhost.synced()
+        waiting = self.waiting
+        self.waiting = []
+        for connection in waiting:
+            session = connection.session
+            connection.waiting = False
+            if session is None or session.id not in self.connections:
+                continue
+            session.on_durable(lsn)
+            connection.flush()
+            if session.waiting() or session.hold_lsn > lsn:
+                connection.waiting = True
+                self.waiting.append(connection)
+        if self.choked and self.store.pending() <= PENDING_OCTETS_MAX:
+            for connection in self.choked:
+                if not connection.closing:
+                    connection.transport.resume_reading()
+            self.choked.clear()
+        self.turn()
+        if self.stopping.is_set():
+            self.start_commit(self.store.flush())
+            if not self.store.in_flight():
+                self.idle.set()
+
+    # ---- time
+
+    def tick(self) -> None:
+        self.ticks += 1
+        now_us = self.clock.now_us()
+        self.vhost.tick(now_us)
+        if self.ticks % TICKS_A_SECOND == 0:
+            self.every_second(now_us)
+        if self.vhost.dirty:
+            self.schedule()
+        self.loop.call_later(TICK_S, self.tick)
+
+    def every_second(self, now_us: int) -> None:
+        for connection in list(self.connections.values()):
+            if connection.session is not None:
+                connection.session.tick(now_us)
+                self.touch(connection)
+        if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
+            self.vhost.commit_streams()
+        self.vhost.retain(now_us)
+        self.start_commit(self.store.flush())
+        if not self.job_running:
+            job = self.store.plan(self.wanted, now_us)
+            if job is not None:
+                self.job_running = True
+                self.thread.submit_job(job)
+
+    def job_done(self, job: object, error: BaseException | None) -> None:
+        self.job_running = False
+        self.store.done(job, error)
+
+    # ---- the end
+
+    def fail(self, error: BaseException) -> None:
+        """The disk failed: confirm nothing more, say so, stop."""
+        logger.critical("storage failed, nothing more is confirmed: %s", error)
+        self.exit_code = EXIT_STORAGE
+        os._exit(EXIT_STORAGE)
+
+    async def drain(self) -> None:
+        """Stop reading, get everything accepted onto the disk, say goodbye."""
+        self.stopping.set()
+        for connection in self.connections.values():
+            connection.transport.pause_reading()
+        self.turn()
+        self.start_commit(self.store.flush())
+        if self.store.in_flight():
+            try:
+                await asyncio.wait_for(self.idle.wait(), self.options.drain_timeout_ms / 1000)
+            except TimeoutError:
+                logger.warning("drain took longer than drain_timeout_ms=%d", self.options.drain_timeout_ms)
+        for connection in list(self.connections.values()):
+            if connection.session is not None:
+                connection.session.shut_down()
+                connection.flush()
+        await asyncio.sleep(0.05)
+        for connection in list(self.connections.values()):
+            connection.transport.close()
+        self.thread.stop()
+        self.store.close()
+        self.disk.close_all()
+
+
+def store_options(options: Options) -> StoreOptions:
+    return StoreOptions(
+        wal_octets_max=options.wal_octets_max,
+        wal_chunk_octets=options.wal_chunk_octets,
+        settle_margin_octets=options.settle_margin_octets,
+        segment_octets_max=options.segment_octets_max,
+        cache_octets_max=options.cache_octets_max,
+    )
+
+
+def tune_process() -> None:
+    """Blocks are large and short-lived: keep their memory in the heap, and keep the collector off live objects."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        libc.mallopt(-1, 256 << 20)  # M_TRIM_THRESHOLD
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
+
+
+async def run(options: Options) -> int:
+    loop = asyncio.get_running_loop()
+    app = App(options, loop)
+    app.recover()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    servers = []
+    ready: dict[str, object] = {"pid": os.getpid(), "data": os.path.abspath(options.data)}
+    for protocol in ("amqp", "mqtt"):
+        server, address = await listen(app, getattr(options, protocol), protocol)
+        servers.append(server)
+        ready[protocol] = address
+    tune_process()
+    loop.call_later(TICK_S, app.tick)
+    print("ready " + json.dumps(ready), flush=True)
+    await stop.wait()
+    for server in servers:
+        server.close()
+    await app.drain()
+    return app.exit_code
+
+
+def serve(options: Options) -> int:
+    """Run a broker until SIGTERM; the process's exit code. Errors of the user go to stderr."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        return uvloop.run(run(options))
+    except StorageError as error:
+        print(f"forebay: {error}", file=sys.stderr)
+        return EXIT_STORAGE
+    except (ForebayError, OSError) as error:
+        print(f"forebay: {error}", file=sys.stderr)
+        return 2

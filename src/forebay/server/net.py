@@ -1,0 +1,108 @@
+"""Listeners and connections: octets in, octets out, and nothing else.
+
+A connection learns its protocol from its first octets, so that every listener speaks every protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, cast
+
+from forebay.session.effects import Session
+
+if TYPE_CHECKING:
+    from forebay.server.app import App
+
+SNIFF_OCTETS: Final = 4
+LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
+
+
+class Connection(asyncio.Protocol):
+    """One client's connection: holds the octets of an unfinished frame, and what may not be sent yet."""
+
+    def __init__(self, app: App, protocol: str) -> None:
+        self.app = app
+        self.default_protocol = protocol
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self.session: Session | None = None
+        self.peer = ""
+        self.loopback = False
+        self.rest = b""
+        self.parts: list[bytes] = []  # of a frame so long that joining at each read would cost its square
+        self.parts_octets = 0
+        self.wanted = 0
+        self.dirty = False
+        self.waiting = False  # the app tells its session of every sync
+        self.closing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=self.app.options.send_buffer_octets_max)
+        name = transport.get_extra_info("peername")
+        self.peer = f"{name[0]}:{name[1]}" if name else "unknown"
+        self.loopback = self.peer.startswith(LOOPBACK)
+        self.app.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.wanted:
+            self.parts.append(data)
+            self.parts_octets += len(data)
+            if self.parts_octets < self.wanted:
+                return
+            data = b"".join(self.parts)
+            self.parts.clear()
+            self.wanted = 0
+        elif self.rest:
+            data = self.rest + data
+        session = self.session
+        if session is None:
+            if len(data) < SNIFF_OCTETS:
+                self.rest = data
+                return
+            session = self.session = self.app.start_session(self, data)
+        if self.closing:
+            return
+        used = session.receive(data)
+        self.rest = data[used:] if used < len(data) else b""
+        if self.rest:
+            wanted = session.wanted(self.rest)
+            if wanted > len(self.rest):
+                self.wanted = wanted
+                self.parts.append(self.rest)
+                self.parts_octets = len(self.rest)
+        self.app.touch(self)
+
+    def flush(self) -> None:
+        """Send what the session has written; close afterwards if the session says so."""
+        session = self.session
+        if session is None:
+            return
+        if session.hold_lsn > self.app.store.durable:
+            return
+        out = session.out
+        if len(out):
+            self.transport.write(out.getvalue())
+            out.truncate(0)
+        if session.closing and not self.closing:
+            self.closing = True
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        self.app.pause(self, True)
+
+    def resume_writing(self) -> None:
+        self.app.pause(self, False)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closing = True
+        self.app.lost(self)
+
+
+async def listen(app: App, address: str, protocol: str) -> tuple[asyncio.Server, str]:
+    """Open a listener; the server and the address that it really has. OSError where it cannot be had."""
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(app, protocol), host.strip("[]"), int(port), backlog=1024)
+    actual = server.sockets[0].getsockname()
+    shown = f"[{actual[0]}]" if ":" in actual[0] else actual[0]
+    return server, f"{shown}:{actual[1]}"

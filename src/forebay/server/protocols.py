@@ -1,0 +1,28 @@
+"""Which session a connection gets, by its first octets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.auth import Auth
+from forebay.broker.vhost import Vhost
+from forebay.core.options import Options
+from forebay.session.amqp091 import Amqp091Session
+from forebay.session.blocks import BlocksSession
+from forebay.session.effects import Session
+from forebay.session.mqtt import MqttSession
+
+MQTT_CONNECT: Final = 0x10
+
+
+def make_session(
+    id: int, data: bytes, default: str, vhost: Vhost, auth: Auth, options: Options, loopback: bool
+) -> Session:
+    """The session for a connection that begins with `data`; octets of no protocol go to the listener's own."""
+    if data.startswith(b"FBLK"):
+        return BlocksSession(id, vhost, auth, options, loopback)
+    if data[0] == MQTT_CONNECT:
+        return MqttSession(id, vhost, auth, options, loopback)
+    if data.startswith(b"AMQP") or default == "amqp":
+        return Amqp091Session(id, vhost, auth, options, loopback)
+    return MqttSession(id, vhost, auth, options, loopback)
