@@ -1,0 +1,135 @@
+"""A broker as users run it: `python -m forebay serve` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+START_S_MAX = 60  # guards against a hang; a start takes well under a second
+STOP_S_MAX = 60
+
+
+class BrokerProcess:
+    """One data folder and the broker that runs on it, which may be ended and started again.
+
+    options  any option of the broker; they are handed over in a configuration file
+    """
+
+    def __init__(self, folder: Path, **options: object) -> None:
+        self.folder = folder
+        self.data = Path(str(options.pop("data", folder / "data")))
+        self.listeners = {
+            "amqp": str(options.pop("amqp", "127.0.0.1:0")),
+            "mqtt": str(options.pop("mqtt", "127.0.0.1:0")),
+        }
+        self.options = options
+        self.ready: dict[str, object] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = folder / "broker.log"
+        self._log_start = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running broker."""
+        assert self._process is not None, "the broker does not run"
+        return self._process.pid
+
+    @property
+    def amqp_port(self) -> int:
+        """Where it takes AMQP."""
+        return self._port("amqp")
+
+    @property
+    def mqtt_port(self) -> int:
+        """Where it takes MQTT."""
+        return self._port("mqtt")
+
+    def start(self) -> None:
+        """Start, and wait for the ready line."""
+        self.launch()
+        deadline = time.monotonic() + START_S_MAX
+        while not (line := self._ready_line()):
+            code = self._running().poll()
+            assert code is None, f"the broker ended with {code} before it was ready:\n{self.log_text()}"
+            assert time.monotonic() < deadline, f"no ready line within {START_S_MAX} s:\n{self.log_text()}"
+            time.sleep(0.005)
+        self.ready = json.loads(line)
+        # A restart takes the same ports, so that clients find it again.
+        self.listeners = {name: str(self.ready[name]) for name in self.listeners}
+
+    def launch(self) -> None:
+        """Start without waiting: for starts that must fail."""
+        assert self._process is None, "the broker runs already"
+        self._log_start = self._log.stat().st_size if self._log.exists() else 0
+        config = self.folder / "options.yaml"
+        config.write_text(json.dumps(self.options), encoding="utf-8")  # JSON is YAML
+        command = [sys.executable, "-m", "forebay", "serve", "--config", str(config), "--data", str(self.data)]
+        for name, address in self.listeners.items():
+            command += [f"--{name}", address]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment
+            )
+
+    def wait(self) -> int:
+        """Wait until it ends by itself; its exit code."""
+        code = self._running().wait(STOP_S_MAX)
+        self._process = None
+        return code
+
+    def stop(self) -> None:
+        """SIGTERM, and the exit code must be 0."""
+        self._running().send_signal(signal.SIGTERM)
+        code = self.wait()
+        assert code == 0, f"the broker ended with {code}:\n{self.log_text()}"
+
+    def kill9(self) -> None:
+        """SIGKILL: no chance to write anything more."""
+        self._running().kill()
+        self.wait()
+
+    def restart(self) -> None:
+        """Start again on the same data and ports; stops it first where it still runs."""
+        if self._process is not None:
+            self.stop()
+        self.start()
+
+    def log_text(self) -> str:
+        """All that the broker printed, over all starts."""
+        return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
+
+    def finish(self) -> None:
+        """End of a test: stop what runs, and no start may have printed a traceback."""
+        if self._process is not None and self._process.poll() is not None:
+            code = self.wait()
+            raise AssertionError(f"the broker ended by itself with {code}:\n{self.log_text()}")
+        if self._process is not None:
+            self.stop()
+        assert "Traceback (most recent call last)" not in self.log_text(), self.log_text()
+
+    def abandon(self) -> None:
+        """Make sure that no process is left, whatever the test did."""
+        if self._process is not None:
+            self._process.kill()
+            self.wait()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the broker does not run"
+        return self._process
+
+    def _ready_line(self) -> str:
+        text = self._log.read_bytes()[self._log_start :].decode("utf-8", "replace")
+        for line in text.splitlines(keepends=True):
+            if line.startswith("ready ") and line.endswith("\n"):
+                return line.removeprefix("ready ")
+        return ""
+
+    def _port(self, listener: str) -> int:
+        return int(str(self.ready[listener]).rpartition(":")[2])

@@ -1,0 +1,197 @@
+"""Rules of the source that no other tool holds."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay.core.options import Options, option_fields
+from setup import COMPILED, INTERPRETED, compiled_modules
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "forebay"
+FUNCTION_LINES_MAX = 60
+DISPATCHER_LINES_MAX = 120  # a function whose def line says `# tidy: dispatcher` and why
+MODULE_LINES_MAX = 600
+README_WORDS_MAX = 900
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+PYTHON = sorted([*MODULES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "tools").rglob("*.py"), ROOT / "setup.py"])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").rglob("*.md")])
+COMPILED_PATHS = [ROOT / name for name in compiled_modules(ROOT)]
+BANNED_IMPORTS = {"contextlib", "dataclasses", "enum", "struct"}
+BANNED_NAMES = {"IntEnum", "Protocol", "dataclass", "memoryview"}
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def dialect_errors(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of each construct that the compiled dialect does not use."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in BANNED_IMPORTS:
+                    yield node.lineno, f"import {alias.name}"
+        elif isinstance(node, ast.ImportFrom):
+            if node.module in BANNED_IMPORTS:
+                yield node.lineno, f"from {node.module} import"
+            for alias in node.names:
+                if alias.name in BANNED_NAMES:
+                    yield node.lineno, alias.name
+        elif isinstance(node, ast.Name) and node.id in BANNED_NAMES:
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Lambda | ast.GeneratorExp | ast.Yield | ast.YieldFrom | ast.Await):
+            yield node.lineno, type(node).__name__
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if node.args.vararg is not None or node.args.kwarg is not None:
+                yield node.lineno, f"*args or **kwargs of {node.name}"
+            for inner in functions(node):
+                if inner is not node:
+                    yield inner.lineno, f"nested function {inner.name}"
+
+
+def imports_of(path: Path) -> set[str]:
+    """Dotted names that a file imports; `from a import b` counts as a and as a.b."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=relative)
+def test_functions_are_short(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    too_long = []
+    for function in functions(ast.parse(text)):
+        assert function.end_lineno is not None
+        length = function.end_lineno - function.lineno + 1
+        most = DISPATCHER_LINES_MAX if "# tidy: dispatcher, " in lines[function.lineno - 1] else FUNCTION_LINES_MAX
+        if length > most:
+            too_long.append(f"{relative(path)}:{function.lineno} {function.name}: {length} lines, at most {most}")
+    assert too_long == []
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=relative)
+def test_modules_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MODULE_LINES_MAX
+
+
+@pytest.mark.parametrize("path", COMPILED_PATHS, ids=relative)
+def test_compiled_modules_keep_to_the_dialect(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert [f"{relative(path)}:{line} {what}" for line, what in dialect_errors(tree)] == []
+
+
+def test_the_dialect_check_sees_what_it_bans() -> None:
+    text = """
+from dataclasses import dataclass
+import struct
+def outer(*parts):
+    def inner(): yield 1
+    return memoryview(b""), lambda: 1, sum(x for x in parts)
+"""
+    found = {what for _, what in dialect_errors(ast.parse(text))}
+    assert found == {
+        "from dataclasses import",
+        "dataclass",
+        "import struct",
+        "*args or **kwargs of outer",
+        "nested function inner",
+        "Yield",
+        "memoryview",
+        "Lambda",
+        "GeneratorExp",
+    }
+
+
+def test_every_compiled_pattern_finds_a_module() -> None:
+    assert [pattern for pattern in COMPILED if not list(SOURCE.glob(pattern))] == []
+    assert [name for name in INTERPRETED if not (SOURCE / name).exists()] == []
+
+
+def test_a_todo_names_its_issue() -> None:
+    pattern = re.compile(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b")
+    found = [relative(path) for path in PYTHON if path != Path(__file__) and pattern.search(path.read_text("utf-8"))]
+    assert found == []
+
+
+def test_every_module_is_imported_by_something() -> None:
+    imported: set[str] = set()
+    for path in PYTHON:
+        own = {dotted(path)} if path in MODULES else set()
+        imported |= imports_of(path) - own
+    entry = {"forebay.__main__"}
+    modules = {dotted(path) for path in MODULES if path.name != "__init__.py"}
+    assert sorted(modules - imported - entry) == []
+
+
+def test_every_package_is_placed_under_the_ban_on_outside_imports() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    ban = next(each for each in config["tool"]["importlinter"]["contracts"] if "socket" in each["forbidden_modules"])
+    above = {"admin", "cli", "client", "server", "spark"}
+    below = {f"forebay.{path.parent.name}" for path in SOURCE.glob("*/__init__.py")} - {f"forebay.{n}" for n in above}
+    assert set(ban["source_modules"]) == below
+
+
+def test_every_option_is_read_by_something() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in MODULES if path.name != "options.py")
+    unused = [name for name, _, _ in option_fields(Options) if not re.search(rf"\.{name}\b", text)]
+    assert unused == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_public_names_have_docstrings(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bare = [] if ast.get_docstring(tree) or path.name == "__init__.py" else ["the module"]
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if not node.name.startswith("_") and ast.get_docstring(node) is None:
+            bare.append(node.name)
+    assert bare == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_links_between_pages_resolve(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        place, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", place):
+            continue
+        page = (path.parent / place).resolve() if place else path
+        if not page.exists() or (anchor and page.suffix == ".md" and anchor not in anchors(page)):
+            broken.append(target)
+    assert broken == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which the headings of a page are linked."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) < README_WORDS_MAX
