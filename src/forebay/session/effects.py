@@ -1,0 +1,82 @@
+"""What a session is to the server: octets in; out come frames, and when they may leave.
+
+A session speaks one protocol over one connection. It calls the vhost and never the server: what the server has to do
+for it stands in its fields. Nothing here or below knows a socket, a clock or a thread.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from forebay.broker.vhost import Vhost
+from forebay.queue.leases import Consumer, Delivery
+
+
+class Session(ABC):
+    """One connection's protocol state.
+
+    id        never given twice while the broker runs
+    out       frames gathered until the end of the turn; the server takes them and truncates it
+    closing   close the connection once `out` is written
+    reason    why the connection ends, for the operator; empty when the peer took its leave
+    hold_lsn  while it is above what is durable, the server keeps what was written since it was set, in order
+    unread    the server does not read the connection for now: that nothing is heard from it says nothing
+    """
+
+    def __init__(self, session_id: i64, vhost: Vhost) -> None:
+        self.id: i64 = session_id
+        self.vhost = vhost
+        self.out = BytesWriter()
+        self.closing = False
+        self.reason = ""
+        self.hold_lsn: i64 = 0
+        self.unread = False
+
+    @abstractmethod
+    def receive(self, data: bytes) -> int:
+        """Take in whole frames; how many octets were used.
+
+        The rest is to be given again with more behind it. Errors of the peer are answered in `out`, never raised.
+        """
+
+    @abstractmethod
+    def deliver(self, delivery: Delivery) -> None:
+        """Write records to `out`."""
+
+    @abstractmethod
+    def on_cancelled(self, consumer: Consumer) -> None:
+        """A consumer of this session lost its queue."""
+
+    @abstractmethod
+    def end_turn(self, lsn: int, durable: int) -> None:
+        """The turn in which this session published or was delivered to is over.
+
+        Confirms of its publishes are due once `durable` >= lsn: at once if it is already.
+        """
+
+    @abstractmethod
+    def on_durable(self, durable: int) -> None:
+        """Write the confirms that are due up to here."""
+
+    @abstractmethod
+    def waiting(self) -> bool:
+        """Whether confirms are outstanding, so that `on_durable` has something to do."""
+
+    @abstractmethod
+    def tick(self, now_us: int) -> None:
+        """About once a second: keepalive, and the deadline of the handshake."""
+
+    @abstractmethod
+    def closed(self) -> None:
+        """The connection is gone: give back everything."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, object]:
+        """Protocol, user and names, for people."""
+
+    def hold(self) -> None:
+        """What is written from here on leaves only when every change of the topology so far is on disk."""
+        self.hold_lsn = self.vhost.lsn()
