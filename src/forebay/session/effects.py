@@ -18,12 +18,13 @@ from forebay.queue.leases import Consumer, Delivery
 class Session(ABC):
     """One connection's protocol state.
 
-    id        never given twice while the broker runs
-    out       frames gathered until the end of the turn; the server takes them and truncates it
-    closing   close the connection once `out` is written
-    reason    why the connection ends, for the operator; empty when the peer took its leave
-    hold_lsn  while it is above what is durable, the server keeps what was written since it was set, in order
-    unread    the server does not read the connection for now: that nothing is heard from it says nothing
+    id         never given twice while the broker runs
+    out        frames gathered until the end of the turn; the server takes them and truncates it
+    closing    close the connection once `out` is written
+    client_id  names the client where at most one connection may have the name; else empty
+    reason     why the connection ends, for the operator; empty when the peer took its leave
+    hold_lsn   while it is above what is durable, the server keeps what was written since it was set, in order
+    unread     the server does not read the connection for now: that nothing is heard from it says nothing
     """
 
     def __init__(self, session_id: i64, vhost: Vhost) -> None:
@@ -31,6 +32,7 @@ class Session(ABC):
         self.vhost = vhost
         self.out = BytesWriter()
         self.closing = False
+        self.client_id = ""
         self.reason = ""
         self.hold_lsn: i64 = 0
         self.unread = False
@@ -43,11 +45,15 @@ class Session(ABC):
         """
 
     @abstractmethod
+    def wanted(self, rest: bytes) -> int:
+        """How long the unfinished frame is that `rest` begins; 0 while that is not known."""
+
+    @abstractmethod
     def deliver(self, delivery: Delivery) -> None:
         """Write records to `out`."""
 
     @abstractmethod
-    def on_cancelled(self, consumer: Consumer) -> None:
+    def cancelled(self, consumer: Consumer) -> None:
         """A consumer of this session lost its queue."""
 
     @abstractmethod
@@ -68,6 +74,14 @@ class Session(ABC):
     @abstractmethod
     def tick(self, now_us: int) -> None:
         """About once a second: keepalive, and the deadline of the handshake."""
+
+    @abstractmethod
+    def taken_over(self) -> None:
+        """Another connection has claimed `client_id`: say so and close."""
+
+    @abstractmethod
+    def shut_down(self) -> None:
+        """The broker stops: take leave of the peer."""
 
     @abstractmethod
     def closed(self) -> None:
