@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""All load scenarios: a fresh compiled broker beside the peers, in one run.
+
+usage: bench/run.py [--rounds 3] [--seconds 3] [--only SUBSTRING] [--json FILE] [--no-peers]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PEERS = HERE / "load" / "peers.sh"
+
+
+def start_forebay(data: Path) -> tuple[subprocess.Popen[str], dict[str, str]]:
+    """A broker on free ports; its process and ready line."""
+    command = [sys.executable, "-m", "forebay", "serve", "--data", str(data), "--amqp", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline().removeprefix("ready "))
+
+
+def check_compiled() -> None:
+    import forebay.log.block as block
+
+    if not str(block.__file__).endswith(".so"):
+        print("warning: this is not the compiled build", file=sys.stderr)
+
+
+def peer_targets() -> list[str]:
+    """The peers as targets of compare.py, started where they do not run."""
+    targets = []
+    for name, amqp, mqtt, login in (
+        ("rmq4", 21020, 21021, ""),
+        ("rmq3", 21010, 21011, ""),
+        ("mosq", 0, 21060, ",-"),
+    ):
+        subprocess.run([str(PEERS), name, "start"], check=True, stdout=subprocess.DEVNULL)
+        pid = subprocess.run([str(PEERS), name, "pid"], check=True, capture_output=True, text=True).stdout.strip()
+        targets.append(f"{name}={amqp},{mqtt},{pid}{login}")
+    return targets
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", default="3")
+    parser.add_argument("--seconds", default="3")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json")
+    parser.add_argument("--no-peers", action="store_true")
+    options = parser.parse_args()
+    check_compiled()
+    folder = Path(tempfile.mkdtemp(prefix="forebay-bench-"))
+    process, ready = start_forebay(folder / "data")
+    try:
+        amqp, mqtt = (ready[name].rpartition(":")[2] for name in ("amqp", "mqtt"))
+        targets = [f"forebay={amqp},{mqtt},{ready['pid']}"]
+        if not options.no_peers:
+            targets += peer_targets()
+        command = [sys.executable, str(HERE / "load" / "compare.py"), "--rounds", options.rounds]
+        command += ["--seconds", options.seconds, "--only", options.only]
+        if options.json:
+            command += ["--json", options.json]
+        subprocess.run(command + targets, check=True)
+    finally:
+        process.terminate()
+        process.wait(30)
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""A full disk: publishers are told, consumers go on, and it ends when there is room again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pika
+import pika.exceptions
+import pytest
+
+from tests.broker_process import BrokerProcess
+
+DISK = "24m"
+BODY = b"x" * 16_384
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with very little room."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert mounted.returncode == 0, f"this test mounts a small file system and needs to be root: {mounted.stderr}"
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def open_channel(broker: BrokerProcess) -> pika.adapters.blocking_connection.BlockingChannel:
+    parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, blocked_connection_timeout=30)
+    channel = pika.BlockingConnection(parameters).channel()
+    channel.confirm_delivery()
+    return channel
+
+
+def test_disk_full_refuses_publishers_and_recovers(
+    start_broker: Callable[..., BrokerProcess], small_disk: Path
+) -> None:
+    broker = start_broker(data=small_disk, wal_octets_max=8 << 20, wal_chunk_octets=1 << 20, settle_margin_octets=1 << 18)
+    channel = open_channel(broker)
+    channel.queue_declare("q", durable=True)
+    accepted = 0
+    with pytest.raises(pika.exceptions.NackError):
+        for _ in range(10_000):
+            channel.basic_publish("", "q", BODY + b"%d" % accepted)
+            accepted += 1
+    assert 200 < accepted < 2000
+    assert "no room" in broker.log_text()
+
+    # Consumers go on: everything accepted is there, in order, and settles.
+    other = open_channel(broker)
+    for number in range(accepted):
+        frame, _, body = other.basic_get("q")
+        assert frame is not None and body == BODY + b"%d" % number
+        other.basic_ack(frame.delivery_tag)
+    assert other.basic_get("q")[0] is None
+
+    # What was settled made room.
+    for attempt in range(60):
+        try:
+            channel.basic_publish("", "q", b"again")
+            break
+        except pika.exceptions.NackError:
+            channel.connection.sleep(0.5)
+    else:
+        raise AssertionError("no room came back after everything was settled")
+    broker.kill9()
+    broker.start()
+    last = open_channel(broker)
+    bodies = []
+    while (got := last.basic_get("q", auto_ack=True))[0] is not None:
+        bodies.append(got[2])
+    assert b"again" in bodies

@@ -1,0 +1,156 @@
+"""A work group against a model of a few dicts: whatever happens, every record is settled once or still to be had."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+
+from forebay.core.message import MQTT
+from forebay.queue.leases import UNLIMITED, Consumer, Lease
+from forebay.queue.work_group import WorkGroup
+from tests.logs import memory_log
+
+VISIBILITY_US = 1_000_000
+
+
+class WorkGroupMachine(RuleBasedStateMachine):
+    """The model: offset -> "ready", (consumer, lease) or "settled", and how often each was delivered."""
+
+    consumers = Bundle("consumers")
+    leases = Bundle("leases")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log = memory_log()
+        self.group = WorkGroup(1, b"", b"", self.log, 0, VISIBILITY_US)
+        self.now_us = 1
+        self.settled: set[int] = set()
+        self.holder: dict[int, Lease] = {}
+        self.delayed: dict[int, int] = {}
+        self.count = 0
+        self.next_id = 1
+
+    @rule(count=st.sampled_from([1, 2, 5, 700, 1500]), blocks=st.integers(1, 3))
+    def publish(self, count: int, blocks: int) -> None:
+        for _ in range(blocks):
+            for _ in range(count):
+                self.log.append(MQTT, b"", b"k", b"", b"x")
+            self.log.seal(self.now_us)
+            self.count += count
+
+    @rule(target=consumers, credit=st.sampled_from([1, 3, 50, 2000, UNLIMITED]))
+    def join(self, credit: int) -> Consumer:
+        consumer = Consumer(self.next_id, 1, 1, self.next_id, 0, b"", False, credit)
+        self.next_id += 1
+        self.group.add(consumer)
+        return consumer
+
+    @rule(target=leases)
+    def dispatch(self) -> object:
+        self.drop_expired()
+        got = []
+        deliveries: list = []
+        self.group.dispatch(self.now_us, deliveries)
+        for delivery in deliveries:
+            lease = delivery.lease
+            assert lease is not None and lease.count == delivery.count
+            assert delivery.block.base + delivery.index == lease.first
+            for offset in range(lease.first, lease.first + lease.count):
+                assert offset < self.count and offset not in self.settled and offset not in self.holder
+                assert self.delayed.pop(offset, 0) <= self.now_us
+                self.holder[offset] = lease
+            got.append(lease)
+        return multiple(*got)
+
+    @rule(lease=leases, data=st.data())
+    def ack(self, lease: Lease, data: st.DataObject) -> None:
+        first, count = self.part(lease, data)
+        held = [offset for offset in range(first, first + count) if self.holder.get(offset) is lease]
+        assert self.group.ack(lease, first, count) == len(held)
+        for offset in held:
+            del self.holder[offset]
+            self.settled.add(offset)
+
+    @rule(lease=leases, data=st.data(), delay=st.sampled_from([0, 500_000]))
+    def give_back(self, lease: Lease, data: st.DataObject, delay: int) -> None:
+        first, count = self.part(lease, data)
+        held = [offset for offset in range(first, first + count) if self.holder.get(offset) is lease]
+        due = self.now_us + delay if delay else 0
+        assert self.group.give_back(lease, first, count, due) == len(held)
+        for offset in held:
+            del self.holder[offset]
+            self.delayed[offset] = due
+
+    @rule(us=st.sampled_from([1, 400_000, VISIBILITY_US + 1]))
+    def wait(self, us: int) -> None:
+        self.now_us += us
+
+    @rule(consumer=consumers)
+    def leave(self, consumer: Consumer) -> None:
+        self.group.remove(consumer)
+        for offset, lease in list(self.holder.items()):
+            if lease.consumer is consumer:
+                del self.holder[offset]
+
+    @rule()
+    def restart(self) -> None:
+        """What was logged comes back; leases do not."""
+        progress = self.group.snapshot()
+        for lease in self.holder.values():
+            lease.left = 0
+        group = WorkGroup(1, b"", b"", self.log, 0, VISIBILITY_US)
+        group.restore(progress)
+        group.finish_restore()
+        self.group = group
+        self.holder.clear()
+        self.delayed.clear()
+
+    @rule()
+    def take_progress_twice(self) -> None:
+        """Progress in pieces restores to the same state as progress at once."""
+        copy = WorkGroup(1, b"", b"", self.log, 0, VISIBILITY_US)
+        copy.restore(self.group.snapshot())
+        copy.restore(self.group.take_progress())
+        copy.finish_restore()
+        assert copy.settled_above() == self.group.settled_above()
+        assert copy.advance() == self.group.advance()
+
+    @rule()
+    def purge(self) -> None:
+        self.drop_expired()
+        ready = self.ready()
+        self.group.expire(self.now_us)
+        assert self.group.purge() == len(ready)
+        self.settled |= ready
+
+    def part(self, lease: Lease, data: st.DataObject) -> tuple[int, int]:
+        first = data.draw(st.integers(0, lease.count - 1))
+        count = data.draw(st.integers(1, lease.count - first))
+        return lease.first + first, count
+
+    def drop_expired(self) -> None:
+        for offset, lease in list(self.holder.items()):
+            if lease.deadline_us <= self.now_us:
+                del self.holder[offset]
+
+    def ready(self) -> set[int]:
+        waiting = {offset for offset, due in self.delayed.items() if due > self.now_us}
+        return set(range(self.count)) - self.settled - set(self.holder) - waiting
+
+    @invariant()
+    def committed_is_what_it_says(self) -> None:
+        committed = self.group.advance()
+        assert set(range(committed)) <= self.settled
+        assert committed == self.count or committed not in self.settled
+
+    @invariant()
+    def the_unsettled_are_known(self) -> None:
+        unsettled = set()
+        for first, end in self.group.unsettled(0, self.count):
+            unsettled |= set(range(first, end))
+        assert unsettled == set(range(self.count)) - self.settled
+
+
+WorkGroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestWorkGroup = WorkGroupMachine.TestCase
