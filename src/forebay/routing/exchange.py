@@ -196,6 +196,7 @@ class Exchange(ABC):
 
 
 def truth(value: bool) -> str:
+    """As RabbitMQ writes it."""
     return "true" if value else "false"
 
 
@@ -205,6 +206,7 @@ def received(value: object) -> str:
 
 
 def quoted(value: str) -> str:
+    """A value in quotes; "none" stands for no value and has none."""
     return value if value == "none" else f"'{value}'"
 
 
@@ -488,6 +490,7 @@ class HeadersExchange(Exchange):
 
 
 def merge(found: dict[int, Binding], more: dict[int, Binding] | None) -> None:
+    """Add what a lookup came back with."""
     if more is not None:
         found.update(more)
 

@@ -95,6 +95,7 @@ def level_end(topic: bytes, start: i64, size: i64) -> i64:
 
 
 def same_octets(a: bytes, a_start: i64, b: bytes, b_start: i64, octets: i64) -> bool:
+    """Whether so many octets from both positions on are equal."""
     index: i64 = 0
     while index < octets:
         if a[a_start + index] != b[b_start + index]:
