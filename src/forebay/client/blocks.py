@@ -1,0 +1,276 @@
+"""A small synchronous client of the block protocol, for Spark, the command line and tests.
+
+    with BlockClient.connect("localhost:5672", "guest", "guest") as client:
+        queue = client.describe("flights")
+        for fetched in client.fetch("flights", queue.start, queue.end):
+            ...
+
+Any listener of a broker takes it.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from forebay.core.errors import ForebayError, OutcomeUnknown, PeerError, RequestError
+from forebay.core.options import split_address
+from forebay.wire.blocks import (
+    BLOCKS,
+    BLOCKS_HEAD_OCTETS,
+    BLOCKS_OCTETS_MAX,
+    ERROR,
+    FETCH_OCTETS_MAX,
+    FRAME_HEAD_OCTETS,
+    PREFACE,
+    PREFACE_OCTETS,
+    REPLY,
+    REPLY_OCTETS_MAX,
+    REQUEST,
+    decode_blocks_head,
+    decode_json,
+    decode_preface,
+    encode_json,
+    frame_octets,
+)
+
+TIMEOUT_S: Final = 30.0
+RECEIVE_OCTETS: Final = 1 << 20  # of the socket's buffer: fewer, larger reads
+
+
+class Unreachable(ForebayError):
+    """No broker answers at any of the addresses given."""
+
+
+class StoredDataError(ForebayError):
+    """The broker cannot read its own records; names the file and the offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDescription:
+    """What a broker says of a queue.
+
+    start, end  the offsets there are just now, of records that are on disk: from `start` to below `end`
+    octets      about how much they take
+    """
+
+    queue: str
+    id: int
+    kind: str
+    start: int
+    end: int
+    octets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One answer of blocks.
+
+    next    every record of the range below this offset has come
+    start   the queue's first offset when it was answered
+    blocks  whole blocks back to back, each with its head
+    """
+
+    next: int
+    start: int
+    blocks: bytes
+
+
+class BlockClient:
+    """One connection; not for two threads at a time."""
+
+    def __init__(self, connection: socket.socket, server: str) -> None:
+        self.server = server
+        self._connection = connection
+        self._broken = ""
+        self._unread = False
+
+    @classmethod
+    def connect(cls, servers: str, user: str, password: str, timeout_s: float = TIMEOUT_S) -> Self:
+        """Connect to the first server of a list `host:port,host:port` that answers, and log in.
+
+        timeout_s  how long each answer may take to come
+        raises     Unreachable, naming every server and what was wrong; RequestError if login is refused
+        """
+        failures: list[str] = []
+        for server in servers.split(","):
+            host, port = split_address(server.strip())
+            try:
+                connection = socket.create_connection((host, port), timeout_s)
+            except OSError as error:
+                failures.append(f"{server.strip()}: {error}")
+                continue
+            client = cls(connection, server.strip())
+            try:
+                client._greet(user, password, timeout_s)
+            except (OutcomeUnknown, PeerError) as error:
+                client.close()
+                failures.append(str(error))
+                continue
+            except BaseException:
+                client.close()
+                raise
+            return client
+        raise Unreachable(f"no broker answers: {'; '.join(failures)}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+        self._broken = "the connection was closed"
+
+    def describe(self, queue: str) -> QueueDescription:
+        """What the broker says of a queue; RequestError(NOT_FOUND) if there is none of that name."""
+        answer = self._ask({"op": "describe", "queue": queue})
+        try:
+            return QueueDescription(
+                str(answer["queue"]),
+                whole(answer["id"]),
+                str(answer["kind"]),
+                whole(answer["start"]),
+                whole(answer["end"]),
+                whole(answer["octets"]),
+            )
+        except (KeyError, ValueError) as error:
+            raise self._broke(PeerError("malformed", f"{self.server}: description {answer}: {error}")) from None
+
+    def offset_at(self, queue: str, timestamp_us: int) -> int:
+        """First offset whose record is at or after a time; the end where there is none."""
+        answer = self._ask({"op": "offset_at", "queue": queue, "timestamp_us": timestamp_us})
+        try:
+            return whole(answer["offset"])
+        except (KeyError, ValueError) as error:
+            raise self._broke(PeerError("malformed", f"{self.server}: offset {answer}: {error}")) from None
+
+    def fetch(self, queue: str, first: int, end: int, octets_max: int = FETCH_OCTETS_MAX) -> Iterator[Fetched]:
+        """The blocks that hold the records of [first, end), as they come.
+
+        The first block may begin before `first` and the last end after `end`. It ends early where the queue does.
+        The next part is asked for before this one is read, so the broker works while the caller does.
+        """
+        if first >= end:
+            return
+        self._send_fetch(queue, first, end, octets_max)
+        while True:
+            payload_octets = self._head(BLOCKS)
+            next, start = self._blocks_head(payload_octets)
+            octets = payload_octets - BLOCKS_HEAD_OCTETS
+            asked = octets > 0 and first < next < end
+            if asked:
+                self._send_fetch(queue, next, end, octets_max)
+            blocks = self._read(octets)
+            # A caller that reads no further leaves an answer in the connection.
+            self._unread = asked
+            yield Fetched(next, start, blocks)
+            if not asked:
+                return
+            self._unread = False
+            first = next
+
+    def _blocks_head(self, payload_octets: int) -> tuple[int, int]:
+        try:
+            return decode_blocks_head(self._read(min(BLOCKS_HEAD_OCTETS, payload_octets)))
+        except PeerError as error:
+            raise self._broke(PeerError(error.reason, f"{self.server}: {error.text}")) from None
+
+    def _send_fetch(self, queue: str, first: int, end: int, octets_max: int) -> None:
+        values = {"op": "fetch", "queue": queue, "first": first, "end": end, "octets_max": octets_max}
+        self._send(encode_json(REQUEST, values))
+
+    def _greet(self, user: str, password: str, timeout_s: float) -> None:
+        # Not settimeout(): that makes the socket non-blocking, and MSG_WAITALL then costs a call for every packet.
+        self._connection.settimeout(None)
+        limit = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1_000_000))
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_OCTETS)
+        self._send(PREFACE)
+        preface = self._read(PREFACE_OCTETS)
+        try:
+            decode_preface(preface)
+        except PeerError as error:
+            raise PeerError(error.reason, f"{self.server}: no forebay broker: {error.text}") from None
+        self._ask({"op": "auth", "user": user, "password": password})
+
+    def _ask(self, request: dict[str, object]) -> dict[str, object]:
+        """The reply to one request."""
+        self._send(encode_json(REQUEST, request))
+        octets = self._head(REPLY)
+        try:
+            return decode_json(self._read(octets))
+        except PeerError as error:
+            raise self._broke(error) from None
+
+    def _send(self, octets: bytes) -> None:
+        if self._unread:
+            self._broken = self._broken or "a fetch was left before its end"
+        if self._broken:
+            raise OutcomeUnknown(f"{self.server}: not usable any more: {self._broken}")
+        try:
+            self._connection.sendall(octets)
+        except OSError as error:
+            raise self._broke(OutcomeUnknown(f"{self.server}: sending failed: {error}")) from error
+
+    def _head(self, kind: int) -> int:
+        """Octets of the next frame's payload, which must be of this kind; raises what an ERROR frame says."""
+        head = self._read(FRAME_HEAD_OCTETS)
+        try:
+            most = BLOCKS_OCTETS_MAX if head[4] == BLOCKS else REPLY_OCTETS_MAX
+            octets = int(frame_octets(head, 0, most)) - FRAME_HEAD_OCTETS
+        except PeerError as error:
+            raise self._broke(PeerError(error.reason, f"{self.server}: {error.text}")) from None
+        if head[4] == ERROR:
+            raise self._error(decode_json(self._read(octets)))
+        if head[4] != kind:
+            raise self._broke(PeerError("unexpected", f"{self.server}: frame of kind {head[4]} where {kind} was due"))
+        return octets
+
+    def _error(self, values: dict[str, object]) -> ForebayError:
+        """What an ERROR frame says, as an exception."""
+        error, reason, text = (str(values.get(name)) for name in ("error", "reason", "text"))
+        text = f"{self.server}: {text}"
+        if error == "request":
+            return RequestError(reason, text)
+        if error == "storage":
+            return StoredDataError(text)
+        return self._broke(PeerError(reason, text))
+
+    def _read(self, octets: int) -> bytes:
+        """Exactly so many octets."""
+        parts: list[bytes] = []
+        while octets:
+            try:
+                part = self._connection.recv(octets, socket.MSG_WAITALL)
+            except OSError as error:
+                text = "no answer in time" if error.errno == errno.EAGAIN else f"receiving failed: {error}"
+                raise self._broke(OutcomeUnknown(f"{self.server}: {text}")) from error
+            if not part:
+                raise self._broke(OutcomeUnknown(f"{self.server}: the broker closed the connection"))
+            parts.append(part)
+            octets -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _broke(self, error: ForebayError) -> ForebayError:
+        """After this error the connection is out of step."""
+        self._broken = self._broken or str(error)
+        return error
+
+
+def whole(value: object) -> int:
+    """A number of the broker's answer; ValueError if it is none."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r} is no whole number from 0")
+    return value

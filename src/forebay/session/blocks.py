@@ -1,0 +1,272 @@
+"""The block protocol's session: read-only access to the logs of queues, whole blocks at a time.
+
+Nothing is copied into records here and nothing waits: an answer is at most one long block or FETCH_OCTETS_MAX of short
+ones. While the connection takes no more octets, fetches wait in `pending`, so that a client which asks and does not
+read costs the broker no more than the send buffer and FETCHES_MAX answers.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import read_i32_le
+from mypy_extensions import i64
+
+from forebay.broker.auth import Auth
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import (
+    MALFORMED,
+    REFUSED,
+    TIMED_OUT,
+    UNEXPECTED,
+    PeerError,
+    RequestError,
+    StorageError,
+)
+from forebay.core.options import Options
+from forebay.log.block import Block, make_head
+from forebay.log.queue_log import QueueLog
+from forebay.queue.leases import Consumer, Delivery
+from forebay.queue.queue import CLASSIC, STREAM, Queue
+from forebay.session.effects import Session
+from forebay.wire.blocks import (
+    AUTH,
+    BLOCKS_OCTETS_MAX,
+    DESCRIBE,
+    FETCH_OCTETS_MAX,
+    FETCHES_MAX,
+    OFFSET_AT,
+    PREFACE,
+    PREFACE_OCTETS,
+    REPLY,
+    REQUEST,
+    REQUEST_OCTETS_MAX,
+    Frame,
+    Request,
+    decode_frame,
+    decode_preface,
+    decode_request,
+    encode_blocks_head,
+    encode_error,
+    encode_json,
+    frame_octets,
+)
+
+MICROSECONDS: Final = 1000
+
+
+@final
+class BlocksSession(Session):
+    """One reader of blocks."""
+
+    def __init__(self, session_id: int, vhost: Vhost, auth: Auth, options: Options, loopback: bool) -> None:
+        super().__init__(session_id, vhost)
+        self.auth = auth
+        self.loopback = loopback
+        self.greeted = False
+        self.user = ""
+        self.pending: list[Request] = []
+        self.fetches: i64 = 0  # answered since the turn began
+        self.handshake_us: i64 = options.handshake_timeout_ms * MICROSECONDS
+        self.opened_us: i64 = 0  # at the first tick
+        self.fetched_octets: i64 = 0
+
+    def receive(self, data: bytes) -> int:
+        at: i64 = 0
+        try:
+            if not self.greeted:
+                at = decode_preface(data)
+                if at == 0:
+                    return 0
+                self.greeted = True
+                self.out.write(PREFACE)
+            while not self.closing:
+                frame = decode_frame(data, at, REQUEST_OCTETS_MAX)
+                if frame is None:
+                    break
+                at += frame.octets
+                self.on_frame(frame)
+        except PeerError as error:
+            if not self.greeted:
+                self.greeted = True
+                self.out.write(PREFACE)
+            self.fail(error)
+            return len(data)
+        return len(data) if self.closing else int(at)
+
+    def wanted(self, rest: bytes) -> int:
+        if not self.greeted:
+            return PREFACE_OCTETS
+        return int(frame_octets(rest, 0, REQUEST_OCTETS_MAX))
+
+    def fail(self, error: PeerError) -> None:
+        """Say what the peer broke, and end the connection."""
+        self.out.write(encode_error("protocol", error.reason, error.text))
+        self.reason = error.text
+        self.closing = True
+
+    def on_frame(self, frame: Frame) -> None:
+        if frame.kind != REQUEST:
+            raise PeerError(MALFORMED, f"frame of kind {frame.kind} from a client; only {REQUEST} is expected")
+        try:
+            request = decode_request(frame.payload)
+            self.on_request(request)
+        except RequestError as error:
+            self.out.write(encode_error("request", error.reason, error.text))
+            if not self.user:  # nothing is answered before a good login: the peer may not try names and passwords
+                self.reason = error.text
+                self.closing = True
+
+    def on_request(self, request: Request) -> None:
+        if request.op == AUTH:
+            if self.user:
+                raise PeerError(UNEXPECTED, "a second login on one connection")
+            self.user = self.auth.check(request.user, request.password, self.loopback)
+            self.out.write(encode_json(REPLY, {"user": self.user}))
+            return
+        if not self.user:
+            raise RequestError(REFUSED, f"{request.op}: log in first")
+        # An answer must not overtake that of a fetch which waits.
+        if self.pending or self.is_paused():
+            if len(self.pending) >= FETCHES_MAX:
+                raise PeerError(UNEXPECTED, f"more than {FETCHES_MAX} requests without reading the answers")
+            self.pending.append(request)
+            return
+        self.answer(request)
+
+    def is_paused(self) -> bool:
+        """Whether the connection takes no more octets for now."""
+        return self.id in self.vhost.paused
+
+    def answer(self, request: Request) -> None:
+        """Answer one request; RequestError if it asks the impossible."""
+        queue = self.vhost.queue(request.queue.encode())
+        self.vhost.check_owner(queue, self.id)
+        log = queue.log
+        if request.op == DESCRIBE:
+            self.out.write(encode_json(REPLY, description(queue)))
+        elif request.op == OFFSET_AT:
+            offset = min(log.offset_at(request.timestamp_us), readable_end(log))
+            self.out.write(encode_json(REPLY, {"offset": int(offset)}))
+        else:
+            self.fetches += 1
+            if self.fetches > FETCHES_MAX:
+                raise PeerError(UNEXPECTED, f"more than {FETCHES_MAX} fetches at once")
+            try:
+                self.fetch(log, request)
+            except StorageError as error:
+                self.out.write(encode_error("storage", "corrupt", str(error)))
+
+    def fetch(self, log: QueueLog, request: Request) -> None:
+        """Write the blocks of a range, as many as one answer may hold."""
+        most = min(request.octets_max, FETCH_OCTETS_MAX)
+        end = min(i64(request.end), readable_end(log))
+        offset = i64(request.first)
+        parts: list[bytes] = []
+        octets: i64 = 0
+        while offset < end:
+            block = log.block(offset)
+            if block is None or block.base >= end:
+                offset = end
+                break
+            length = block.octets()
+            if octets and octets + length > most:
+                break
+            parts.append(head_of(block))
+            parts.append(block.data)
+            octets += length
+            offset = block.end
+        assert octets <= BLOCKS_OCTETS_MAX
+        self.out.write(encode_blocks_head(int(offset), int(log.start), int(octets)))
+        for part in parts:
+            self.out.write(part)
+        self.fetched_octets += octets
+
+    def resume(self) -> None:
+        """Answer what waited, as far as the connection takes it."""
+        while self.pending and not self.closing and not self.is_paused() and self.fetches < FETCHES_MAX:
+            request = self.pending.pop(0)
+            try:
+                self.answer(request)
+            except RequestError as error:
+                self.out.write(encode_error("request", error.reason, error.text))
+            except PeerError as error:
+                self.fail(error)
+
+    def deliver(self, delivery: Delivery) -> None:
+        raise AssertionError("a reader of blocks consumes nothing")
+
+    def cancelled(self, consumer: Consumer) -> None:
+        raise AssertionError("a reader of blocks consumes nothing")
+
+    def end_turn(self, lsn: int, durable: int) -> None:
+        self.fetches = 0
+        if self.pending:
+            self.resume()
+            self.fetches = 0
+
+    def on_durable(self, durable: int) -> None:
+        return
+
+    def waiting(self) -> bool:
+        return False
+
+    def tick(self, now_us: int) -> None:
+        if self.opened_us == 0:
+            self.opened_us = now_us
+        elif not self.user and now_us - self.opened_us > self.handshake_us:
+            self.fail(PeerError(TIMED_OUT, "no login in time"))
+
+    def taken_over(self) -> None:
+        raise AssertionError("a reader of blocks has no client name")
+
+    def shut_down(self) -> None:
+        self.pending.clear()
+        self.closing = True
+
+    def closed(self) -> None:
+        self.pending.clear()
+        self.vhost.session_closed(self.id)
+
+    def describe(self) -> dict[str, object]:
+        return {"protocol": "blocks", "user": self.user, "octets": int(self.fetched_octets)}
+
+
+def readable_end(log: QueueLog) -> i64:
+    """What readers may see: what would be there after a crash; an ephemeral queue is all in memory anyway."""
+    return log.durable_end if log.durable else log.end
+
+
+def description(queue: Queue) -> dict[str, object]:
+    """What a reader must know of a queue."""
+    log = queue.log
+    kind = "ephemeral"
+    if queue.kind == CLASSIC:
+        kind = "classic"
+    elif queue.kind == STREAM:
+        kind = "stream"
+    return {
+        "queue": queue.name.decode("utf-8", "replace"),
+        "id": int(log.queue),
+        "kind": kind,
+        "start": int(min(log.start, readable_end(log))),
+        "end": int(readable_end(log)),
+        "octets": int(log.octets),
+    }
+
+
+def head_of(block: Block) -> bytes:
+    """A block's head; made now for one that was never to be written."""
+    if block.head:
+        return block.head
+    data = block.data
+    last = 4 * block.count  # a column's last offset is the column's length
+    return make_head(
+        data,
+        block.base,
+        block.count,
+        i64(read_i32_le(data, block.exchange_at + last)),
+        i64(read_i32_le(data, block.key_at + last)),
+        i64(read_i32_le(data, block.properties_at + last)),
+        i64(read_i32_le(data, block.body_at + last)),
+    )

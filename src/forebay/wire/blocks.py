@@ -1,0 +1,257 @@
+"""The block protocol: how Spark, the command line and tools read queues as raw blocks.
+
+Both directions of a connection begin with eight octets:
+
+     0  4  "FBLK"
+     4  1  version, 1
+     5  3  zeros
+
+A server that does not speak the client's version answers with its own, and closes. Then frames, little-endian:
+
+     0  4  octets n of the payload, u32
+     4  1  kind: REQUEST 1, REPLY 2, ERROR 3, BLOCKS 4
+     5  3  zeros
+     8  n  payload
+
+The payload of REQUEST, REPLY and ERROR is one JSON object in UTF-8. That of BLOCKS:
+
+     0  8  i64  where to fetch on: the records of the range below this offset are all in this frame
+     8  8  i64  the queue's first offset just now: records of the range below it are gone, not skipped
+    16     whole blocks (log/block.py) in order of their offsets, each as it is stored, checksum included
+
+Blocks start at multiples of 8 of the frame. The first may begin before the range and the last end after it: blocks
+are never cut. None at all means that the queue holds no record of the range.
+
+Requests are answered one by one, in their order:
+
+    {"op": "auth", "user": u, "password": p}        -> REPLY {"user": identity}; must come first
+    {"op": "describe", "queue": q}                  -> REPLY {"queue", "id", "kind", "start", "end", "octets"}
+    {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
+    {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
+
+`end` in a description is that of the records that are on disk (of an ephemeral queue: of all). A fetch returns at least
+one block where there is one, and otherwise at most `octets_max` (FETCH_OCTETS_MAX if absent); the client sends the next
+once it has read the first 24 octets of the answer, so that the connection never idles and the broker never has to
+hold more than two answers. More than FETCHES_MAX fetches at a time are refused.
+What went wrong is an ERROR {"error": "request" | "protocol" | "storage", "reason", "text"}; after "protocol", and where
+login failed, the server closes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64
+
+from forebay.core.errors import INVALID, MALFORMED, TOO_LARGE, UNSUPPORTED_VERSION, PeerError, RequestError
+
+MAGIC: Final = b"FBLK"
+VERSION: Final = 1
+PREFACE: Final = b"FBLK\x01\0\0\0"
+PREFACE_OCTETS: Final = 8
+
+REQUEST: Final = 1
+REPLY: Final = 2
+ERROR: Final = 3
+BLOCKS: Final = 4
+
+FRAME_HEAD_OCTETS: Final = 8
+BLOCKS_HEAD_OCTETS: Final = 16
+REQUEST_OCTETS_MAX: Final = 1 << 16
+REPLY_OCTETS_MAX: Final = 1 << 20
+BLOCKS_OCTETS_MAX: Final = (1 << 28) + BLOCKS_HEAD_OCTETS  # the longest block, alone
+FETCH_OCTETS_MAX: Final = 8 << 20
+FETCHES_MAX: Final = 4
+
+AUTH: Final = "auth"
+DESCRIBE: Final = "describe"
+OFFSET_AT: Final = "offset_at"
+FETCH: Final = "fetch"
+FIELDS: Final = {
+    AUTH: ["op", "user", "password"],
+    DESCRIBE: ["op", "queue"],
+    OFFSET_AT: ["op", "queue", "timestamp_us"],
+    FETCH: ["op", "queue", "first", "end", "octets_max"],
+}
+
+INTEGER_MAX: Final = (1 << 63) - 1
+TEXT_CHARACTERS_MAX: Final = 1024
+SHOWN_CHARACTERS_MAX: Final = 80
+
+
+@final
+class Frame:
+    """One frame as it came; `octets` is its whole length, head included."""
+
+    def __init__(self, kind: int, payload: bytes, octets: int) -> None:
+        self.kind = kind
+        self.payload = payload
+        self.octets = octets
+
+
+@final
+class Request:
+    """What the client asks; fields that its `op` does not have are empty."""
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+        self.user = ""
+        self.password = ""
+        self.queue = ""
+        self.timestamp_us = 0
+        self.first = 0
+        self.end = 0
+        self.octets_max: int = FETCH_OCTETS_MAX
+
+
+def decode_preface(data: bytes) -> int:
+    """Octets that the preface at the start of `data` takes, 0 while it is not whole; PeerError if it is not ours."""
+    if data[:4] != MAGIC[: len(data)]:
+        raise PeerError(MALFORMED, f"a connection begins with {data[:4]!r}, not with 'FBLK'")
+    if len(data) < PREFACE_OCTETS:
+        return 0
+    if data[4] != VERSION:
+        raise PeerError(UNSUPPORTED_VERSION, f"version {data[4]} of the block protocol, only {VERSION} is known here")
+    if data[:PREFACE_OCTETS] != PREFACE:
+        raise PeerError(MALFORMED, "octets 5 to 7 of a connection are not zero")
+    return PREFACE_OCTETS
+
+
+def frame_octets(data: bytes, at: i64, payload_octets_max: i64) -> i64:
+    """Whole length of the frame that starts at `at`, 0 while its head is not whole; PeerError if no frame starts so."""
+    if len(data) - at < FRAME_HEAD_OCTETS:
+        return 0
+    octets = i64(read_i32_le(data, at))
+    kind = i64(data[at + 4])
+    if kind < REQUEST or kind > BLOCKS:
+        raise PeerError(MALFORMED, f"frame of kind {kind}")
+    if data[at + 5] or data[at + 6] or data[at + 7]:
+        raise PeerError(MALFORMED, "octets 5 to 7 of a frame are not zero")
+    if octets < 0 or octets > payload_octets_max:
+        raise PeerError(TOO_LARGE, f"frame of {octets & 0xFFFFFFFF} octets, at most {payload_octets_max} are taken")
+    return FRAME_HEAD_OCTETS + octets
+
+
+def decode_frame(data: bytes, at: i64, payload_octets_max: i64) -> Frame | None:
+    """The frame that starts at `at`; None while it is not whole."""
+    octets = frame_octets(data, at, payload_octets_max)
+    if octets == 0 or len(data) - at < octets:
+        return None
+    return Frame(data[at + 4], data[at + FRAME_HEAD_OCTETS : at + octets], int(octets))
+
+
+def encode_head(kind: int, octets: int) -> bytes:
+    """The head of a frame whose payload has that many octets."""
+    assert 0 <= octets <= BLOCKS_OCTETS_MAX
+    out = BytesWriter()
+    write_i32_le(out, i32(octets))
+    write_i32_le(out, i32(kind))
+    return out.getvalue()
+
+
+def encode_json(kind: int, values: dict[str, object]) -> bytes:
+    """A frame with this object as its payload."""
+    payload = json.dumps(values, separators=(",", ":")).encode()
+    return encode_head(kind, len(payload)) + payload
+
+
+def encode_error(error: str, reason: str, text: str) -> bytes:
+    """An ERROR frame."""
+    return encode_json(ERROR, {"error": error, "reason": reason, "text": text})
+
+
+def encode_blocks_head(next: int, start: int, octets: int) -> bytes:
+    """The first 24 octets of a BLOCKS frame; `octets` of blocks must follow."""
+    out = BytesWriter()
+    out.write(encode_head(BLOCKS, BLOCKS_HEAD_OCTETS + octets))
+    write_i64_le(out, i64(next))
+    write_i64_le(out, i64(start))
+    return out.getvalue()
+
+
+def decode_blocks_head(payload: bytes) -> tuple[int, int]:
+    """Where to fetch on, and the queue's first offset, from the start of a BLOCKS payload."""
+    if len(payload) < BLOCKS_HEAD_OCTETS:
+        raise PeerError(MALFORMED, f"BLOCKS frame of only {len(payload)} octets")
+    next = read_i64_le(payload, 0)
+    start = read_i64_le(payload, 8)
+    if next < 0 or start < 0:
+        raise PeerError(MALFORMED, f"BLOCKS frame with next offset {next} and first offset {start}")
+    return int(next), int(start)
+
+
+def decode_json(payload: bytes) -> dict[str, object]:
+    """The object that a payload holds; PeerError if it holds anything else."""
+    try:
+        values = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise PeerError(MALFORMED, f"payload is no JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise PeerError(MALFORMED, "payload is JSON, but no object")
+    return values
+
+
+def decode_request(payload: bytes) -> Request:
+    """What a REQUEST asks; PeerError if it is no JSON object, RequestError naming the field that is wrong in it."""
+    values = decode_json(payload)
+    op = values.get("op")
+    if not isinstance(op, str) or op not in FIELDS:
+        raise RequestError(INVALID, f"op: {shown(op)} is no request; known are {', '.join(FIELDS)}")
+    for name in values:
+        if name not in FIELDS[op]:
+            raise RequestError(INVALID, f"{op}: {shown(name)} is no field; known are {', '.join(FIELDS[op])}")
+    request = Request(op)
+    if op == FETCH:
+        request.queue = text_field(values, op, "queue")
+        request.first = integer_field(values, op, "first", 0)
+        request.end = integer_field(values, op, "end", 0)
+        if "octets_max" in values:
+            request.octets_max = integer_field(values, op, "octets_max", 1)
+    elif op == DESCRIBE:
+        request.queue = text_field(values, op, "queue")
+    elif op == OFFSET_AT:
+        request.queue = text_field(values, op, "queue")
+        request.timestamp_us = integer_field(values, op, "timestamp_us", -INTEGER_MAX)
+    else:
+        request.user = text_field(values, op, "user")
+        request.password = text_field(values, op, "password")
+    return request
+
+
+def text_field(values: dict[str, object], op: str, name: str) -> str:
+    """A field that must be text."""
+    value = values.get(name)
+    if not isinstance(value, str) or len(value) > TEXT_CHARACTERS_MAX or not is_unicode(value):
+        raise RequestError(
+            INVALID, f"{op}: {name} is {shown(value)}, not text of at most {TEXT_CHARACTERS_MAX} characters"
+        )
+    return value
+
+
+def integer_field(values: dict[str, object], op: str, name: str, least: int) -> int:
+    """A field that must be a whole number of 64 bits, not below `least`."""
+    value = values.get(name)
+    # True and False are integers to Python, not to the protocol.
+    if not isinstance(value, int) or isinstance(value, bool) or value < least or value > INTEGER_MAX:
+        raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not a whole number from {least} to {INTEGER_MAX}")
+    return value
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text has no lone surrogate, which JSON can write and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shown(value: object) -> str:
+    """A value that a peer sent, fit for one line of text."""
+    if value is None:
+        return "absent"
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"  # they may nest deeper than ascii() can go
+    return ascii(value)[:SHOWN_CHARACTERS_MAX]
