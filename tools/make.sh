@@ -14,10 +14,15 @@ ONCE="tests/spark tests/demo tests/docs tests/test_tidy.py"
 # environment FOLDER EXTRAS [PURE]: a virtual environment with forebay in it, made anew only where something changed.
 environment() {
     local folder=$1 extras=$2 pure=${3:-0}
-    local before after state
-    state="$(find src setup.py pyproject.toml -type f -not -name '*.pyc' -not -path '*.egg-info/*' -print0 |
-        sort -z | xargs -0 cat | sha256sum | cut -c1-64) $("$python" -c 'import sys; print(sys.version, sys.prefix)' | tr '\n' ' ')"
-    [ -x "$folder/bin/python" ] && "$folder/bin/python" -c '' 2>/dev/null || { rm -rf "$folder"; "$python" -m venv "$folder"; }
+    local before after state version
+    state=$(find src setup.py pyproject.toml -type f -not -name '*.pyc' -not -path '*.egg-info/*' -print0 |
+        sort -z | xargs -0 sha256sum | sha256sum | cut -c1-64)
+    version=$("$python" -c 'import sys; print(sys.prefix, *sys.version.split())')
+    if [ "$(cat "$folder/forebay.python" 2>/dev/null)" != "$version" ] || ! "$folder/bin/python" -c '' 2>/dev/null; then
+        rm -rf "$folder"
+        "$python" -m venv "$folder"
+        echo "$version" >"$folder/forebay.python"
+    fi
     before=$(cat "$folder/forebay.state" 2>/dev/null || true)
     after="$state $pure"
     # [dev] holds all the others, and each of them what no extra at all needs.
@@ -25,6 +30,7 @@ environment() {
         return
     fi
     echo "Installing forebay$extras into $folder ($([ "$pure" = 1 ] && echo interpreted || echo "compiled; takes a minute or two"))"
+    rm -f "$folder/forebay.state"
     # Built in a copy: nothing is left in the sources, and no module of an earlier build gets into the wheel.
     scratch=$(mktemp -d /tmp/forebay.XXXXXX)
     trap 'rm -rf "$scratch"' EXIT
