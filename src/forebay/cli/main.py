@@ -58,6 +58,8 @@ def demo() -> None:
     try:
         from forebay.cli import demo as job
     except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("forebay"):
+            raise
         raise OptionError(f"the demo needs the package {error.name}: pip install 'forebay[demo]'") from error
     raise typer.Exit(job.run())
 
