@@ -1,0 +1,158 @@
+"""MQTT's numbers: packet types, reason codes, and which code answers which kind of error."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from forebay.core.errors import (
+    INVALID,
+    LOCKED,
+    MALFORMED,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION,
+    REFUSED,
+    TAKEN_OVER,
+    TIMED_OUT,
+    TOO_LARGE,
+    UNEXPECTED,
+    UNSUPPORTED_VERSION,
+    PeerError,
+)
+
+V311: Final = 4
+V5: Final = 5
+
+# Packet types: the upper four bits of a packet's first octet.
+CONNECT: Final = 1
+CONNACK: Final = 2
+PUBLISH: Final = 3
+PUBACK: Final = 4
+PUBREC: Final = 5
+PUBREL: Final = 6
+PUBCOMP: Final = 7
+SUBSCRIBE: Final = 8
+SUBACK: Final = 9
+UNSUBSCRIBE: Final = 10
+UNSUBACK: Final = 11
+PINGREQ: Final = 12
+PINGRESP: Final = 13
+DISCONNECT: Final = 14
+AUTH: Final = 15
+WILL: Final = 16  # no packet: the will properties within CONNECT
+
+# Reason codes of version 5 (section 2.4).
+SUCCESS: Final = 0x00
+DISCONNECT_WITH_WILL: Final = 0x04
+NO_MATCHING_SUBSCRIBERS: Final = 0x10
+NO_SUBSCRIPTION: Final = 0x11
+FAILURE: Final = 0x80  # codes from here on are errors
+MALFORMED_PACKET: Final = 0x81
+PROTOCOL_ERROR: Final = 0x82
+IMPLEMENTATION_ERROR: Final = 0x83
+UNSUPPORTED_PROTOCOL: Final = 0x84
+BAD_USER: Final = 0x86
+NOT_AUTHORIZED: Final = 0x87
+SHUTTING_DOWN: Final = 0x8B
+BAD_AUTH_METHOD: Final = 0x8C
+KEEP_ALIVE_TIMEOUT: Final = 0x8D
+SESSION_TAKEN_OVER: Final = 0x8E
+FILTER_INVALID: Final = 0x8F
+TOPIC_INVALID: Final = 0x90
+ID_NOT_FOUND: Final = 0x92
+RECEIVE_MAXIMUM_EXCEEDED: Final = 0x93
+ALIAS_INVALID: Final = 0x94
+PACKET_TOO_LARGE: Final = 0x95
+QUOTA_EXCEEDED: Final = 0x97
+PAYLOAD_INVALID: Final = 0x99
+RETAIN_UNSUPPORTED: Final = 0x9A
+SHARED_UNSUPPORTED: Final = 0x9E
+SUBSCRIPTION_ID_UNSUPPORTED: Final = 0xA1
+
+# Return codes of a 3.1.1 CONNACK.
+V311_BAD_VERSION: Final = 1
+V311_BAD_CLIENT_ID: Final = 2
+V311_NOT_AUTHORIZED: Final = 5
+
+# Reasons of a PeerError that only MQTT knows.
+TOPIC: Final = "topic-name-invalid"
+RECEIVE_MAXIMUM: Final = "receive-maximum-exceeded"
+ALIAS: Final = "topic-alias-invalid"
+RETAIN: Final = "retain-not-supported"
+AUTH_METHOD: Final = "bad-authentication-method"
+
+PEER_CODES: Final = {
+    MALFORMED: MALFORMED_PACKET,
+    UNEXPECTED: PROTOCOL_ERROR,
+    NOT_IMPLEMENTED: IMPLEMENTATION_ERROR,
+    TOO_LARGE: PACKET_TOO_LARGE,
+    UNSUPPORTED_VERSION: UNSUPPORTED_PROTOCOL,
+    TIMED_OUT: KEEP_ALIVE_TIMEOUT,
+    TAKEN_OVER: SESSION_TAKEN_OVER,
+    TOPIC: TOPIC_INVALID,
+    RECEIVE_MAXIMUM: RECEIVE_MAXIMUM_EXCEEDED,
+    ALIAS: ALIAS_INVALID,
+    RETAIN: RETAIN_UNSUPPORTED,
+    AUTH_METHOD: BAD_AUTH_METHOD,
+}
+
+# What a SUBACK says of a subscription that was refused.
+REQUEST_CODES: Final = {
+    NOT_FOUND: FILTER_INVALID,
+    INVALID: FILTER_INVALID,
+    REFUSED: NOT_AUTHORIZED,
+    NOT_ALLOWED: NOT_AUTHORIZED,
+    LOCKED: NOT_AUTHORIZED,
+    PRECONDITION: IMPLEMENTATION_ERROR,
+    NOT_IMPLEMENTED: IMPLEMENTATION_ERROR,
+}
+
+
+def malformed(text: str) -> PeerError:
+    """The error for octets that no packet can have."""
+    return PeerError(MALFORMED, text)
+
+
+def unexpected(text: str) -> PeerError:
+    """The error for what the protocol does not allow here."""
+    return PeerError(UNEXPECTED, text)
+
+
+def check_utf8(data: bytes, what: str) -> None:
+    """PeerError unless the octets are an MQTT string: well-formed UTF-8 without U+0000 [MQTT-1.5.4-1, -2]."""
+    if b"\0" in data:
+        raise malformed(f"{what} contains U+0000")
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise malformed(f"{what} is not UTF-8") from None
+
+
+def check_topic_name(topic: bytes, levels_max: i64) -> None:
+    """PeerError unless a message may be published to this topic [MQTT-3.3.2-1, -2]."""
+    if not topic:
+        raise unexpected("PUBLISH: topic: empty")
+    check_utf8(topic, "PUBLISH: topic")
+    if b"+" in topic or b"#" in topic:
+        raise PeerError(TOPIC, "PUBLISH: topic: contains a wildcard")
+    if topic.count(b"/") >= levels_max:
+        raise PeerError(TOPIC, f"PUBLISH: topic: more than {levels_max} levels")
+
+
+def filter_error(filter: bytes, levels_max: i64) -> str:
+    """What is wrong with a topic filter [MQTT-4.7.1-1 to -3]; empty for nothing. Its UTF-8 has been checked."""
+    if not filter:
+        return "topic filter: empty"
+    levels = filter.split(b"/")
+    if len(levels) > levels_max:
+        return f"topic filter: {len(levels)} levels, the limit is {levels_max}"
+    last = len(levels) - 1
+    for index, level in enumerate(levels):
+        if b"#" in level and (len(level) != 1 or index != last):
+            return "topic filter: '#' must be the last level and stand alone in it"
+        if b"+" in level and len(level) != 1:
+            return "topic filter: '+' must stand alone in its level"
+    return ""
