@@ -110,8 +110,7 @@ docs)
     ;;
 bench)
     environment .venv "[dev]"
-    [ -x bench/run ] || { echo "There is no bench/run yet." >&2; exit 1; }
-    PATH="$PWD/.venv/bin:$PATH" exec bench/run
+    exec .venv/bin/python bench/run.py
     ;;
 test)
     environment .venv "[dev]"
