@@ -14,21 +14,22 @@ import sys
 import tempfile
 from pathlib import Path
 
+from forebay.log import block
+
 HERE = Path(__file__).resolve().parent
 PEERS = HERE / "load" / "peers.sh"
 
 
 def start_forebay(data: Path) -> tuple[subprocess.Popen[str], dict[str, str]]:
     """A broker on free ports; its process and ready line."""
-    command = [sys.executable, "-m", "forebay", "serve", "--data", str(data), "--amqp", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "forebay", "serve", "--data", str(data)]
+    command += ["--amqp", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, json.loads(process.stdout.readline().removeprefix("ready "))
 
 
 def check_compiled() -> None:
-    import forebay.log.block as block
-
     if not str(block.__file__).endswith(".so"):
         print("warning: this is not the compiled build", file=sys.stderr)
 

@@ -149,9 +149,7 @@ def test_what_a_lost_consumer_held_goes_to_another_at_once(broker: BrokerProcess
 
 
 @redelivering
-def test_a_lease_ends_after_the_visibility_timeout(
-    start_broker: Callable[..., BrokerProcess], kind: Kind
-) -> None:
+def test_a_lease_ends_after_the_visibility_timeout(start_broker: Callable[..., BrokerProcess], kind: Kind) -> None:
     broker = start_broker(visibility_timeout_ms=400)
     channel = open_channel(broker)
     kind.declare(channel)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pika
 import pika.exceptions
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
+from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 
 DISK = "24m"
@@ -22,31 +24,35 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert mounted.returncode == 0, f"this test mounts a small file system and needs to be root: {mounted.stderr}"
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def open_channel(broker: BrokerProcess) -> pika.adapters.blocking_connection.BlockingChannel:
-    parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, blocked_connection_timeout=30)
-    channel = pika.BlockingConnection(parameters).channel()
-    channel.confirm_delivery()
-    return channel
+def publish_until_refused(channel: BlockingChannel) -> int:
+    """Publish until the broker says no; how many it took."""
+    for accepted in range(10_000):
+        try:
+            channel.basic_publish("", "q", BODY + b"%d" % accepted)
+        except pika.exceptions.NackError:
+            return accepted
+    raise AssertionError("the disk never was full")
 
 
 def test_disk_full_refuses_publishers_and_recovers(
     start_broker: Callable[..., BrokerProcess], small_disk: Path
 ) -> None:
-    broker = start_broker(data=small_disk, wal_octets_max=8 << 20, wal_chunk_octets=1 << 20, settle_margin_octets=1 << 18)
+    broker = start_broker(
+        data=small_disk, wal_octets_max=8 << 20, wal_chunk_octets=1 << 20, settle_margin_octets=1 << 18
+    )
     channel = open_channel(broker)
     channel.queue_declare("q", durable=True)
-    accepted = 0
-    with pytest.raises(pika.exceptions.NackError):
-        for _ in range(10_000):
-            channel.basic_publish("", "q", BODY + b"%d" % accepted)
-            accepted += 1
+    accepted = publish_until_refused(channel)
     assert 200 < accepted < 2000
     assert "no room" in broker.log_text()
 
@@ -59,7 +65,7 @@ def test_disk_full_refuses_publishers_and_recovers(
     assert other.basic_get("q")[0] is None
 
     # What was settled made room.
-    for attempt in range(60):
+    for _attempt in range(60):
         try:
             channel.basic_publish("", "q", b"again")
             break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from forebay.core.message import MQTT
 from forebay.queue.leases import UNLIMITED, Consumer, Lease
@@ -17,9 +17,6 @@ VISIBILITY_US = 1_000_000
 class WorkGroupMachine(RuleBasedStateMachine):
     """The model: offset -> "ready", (consumer, lease) or "settled", and how often each was delivered."""
 
-    consumers = Bundle("consumers")
-    leases = Bundle("leases")
-
     def __init__(self) -> None:
         super().__init__()
         self.log = memory_log()
@@ -30,6 +27,13 @@ class WorkGroupMachine(RuleBasedStateMachine):
         self.delayed: dict[int, int] = {}
         self.count = 0
         self.next_id = 1
+        self.consumers: list[Consumer] = []
+        self.leases: list[Lease] = []  # all ever handed out since the start: late settlements come too
+
+    @initialize(credit=st.sampled_from([3, 50, 2000, UNLIMITED]))
+    def begin(self, credit: int) -> None:
+        self.join(credit)
+        self.publish(5, 1)
 
     @rule(count=st.sampled_from([1, 2, 5, 700, 1500]), blocks=st.integers(1, 3))
     def publish(self, count: int, blocks: int) -> None:
@@ -39,17 +43,16 @@ class WorkGroupMachine(RuleBasedStateMachine):
             self.log.seal(self.now_us)
             self.count += count
 
-    @rule(target=consumers, credit=st.sampled_from([1, 3, 50, 2000, UNLIMITED]))
-    def join(self, credit: int) -> Consumer:
+    @rule(credit=st.sampled_from([1, 3, 50, 2000, UNLIMITED]))
+    def join(self, credit: int) -> None:
         consumer = Consumer(self.next_id, 1, 1, self.next_id, 0, b"", False, credit)
         self.next_id += 1
         self.group.add(consumer)
-        return consumer
+        self.consumers.append(consumer)
 
-    @rule(target=leases)
-    def dispatch(self) -> object:
+    @rule()
+    def dispatch(self) -> None:
         self.drop_expired()
-        got = []
         deliveries: list = []
         self.group.dispatch(self.now_us, deliveries)
         for delivery in deliveries:
@@ -60,21 +63,22 @@ class WorkGroupMachine(RuleBasedStateMachine):
                 assert offset < self.count and offset not in self.settled and offset not in self.holder
                 assert self.delayed.pop(offset, 0) <= self.now_us
                 self.holder[offset] = lease
-            got.append(lease)
-        return multiple(*got)
+            self.leases.append(lease)
 
-    @rule(lease=leases, data=st.data())
-    def ack(self, lease: Lease, data: st.DataObject) -> None:
-        first, count = self.part(lease, data)
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data())
+    def ack(self, data: st.DataObject) -> None:
+        lease, first, count = self.part(data)
         held = [offset for offset in range(first, first + count) if self.holder.get(offset) is lease]
         assert self.group.ack(lease, first, count) == len(held)
         for offset in held:
             del self.holder[offset]
             self.settled.add(offset)
 
-    @rule(lease=leases, data=st.data(), delay=st.sampled_from([0, 500_000]))
-    def give_back(self, lease: Lease, data: st.DataObject, delay: int) -> None:
-        first, count = self.part(lease, data)
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data(), delay=st.sampled_from([0, 0, 500_000]))
+    def give_back(self, data: st.DataObject, delay: int) -> None:
+        lease, first, count = self.part(data)
         held = [offset for offset in range(first, first + count) if self.holder.get(offset) is lease]
         due = self.now_us + delay if delay else 0
         assert self.group.give_back(lease, first, count, due) == len(held)
@@ -86,8 +90,11 @@ class WorkGroupMachine(RuleBasedStateMachine):
     def wait(self, us: int) -> None:
         self.now_us += us
 
-    @rule(consumer=consumers)
-    def leave(self, consumer: Consumer) -> None:
+    @precondition(lambda self: len(self.consumers) > 1)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        consumer = data.draw(st.sampled_from(self.consumers))
+        self.consumers.remove(consumer)
         self.group.remove(consumer)
         for offset, lease in list(self.holder.items()):
             if lease.consumer is consumer:
@@ -105,6 +112,9 @@ class WorkGroupMachine(RuleBasedStateMachine):
         self.group = group
         self.holder.clear()
         self.delayed.clear()
+        self.leases.clear()
+        self.consumers.clear()
+        self.join(50)
 
     @rule()
     def take_progress_twice(self) -> None:
@@ -116,6 +126,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
         assert copy.settled_above() == self.group.settled_above()
         assert copy.advance() == self.group.advance()
 
+    @precondition(lambda self: len(self.leases) > 5)
     @rule()
     def purge(self) -> None:
         self.drop_expired()
@@ -124,10 +135,12 @@ class WorkGroupMachine(RuleBasedStateMachine):
         assert self.group.purge() == len(ready)
         self.settled |= ready
 
-    def part(self, lease: Lease, data: st.DataObject) -> tuple[int, int]:
+    def part(self, data: st.DataObject) -> tuple[Lease, int, int]:
+        """Some records of some lease, mostly of a late one."""
+        lease = data.draw(st.sampled_from(self.leases[-3:] + self.leases))
         first = data.draw(st.integers(0, lease.count - 1))
         count = data.draw(st.integers(1, lease.count - first))
-        return lease.first + first, count
+        return lease, lease.first + first, count
 
     def drop_expired(self) -> None:
         for offset, lease in list(self.holder.items()):
@@ -152,5 +165,5 @@ class WorkGroupMachine(RuleBasedStateMachine):
         assert unsettled == set(range(self.count)) - self.settled
 
 
-WorkGroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+WorkGroupMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestWorkGroup = WorkGroupMachine.TestCase

@@ -91,7 +91,8 @@ class Topology:
             return
         if name.startswith(RESERVED) or not name:
             raise RequestError(
-                REFUSED, f"exchange name '{text(name)}' contains reserved prefix 'amq.*'" if name else "no exchange name"
+                REFUSED,
+                f"exchange name '{text(name)}' contains reserved prefix 'amq.*'" if name else "no exchange name",
             )
         self.bindings.add_exchange(make_exchange(name, kind, durable, auto_delete, internal, arguments))
         if durable:

@@ -20,7 +20,7 @@ from forebay.broker.topology import (
     queue_address,
     queue_command,
 )
-from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, REFUSED, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, REFUSED, RequestError
 from forebay.core.message import ACCEPTED, REJECTED, UNROUTABLE
 from forebay.log.store import Store
 from forebay.queue.group import Group
@@ -198,7 +198,7 @@ class Vhost(Topology):
         group = self.group_for(where, group_name(arguments), filter, arguments)
         check_exclusive(self.name, where, group, exclusive)
         consumer = Consumer(
-            self.next_consumer_id, where.id, group.id, session_id, channel, tag, no_ack, credit if credit else UNLIMITED
+            self.next_consumer_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED
         )
         self.next_consumer_id += 1
         consumer.exclusive = exclusive
@@ -494,19 +494,14 @@ class Vhost(Topology):
 
 
 def has_readers(queue: Queue) -> bool:
-    for group in queue.groups.values():
-        if isinstance(group, StreamGroup) and group.consumers:
-            return True
-    return False
+    return any(isinstance(group, StreamGroup) and group.consumers for group in queue.groups.values())
 
 
 def check_exclusive(vhost: bytes, queue: Queue, group: Group, exclusive: bool) -> None:
     """RequestError where a consumer has the queue for itself, or wants it and there are others."""
     for other in group.consumers:
         if exclusive or other.exclusive:
-            raise RequestError(
-                REFUSED, f"queue '{text(queue.name)}' in vhost '{text(vhost)}' in exclusive use"
-            )
+            raise RequestError(REFUSED, f"queue '{text(queue.name)}' in vhost '{text(vhost)}' in exclusive use")
 
 
 def group_name(arguments: dict[str, object]) -> bytes:
@@ -533,7 +528,7 @@ def stream_start(queue: Queue, start: object) -> i64:
         start = start.decode("utf-8", "replace")
     if start is None or start == "next":
         return log.end
-    if start == "first" or start == "resume":
+    if start in {"first", "resume"}:
         return log.start
     if start == "last":
         return log.end - 1 if log.end > log.start else log.end
@@ -551,7 +546,7 @@ def stream_start(queue: Queue, start: object) -> i64:
     offset: i64 = start
     if offset < log.start:
         return log.start
-    return offset if offset < log.end else log.end
+    return min(log.end, offset)
 
 
 def number_of(whole: str, digits: str) -> int:

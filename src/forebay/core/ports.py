@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+Parts = list[bytes]  # `Disk.list` would shadow the type in the class
+
 
 class Clock(ABC):
     """Time, from outside."""
@@ -47,7 +49,7 @@ class Disk(ABC):
         """Up to `octets` from `position`; fewer only at the end of the file."""
 
     @abstractmethod
-    def pwrite(self, handle: int, parts: list[bytes], position: int) -> None:
+    def pwrite(self, handle: int, parts: Parts, position: int) -> None:
         """Write all parts back to back at `position`."""
 
     @abstractmethod
@@ -56,7 +58,7 @@ class Disk(ABC):
 
     @abstractmethod
     def reserve(self, handle: int, octets: int) -> None:
-        """Make room on the disk so that the file may grow to `octets` (its size becomes that); DiskFull if it cannot."""
+        """Let the file grow to `octets`, which becomes its size, with the room on the disk; DiskFull if there is none."""
 
     @abstractmethod
     def truncate(self, handle: int, octets: int) -> None: ...

@@ -105,8 +105,7 @@ class Queue:
 
     def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
         """The intervals within [first, end) that somebody may still want."""
-        if first < self.log.start:
-            first = self.log.start
+        first = max(first, self.log.start)
         if first >= end:
             return []
         groups = [group for group in self.groups.values() if isinstance(group, WorkGroup)]

@@ -49,11 +49,9 @@ class StreamGroup(Group):
                 return False
             most = consumer.credit
             if len(self.consumers) > 1:
-                if most > BURST:
-                    most = BURST
+                most = min(most, BURST)
                 self.turn += 1
-            if most > end - self.cursor:
-                most = end - self.cursor
+            most = min(most, end - self.cursor)
             delivery = self.take(consumer, most)
             if delivery is not None:
                 out.append(delivery)
@@ -65,11 +63,9 @@ class StreamGroup(Group):
             block = self.log.block(self.cursor)
             self.block = block
             assert block is not None
-            if block.base > self.cursor:
-                self.cursor = block.base
+            self.cursor = max(self.cursor, block.base)
         index = self.cursor - block.base
-        if most > block.count - index:
-            most = block.count - index
+        most = min(most, block.count - index)
         count = self.run_length(block, index, most)
         first = self.cursor
         if count < 0:
@@ -85,8 +81,7 @@ class StreamGroup(Group):
         return Delivery(consumer, block, index, count, lease)
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
-        if count > lease.left:
-            count = lease.left
+        count = min(count, lease.left)
         lease.left -= count
         consumer = lease.consumer
         if consumer.credit < UNLIMITED >> 1:
@@ -121,11 +116,10 @@ class StreamGroup(Group):
         while leases and leases[0].left == 0:
             leases.popleft()
         committed = leases[0].first if leases else self.cursor
-        if committed > self.committed:
-            self.committed = committed
+        self.committed = max(self.committed, committed)
 
     def ready(self) -> i64:
-        cursor = self.cursor if self.cursor > self.log.start else self.log.start
+        cursor = max(self.log.start, self.cursor)
         return self.log.end - cursor
 
     def purge(self) -> i64:

@@ -76,8 +76,7 @@ class WorkGroup(Group):
                 return False
             most = consumer.credit
             if len(self.consumers) > 1:
-                if most > BURST:
-                    most = BURST
+                most = min(most, BURST)
                 self.turn += 1
             delivery = self.take(consumer, most, now_us)
             if delivery is not None:
@@ -97,10 +96,8 @@ class WorkGroup(Group):
                 return None
         index = self.cursor - block.base
         room = PAGE_RECORDS - (self.cursor & (PAGE_RECORDS - 1))
-        if most > room:
-            most = room
-        if most > block.count - index:
-            most = block.count - index
+        most = min(most, room)
+        most = min(most, block.count - index)
         count = self.run_length(block, index, most)
         first = self.cursor
         if count < 0:
@@ -156,8 +153,7 @@ class WorkGroup(Group):
         limit = total
         room = PAGE_RECORDS - (first & (PAGE_RECORDS - 1))
         for bound in (room, block.end - first, most):
-            if limit > bound:
-                limit = bound
+            limit = min(limit, bound)
         deliveries = self.attempts.get(first, 0)
         count: i64 = 1
         while count < limit and self.attempts.get(first + count, 0) == deliveries:
@@ -346,7 +342,7 @@ class WorkGroup(Group):
             if number in self.pages or stop > self.cursor:
                 page = self.page(first)
                 states = page.states
-                for at in range(first - base, (stop if stop < end else end) - base):
+                for at in range(first - base, (min(end, stop)) - base):
                     if states[at] != SETTLED:
                         states[at] = SETTLED
                         page.left -= 1
@@ -384,8 +380,7 @@ class WorkGroup(Group):
             committed = page.base + at
             if at < PAGE_RECORDS:
                 break
-        if committed > self.cursor:
-            committed = self.cursor
+        committed = min(committed, self.cursor)
         self.committed = committed
         return committed
 
@@ -402,17 +397,14 @@ class WorkGroup(Group):
         for at in range(0, i64(len(progress)), 16):
             first = read_i64_le(progress, at)
             end = read_i64_le(progress, at + 8)
-            if end > self.log.end:
-                end = self.log.end
-            if first < self.committed:
-                first = self.committed
+            end = min(end, self.log.end)
+            first = max(first, self.committed)
             if first >= end:
                 continue
             if first > self.cursor:
                 # What a settlement passed over was leased when the broker stopped: see `finish_restore`.
                 self.return_range(self.cursor, first)
-            if end > self.cursor:
-                self.cursor = end
+            self.cursor = max(self.cursor, end)
             self.settle_range(first, end)
         self.advance()
 
@@ -421,8 +413,7 @@ class WorkGroup(Group):
         while first < end:
             page = self.page(first)
             stop = page.base + PAGE_RECORDS
-            if stop > end:
-                stop = end
+            stop = min(stop, end)
             for at in range(first - page.base, stop - page.base):
                 page.states[at] = RETURNED
             first = stop
@@ -472,7 +463,7 @@ class WorkGroup(Group):
         """The intervals of [first, end) that are not settled."""
         found: list[tuple[int, int]] = []
         start: i64 = -1
-        offset = first if first > self.committed else self.committed
+        offset = max(self.committed, first)
         while offset < end:
             if offset >= self.cursor:
                 if start < 0:
@@ -480,10 +471,8 @@ class WorkGroup(Group):
                 break
             page = self.pages.get(offset >> PAGE_BITS)
             stop = ((offset >> PAGE_BITS) + 1) << PAGE_BITS
-            if stop > end:
-                stop = end
-            if stop > self.cursor:
-                stop = self.cursor
+            stop = min(stop, end)
+            stop = min(stop, self.cursor)
             if page is None:
                 if start >= 0:
                     found.append((start, offset))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-import json
 import logging
 import os
 import signal
@@ -322,14 +321,13 @@ async def run(options: Options) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     servers = []
-    ready: dict[str, object] = {"pid": os.getpid(), "data": os.path.abspath(options.data)}
+    ready: dict[str, object] = {"pid": os.getpid(), "data": app.disk.path("")}
     for protocol in ("amqp", "mqtt"):
         server, address = await listen(app, getattr(options, protocol), protocol)
         servers.append(server)
         ready[protocol] = address
     tune_process()
     loop.call_later(TICK_S, app.tick)
-    print("ready " + json.dumps(ready), flush=True)
     await stop.wait()
     for server in servers:
         server.close()
@@ -342,9 +340,7 @@ def serve(options: Options) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         return uvloop.run(run(options))
-    except StorageError as error:
-        print(f"forebay: {error}", file=sys.stderr)
+    except StorageError:
         return EXIT_STORAGE
-    except (ForebayError, OSError) as error:
-        print(f"forebay: {error}", file=sys.stderr)
+    except (ForebayError, OSError):
         return 2
