@@ -105,6 +105,20 @@ def headers_of(properties: bytes, depth_max: i64) -> list[tuple[str, object]]:
     return Reader(properties, at, len(properties), depth_max).fields()
 
 
+def without_headers(properties: bytes, depth_max: i64) -> bytes:
+    """Checked properties without their header table: what is left fits into any frame."""
+    flags = flags_of(properties)
+    if not flags & HEADERS:
+        return properties
+    at = field_at(properties, HEADERS, depth_max)
+    after = skip_table(properties, at, len(properties), depth_max)
+    out = BytesWriter()
+    put_short(out, flags - HEADERS)
+    out.write(properties[FLAGS_OCTETS:at])
+    out.write(properties[after:])
+    return out.getvalue()
+
+
 @final
 class HeaderSplice:
     """Adds one header, a 64-bit number, to properties as they were published.

@@ -1,0 +1,522 @@
+"""A connection of AMQP 0.9.1, from the protocol header to connection.close.
+
+The text and scope of errors are RabbitMQ's: the code decides whether the channel or the connection ends.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from forebay import __version__
+from forebay.broker.auth import Auth, LoginRefused
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import (
+    CONNECTION,
+    MALFORMED,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    REFUSED,
+    TAKEN_OVER,
+    TIMED_OUT,
+    UNEXPECTED,
+    PeerError,
+    RequestError,
+)
+from forebay.core.options import Options
+from forebay.queue.leases import Consumer, Delivery
+from forebay.session.amqp091_channel import DISCARD, REQUEUE, Channel
+from forebay.session.amqp091_consume import on_consuming_method
+from forebay.session.amqp091_deliver import Outlet
+from forebay.session.amqp091_publish import Link, Publisher
+from forebay.session.amqp091_topology import on_topology_method
+from forebay.session.effects import Session
+from forebay.session.sasl import MECHANISMS, parse_response
+from forebay.wire.amqp091 import (
+    BODY,
+    FRAME_END,
+    FRAME_OCTETS_MIN,
+    FRAME_OVERHEAD,
+    HEADER,
+    HEARTBEAT,
+    HEARTBEAT_FRAME,
+    METHOD,
+    PROTOCOL_HEADER,
+    Reader,
+    frame_end,
+    frame_wanted,
+    put_method,
+)
+from forebay.wire.amqp091_methods import (
+    BASIC_ACK,
+    BASIC_CANCEL_OK,
+    BASIC_NACK,
+    BASIC_PUBLISH,
+    BASIC_RECOVER,
+    BASIC_RECOVER_ASYNC,
+    BASIC_RECOVER_OK,
+    BASIC_REJECT,
+    CHANNEL_CLOSE,
+    CHANNEL_CLOSE_OK,
+    CHANNEL_ERROR,
+    CHANNEL_FLOW,
+    CHANNEL_FLOW_OK,
+    CHANNEL_OPEN,
+    CHANNEL_OPEN_OK,
+    CONFIRM_SELECT,
+    CONFIRM_SELECT_OK,
+    CONNECTION_CLOSE,
+    CONNECTION_CLOSE_OK,
+    CONNECTION_OPEN,
+    CONNECTION_OPEN_OK,
+    CONNECTION_START_OK,
+    CONNECTION_TUNE_OK,
+    HARD,
+    UNEXPECTED_FRAME,
+    StartOk,
+    put_cancel,
+    put_close,
+    put_start,
+    put_tune,
+    reply,
+    reply_text,
+)
+
+# Phases of a connection, each named after what it waits for.
+PROTOCOL: Final = 0
+START_OK: Final = 1
+TUNE_OK: Final = 2
+OPEN: Final = 3
+RUNNING: Final = 4
+CLOSE_OK: Final = 5
+
+CLOSE_OK_FRAME: Final = b"\x01\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x33\xce"
+CLOSE_WAIT_US: Final = 5_000_000
+SECOND_US: Final = 1_000_000
+
+
+def server_properties() -> list[tuple[str, object]]:
+    capabilities: dict[str, object] = {
+        "publisher_confirms": True,
+        "exchange_exchange_bindings": False,
+        "basic.nack": True,
+        "consumer_cancel_notify": True,
+        "connection.blocked": False,
+        "consumer_priorities": False,
+        "authentication_failure_close": True,
+        "per_consumer_qos": True,
+        "direct_reply_to": False,
+    }
+    return [
+        ("capabilities", capabilities),
+        ("product", "forebay"),
+        ("version", __version__),
+        ("platform", "Python"),
+        ("copyright", "The forebay authors"),
+        ("information", "Licensed under the Apache License 2.0"),
+        ("cluster_name", "forebay"),
+    ]
+
+
+@final
+class Amqp091Session(Session):
+    """One AMQP 0.9.1 connection.
+
+    current   the channel of the last frame where its frames may go the short way; `current_number` is its number
+    after     position after the frame that is being handled, where the next begins if this one is wrong
+    cause     the method that is being handled
+    """
+
+    def __init__(self, session_id: i64, vhost: Vhost, auth: Auth, options: Options, loopback: bool) -> None:
+        super().__init__(session_id, vhost)
+        self.auth = auth
+        self.options = options
+        self.loopback = loopback
+        self.phase: i64 = PROTOCOL
+        self.link = Link(session_id, vhost, self.out, options)
+        self.channels: dict[int, Channel] = {}
+        self.channels_max: i64 = options.amqp_channels_max
+        self.heartbeat_us: i64 = 0
+        self.handshake_us: i64 = options.handshake_timeout_ms * 1000
+        self.user = ""
+        self.client: dict[str, object] = {}
+        self.capabilities: dict[str, object] = {}
+        self.outlets: dict[int, Outlet] = {}
+        self.acked: list[Channel] = []
+        self.current: Channel | None = None
+        self.current_number: i64 = -1
+        self.after: i64 = 0
+        self.cause: i64 = 0
+        self.released = False
+        self.heard = True
+        self.heard_us: i64 = 0
+        self.sent_us: i64 = 0
+
+    # ---- octets in
+
+    def receive(self, data: bytes) -> int:
+        self.heard = True
+        used: i64 = 0
+        if self.phase == PROTOCOL:
+            used = self.read_protocol_header(data)
+            if used == 0:
+                return len(data) if self.closing else 0
+        while not self.closing and self.phase != CLOSE_OK:
+            try:
+                used = self.read_frames(data, used)
+                break
+            except LoginRefused as error:
+                self.refuse_login(error.text, error.detail)
+            except PeerError as error:
+                self.fail(error.reason, error.text, error.scope)
+            except RequestError as error:
+                self.fail(error.reason, error.text, error.scope)
+            used = self.after
+        if self.acked:
+            self.apply_acks()
+        if self.closing:
+            return len(data)
+        if self.phase == CLOSE_OK:
+            return int(self.await_close_ok(data, used))
+        return int(used)
+
+    def wanted(self, rest: bytes) -> int:
+        return 0 if self.phase in (PROTOCOL, CLOSE_OK) else int(frame_wanted(rest))
+
+    def read_protocol_header(self, data: bytes) -> i64:
+        """Octets of the header; 0 if it is not whole yet, or not ours: then the answer says which is."""
+        if len(data) < len(PROTOCOL_HEADER) and PROTOCOL_HEADER.startswith(data):
+            return 0
+        if not data.startswith(PROTOCOL_HEADER):
+            self.out.write(PROTOCOL_HEADER)
+            self.reason = f"protocol header {data[:8]!r} is not AMQP 0.9.1's"
+            self.closing = True
+            return 0
+        put_start(self.out, server_properties(), MECHANISMS)
+        self.phase = START_OK
+        return len(PROTOCOL_HEADER)
+
+    def read_frames(self, data: bytes, pos: i64) -> i64:
+        """Handle the whole frames from `pos` on; the position after them."""
+        size = i64(len(data))
+        while pos + 8 <= size:
+            octets_max = self.link.frame_octets_max - FRAME_OVERHEAD
+            octets = i64(read_i32_be(data, pos + 3))
+            end = pos + 7 + octets
+            if octets < 0 or octets > octets_max or end >= size or data[end] != FRAME_END:
+                self.after = size
+                self.cause = 0
+                if frame_end(data, pos, self.link.frame_octets_max) == 0:
+                    return pos
+            self.after = end + 1
+            kind = data[pos]
+            number = i64(data[pos + 1]) << 8 | i64(data[pos + 2])
+            channel = self.current
+            if channel is None or number != self.current_number:
+                channel = self.select(number)
+            if channel is None:
+                self.on_other_frame(kind, number, data, pos + 7, end)
+                if self.closing or self.phase == CLOSE_OK:
+                    return self.after
+            elif kind == METHOD:
+                if octets < 4:
+                    raise PeerError(MALFORMED, f"method frame of {octets} octets")
+                method = i64(read_i32_be(data, pos + 7))
+                self.cause = method
+                if channel.publisher.expect:
+                    raise PeerError(UNEXPECTED_FRAME, "method frame where a part of a message must come")
+                if method == BASIC_PUBLISH:
+                    pos = channel.publisher.publish(data, pos + 11, end)
+                    continue
+                if method == BASIC_ACK and octets == 13:
+                    channel.ack(read_i64_be(data, pos + 11), data[pos + 19] & 1 != 0)
+                else:
+                    self.on_method(channel, method, Reader(data, pos + 11, end, self.link.table_depth_max))
+            elif kind == BODY:
+                channel.publisher.on_body(data[pos + 7 : end])
+            elif kind == HEADER:
+                channel.publisher.on_header(data, pos + 7, end)
+            else:
+                raise PeerError(UNEXPECTED_FRAME, f"frame of type {kind} on channel {number}")
+            pos = self.after
+        return pos
+
+    def select(self, number: i64) -> Channel | None:
+        """Make the channel of that number current; None if its frames go the long way."""
+        channel = self.channels.get(number) if self.phase == RUNNING else None
+        if channel is None or channel.ignoring:
+            self.current = None
+            self.current_number = -1
+            return None
+        self.current = channel
+        self.current_number = number
+        return channel
+
+    def on_other_frame(self, kind: i64, number: i64, data: bytes, start: i64, end: i64) -> None:
+        """A frame of the connection itself, or of a channel that is not open."""
+        self.cause = 0
+        if kind == HEARTBEAT:
+            if number:
+                raise PeerError(UNEXPECTED_FRAME, f"heartbeat on channel {number}")
+            return
+        if end - start < 4 and kind == METHOD:
+            raise PeerError(MALFORMED, f"method frame of {end - start} octets")
+        if number == 0 or self.phase != RUNNING:
+            if kind != METHOD or number:
+                raise PeerError(UNEXPECTED_FRAME, f"frame of type {kind} on channel {number}, which has only methods")
+            self.cause = i64(read_i32_be(data, start))
+            self.on_connection_method(self.cause, Reader(data, start + 4, end, self.link.table_depth_max))
+            return
+        channel = self.channels.get(number)
+        method = i64(read_i32_be(data, start)) if kind == METHOD else 0
+        if channel is None:
+            self.cause = method
+            if method != CHANNEL_OPEN:
+                raise PeerError(CHANNEL_ERROR, f"expected 'channel.open' on channel {number}")
+            self.on_channel_open(number)
+        elif method == CHANNEL_CLOSE_OK:
+            del self.channels[number]
+        elif method == CHANNEL_CLOSE:
+            # Both sides closed at once.
+            del self.channels[number]
+            put_method(self.out, number, CHANNEL_CLOSE_OK, b"")
+
+    # ---- the connection
+
+    def on_connection_method(self, method: i64, args: Reader) -> None:
+        if method == CONNECTION_CLOSE:
+            put_method(self.out, 0, CONNECTION_CLOSE_OK, b"")
+            self.release()
+            self.closing = True
+        elif method == CONNECTION_START_OK and self.phase == START_OK:
+            self.on_start_ok(StartOk(args))
+        elif method == CONNECTION_TUNE_OK and self.phase == TUNE_OK:
+            self.on_tune_ok(args.short(), args.long(), args.short())
+        elif method == CONNECTION_OPEN and self.phase == OPEN:
+            self.on_open(args.short_string())
+        else:
+            raise PeerError(UNEXPECTED, f"method {method >> 16}.{method & 0xFFFF} is not expected on channel 0 now")
+
+    def on_start_ok(self, start: StartOk) -> None:
+        self.client = start.client_properties
+        capabilities = self.client.get("capabilities")
+        if isinstance(capabilities, dict):
+            self.capabilities = capabilities
+        if start.mechanism not in (b"PLAIN", b"AMQPLAIN"):
+            mechanism = start.mechanism.decode("utf-8", "replace")
+            raise PeerError(UNEXPECTED, f"unknown authentication mechanism '{mechanism}'")
+        user, password = parse_response(start.mechanism, start.response)
+        self.user = self.auth.check(user, password, self.loopback)
+        self.link.user = self.user.encode("utf-8", "surrogateescape")
+        options = self.options
+        put_tune(self.out, options.amqp_channels_max, options.amqp_frame_octets_max, options.amqp_heartbeat_s)
+        self.phase = TUNE_OK
+
+    def refuse_login(self, text: str, detail: str) -> None:
+        """Say so to a client that can hear it; others know by the connection's end."""
+        self.reason = detail
+        if self.capabilities.get("authentication_failure_close") is True:
+            self.close(REFUSED, text)
+        else:
+            self.closing = True
+
+    def on_tune_ok(self, channels: i64, frame_octets: i64, heartbeat_s: i64) -> None:
+        check_tuned("channel_max", channels, self.options.amqp_channels_max, 0)
+        check_tuned("frame_max", frame_octets, self.options.amqp_frame_octets_max, FRAME_OCTETS_MIN)
+        self.channels_max = channels
+        self.link.frame_octets_max = frame_octets
+        self.heartbeat_us = heartbeat_s * SECOND_US
+        self.phase = OPEN
+
+    def on_open(self, vhost: bytes) -> None:
+        if vhost != self.vhost.name:
+            raise PeerError(NOT_ALLOWED, f"vhost {vhost.decode('utf-8', 'replace')} not found")
+        put_method(self.out, 0, CONNECTION_OPEN_OK, b"\0")
+        self.phase = RUNNING
+
+    def fail(self, reason: str, text: str, scope: str) -> None:
+        """Close the channel, or the connection: as the code says, unless the error is of the connection anyway."""
+        code, name = reply(reason)
+        channel = self.current
+        if channel is None or self.phase != RUNNING or code in HARD or scope == CONNECTION:
+            self.reason = text
+            self.close(reason, text)
+            return
+        channel.release()
+        channel.ignoring = True
+        self.select(channel.number)
+        put_close(self.out, channel.number, CHANNEL_CLOSE, code, reply_text(name, text), self.cause)
+
+    def close(self, reason: str, text: str) -> None:
+        """Close the connection, and wait for the client to say that it knows: closing at once could lose the text."""
+        code, name = reply(reason)
+        put_close(self.out, 0, CONNECTION_CLOSE, code, reply_text(name, text), self.cause)
+        self.phase = CLOSE_OK
+        self.heard_us = 0
+        self.release()
+
+    def await_close_ok(self, data: bytes, used: i64) -> i64:
+        """Pass over everything up to connection.close-ok, after which nothing comes."""
+        if data.endswith(CLOSE_OK_FRAME):
+            self.closing = True
+            return len(data)
+        return max(used, i64(len(data)) - i64(len(CLOSE_OK_FRAME)))
+
+    def release(self) -> None:
+        """Give back everything, once."""
+        if self.released:
+            return
+        self.released = True
+        for channel in list(self.channels.values()):
+            channel.release()
+        self.channels = {}
+        self.outlets = {}
+        self.current = None
+        self.acked = []
+        self.link.published = []
+        self.link.waiting = []
+        self.vhost.session_closed(self.id)
+
+    # ---- methods of a channel
+
+    def on_method(self, channel: Channel, method: i64, args: Reader) -> None:
+        if self.acked:
+            self.apply_acks()
+        if method == BASIC_ACK:
+            channel.ack(args.longlong(), args.octet() & 1 != 0)
+        elif method == BASIC_NACK:
+            tag = args.longlong()
+            bits = args.octet()
+            channel.settle(tag, bits & 1 != 0, REQUEUE if bits & 2 else DISCARD)
+        elif method == BASIC_REJECT:
+            channel.settle(args.longlong(), False, REQUEUE if args.octet() & 1 else DISCARD)
+        elif method in (BASIC_RECOVER, BASIC_RECOVER_ASYNC):
+            if not args.octet() & 1:
+                raise PeerError(NOT_IMPLEMENTED, "requeue=false")
+            channel.recover()
+            if method == BASIC_RECOVER:
+                put_method(self.out, channel.number, BASIC_RECOVER_OK, b"")
+        elif method == CONFIRM_SELECT:
+            channel.publisher.confirming = True
+            if not args.octet() & 1:
+                put_method(self.out, channel.number, CONFIRM_SELECT_OK, b"")
+        elif not on_consuming_method(self, channel, method, args) and not on_topology_method(
+            self, channel, method, args
+        ):
+            self.on_channel_method(channel, method, args)
+
+    def on_channel_method(self, channel: Channel, method: i64, args: Reader) -> None:
+        if method == CHANNEL_CLOSE:
+            channel.release()
+            del self.channels[channel.number]
+            self.current = None
+            put_method(self.out, channel.number, CHANNEL_CLOSE_OK, b"")
+        elif method == CHANNEL_FLOW:
+            if not args.octet() & 1:
+                raise PeerError(NOT_IMPLEMENTED, "active=false")
+            put_method(self.out, channel.number, CHANNEL_FLOW_OK, b"\1")
+        elif method in (CHANNEL_FLOW_OK, BASIC_CANCEL_OK):
+            return
+        elif method == CHANNEL_OPEN:
+            raise PeerError(CHANNEL_ERROR, "second 'channel.open' seen")
+        else:
+            raise PeerError(NOT_IMPLEMENTED, f"method {method >> 16}.{method & 0xFFFF}")
+
+    def on_channel_open(self, number: i64) -> None:
+        if number > self.channels_max > 0:
+            raise PeerError(NOT_ALLOWED, f"channel {number} is above the negotiated channel_max {self.channels_max}")
+        self.channels[number] = Channel(self.link, number, self.outlets, self.acked)
+        put_method(self.out, number, CHANNEL_OPEN_OK, b"\0\0\0\0")
+
+    def apply_acks(self) -> None:
+        """Let the queues know of acknowledgements that were only counted."""
+        for channel in self.acked:
+            channel.apply_acks()
+        self.acked.clear()
+
+    # ---- what the server calls
+
+    def deliver(self, delivery: Delivery) -> None:
+        outlet = self.outlets.get(delivery.consumer.id)
+        if outlet is not None:
+            self.channels[outlet.channel].deliver(outlet, delivery)
+
+    def cancelled(self, consumer: Consumer) -> None:
+        outlet = self.outlets.get(consumer.id)
+        if outlet is None:
+            return
+        known = self.channels[outlet.channel].lose_outlet(outlet, consumer.tag)
+        if known and self.capabilities.get("consumer_cancel_notify") is True:
+            put_cancel(self.out, outlet.channel, consumer.tag)
+
+    def end_turn(self, lsn: int, durable: int) -> None:
+        published = self.link.published
+        if published:
+            for publisher in published:
+                publisher.end_turn(lsn, durable)
+            published.clear()
+
+    def on_durable(self, durable: int) -> None:
+        left: list[Publisher] = []
+        for publisher in self.link.waiting:
+            publisher.on_durable(durable)
+            if publisher.confirms:
+                left.append(publisher)
+        self.link.waiting = left
+
+    def waiting(self) -> bool:
+        return len(self.link.waiting) > 0
+
+    def tick(self, now_us: int) -> None:
+        now: i64 = now_us
+        if self.heard or self.unread or self.heard_us == 0:
+            self.heard = False
+            if self.phase == RUNNING or self.heard_us == 0:
+                self.heard_us = now
+        silent = now - self.heard_us
+        if self.phase == CLOSE_OK:
+            if silent > CLOSE_WAIT_US:
+                self.closing = True
+        elif self.phase != RUNNING:
+            if silent > self.handshake_us:
+                self.reason = f"handshake took longer than {self.handshake_us // 1000} ms"
+                self.closing = True
+        elif self.heartbeat_us:
+            if silent > 2 * self.heartbeat_us:
+                self.reason = f"missed heartbeats from client, timeout: {self.heartbeat_us // SECOND_US}s"
+                self.closing = True
+            elif now - self.sent_us >= self.heartbeat_us >> 1:
+                self.sent_us = now
+                self.out.write(HEARTBEAT_FRAME)
+
+    def taken_over(self) -> None:
+        self.close(TAKEN_OVER, "another connection took this one's place")
+
+    def shut_down(self) -> None:
+        if self.phase == PROTOCOL:
+            self.closing = True
+        elif self.phase != CLOSE_OK:
+            self.cause = 0
+            self.close(TIMED_OUT, "broker forced connection closure with reason 'shutdown'")
+
+    def closed(self) -> None:
+        self.release()
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "protocol": "AMQP 0-9-1",
+            "user": self.user,
+            "client": self.client,
+            "channels": len(self.channels),
+            "consumers": len(self.outlets),
+        }
+
+
+def check_tuned(name: str, value: i64, most: i64, least: i64) -> None:
+    """PeerError(NOT_ALLOWED) unless the client's choice is within what was offered; 0 asks for no limit."""
+    if value and value < least:
+        raise PeerError(NOT_ALLOWED, f"negotiated {name} = {value} is lower than the minimum allowed value ({least})")
+    if value == 0 or value > most:
+        raise PeerError(NOT_ALLOWED, f"negotiated {name} = {value} is higher than the maximum allowed value ({most})")

@@ -1,0 +1,344 @@
+"""The consuming side of a channel of AMQP 0.9.1: deliveries going out, and what settles them.
+
+What was delivered is remembered in runs of consecutive tags; a consumer that acknowledges in order costs a counter,
+and its acknowledgements reach the queue as one interval for each read of the socket.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.errors import PRECONDITION, RequestError
+from forebay.queue.leases import UNLIMITED, Delivery, Lease
+from forebay.session.amqp091_deliver import Outlet
+from forebay.session.amqp091_publish import Link, Publisher
+
+DEAD_RUNS_MAX: Final = 64  # settled runs behind an unsettled one before they are taken out
+
+# How a delivery is settled.
+ACK: Final = 0
+REQUEUE: Final = 1
+DISCARD: Final = 2
+
+
+@final
+class Run:
+    """Records delivered under consecutive tags.
+
+    next     lowest tag not settled
+    applied  tags below it are settled in the queue as well; what lies between waits for the end of the read
+    holes    tags above `next` that are settled
+    """
+
+    def __init__(self, outlet: Outlet | None, lease: Lease, tag: i64, first: i64, count: i64) -> None:
+        self.outlet = outlet
+        self.lease = lease
+        self.tag: i64 = tag
+        self.first: i64 = first
+        self.end: i64 = tag + count
+        self.next: i64 = tag
+        self.applied: i64 = tag
+        self.left: i64 = count
+        self.holes: set[int] | None = None
+
+
+@final
+class Channel:
+    """One channel.
+
+    ignoring  we have closed it, and the client does not know yet
+    outlets   by consumer tag; `session_outlets` those of all channels, by the consumer's id
+    acked     the session's list of channels with acknowledgements not applied yet
+    runs      of the deliveries; those before `head` are settled
+    backlog   deliveries that the channel's own limit does not let out yet
+    """
+
+    def __init__(self, link: Link, number: i64, session_outlets: dict[int, Outlet], acked: list[Channel]) -> None:
+        self.link = link
+        self.vhost = link.vhost
+        self.out = link.out
+        self.number: i64 = number
+        self.ignoring = False
+        self.last_queue = b""
+        self.session_outlets = session_outlets
+        self.acked = acked
+        self.publisher = Publisher(link, number)
+        self.outlets: dict[bytes, Outlet] = {}
+        self.ended: list[Outlet] = []  # cancelled, with deliveries not settled
+        self.prefetch: i64 = 0  # of consumers to come
+        self.limit: i64 = 0  # unsettled deliveries of the whole channel; 0 is none
+        self.delivered: i64 = 0  # tag of the last delivery
+        self.unsettled: i64 = 0
+        self.runs: list[Run] = []
+        self.head: i64 = 0
+        self.dead: i64 = 0
+        self.in_acked = False
+        self.backlog: list[Delivery] = []
+
+    # ---- delivering
+
+    def deliver(self, outlet: Outlet, delivery: Delivery) -> None:
+        """Write a delivery out, or as much of it as the channel's limit allows."""
+        lease = delivery.lease
+        if self.limit == 0 or lease is None:
+            self.write(outlet, delivery, delivery.count)
+            return
+        room = self.limit - self.unsettled
+        if self.backlog or room < delivery.count:
+            self.backlog.append(delivery)
+            self.drain()
+            return
+        self.write(outlet, delivery, delivery.count)
+
+    def write(self, outlet: Outlet, delivery: Delivery, count: i64) -> None:
+        lease = delivery.lease
+        tag = self.delivered + 1
+        if lease is not None:
+            if lease.tag == 0:
+                lease.tag = tag
+            self.runs.append(Run(outlet, lease, tag, delivery.block.base + delivery.index, count))
+            self.unsettled += count
+            outlet.unsettled += count
+        self.delivered += count
+        outlet.write(self.out, delivery.block, delivery.index, count, tag, delivery.deliveries)
+
+    def drain(self) -> None:
+        """Let out of the backlog what the limit allows now."""
+        while self.backlog:
+            delivery = self.backlog[0]
+            outlet = self.session_outlets.get(delivery.consumer.id)
+            lease = delivery.lease
+            if outlet is None or lease is None or lease.left == 0:
+                del self.backlog[0]  # its lease has ended while it waited
+                continue
+            room = self.limit - self.unsettled if self.limit else delivery.count
+            if room <= 0:
+                return
+            count = min(room, delivery.count)
+            self.write(outlet, delivery, count)
+            delivery.index += count
+            delivery.count -= count
+            if delivery.count == 0:
+                del self.backlog[0]
+
+    # ---- settling
+
+    def ack(self, tag: i64, multiple: bool) -> None:
+        """basic.ack; the one that comes in order only counts."""
+        if not multiple and self.head < len(self.runs):
+            run = self.runs[self.head]
+            if tag == run.next and run.holes is None and run.left > 1:
+                run.next = tag + 1
+                run.left -= 1
+                self.unsettled -= 1
+                outlet = run.outlet
+                if outlet is not None:
+                    outlet.unsettled -= 1
+                if not self.in_acked:
+                    self.in_acked = True
+                    self.acked.append(self)
+                return
+        self.settle(tag, multiple, ACK)
+
+    def apply_acks(self) -> None:
+        """Tell the queue what was acknowledged in order."""
+        self.in_acked = False
+        if self.head < len(self.runs):
+            self.apply_run(self.runs[self.head])
+        if self.backlog:
+            self.drain()
+
+    def apply_run(self, run: Run) -> None:
+        if run.applied < run.next:
+            self.vhost.ack(run.lease, run.first + run.applied - run.tag, run.next - run.applied)
+            run.applied = run.next
+
+    def settle(self, tag: i64, multiple: bool, how: i64) -> None:
+        """basic.ack, basic.nack and basic.reject; RequestError where the tag is not outstanding."""
+        if multiple and tag == 0:
+            self.settle_runs(len(self.runs) - 1, self.delivered, how)
+            return
+        at = self.find_run(tag)
+        if at < 0:
+            raise RequestError(PRECONDITION, f"unknown delivery tag {tag}")
+        if multiple:
+            self.settle_runs(at, tag, how)
+        else:
+            self.settle_one(self.runs[at], tag, how)
+            self.forget_settled()
+
+    def find_run(self, tag: i64) -> i64:
+        """Index of the run that has this tag outstanding; -1 if none has."""
+        low = self.head
+        high = i64(len(self.runs))
+        while low < high:
+            middle = (low + high) >> 1
+            if self.runs[middle].end <= tag:
+                low = middle + 1
+            else:
+                high = middle
+        if low >= len(self.runs):
+            return -1
+        run = self.runs[low]
+        if tag < run.next or (run.holes is not None and tag in run.holes):
+            return -1
+        return low
+
+    def settle_one(self, run: Run, tag: i64, how: i64) -> None:
+        if tag == run.next and how == ACK and run.holes is None:
+            run.next = tag + 1
+            self.apply_run(run)
+        elif tag == run.next:
+            self.apply_run(run)
+            self.apply(run, tag, 1, how)
+            run.next = tag + 1
+            holes = run.holes
+            while holes is not None and run.next in holes:
+                holes.discard(run.next)
+                run.next += 1
+            if not holes:
+                run.holes = None
+            run.applied = run.next
+        else:
+            self.apply(run, tag, 1, how)
+            if run.holes is None:
+                run.holes = set()
+            run.holes.add(tag)
+        self.settled(run, 1)
+
+    def settle_runs(self, last: i64, tag: i64, how: i64) -> None:
+        """Settle everything outstanding up to a tag, which is in the run at `last` or behind it."""
+        for at in range(self.head, last + 1):
+            run = self.runs[at]
+            self.apply_run(run)
+            stop = min(run.end, tag + 1)
+            holes = run.holes
+            start = run.next
+            count: i64 = 0
+            while start < stop:
+                end = start
+                if holes is None:
+                    end = stop
+                else:
+                    while end < stop and end not in holes:
+                        end += 1
+                if end > start:
+                    self.apply(run, start, end - start, how)
+                    count += end - start
+                start = end
+                while holes is not None and start < stop and start in holes:
+                    holes.discard(start)
+                    start += 1
+            if stop > run.next:
+                run.next = stop
+                run.applied = stop
+            if count:
+                self.settled(run, count)
+        self.forget_settled()
+
+    def apply(self, run: Run, tag: i64, count: i64, how: i64) -> None:
+        first = run.first + tag - run.tag
+        if how == ACK:
+            self.vhost.ack(run.lease, first, count)
+        elif how == REQUEUE:
+            self.vhost.nack(run.lease, first, count, 0)
+        else:
+            self.vhost.reject(run.lease, first, count)
+
+    def settled(self, run: Run, count: i64) -> None:
+        run.left -= count
+        self.unsettled -= count
+        if run.left == 0:
+            self.dead += 1
+        outlet = run.outlet
+        if outlet is not None:
+            outlet.unsettled -= count
+            if outlet.ended and outlet.unsettled == 0:
+                self.ended.remove(outlet)
+                self.drop_outlet(outlet)
+
+    def forget_settled(self) -> None:
+        """Pass over settled runs at the head; take them out once they are many."""
+        runs = self.runs
+        head = self.head
+        while head < len(runs) and runs[head].left == 0:
+            head += 1
+        self.head = head
+        if head == len(runs):
+            runs.clear()
+            self.head = 0
+            self.dead = 0
+        elif self.dead > DEAD_RUNS_MAX and self.dead * 2 > len(runs):
+            self.runs = [run for run in runs if run.left]
+            self.head = 0
+            self.dead = 0
+        if self.backlog:
+            self.drain()
+
+    def recover(self) -> None:
+        """Give back everything outstanding."""
+        self.settle_runs(len(self.runs) - 1, self.delivered, REQUEUE)
+
+    # ---- consumers
+
+    def credit(self) -> i64:
+        """What a new consumer may hold unsettled; 0 is no limit."""
+        if self.limit and (self.prefetch == 0 or self.prefetch > self.limit):
+            return self.limit
+        return self.prefetch
+
+    def add_outlet(self, outlet: Outlet, tag: bytes) -> None:
+        self.outlets[tag] = outlet
+        self.session_outlets[outlet.consumer.id] = outlet
+
+    def end_outlet(self, tag: bytes) -> None:
+        """basic.cancel: no more deliveries; what is out stays with the client until it is settled."""
+        outlet = self.outlets.pop(tag, None)
+        if outlet is None:
+            return
+        self.drop_backlog(outlet)
+        if outlet.unsettled == 0:
+            self.drop_outlet(outlet)
+            return
+        # Detaching it would take its leases back. Credit so low that settling cannot make it positive keeps it quiet.
+        outlet.consumer.credit = -UNLIMITED
+        outlet.ended = True
+        self.ended.append(outlet)
+
+    def lose_outlet(self, outlet: Outlet, tag: bytes) -> bool:
+        """The consumer's queue is gone, and the consumer with it; whether the client still thinks it has it."""
+        self.session_outlets.pop(outlet.consumer.id, None)
+        if self.outlets.get(tag) is not outlet:
+            return False
+        del self.outlets[tag]
+        return True
+
+    def drop_outlet(self, outlet: Outlet) -> None:
+        self.session_outlets.pop(outlet.consumer.id, None)
+        self.vhost.cancel(outlet.consumer)
+
+    def drop_backlog(self, outlet: Outlet) -> None:
+        """Give back what waits for this consumer."""
+        kept: list[Delivery] = []
+        for delivery in self.backlog:
+            lease = delivery.lease
+            if delivery.consumer is outlet.consumer and lease is not None:
+                self.vhost.nack(lease, delivery.block.base + delivery.index, delivery.count, 0)
+            else:
+                kept.append(delivery)
+        self.backlog = kept
+
+    def release(self) -> None:
+        """The channel ends: its consumers leave, and what was not settled returns."""
+        self.backlog = []
+        self.apply_acks()
+        for outlet in list(self.outlets.values()) + self.ended:
+            self.drop_outlet(outlet)
+        self.outlets = {}
+        self.ended = []
+        self.runs = []
+        self.head = 0
+        self.publisher.release()
+        self.vhost.channel_closed(self.link.session_id, self.number)

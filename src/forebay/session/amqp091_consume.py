@@ -1,0 +1,108 @@
+"""The methods of AMQP 0.9.1 by which a channel asks for messages: qos, consume, cancel, get."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from forebay.core.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PeerError
+from forebay.queue.stream_group import StreamGroup
+from forebay.session.amqp091_channel import Channel, Run
+from forebay.session.amqp091_deliver import Outlet, write_get
+from forebay.session.amqp091_topology import queue_name
+from forebay.session.effects import Session
+from forebay.wire.amqp091 import Reader, put_method
+from forebay.wire.amqp091_methods import (
+    BASIC_CANCEL,
+    BASIC_CANCEL_OK,
+    BASIC_CONSUME,
+    BASIC_CONSUME_OK,
+    BASIC_GET,
+    BASIC_GET_EMPTY,
+    BASIC_QOS,
+    BASIC_QOS_OK,
+    Consume,
+    put_tag,
+)
+
+
+def on_consuming_method(session: Session, channel: Channel, method: i64, args: Reader) -> bool:
+    """Do a method that asks for messages; False if it is none."""
+    if method == BASIC_GET:
+        on_get(session, channel, args)
+    elif method == BASIC_CONSUME:
+        on_consume(session, channel, Consume(args))
+    elif method == BASIC_CANCEL:
+        on_cancel(session, channel, args)
+    elif method == BASIC_QOS:
+        on_qos(session, channel, args)
+    else:
+        return False
+    return True
+
+
+def on_qos(session: Session, channel: Channel, args: Reader) -> None:
+    octets = args.long()
+    count = args.short()
+    if octets:
+        raise PeerError(NOT_IMPLEMENTED, f"prefetch_size!=0 ({octets})")
+    if args.octet() & 1:
+        channel.limit = count
+        channel.drain()
+    else:
+        channel.prefetch = count
+    put_method(session.out, channel.number, BASIC_QOS_OK, b"")
+
+
+def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
+    link = channel.link
+    tag = consume.tag
+    if not tag:
+        link.tags += 1
+        tag = b"amq.ctag-%d-%d" % (session.id, link.tags)
+    if tag in channel.outlets:
+        raise PeerError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag.decode('utf-8', 'replace')}'")
+    vhost = session.vhost
+    consumer = vhost.consume(
+        queue_name(channel, consume.queue),
+        session.id,
+        channel.number,
+        tag,
+        consume.no_ack,
+        consume.exclusive,
+        0 if consume.no_ack else channel.credit(),
+        consume.arguments,
+    )
+    stream = isinstance(vhost.queues_by_id[consumer.queue].groups[consumer.group], StreamGroup)
+    channel.add_outlet(Outlet(consumer, channel.number, tag, stream, link.frame_octets_max), tag)
+    if not consume.no_wait:
+        put_tag(session.out, channel.number, BASIC_CONSUME_OK, tag)
+
+
+def on_cancel(session: Session, channel: Channel, args: Reader) -> None:
+    tag = args.short_string()
+    no_wait = args.octet() & 1 != 0
+    channel.end_outlet(tag)
+    if not no_wait:
+        put_tag(session.out, channel.number, BASIC_CANCEL_OK, tag)
+
+
+def on_get(session: Session, channel: Channel, args: Reader) -> None:
+    args.short()
+    name = queue_name(channel, args.short_string())
+    no_ack = args.octet() & 1 != 0
+    vhost = session.vhost
+    delivery = vhost.get(name, session.id, channel.number, no_ack)
+    if delivery is None:
+        put_method(session.out, channel.number, BASIC_GET_EMPTY, b"\0")
+        return
+    channel.delivered += 1
+    tag = channel.delivered
+    lease = delivery.lease
+    block = delivery.block
+    if lease is not None:
+        lease.tag = tag
+        channel.runs.append(Run(None, lease, tag, block.base + delivery.index, 1))
+        channel.unsettled += 1
+    ready = vhost.queue(name).ready()
+    octets_max = channel.link.frame_octets_max
+    write_get(session.out, channel.number, block, delivery.index, tag, delivery.deliveries, ready, octets_max)

@@ -1,0 +1,236 @@
+"""Deliveries of AMQP 0.9.1: records of a block as frames.
+
+What is alike from record to record (method, address, properties) is put together once and copied; consecutive
+records that differ in the body only are the rule, and found out for a whole run at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i32_le, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from forebay.core.message import AMQP091, MQTT
+from forebay.log.block import Block
+from forebay.queue.leases import Consumer
+from forebay.routing.topic_trie import swap_key
+from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, METHOD, TABLE_DEPTH_MAX, put_content
+from forebay.wire.amqp091_methods import put_get_ok
+from forebay.wire.amqp091_properties import HeaderSplice, cut_key, without_headers
+from forebay.wire.convert import convert
+
+DELIVER: Final = b"\x00\x3c\x00\x3c"
+CONTENT: Final = b"\x00\x3c\x00\x00"
+FORMAT_MASK: Final = 15  # the other bits of a record's format are the log's
+QUEUE_PREFIX: Final = b"$queue/"
+HEADER_ROOM: Final = 64  # octets of a content header before the properties, and of a header that the broker adds
+
+# Headers that the broker adds.
+PLAIN: Final = 0
+STREAM_OFFSET: Final = 1
+DELIVERY_COUNT: Final = 2
+
+
+def uniform(data: bytes, offsets_at: i64, octets_at: i64, index: i64, count: i64) -> bool:
+    """Whether `count` values of a column are the same."""
+    at = offsets_at + 4 * index
+    start = i64(read_i32_le(data, at))
+    octets = i64(read_i32_le(data, at + 4)) - start
+    stop = start
+    for place in range(1, count + 1):
+        stop += octets
+        if i64(read_i32_le(data, at + 4 * place)) != stop:
+            return False
+    if octets == 0:
+        return True
+    first = octets_at + start
+    # All but the first equal all but the last: the values, of one length, are one value.
+    return data[first : octets_at + stop - octets] == data[first + octets : octets_at + stop]
+
+
+def amqp_address(format: i64, exchange: bytes, routing_key: bytes) -> tuple[bytes, bytes]:
+    """Exchange and routing key as AMQP says them; a queue's address stays what it is, for it leads there from here."""
+    if format != MQTT:
+        return exchange, routing_key
+    if routing_key.startswith(QUEUE_PREFIX):
+        return b"", cut_key(routing_key)
+    return exchange, cut_key(swap_key(routing_key))
+
+
+def fitting_properties(format: i64, properties: bytes, octets_max: i64) -> bytes:
+    """Properties as AMQP says them; without the headers where these do not fit into a frame of this connection."""
+    if format != AMQP091:
+        properties = convert(int(format), properties, AMQP091)
+    if len(properties) > octets_max - HEADER_ROOM:
+        return without_headers(properties, TABLE_DEPTH_MAX)
+    return properties
+
+
+@final
+class Outlet:
+    """One consumer's deliveries.
+
+    channel    number of its channel
+    unsettled  records delivered and neither acknowledged nor given back
+    ended      the client has cancelled it; it stays until everything is settled
+    added      the header that the broker adds to what was never delivered before
+    before_tag, after_tag, after_size, after_number  what stands between a record's delivery tag, its body's size, the
+               number of the added header and the body; made for the address and the properties in `for_…`
+    """
+
+    def __init__(self, consumer: Consumer, channel: i64, tag: bytes, stream: bool, frame_octets_max: i64) -> None:
+        self.consumer = consumer
+        self.channel = channel
+        self.unsettled: i64 = 0
+        self.ended = False
+        self.added: i64 = STREAM_OFFSET if stream else PLAIN
+        self.body_octets_max: i64 = frame_octets_max - FRAME_OVERHEAD
+        number = bytes([int(channel >> 8), int(channel & 255)])
+        self.method_head = bytes([METHOD]) + number
+        self.header_head = bytes([FRAME_END, HEADER]) + number
+        self.body_head = bytes([FRAME_END, BODY]) + number
+        self.tag_argument = bytes([len(tag)]) + tag
+        self.offset_splice = HeaderSplice(b"x-stream-offset")
+        self.count_splice = HeaderSplice(b"x-delivery-count")
+        self.for_format: i64 = 0
+        self.for_added: i64 = -1
+        self.for_exchange = b""
+        self.for_key = b""
+        self.for_properties = b""
+        self.before_tag = b""
+        self.after_tag = b""
+        self.after_size = b""
+        self.after_number = b""
+
+    def write(self, out: BytesWriter, block: Block, index: i64, count: i64, tag: i64, deliveries: i64) -> None:
+        """Write `count` records as basic.deliver; `tag` is that of the first."""
+        data = block.data
+        added = self.added if deliveries <= 1 else DELIVERY_COUNT
+        if (
+            count > 1
+            and uniform(data, block.key_at, block.key_octets_at, index, count)
+            and uniform(data, block.exchange_at, block.exchange_octets_at, index, count)
+            and uniform(data, block.properties_at, block.properties_octets_at, index, count)
+            and self.one_format(data, block.formats_at + index, count)
+        ):
+            self.prepare(block, index, added)
+            self.write_run(out, block, index, count, tag, deliveries - 1)
+            return
+        for at in range(index, index + count):
+            self.prepare(block, at, added)
+            self.write_run(out, block, at, 1, tag, deliveries - 1)
+            tag += 1
+
+    def one_format(self, data: bytes, at: i64, count: i64) -> bool:
+        return data[at : at + count - 1] == data[at + 1 : at + count]
+
+    def prepare(self, block: Block, index: i64, added: i64) -> None:
+        """Make the parts that depend on a record's address and properties, unless they are made."""
+        format = block.format(index) & FORMAT_MASK
+        exchange = block.exchange(index)
+        key = block.routing_key(index)
+        properties = block.properties(index)
+        if (
+            properties == self.for_properties
+            and key == self.for_key
+            and exchange == self.for_exchange
+            and added == self.for_added
+            and format == self.for_format
+        ):
+            return
+        self.for_format = format
+        self.for_added = added
+        self.for_exchange = exchange
+        self.for_key = key
+        self.for_properties = properties
+        self.make_parts(format, exchange, key, properties, added)
+
+    def make_parts(self, format: i64, exchange: bytes, key: bytes, properties: bytes, added: i64) -> None:
+        exchange, key = amqp_address(format, exchange, key)
+        properties = fitting_properties(format, properties, self.body_octets_max)
+        octets = i64(len(properties))
+        if added == PLAIN:
+            self.after_size = properties + self.body_head
+            self.after_number = b""
+        else:
+            splice = self.offset_splice if added == STREAM_OFFSET else self.count_splice
+            splice.prepare(properties, TABLE_DEPTH_MAX)
+            octets = splice.octets()
+            self.after_size = splice.prefix
+            self.after_number = splice.suffix + self.body_head
+        part = BytesWriter()
+        part.write(self.method_head)
+        write_i32_be(part, i32(4 + len(self.tag_argument) + 8 + 1 + 1 + len(exchange) + 1 + len(key)))
+        part.write(DELIVER)
+        part.write(self.tag_argument)
+        self.before_tag = part.getvalue()
+        part = BytesWriter()
+        part.append(1 if added == DELIVERY_COUNT else 0)
+        part.append(len(exchange))
+        part.write(exchange)
+        part.append(len(key))
+        part.write(key)
+        part.write(self.header_head)
+        write_i32_be(part, i32(12 + octets))
+        part.write(CONTENT)
+        self.after_tag = part.getvalue()
+
+    def write_run(self, out: BytesWriter, block: Block, index: i64, count: i64, tag: i64, redeliveries: i64) -> None:
+        """Write records that differ in nothing that was prepared."""
+        data = block.data
+        body_at = block.body_at + 4 * index
+        octets_at = block.body_octets_at
+        before_tag = self.before_tag
+        after_tag = self.after_tag
+        after_size = self.after_size
+        after_number = self.after_number
+        added = self.for_added
+        start = octets_at + i64(read_i32_le(data, body_at))
+        for place in range(count):
+            stop = octets_at + i64(read_i32_le(data, body_at + 4 * place + 4))
+            size = stop - start
+            out.write(before_tag)
+            write_i64_be(out, tag + place)
+            out.write(after_tag)
+            write_i64_be(out, size)
+            out.write(after_size)
+            if added != PLAIN:
+                write_i64_be(out, redeliveries if added == DELIVERY_COUNT else block.base + index + place)
+                out.write(after_number)
+            if 0 < size <= self.body_octets_max:
+                write_i32_be(out, i32(size))
+                out.write(data[start:stop])
+                out.append(FRAME_END)
+            else:
+                self.write_body(out, data, start, stop)
+            start = stop
+
+    def write_body(self, out: BytesWriter, data: bytes, start: i64, stop: i64) -> None:
+        """The rest of a body that is not one frame: no frame at all, or several."""
+        if start == stop:
+            # The head of a body frame has been written already: the end octet of the header stays of it.
+            out.truncate(i64(len(out)) - i64(len(self.body_head)) + 1)
+            return
+        while True:
+            end = min(start + self.body_octets_max, stop)
+            write_i32_be(out, i32(end - start))
+            out.write(data[start:end])
+            if end == stop:
+                out.append(FRAME_END)
+                return
+            out.write(self.body_head)
+            start = end
+
+
+def write_get(
+    out: BytesWriter, channel: i64, block: Block, index: i64, tag: i64, deliveries: i64, ready: i64, frame_max: i64
+) -> None:
+    """Write one record as basic.get-ok."""
+    format = block.format(index) & FORMAT_MASK
+    exchange, key = amqp_address(format, block.exchange(index), block.routing_key(index))
+    properties = fitting_properties(format, block.properties(index), frame_max - FRAME_OVERHEAD)
+    if deliveries > 1:
+        properties = HeaderSplice(b"x-delivery-count").apply(properties, deliveries - 1, TABLE_DEPTH_MAX)
+    put_get_ok(out, channel, tag, deliveries > 1, exchange, key, ready)
+    put_content(out, channel, properties, block.body(index), frame_max)

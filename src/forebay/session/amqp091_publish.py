@@ -1,0 +1,315 @@
+"""Messages coming in on a channel of AMQP 0.9.1, and the confirms that their publisher is owed.
+
+A publish that comes whole in one read (method, header, one body frame) is handed over without being taken apart any
+further than its lengths; everything else goes the long way, part by part.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from forebay.broker.vhost import Route, Vhost
+from forebay.core.errors import CHANNEL, NOT_IMPLEMENTED, PRECONDITION, TOO_LARGE, PeerError, RequestError
+from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
+from forebay.core.options import Options
+from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, Reader, put_content
+from forebay.wire.amqp091_methods import BASIC_ACK, BASIC_NACK, NO_ROUTE, UNEXPECTED_FRAME, put_return, put_settle
+from forebay.wire.amqp091_properties import (
+    EXPIRATION,
+    USER_ID,
+    check_properties,
+    headers_of,
+    short_field,
+    whole_number,
+)
+
+TARGETS_MAX: Final = 10_000
+
+# What the channel expects next.
+METHOD_NEXT: Final = 0
+HEADER_NEXT: Final = 1
+BODY_NEXT: Final = 2
+
+
+@final
+class Target:
+    """Where one basic.publish, octet for octet, leads; good for one epoch of the vhost.
+
+    plain         nothing about it depends on the message's headers
+    commit_queue  the queue whose group's offset the message commits, see `commit_offset`
+    """
+
+    def __init__(self, raw: bytes, route: Route, epoch: i64, mandatory: bool, commit_queue: bytes) -> None:
+        self.raw = raw
+        self.route = route
+        self.epoch: i64 = epoch
+        self.mandatory = mandatory
+        self.commit_queue = commit_queue
+        self.plain = not commit_queue and route.headers_exchange is None
+
+
+@final
+class Link:
+    """What the channels of one connection share."""
+
+    def __init__(self, session_id: i64, vhost: Vhost, out: BytesWriter, options: Options) -> None:
+        self.session_id: i64 = session_id
+        self.vhost = vhost
+        self.out = out
+        self.user = b""
+        self.frame_octets_max: i64 = options.amqp_frame_octets_max
+        self.message_octets_max: i64 = options.message_octets_max
+        self.table_depth_max: i64 = options.table_depth_max
+        self.targets: dict[bytes, Target] = {}
+        self.tags: i64 = 0  # consumer tags that we have made
+        self.published: list[Publisher] = []  # with publishes of this turn to confirm
+        self.waiting: list[Publisher] = []  # with confirms that wait for the disk
+
+    def find_target(self, raw: bytes) -> Target:
+        """The target of a publish whose arguments are these octets."""
+        epoch = self.vhost.epoch
+        target = self.targets.get(raw)
+        if target is not None and target.epoch == epoch:
+            return target
+        args = Reader(raw, 0, len(raw), 1)
+        args.short()
+        exchange = args.short_string()
+        key = args.short_string()
+        bits = args.octet()
+        if bits & 2:
+            raise PeerError(NOT_IMPLEMENTED, "immediate=true")
+        commit_queue = commit_address(key) if not exchange else b""
+        route = Route(exchange, key, [], None) if commit_queue else self.vhost.route(exchange, key)
+        target = Target(raw, route, self.vhost.epoch, bits & 1 != 0, commit_queue)
+        if len(self.targets) >= TARGETS_MAX:
+            self.targets.clear()
+        self.targets[raw] = target
+        return target
+
+
+def commit_address(key: bytes) -> bytes:
+    """The queue of `$queue/<name>/$commit`; empty for any other key."""
+    if key.startswith(b"$queue/") and key.endswith(b"/$commit"):
+        name = key[7:-8]
+        if name and b"/" not in name:
+            return name
+    return b""
+
+
+@final
+class Publisher:
+    """The publishing side of one channel.
+
+    expect      METHOD_NEXT, or the part of a message that must come next
+    properties  those of the last message: checked, and often the next one's
+    """
+
+    def __init__(self, link: Link, number: i64) -> None:
+        self.link = link
+        self.vhost = link.vhost
+        self.out = link.out
+        self.number: i64 = number
+        self.expect: i64 = METHOD_NEXT
+        self.target: Target | None = None
+        self.properties = b""
+        self.pending = b""
+        self.missing: i64 = 0
+        self.parts: list[bytes] = []
+        self.confirming = False
+        self.published: i64 = 0  # tag of the last publish
+        self.accepted: i64 = 0  # tag of the last publish that was not refused
+        self.due: i64 = 0  # tags up to here are in `confirms` or confirmed
+        self.confirmed: i64 = 0
+        self.in_turn = False
+        self.confirms: deque[tuple[int, int]] = deque()  # (lsn, tag): due when the lsn is on disk
+
+    def publish(self, data: bytes, start: i64, end: i64) -> i64:
+        """basic.publish, whose arguments are data[start:end]; the position after what was used.
+
+        Where the header and a single body frame follow in `data`, as they mostly do, they are used as well.
+        """
+        raw = data[start:end]
+        target = self.target
+        if target is None or raw != target.raw or target.epoch != self.vhost.epoch:
+            target = self.link.find_target(raw)
+            self.target = target
+        at = end + 1
+        size = i64(len(data))
+        if at + 21 < size and data[at] == HEADER:
+            limit = self.link.frame_octets_max - FRAME_OVERHEAD
+            octets = i64(read_i32_be(data, at + 3))
+            length = read_i64_be(data, at + 11)
+            if 14 <= octets <= limit and 0 < length <= limit and length <= self.link.message_octets_max:
+                header_end = at + 7 + octets
+                body_end = header_end + 8 + length
+                if (
+                    body_end < size
+                    and data[header_end] == FRAME_END
+                    and data[body_end] == FRAME_END
+                    and data[header_end + 1] == BODY
+                    and i64(read_i32_be(data, header_end + 4)) == length
+                    and i64(data[at + 1]) << 8 | i64(data[at + 2]) == self.number
+                    and i64(data[header_end + 2]) << 8 | i64(data[header_end + 3]) == self.number
+                    and i64(read_i32_be(data, at + 7)) == 60 << 16
+                ):
+                    properties = data[at + 19 : header_end]
+                    if properties != self.properties:
+                        self.check(properties)
+                    self.finish(target, properties, data[header_end + 8 : body_end])
+                    return body_end + 1
+        self.expect = HEADER_NEXT
+        return at
+
+    def check(self, properties: bytes) -> None:
+        """Errors unless another client can do something with the properties."""
+        depth_max = self.link.table_depth_max
+        flags = check_properties(properties, depth_max)
+        if flags & EXPIRATION:
+            expiration = short_field(properties, EXPIRATION, depth_max)
+            if whole_number(expiration) is None:
+                raise RequestError(
+                    PRECONDITION, f"invalid expiration '{expiration.decode('utf-8', 'replace')}': not a whole number"
+                )
+        if flags & USER_ID:
+            user = short_field(properties, USER_ID, depth_max)
+            if user != self.link.user:
+                raise RequestError(
+                    PRECONDITION,
+                    f"user_id property set to '{user.decode('utf-8', 'replace')}' but authenticated user was "
+                    f"'{self.link.user.decode('utf-8', 'replace')}'",
+                )
+        self.properties = properties
+
+    def on_header(self, data: bytes, start: i64, end: i64) -> None:
+        """A content header, data[start:end], that did not come with its method and body."""
+        if self.expect != HEADER_NEXT:
+            raise PeerError(UNEXPECTED_FRAME, "content header without a method that has content")
+        args = Reader(data, start, end, 0)
+        found = args.short()
+        if found != 60:
+            raise PeerError(UNEXPECTED_FRAME, f"content header of class {found} after a method of class 60")
+        args.short()
+        octets = args.longlong()
+        properties = data[args.pos : end]
+        if properties != self.properties:
+            self.check(properties)
+        if octets < 0 or octets > self.link.message_octets_max:
+            raise PeerError(
+                TOO_LARGE,
+                f"message of {octets if octets >= 0 else 'over 2^63'} octets is larger than message_octets_max "
+                f"{self.link.message_octets_max}",
+                CHANNEL,
+            )
+        self.pending = properties
+        self.missing = octets
+        self.expect = BODY_NEXT
+        if octets == 0:
+            self.assemble()
+
+    def on_body(self, body: bytes) -> None:
+        """One frame of a body that did not come with its method and header."""
+        if self.expect != BODY_NEXT:
+            raise PeerError(UNEXPECTED_FRAME, "content body without a content header")
+        if len(body) > self.missing:
+            excess = len(body) - self.missing
+            raise PeerError(UNEXPECTED_FRAME, f"content body is {excess} octets longer than announced")
+        self.missing -= len(body)
+        if body:
+            self.parts.append(body)
+        if self.missing == 0:
+            self.assemble()
+
+    def assemble(self) -> None:
+        """All parts of a message are there."""
+        parts = self.parts
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        self.parts = []
+        self.expect = METHOD_NEXT
+        target = self.target
+        assert target is not None
+        if target.epoch != self.vhost.epoch:
+            # The topology changed between the publish and its content.
+            target = self.link.find_target(target.raw)
+        self.finish(target, self.pending, body)
+
+    def finish(self, target: Target, properties: bytes, body: bytes) -> None:
+        """Hand a message over, and remember what the publisher is owed for it."""
+        outcome: i64
+        if target.plain:
+            outcome = self.vhost.publish(target.route, AMQP091, properties, body)
+        else:
+            outcome = self.finish_by_headers(target, properties, body)
+        if outcome == UNROUTABLE and target.mandatory:
+            route = target.route
+            put_return(self.out, self.number, NO_ROUTE, b"NO_ROUTE", route.exchange, route.routing_key)
+            put_content(self.out, self.number, properties, body, self.link.frame_octets_max)
+        if self.confirming:
+            self.published += 1
+            if outcome == REJECTED:
+                put_settle(self.out, self.number, BASIC_NACK, self.published, False)
+            else:
+                self.accepted = self.published
+                if not self.in_turn:
+                    self.in_turn = True
+                    self.link.published.append(self)
+
+    def finish_by_headers(self, target: Target, properties: bytes, body: bytes) -> i64:
+        """A message for a headers exchange, or one that commits an offset."""
+        headers = headers_of(properties, self.link.table_depth_max)
+        if target.commit_queue:
+            self.commit_offset(target.commit_queue, headers)
+            return ACCEPTED
+        return self.vhost.publish(self.vhost.resolve(target.route, headers), AMQP091, properties, body)
+
+    def commit_offset(self, queue: bytes, headers: list[tuple[str, object]]) -> None:
+        """`$queue/<queue>/$commit`: the group `x-group-id` resumes at `x-offset`."""
+        group: object = None
+        offset: object = None
+        for name, value in headers:
+            if name == "x-group-id":
+                group = value
+            elif name == "x-offset":
+                offset = value
+        if isinstance(offset, str):
+            offset = whole_number(offset.encode())
+        if not isinstance(group, str) or isinstance(offset, bool) or not isinstance(offset, int) or offset >> 63:
+            raise RequestError(PRECONDITION, "a commit needs the headers x-group-id, a text, and x-offset, a number")
+        self.vhost.commit_offset(queue, group.encode(), offset)
+
+    def end_turn(self, lsn: int, durable: int) -> None:
+        """The publishes of the turn are confirmed when `lsn` is on disk."""
+        self.in_turn = False
+        if self.accepted <= self.due:
+            return
+        if durable >= lsn and not self.confirms:
+            self.confirm(self.accepted)
+            return
+        if not self.confirms:
+            self.link.waiting.append(self)
+        self.confirms.append((lsn, int(self.accepted)))
+        self.due = self.accepted
+
+    def on_durable(self, durable: int) -> None:
+        """Confirm what is on disk now."""
+        confirms = self.confirms
+        tag: i64 = 0
+        while confirms and confirms[0][0] <= durable:
+            tag = confirms.popleft()[1]
+        if tag:
+            self.confirm(tag)
+
+    def confirm(self, tag: i64) -> None:
+        put_settle(self.out, self.number, BASIC_ACK, tag, tag > self.confirmed + 1)
+        self.confirmed = tag
+        self.due = max(self.due, tag)
+
+    def release(self) -> None:
+        """The channel ends: nothing more is confirmed on it."""
+        self.confirms.clear()
+        self.accepted = self.due
+        self.parts = []
+        self.expect = METHOD_NEXT

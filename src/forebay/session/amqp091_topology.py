@@ -1,0 +1,163 @@
+"""Exchange and queue methods of AMQP 0.9.1: each asks the vhost and writes the answer.
+
+Where the answer promises something durable, `Session.hold` keeps it back until that is on disk.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from forebay.core.errors import NOT_FOUND, NOT_IMPLEMENTED, REFUSED, PeerError, RequestError
+from forebay.session.amqp091_channel import Channel
+from forebay.session.effects import Session
+from forebay.wire.amqp091 import Reader, put_method
+from forebay.wire.amqp091_methods import (
+    EXCHANGE_BIND,
+    EXCHANGE_DECLARE,
+    EXCHANGE_DECLARE_OK,
+    EXCHANGE_DELETE,
+    EXCHANGE_DELETE_OK,
+    EXCHANGE_UNBIND,
+    QUEUE_BIND,
+    QUEUE_BIND_OK,
+    QUEUE_DECLARE,
+    QUEUE_DECLARE_OK,
+    QUEUE_DELETE,
+    QUEUE_DELETE_OK,
+    QUEUE_PURGE,
+    QUEUE_PURGE_OK,
+    QUEUE_UNBIND,
+    QUEUE_UNBIND_OK,
+    ExchangeDeclare,
+    QueueBind,
+    QueueDeclare,
+    put_counts,
+    put_message_count,
+)
+
+
+def on_topology_method(session: Session, channel: Channel, method: i64, args: Reader) -> bool:
+    """Do an exchange or queue method; False if it is none."""
+    if method == QUEUE_DECLARE:
+        on_queue_declare(session, channel, QueueDeclare(args))
+    elif method == QUEUE_BIND:
+        on_queue_bind(session, channel, QueueBind(args, False))
+    elif method == QUEUE_UNBIND:
+        on_queue_unbind(session, channel, QueueBind(args, True))
+    elif method == QUEUE_PURGE:
+        on_queue_purge(session, channel, args)
+    elif method == QUEUE_DELETE:
+        on_queue_delete(session, channel, args)
+    elif method == EXCHANGE_DECLARE:
+        on_exchange_declare(session, channel, ExchangeDeclare(args))
+    elif method == EXCHANGE_DELETE:
+        on_exchange_delete(session, channel, args)
+    elif method in (EXCHANGE_BIND, EXCHANGE_UNBIND):
+        raise PeerError(NOT_IMPLEMENTED, "bindings between exchanges")
+    else:
+        return False
+    return True
+
+
+def queue_name(channel: Channel, name: bytes) -> bytes:
+    """A queue's name; empty stands for the one last declared on the channel."""
+    if name:
+        return name
+    if not channel.last_queue:
+        raise RequestError(NOT_FOUND, "no previously declared queue")
+    return channel.last_queue
+
+
+def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) -> None:
+    vhost = session.vhost
+    if declare.passive:
+        queue = vhost.queue(queue_name(channel, declare.queue))
+        vhost.check_owner(queue, session.id)
+    else:
+        queue = vhost.declare_queue(
+            declare.queue, declare.durable, declare.exclusive, declare.auto_delete, declare.arguments, session.id
+        )
+        session.hold()
+    channel.last_queue = queue.name
+    if not declare.no_wait:
+        put_counts(session.out, channel.number, QUEUE_DECLARE_OK, queue.name, queue.ready(), queue.consumer_count())
+
+
+def binding_key(bind: QueueBind, queue: bytes) -> bytes:
+    """Neither queue nor key means the last queue, under its own name (0.9.1 specification of queue.bind)."""
+    return bind.routing_key if bind.queue or bind.routing_key else queue
+
+
+def on_queue_bind(session: Session, channel: Channel, bind: QueueBind) -> None:
+    vhost = session.vhost
+    name = queue_name(channel, bind.queue)
+    vhost.check_owner(vhost.queue(name), session.id)
+    vhost.bind(name, bind.exchange, binding_key(bind, name), bind.arguments)
+    session.hold()
+    if not bind.no_wait:
+        put_method(session.out, channel.number, QUEUE_BIND_OK, b"")
+
+
+def on_queue_unbind(session: Session, channel: Channel, bind: QueueBind) -> None:
+    vhost = session.vhost
+    name = queue_name(channel, bind.queue)
+    if name in vhost.queues:
+        vhost.check_owner(vhost.queue(name), session.id)
+        vhost.unbind(name, bind.exchange, binding_key(bind, name), bind.arguments)
+        session.hold()
+    put_method(session.out, channel.number, QUEUE_UNBIND_OK, b"")
+
+
+def on_queue_purge(session: Session, channel: Channel, args: Reader) -> None:
+    args.short()
+    name = queue_name(channel, args.short_string())
+    no_wait = args.octet() & 1 != 0
+    vhost = session.vhost
+    vhost.check_owner(vhost.queue(name), session.id)
+    count = vhost.purge(name)
+    if not no_wait:
+        put_message_count(session.out, channel.number, QUEUE_PURGE_OK, count)
+
+
+def on_queue_delete(session: Session, channel: Channel, args: Reader) -> None:
+    args.short()
+    name = queue_name(channel, args.short_string())
+    bits = args.octet()
+    vhost = session.vhost
+    queue = vhost.queues.get(name)
+    if queue is not None:
+        vhost.check_owner(queue, session.id)
+    count = vhost.delete_queue(name, bits & 1 != 0, bits & 2 != 0)
+    session.hold()
+    if not bits & 4:
+        put_message_count(session.out, channel.number, QUEUE_DELETE_OK, count)
+
+
+def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDeclare) -> None:
+    vhost = session.vhost
+    if declare.passive:
+        vhost.check_exchange(declare.exchange)
+    else:
+        if not declare.exchange:
+            raise RequestError(REFUSED, "operation not permitted on the default exchange")
+        vhost.declare_exchange(
+            declare.exchange,
+            declare.kind,
+            declare.durable,
+            declare.auto_delete,
+            declare.internal,
+            declare.arguments,
+        )
+        session.hold()
+    if not declare.no_wait:
+        put_method(session.out, channel.number, EXCHANGE_DECLARE_OK, b"")
+
+
+def on_exchange_delete(session: Session, channel: Channel, args: Reader) -> None:
+    args.short()
+    name = args.short_string()
+    bits = args.octet()
+    session.vhost.delete_exchange(name, bits & 1 != 0)
+    session.hold()
+    if not bits & 2:
+        put_method(session.out, channel.number, EXCHANGE_DELETE_OK, b"")
