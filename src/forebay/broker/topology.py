@@ -56,7 +56,7 @@ class Topology:
         self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
         self.cancelled: list[Consumer] = []  # consumers that lost their queue, for their sessions to tell
         for exchange, kind in BUILT_IN:
-            self.bindings.add_exchange(make_exchange(exchange, kind, True, False, False, {}))
+            self.bindings.add_exchange(make_exchange(kind, exchange, True, False, False, {}))
         topics = self.bindings.exchange(TOPIC_EXCHANGE)
         assert isinstance(topics, TopicExchange)
         self.topics = topics
@@ -94,7 +94,7 @@ class Topology:
                 REFUSED,
                 f"exchange name '{text(name)}' contains reserved prefix 'amq.*'" if name else "no exchange name",
             )
-        self.bindings.add_exchange(make_exchange(name, kind, durable, auto_delete, internal, arguments))
+        self.bindings.add_exchange(make_exchange(kind, name, durable, auto_delete, internal, arguments))
         if durable:
             self.command(exchange_command(self.bindings.exchanges[name]))
         else:
@@ -361,8 +361,8 @@ def apply_exchange(topology: Topology, fields: dict[str, object]) -> None:
     if name not in topology.bindings.exchanges:
         topology.bindings.add_exchange(
             make_exchange(
-                name,
                 octets(fields["kind"]),
+                name,
                 True,
                 fields["auto_delete"] is True,
                 fields["internal"] is True,

@@ -283,7 +283,7 @@ class Vhost(Topology):
             self.seal(queue, self.now_us)
         count = queue.ready()
         if queue.kind == STREAM or not queue.groups:
-            queue.log.cut(queue.log.end)
+            queue.log.truncate(queue.log.end)
         for group in queue.groups.values():
             group.purge()
         self.mark(queue)

@@ -21,10 +21,10 @@ import uvloop
 from forebay.broker.auth import Auth
 from forebay.broker.configured import declare_configured
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import ForebayError, StorageError
+from forebay.core.errors import StorageError
 from forebay.core.options import Options
 from forebay.core.ports import Clock
-from forebay.log.store import Liveness, Store, StoreOptions
+from forebay.log.store import Job, Liveness, Store, StoreOptions
 from forebay.log.wal import Commit
 from forebay.server.clock import SystemClock
 from forebay.server.disk import DataDisk, DiskThread
@@ -60,9 +60,10 @@ class App:
         self.store = Store(self.disk, self.clock, store_options(options))
         self.vhost = Vhost(b"/", self.store, options.visibility_timeout_ms, options.ephemeral_expiry_ms)
         self.wanted = Wanted(self.vhost)
-        self.auth = Auth(options.users)
+        self.auth = Auth(options.users, options.loopback_users)
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
         self.connections: dict[int, Connection] = {}
+        self.open: set[Connection] = set()  # with and without a session
         self.clients: dict[str, int] = {}  # MQTT client id -> session
         self.next_session = 1
         self.dirty: list[Connection] = []
@@ -87,8 +88,10 @@ class App:
     # ---- connections
 
     def opened(self, connection: Connection) -> None:
-        if self.stopping.is_set():
+        if self.stopping.is_set() or len(self.open) >= self.options.connections_max:
             connection.transport.abort()
+            return
+        self.open.add(connection)
 
     def start_session(self, connection: Connection, data: bytes) -> Session:
         """The session that the first octets of a connection ask for."""
@@ -106,9 +109,24 @@ class App:
             connection.dirty = True
             self.dirty.append(connection)
         self.schedule()
-        if self.store.pending() > PENDING_OCTETS_MAX:
-            connection.transport.pause_reading()
-            self.choked.append(connection)
+        if self.store.pending() > PENDING_OCTETS_MAX and connection not in self.choked:
+            self.choke(connection)
+
+    def choke(self, connection: Connection) -> None:
+        """Read this connection no more until the disk has caught up."""
+        connection.transport.pause_reading()
+        self.choked.append(connection)
+        if connection.session is not None:
+            connection.session.unread = True
+
+    def release(self) -> None:
+        """Read again whoever was choked."""
+        choked, self.choked = self.choked, []
+        for connection in choked:
+            if connection.session is not None:
+                connection.session.unread = False
+            if not connection.closing:
+                connection.transport.resume_reading()
 
     def schedule(self) -> None:
         if not self.scheduled:
@@ -122,6 +140,7 @@ class App:
             self.schedule()
 
     def lost(self, connection: Connection) -> None:
+        self.open.discard(connection)
         session = connection.session
         if session is None or session.id not in self.connections:
             return
@@ -219,10 +238,7 @@ class App:
                 connection.waiting = True
                 self.waiting.append(connection)
         if self.choked and self.store.pending() <= PENDING_OCTETS_MAX:
-            for connection in self.choked:
-                if not connection.closing:
-                    connection.transport.resume_reading()
-            self.choked.clear()
+            self.release()
         self.turn()
         if self.stopping.is_set():
             self.start_commit(self.store.flush())
@@ -256,9 +272,12 @@ class App:
                 self.job_running = True
                 self.thread.submit_job(job)
 
-    def job_done(self, job: object, error: BaseException | None) -> None:
+    def job_done(self, job: Job, error: BaseException | None) -> None:
         self.job_running = False
-        self.store.done(job, error)
+        try:
+            self.store.done(job, error)
+        except StorageError as failure:
+            self.fail(failure)
 
     # ---- the end
 
@@ -322,10 +341,11 @@ async def run(options: Options) -> int:
         loop.add_signal_handler(number, stop.set)
     servers = []
     ready: dict[str, object] = {"pid": os.getpid(), "data": app.disk.path("")}
-    for protocol in ("amqp", "mqtt"):
-        server, address = await listen(app, getattr(options, protocol), protocol)
-        servers.append(server)
-        ready[protocol] = address
+    for protocol, address in (("amqp", options.amqp), ("mqtt", options.mqtt)):
+        if address:
+            server, actual = await listen(app, address, protocol)
+            servers.append(server)
+            ready[protocol] = actual
     tune_process()
     loop.call_later(TICK_S, app.tick)
     await stop.wait()

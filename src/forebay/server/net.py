@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, cast
 
+from forebay.core.errors import OptionError
 from forebay.session.effects import Session
 
 if TYPE_CHECKING:
@@ -99,10 +100,13 @@ class Connection(asyncio.Protocol):
 
 
 async def listen(app: App, address: str, protocol: str) -> tuple[asyncio.Server, str]:
-    """Open a listener; the server and the address that it really has. OSError where it cannot be had."""
+    """Open a listener; the server and the address that it really has. OptionError where it cannot be had."""
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(app, protocol), host.strip("[]"), int(port), backlog=1024)
+    try:
+        server = await loop.create_server(lambda: Connection(app, protocol), host.strip("[]"), int(port), backlog=1024)
+    except OSError as error:
+        raise OptionError(f"{protocol}: cannot listen on {address}: {error.strerror or error}") from error
     actual = server.sockets[0].getsockname()
     shown = f"[{actual[0]}]" if ":" in actual[0] else actual[0]
     return server, f"{shown}:{actual[1]}"
