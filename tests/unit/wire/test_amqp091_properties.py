@@ -77,7 +77,7 @@ def test_texts_too_long_for_a_field_become_headers() -> None:
     properties.message_id = "é" * 128
     properties.reply_to = "é" * 127
     found = wire.decode_properties(wire.encode_properties(properties), 4)
-    assert found.content_type is found.correlation_id is found.message_id is None
+    assert (found.content_type, found.correlation_id, found.message_id) == (None, None, None)
     assert found.reply_to == "é" * 127
     assert dict(found.headers) == {
         "x-content-type": "c" * 256,
