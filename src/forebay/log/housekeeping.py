@@ -1,0 +1,188 @@
+"""What the store has done in the background: files removed, and files rewritten as segments.
+
+A rewrite copies what is still wanted of a full WAL file, or of segments, into new segments. It reads files that do not
+change and writes files that nobody knows, so it shares nothing with the loop; only `Store.done` takes the result in.
+A crash at any moment leaves the old files, the new ones, or both; a segment says which offsets it stands for, so that
+of two copies recovery takes the newer.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Final
+
+from forebay.core.errors import CorruptFile, DiskFull
+from forebay.core.ports import Disk
+from forebay.log.block import HEAD_OCTETS, BadBlock, Block, parse_block
+from forebay.log.queue_log import BlockFile, BlockIndex, QueueLog
+from forebay.log.segment import Merger, Segment, SegmentWriter, queue_folder
+
+HOLE_OCTETS_MIN: Final = 16 << 10  # records not wanted are copied all the same if that saves less than this
+
+
+class Liveness(ABC):
+    """What of the logs somebody may still want."""
+
+    @abstractmethod
+    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
+        """Intervals within [first, end), ascending, of offsets that are still wanted."""
+
+
+@dataclass(slots=True)
+class Rewrite:
+    """One log's part in a job.
+
+    entries  blocks to read
+    files    where they are, by file number
+    wanted   intervals of offsets to keep
+    first    the new segments stand for the offsets from here to `end`
+    whole    all into one segment, for a segment may only be replaced by one that stands for all of it
+    """
+
+    log: QueueLog
+    entries: BlockIndex
+    files: dict[int, BlockFile]
+    wanted: list[tuple[int, int]]
+    first: int
+    end: int
+    whole: bool
+    made: list[Segment] = field(default_factory=list)
+    finished: bool = False
+
+    def run(self, disk: Disk, segment_octets_max: int) -> None:
+        handles = {number: disk.open(file.path, False) for number, file in self.files.items()}
+        try:
+            self.copy(disk, handles, segment_octets_max)
+        finally:
+            for handle in handles.values():
+                disk.close(handle)
+        self.finished = True
+
+    def copy(self, disk: Disk, handles: dict[int, int], segment_octets_max: int) -> None:
+        merger = Merger()
+        writer = SegmentWriter(disk, self.log.queue, self.first) if self.wanted else None
+        next_wanted = 0
+        try:
+            for at in range(self.entries.size()):
+                base = int(self.entries.bases[at])
+                end = int(self.entries.end(at))
+                while next_wanted < len(self.wanted) and self.wanted[next_wanted][1] <= base:
+                    next_wanted += 1
+                if next_wanted == len(self.wanted) or writer is None:
+                    break
+                if self.wanted[next_wanted][0] >= end:
+                    continue
+                block = self.read(disk, handles, at)
+                octets = writer.position + merger.writer.octets() + block.octets()
+                if octets > segment_octets_max and writer.entries and not self.whole:
+                    # Only between two blocks of the source: each must be wholly inside or outside of a segment.
+                    writer.add_all(merger.rest())
+                    self.made.append(writer.finish(base))
+                    writer = SegmentWriter(disk, self.log.queue, base)
+                hole = max(1, HOLE_OCTETS_MIN * int(block.count) // int(block.octets()))
+                for first, last in joined(self.wanted, next_wanted, base, end, hole):
+                    writer.add_all(merger.add(block, first - base, last - first))
+            if writer is not None:
+                writer.add_all(merger.rest())
+                self.made.append(writer.finish(self.end))
+        except DiskFull:
+            if writer is not None:
+                writer.abandon()
+            raise
+
+    def read(self, disk: Disk, handles: dict[int, int], at: int) -> Block:
+        entries = self.entries
+        number = entries.files[at]
+        position = entries.positions[at]
+        octets = disk.pread(handles[number], entries.octets[at], position)
+        try:
+            block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:])
+            if block.base != entries.bases[at] or block.count != entries.counts[at]:
+                raise BadBlock(f"another block stands here: offsets {block.base} to {block.end - 1}")
+        except BadBlock as error:
+            where = f"queue {self.log.queue}, offsets {entries.bases[at]} to {entries.end(at) - 1}: {error}"
+            raise CorruptFile(disk.path(self.files[number].path), position, where) from error
+        return block
+
+
+def joined(wanted: list[tuple[int, int]], at: int, base: int, end: int, hole: int) -> list[tuple[int, int]]:
+    """The wanted intervals within [base, end), from the `at`th on, with holes shorter than `hole` filled."""
+    out: list[tuple[int, int]] = []
+    while at < len(wanted) and wanted[at][0] < end:
+        first = max(base, wanted[at][0])
+        last = min(end, wanted[at][1])
+        if out and first - out[-1][1] < hole:
+            out[-1] = (out[-1][0], last)
+        else:
+            out.append((first, last))
+        at += 1
+    return out
+
+
+@dataclass(slots=True)
+class Job:
+    """Background work; `run` on another thread, then `Store.done` on the loop.
+
+    remove        files that nobody needs any more
+    drop          folders of logs that are gone
+    name          logs whose folder does not say their name yet
+    spare         path and length of a WAL file to have ready, or None
+    """
+
+    disk: Disk
+    segment_octets_max: int
+    remove: list[str] = field(default_factory=list)
+    drop: list[int] = field(default_factory=list)
+    name: list[QueueLog] = field(default_factory=list)
+    spare: tuple[str, int] | None = None
+    spare_handle: int = -1
+    rewrites: list[Rewrite] = field(default_factory=list)
+    full: bool = False
+
+    def run(self) -> None:
+        for path in self.remove:
+            self.disk.remove(path)
+        for queue in self.drop:
+            self.disk.remove_folder(queue_folder(queue))
+        try:
+            for log in self.name:
+                self.write_name(log)
+            self.make_spare()
+            for rewrite in self.rewrites:
+                rewrite.run(self.disk, self.segment_octets_max)
+        except DiskFull:
+            self.full = True  # what is finished stays; the rest is tried again later
+
+    def write_name(self, log: QueueLog) -> None:
+        """Say in the log's folder which queue it is, for those who read the files from outside."""
+        folder = queue_folder(log.queue)
+        self.disk.make_folder(folder)
+        path = f"{folder}/queue.json"
+        text = json.dumps({"name": log.name, "id": log.queue}) + "\n"
+        handle = self.disk.open(path + ".tmp", True)
+        try:
+            self.disk.truncate(handle, 0)
+            self.disk.pwrite(handle, [text.encode()], 0)
+            self.disk.sync(handle)
+        finally:
+            self.disk.close(handle)
+        self.disk.rename(path + ".tmp", path)
+
+    def make_spare(self) -> None:
+        if self.spare is None:
+            return
+        path, octets = self.spare
+        handle = self.disk.open(path, True)
+        try:
+            self.disk.reserve(handle, octets)
+        except DiskFull:
+            self.disk.close(handle)
+            self.disk.remove(path)
+            raise
+        self.spare_handle = handle
+
+    def sources(self) -> list[BlockFile]:
+        """Files that it reads."""
+        return [file for rewrite in self.rewrites for file in rewrite.files.values()]

@@ -1,0 +1,488 @@
+"""One queue's log: the block being filled, an index of the sealed ones, and the cache in front of their files.
+
+The index is six parallel arrays, 36 octets a block and no object, because a million blocks of one record each must not
+cost more than their records. Entries from `first` on are retained; those before it are dropped when they are half of
+the arrays. Blocks ascend by offset, but offsets may be missing between them: records that nobody wanted any more were
+left out when a file was rewritten.
+
+A block's file is a number: positive for a WAL file, negative for a segment, 0 for memory only.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.vecs import append, extend, vec
+from mypy_extensions import i32, i64, u8
+
+from forebay.core.errors import CorruptFile
+from forebay.core.ports import Disk
+from forebay.log.block import HEAD_OCTETS, OBJECT_OCTETS, BadBlock, Block, BlockWriter, parse_block
+
+IN_MEMORY: Final = 0  # file number of a block that never goes to a disk
+TRIM_MIN: Final = 1024  # dropped entries that are worth moving the others
+HANDLES_MAX: Final = 256  # segments kept open for reading; the longest open is closed first
+
+
+@final
+class BlockFile:
+    """A file that holds blocks.
+
+    handle  of the open file; -1 while it is closed
+    pinned  it may neither be closed nor opened again by name: its name may already be another file's
+    blocks  of this file that a log still retains
+    octets  of these blocks
+    """
+
+    def __init__(self, number: int, path: str, handle: int, pinned: bool) -> None:
+        self.number = number
+        self.path = path
+        self.handle = handle
+        self.pinned = pinned
+        self.blocks: i64 = 0
+        self.octets: i64 = 0
+
+
+@final
+class BlockFiles:
+    """All files that hold blocks, by number."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.files: dict[int, BlockFile] = {}
+        self.opened: list[BlockFile] = []
+
+    def add(self, file: BlockFile) -> None:
+        assert file.number not in self.files
+        self.files[file.number] = file
+
+    def forget(self, file: BlockFile) -> None:
+        """Close it; no log may hold a block of it any more."""
+        del self.files[file.number]
+        if file in self.opened:
+            self.opened.remove(file)
+        if file.handle >= 0:
+            self.disk.close(file.handle)
+            file.handle = -1
+
+    def pin(self, file: BlockFile) -> None:
+        """Keep it open until it is forgotten."""
+        if file.handle < 0:
+            file.handle = self.disk.open(file.path, False)
+        if file in self.opened:
+            self.opened.remove(file)
+        file.pinned = True
+
+    def unpin(self, file: BlockFile) -> None:
+        """It may be closed again."""
+        file.pinned = False
+        self.opened.append(file)
+
+    def handle(self, file: BlockFile) -> int:
+        if file.handle < 0:
+            if len(self.opened) >= HANDLES_MAX:
+                oldest = self.opened.pop(0)
+                self.disk.close(oldest.handle)
+                oldest.handle = -1
+            file.handle = self.disk.open(file.path, False)
+            self.opened.append(file)
+        return file.handle
+
+    def read(self, number: i64, position: i64, octets: i64, queue: int, base: i64, count: i64) -> Block:
+        """The block that the index says is there; CorruptFile if it is not."""
+        file = self.files[int(number)]
+        octets_read = self.disk.pread(self.handle(file), int(octets), int(position))
+        try:
+            block = parse_block(octets_read[:HEAD_OCTETS], octets_read[HEAD_OCTETS:])
+        except BadBlock as error:
+            raise self.corrupt(file, position, queue, base, base + count, str(error)) from error
+        if block.base != base or block.count != count:
+            text = f"another block stands here: offsets {block.base} to {block.end - 1}"
+            raise self.corrupt(file, position, queue, base, base + count, text)
+        return block
+
+    def corrupt(self, file: BlockFile, position: i64, queue: int, base: i64, end: i64, text: str) -> CorruptFile:
+        where = f"queue {queue}, offsets {base} to {end - 1}: {text}"
+        return CorruptFile(self.disk.path(file.path), int(position), where)
+
+
+@final
+class BlockCache:
+    """Blocks in memory, of all durable logs together, within a budget; what came first goes first.
+
+    The entry of a block that its log dropped stays in the list until it is met or the list is compacted.
+    """
+
+    def __init__(self, octets_max: i64) -> None:
+        self.octets_max: i64 = octets_max
+        self.octets: i64 = 0
+        self.count: i64 = 0
+        self.first: i64 = 0
+        self.logs: list[QueueLog] = []
+        self.bases = vec[i64]()
+
+    def add(self, log: QueueLog, block: Block) -> None:
+        log.cached[int(block.base)] = block
+        self.octets += HEAD_OCTETS + len(block.data) + OBJECT_OCTETS
+        self.count += 1
+        self.logs.append(log)
+        self.bases = append(self.bases, block.base)
+        if self.octets > self.octets_max:
+            self.shrink()
+        elif len(self.logs) - self.first > 2 * self.count + TRIM_MIN:
+            self.compact()
+
+    def removed(self, block: Block) -> None:
+        """Its log has taken the block out of its own dictionary."""
+        self.octets -= HEAD_OCTETS + len(block.data) + OBJECT_OCTETS
+        self.count -= 1
+
+    def shrink(self) -> None:
+        """Drop the oldest until the budget holds. A block that is not on the disk yet stays, and so do later ones."""
+        at = self.first
+        entries = i64(len(self.logs))
+        while at < entries and self.octets > self.octets_max:
+            log = self.logs[at]
+            base = int(self.bases[at])
+            block = log.cached.get(base)
+            if block is not None:
+                if block.end > log.durable_end:
+                    break
+                del log.cached[base]
+                self.removed(block)
+            at += 1
+        self.first = at
+        if at > TRIM_MIN and 2 * at > entries:
+            self.compact()
+
+    def compact(self) -> None:
+        """Drop the entries of blocks that are no longer cached."""
+        logs: list[QueueLog] = []
+        bases = vec[i64]()
+        for at in range(self.first, i64(len(self.logs))):
+            log = self.logs[at]
+            if int(self.bases[at]) in log.cached:
+                logs.append(log)
+                bases = append(bases, self.bases[at])
+        self.logs = logs
+        self.bases = bases
+        self.first = 0
+        self.count = i64(len(logs))
+
+
+@final
+class BlockIndex:
+    """Where blocks stand, in ascending order of offsets: one entry is the same place of all arrays."""
+
+    def __init__(self) -> None:
+        self.bases = vec[i64]()
+        self.counts = vec[i32]()
+        self.files = vec[i32]()
+        self.positions = vec[i64]()
+        self.octets = vec[i32]()
+        self.stamps = vec[i64]()
+
+    def add(self, base: i64, count: i64, file: i64, position: i64, octets: i64, stamp_us: i64) -> None:
+        self.bases = append(self.bases, base)
+        self.counts = append(self.counts, i32(count))
+        self.files = append(self.files, i32(file))
+        self.positions = append(self.positions, position)
+        self.octets = append(self.octets, i32(octets))
+        self.stamps = append(self.stamps, stamp_us)
+
+    def part(self, first: i64, end: i64) -> BlockIndex:
+        """A copy of the entries [first, end)."""
+        index = BlockIndex()
+        index.bases = self.bases[first:end]
+        index.counts = self.counts[first:end]
+        index.files = self.files[first:end]
+        index.positions = self.positions[first:end]
+        index.octets = self.octets[first:end]
+        index.stamps = self.stamps[first:end]
+        return index
+
+    def extend(self, other: BlockIndex) -> None:
+        self.bases = extend(self.bases, other.bases)
+        self.counts = extend(self.counts, other.counts)
+        self.files = extend(self.files, other.files)
+        self.positions = extend(self.positions, other.positions)
+        self.octets = extend(self.octets, other.octets)
+        self.stamps = extend(self.stamps, other.stamps)
+
+    def size(self) -> i64:
+        return i64(len(self.bases))
+
+    def end(self, at: i64) -> i64:
+        """Offset after the last record of block `at`."""
+        return self.bases[at] + i64(self.counts[at])
+
+
+@final
+class QueueLog:
+    """The log of one queue.
+
+    queue        its number, never used twice
+    start        lowest offset that is retained
+    end          next offset to be sealed
+    durable_end  records below it are on the disk (of a log in memory: all that are sealed)
+    octets       of all retained blocks
+    cached       blocks in memory, by their first offset
+    """
+
+    def __init__(self, queue: int, name: str, durable: bool, files: BlockFiles, cache: BlockCache) -> None:
+        self.queue = queue
+        self.name = name
+        self.durable = durable
+        self.start: i64 = 0
+        self.end: i64 = 0
+        self.durable_end: i64 = 0
+        self.octets: i64 = 0
+        self.stamp_us: i64 = 0
+        self.writer = BlockWriter()
+        self.files = files
+        self.cache = cache
+        self.cached: dict[int, Block] = {}
+        self.index = BlockIndex()
+        self.first: i64 = 0
+        self.start_noted: i64 = 0
+
+    def append(self, format: u8, exchange: bytes, key: bytes, properties: bytes, body: bytes) -> None:
+        """Add one record to the block being filled."""
+        self.writer.append(format, exchange, key, properties, body)
+
+    def seal(self, now_us: i64) -> Block | None:
+        """The block of all that was appended since the last, None if nothing was; a durable log's goes to the store."""
+        if self.writer.count == 0:
+            return None
+        self.stamp_us = max(self.stamp_us, now_us)
+        block = self.writer.seal(self.end, self.stamp_us, self.durable)
+        self.end = block.end
+        if not self.durable:
+            self.durable_end = block.end
+            self.cached[int(block.base)] = block
+            self.add(block.base, block.count, IN_MEMORY, 0, block.octets(), self.stamp_us)
+        return block
+
+    def add_block(self, block: Block, file: BlockFile, position: i64) -> None:
+        """Take in a sealed block that will stand at this position of the file."""
+        octets = i64(HEAD_OCTETS + len(block.data))
+        self.add(block.base, block.count, i64(file.number), position, octets, block.timestamp_us(0))
+        file.blocks += 1
+        file.octets += octets
+        self.cache.add(self, block)
+
+    def add_stored(self, base: i64, count: i64, file: BlockFile, position: i64, octets: i64, stamp_us: i64) -> None:
+        """Take in a block that recovery found on the disk."""
+        self.add(base, count, i64(file.number), position, octets, stamp_us)
+        file.blocks += 1
+        file.octets += octets
+        self.stamp_us = max(self.stamp_us, stamp_us)
+        if base + count > self.end:
+            self.end = base + count
+            self.durable_end = self.end
+
+    def add(self, base: i64, count: i64, file: i64, position: i64, octets: i64, stamp_us: i64) -> None:
+        self.index.add(base, count, file, position, octets, stamp_us)
+        self.octets += octets
+
+    def find(self, offset: i64) -> i64:
+        """Index entry of the first retained block that ends after `offset`; the index's size if there is none."""
+        index = self.index
+        low = self.first
+        high = index.size()
+        if high > low and offset >= index.bases[high - 1]:
+            low = high - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if index.bases[middle] + i64(index.counts[middle]) > offset:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def block(self, offset: i64) -> Block | None:
+        """The block that holds the first retained record at or after `offset`; None if there is none yet.
+
+        Raises CorruptFile if the disk does not give back what was written.
+        """
+        offset = max(offset, self.start)
+        if offset >= self.end:
+            return None
+        at = self.find(offset)
+        if at >= self.index.size():
+            return None
+        return self.load(at)
+
+    def load(self, at: i64) -> Block:
+        """The block of an index entry, from memory or the disk."""
+        index = self.index
+        base = index.bases[at]
+        block = self.cached.get(int(base))
+        if block is None:
+            count = i64(index.counts[at])
+            number = i64(index.files[at])
+            block = self.files.read(number, index.positions[at], i64(index.octets[at]), self.queue, base, count)
+            self.cache.add(self, block)
+        return block
+
+    def offset_at(self, timestamp_us: i64) -> i64:
+        """Offset of the first retained record whose timestamp is this or later; `end` if there is none."""
+        index = self.index
+        low = self.first
+        high = index.size()
+        while low < high:
+            middle = (low + high) >> 1
+            if index.stamps[middle] >= timestamp_us:
+                high = middle
+            else:
+                low = middle + 1
+        # Block `low` begins at or after the time; the one before it may hold such a record too.
+        if low > self.first:
+            block = self.load(low - 1)
+            left: i64 = 0
+            right = block.count
+            while left < right:
+                middle = (left + right) >> 1
+                if block.timestamp_us(middle) >= timestamp_us:
+                    right = middle
+                else:
+                    left = middle + 1
+            if left < block.count:
+                return max(block.base + left, self.start)
+        if low >= index.size():
+            return self.end
+        return max(index.bases[low], self.start)
+
+    def truncate(self, floor: i64) -> None:
+        """Records below `floor` are not needed any more."""
+        if floor <= self.start:
+            return
+        floor = min(floor, self.end)
+        self.start = floor
+        index = self.index
+        size = index.size()
+        at = self.first
+        while at < size and index.bases[at] + i64(index.counts[at]) <= floor:
+            self.drop(at)
+            at += 1
+        self.first = at
+        if at == size:
+            if size:
+                self.index = BlockIndex()
+                self.first = 0
+        elif at > TRIM_MIN and 2 * at > size:
+            self.index = index.part(at, size)
+            self.first = 0
+
+    def cut(self, floor: i64) -> None:
+        """Take away the records below `floor`, wanted or not: a purge."""
+        self.truncate(floor)
+
+    def drop(self, at: i64) -> None:
+        """Forget the block of an index entry, which stays in the arrays."""
+        index = self.index
+        octets = i64(index.octets[at])
+        self.octets -= octets
+        number = i64(index.files[at])
+        if number != IN_MEMORY:
+            file = self.files.files[int(number)]
+            file.blocks -= 1
+            file.octets -= octets
+        base = int(index.bases[at])
+        block = self.cached.get(base)
+        if block is not None:
+            del self.cached[base]
+            if number != IN_MEMORY:
+                self.cache.removed(block)
+
+    def retain(self, now_us: i64, age_us: i64, octets: i64, messages: i64) -> bool:
+        """Move `start` past whole blocks that are over a limit (0: no limit); True if it moved.
+
+        Only what is on the disk goes. A block is over the age if all its records are.
+        """
+        index = self.index
+        size = index.size()
+        at = self.first
+        kept = self.octets
+        while at < size and index.end(at) <= self.durable_end:
+            over = octets > 0 and kept > octets
+            if not over and messages > 0:
+                over = self.end - index.end(at) >= messages
+            if not over and age_us > 0:
+                # Records of one block may be of many turns, up to the first of the next block.
+                latest = index.stamps[at + 1] if at + 1 < size else self.stamp_us
+                over = latest < now_us - age_us
+            if not over:
+                break
+            kept -= i64(index.octets[at])
+            at += 1
+        if at == self.first:
+            return False
+        self.truncate(index.end(at - 1))
+        return True
+
+    def entries_in(self, number: i64) -> BlockIndex:
+        """A copy of the index entries of one file."""
+        index = self.index
+        size = index.size()
+        low = self.first
+        # WAL blocks follow all segments, and WAL files follow each other: a later one ends the search.
+        while low < size and i64(index.files[low]) != number and (number < 0 or i64(index.files[low]) < number):
+            low += 1
+        high = low
+        while high < size and i64(index.files[high]) == number:
+            high += 1
+        return index.part(low, high)
+
+    def replace(self, first: i64, end: i64, rewritten: BlockIndex) -> None:
+        """The blocks with offsets in [first, end) were rewritten: take the new ones into the index in their stead."""
+        index = self.index
+        size = index.size()
+        low = self.first
+        while low < size and index.bases[low] < first:
+            low += 1
+        high = low
+        while high < size and index.bases[high] < end:
+            self.drop(high)
+            high += 1
+        merged = index.part(self.first, low)
+        for at in range(rewritten.size()):
+            if rewritten.end(at) <= self.start:
+                continue
+            octets = i64(rewritten.octets[at])
+            number = i64(rewritten.files[at])
+            file = self.files.files[int(number)]
+            file.blocks += 1
+            file.octets += octets
+            self.octets += octets
+            merged.add(
+                rewritten.bases[at],
+                i64(rewritten.counts[at]),
+                number,
+                rewritten.positions[at],
+                octets,
+                rewritten.stamps[at],
+            )
+        merged.extend(index.part(high, size))
+        self.index = merged
+        self.first = 0
+
+    def recovered(self, start: i64, end: i64) -> None:
+        """What the WAL says of the log beyond its blocks."""
+        if end > self.end:
+            self.end = end
+            self.durable_end = end
+        self.truncate(start)
+        index = self.index
+        lowest = index.bases[self.first] if self.first < index.size() else self.end
+        self.start = max(self.start, lowest)
+        self.start_noted = self.start
+
+    def clear(self) -> None:
+        """Forget every block: the log is dropped."""
+        for at in range(self.first, self.index.size()):
+            self.drop(at)
+        self.index = BlockIndex()
+        self.first = 0
+        self.start = self.end
+        self.cached = {}

@@ -1,0 +1,231 @@
+"""Segments: immutable files of large blocks of one queue, made from what is still wanted of a full WAL file.
+
+A file `queues/<queue>/<first offset, 20 digits>.seg`, little-endian:
+
+     0  4  magic "FBSG"
+     4  4  CRC32C of the octets 8 to 39
+     8  4  version, 1
+    12  4  queue
+    16  8  first: the segment stands for the offsets from here ...
+    24  8  end: ... to before here; blocks of this range in the WAL are older and count no more
+    32  8  zeros
+    40     blocks (log/block.py), back to back, offsets ascending; offsets may be missing between two of them
+           index, one entry a block:
+             0  8  offset of its first record
+             8  8  timestamp of its first record
+            16  8  position in the file
+            24  4  octets
+            28  4  count of records
+           then the last 48 octets:
+             0  4  magic "FBSX"
+             4  4  CRC32C of the octets 0 to 39 of the file, the index, and the octets 8 to 47 of this part
+             8  4  version, 1
+            12  4  queue
+            16  8  first
+            24  8  end
+            32  8  position of the index
+            40  4  count of blocks
+            44  4  zeros
+
+It is written under another name, synced, then renamed; so a segment that has its name is whole. A damaged one is an
+error: nothing is guessed from the blocks.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from crc32c import crc32c
+
+from forebay.core.errors import CorruptFile
+from forebay.core.ports import Disk
+from forebay.log.block import Block, BlockWriter
+from forebay.log.queue_log import BlockIndex
+
+HEAD_MAGIC: Final = b"FBSG"
+FOOT_MAGIC: Final = b"FBSX"
+VERSION: Final = 1
+HEAD: Final = struct.Struct("<4sIIIqqq")
+HEAD_OCTETS: Final = 40
+ENTRY: Final = struct.Struct("<qqqII")
+ENTRY_OCTETS: Final = 32
+FOOT: Final = struct.Struct("<4sIIIqqqII")
+FOOT_OCTETS: Final = 48
+
+RECORDS_MAX: Final = 4096  # a block of a segment is sealed at this many records
+OCTETS_MAX: Final = 4 << 20  # or at this many octets
+WRITE_OCTETS: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One block of a segment."""
+
+    base: int
+    stamp_us: int
+    position: int
+    octets: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What the head and the index of a segment say."""
+
+    path: str
+    queue: int
+    first: int
+    end: int
+    octets: int
+    entries: list[Entry]
+
+    def index(self, number: int) -> BlockIndex:
+        """The entries for a log's index, as blocks of this file number."""
+        index = BlockIndex()
+        for entry in self.entries:
+            index.add(entry.base, entry.count, number, entry.position, entry.octets, entry.stamp_us)
+        return index
+
+    def records(self) -> int:
+        return sum(entry.count for entry in self.entries)
+
+
+def queue_folder(queue: int) -> str:
+    return f"queues/{queue}"
+
+
+def segment_path(queue: int, first: int) -> str:
+    return f"{queue_folder(queue)}/{first:020d}.seg"
+
+
+def encode_head(queue: int, first: int, end: int) -> bytes:
+    tail = HEAD.pack(HEAD_MAGIC, 0, VERSION, queue, first, end, 0)[8:]
+    return HEAD_MAGIC + crc32c(tail).to_bytes(4, "little") + tail
+
+
+def encode_foot(head: bytes, queue: int, first: int, end: int, position: int, entries: list[Entry]) -> bytes:
+    """The index and all behind it."""
+    index = b"".join(ENTRY.pack(e.base, e.stamp_us, e.position, e.octets, e.count) for e in entries)
+    tail = FOOT.pack(FOOT_MAGIC, 0, VERSION, queue, first, end, position, len(entries), 0)[8:]
+    return index + FOOT_MAGIC + crc32c(tail, crc32c(index, crc32c(head))).to_bytes(4, "little") + tail
+
+
+def read_segment(disk: Disk, path: str) -> Segment:
+    """What a segment holds, from its head and index; CorruptFile if an octet of these is not as it was written."""
+    handle = disk.open(path, False)
+    try:
+        return parse_segment(disk, path, handle)
+    finally:
+        disk.close(handle)
+
+
+def parse_segment(disk: Disk, path: str, handle: int) -> Segment:
+    full_path = disk.path(path)
+    octets = disk.size(handle)
+    if octets < HEAD_OCTETS + FOOT_OCTETS:
+        raise CorruptFile(full_path, 0, f"a segment of {octets} octets cannot be")
+    head = disk.pread(handle, HEAD_OCTETS, 0)
+    magic, crc, version, queue, first, end, _ = HEAD.unpack(head)
+    if magic != HEAD_MAGIC or crc32c(head[8:]) != crc:
+        raise CorruptFile(full_path, 0, "the segment's head is damaged")
+    if version != VERSION:
+        raise CorruptFile(full_path, 8, f"version {version} of the segment format, this program knows {VERSION}")
+    where = f"queue {queue}, offsets {first} to {end - 1}"
+    foot = disk.pread(handle, FOOT_OCTETS, octets - FOOT_OCTETS)
+    magic, crc, foot_version, foot_queue, foot_first, foot_end, position, count, _ = FOOT.unpack(foot)
+    if magic != FOOT_MAGIC or position != octets - FOOT_OCTETS - count * ENTRY_OCTETS:
+        raise CorruptFile(full_path, octets - FOOT_OCTETS, f"{where}: the segment's end is damaged")
+    index = disk.pread(handle, count * ENTRY_OCTETS, position)
+    if crc32c(foot[8:], crc32c(index, crc32c(head))) != crc:
+        raise CorruptFile(full_path, position, f"{where}: the segment's index is damaged")
+    if (foot_version, foot_queue, foot_first, foot_end) != (version, queue, first, end):
+        raise CorruptFile(full_path, octets - FOOT_OCTETS, f"{where}: the segment's head and end disagree")
+    entries = [
+        Entry(base, stamp_us, at, block_octets, records)
+        for base, stamp_us, at, block_octets, records in ENTRY.iter_unpack(index)
+    ]
+    return Segment(path, queue, first, end, octets, entries)
+
+
+class SegmentWriter:
+    """Writes one segment under a name of its own; `finish` gives it its lasting name."""
+
+    def __init__(self, disk: Disk, queue: int, first: int) -> None:
+        self.disk = disk
+        self.queue = queue
+        self.first = first
+        self.path = segment_path(queue, first)
+        self.handle = disk.open(self.path + ".tmp", True)
+        self.disk.truncate(self.handle, 0)  # a leftover of this name may be there
+        self.position = HEAD_OCTETS
+        self.entries: list[Entry] = []
+        self.parts: list[bytes] = []
+        self.written = HEAD_OCTETS
+
+    def add(self, block: Block) -> None:
+        octets = int(block.octets())
+        self.entries.append(Entry(int(block.base), int(block.timestamp_us(0)), self.position, octets, int(block.count)))
+        self.parts += [block.head, block.data]
+        self.position += octets
+        if self.position - self.written >= WRITE_OCTETS:
+            self.write_out()
+
+    def add_all(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            self.add(block)
+
+    def write_out(self) -> None:
+        if self.parts:
+            self.disk.pwrite(self.handle, self.parts, self.written)
+            self.parts = []
+            self.written = self.position
+
+    def finish(self, end: int) -> Segment:
+        """On return the segment, which stands for all offsets to before `end`, is durable under its lasting name."""
+        self.write_out()
+        head = encode_head(self.queue, self.first, end)
+        foot = encode_foot(head, self.queue, self.first, end, self.position, self.entries)
+        self.disk.pwrite(self.handle, [foot], self.position)
+        self.disk.pwrite(self.handle, [head], 0)
+        self.disk.sync(self.handle)
+        self.disk.close(self.handle)
+        self.disk.rename(self.path + ".tmp", self.path)
+        return Segment(self.path, self.queue, self.first, end, self.position + len(foot), self.entries)
+
+    def abandon(self) -> None:
+        """It will not be: take away what was written."""
+        self.disk.close(self.handle)
+        self.disk.remove(self.path + ".tmp")
+
+
+class Merger:
+    """Makes large blocks of the small ones it is given, which ascend."""
+
+    def __init__(self) -> None:
+        self.writer = BlockWriter()
+        self.base = 0
+
+    def add(self, block: Block, first: int, count: int) -> list[Block]:
+        """Take records [first, first + count) of a block; the blocks that are complete now."""
+        out: list[Block] = []
+        base = int(block.base) + first
+        filled = int(self.writer.count)
+        full = filled + count > RECORDS_MAX or self.writer.octets() >= OCTETS_MAX
+        if filled and (full or base != self.base + filled):
+            out.append(self.seal())
+            filled = 0
+        if not filled and count == block.count and (2 * count >= RECORDS_MAX or 2 * block.octets() >= OCTETS_MAX):
+            out.append(block)  # large enough: copied as it is
+            return out
+        if not filled:
+            self.base = base
+        self.writer.append_range(block, first, count)
+        return out
+
+    def rest(self) -> list[Block]:
+        return [self.seal()] if self.writer.count else []
+
+    def seal(self) -> Block:
+        return self.writer.seal(self.base, 0, True)

@@ -1,0 +1,643 @@
+"""The store: every queue's log over one write-ahead log and each queue's segments.
+
+Written to by the loop alone. What takes long comes back as an object to run elsewhere: `Commit` (write and sync) on
+the disk thread, `Job` (housekeeping) on a background thread; `synced` and `done` take their results in.
+
+A record's way: appended to the WAL, durable by the sync of its frame; when its WAL file is full and something of it is
+still wanted, copied to a segment of its queue; gone with its file once nobody wants anything of that.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crc32c import crc32c
+
+from forebay.core.errors import CorruptFile, DiskFull, StorageError
+from forebay.core.ports import Clock, Disk
+from forebay.log.block import Block
+from forebay.log.frame import (
+    CHECKPOINT,
+    CLEAN,
+    DROPPED,
+    FILE_HEAD_OCTETS,
+    FRAME_HEAD_OCTETS,
+    PIECE_OCTETS,
+    START,
+    START_PAYLOAD,
+    FileHead,
+    Frame,
+)
+from forebay.log.housekeeping import Job, Liveness, Rewrite
+from forebay.log.queue_log import BlockCache, BlockFile, BlockFiles, QueueLog
+from forebay.log.recovery import WalReader
+from forebay.log.segment import Segment, queue_folder, read_segment
+from forebay.log.stored import Entry, Recovery, StoredLog, StoredSegment, StoreOptions, covered, kept_records
+from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile, spare_path, wal_path
+
+__all__ = ["Commit", "Entry", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
+
+RETRY_US: Final = 1_000_000  # a full disk is asked again for room at most this often
+JOB_RETRY_US: Final = 10_000_000  # so is one on which a rewrite found no room
+ROOM_SLACK_OCTETS: Final = 4096  # heads and padding of the frame that takes what `room` promised
+SEGMENT_CHECKS_MAX: Final = 16  # segments looked at by one `plan`
+MERGE_COUNT: Final = 8  # neighbouring segments of a log that are made one when all are small
+SMALL_PART: Final = 8  # a segment is small below this part of segment_octets_max
+
+
+class Store:
+    """See the contract of each method; in the order open, create_log ..., start, then everything else, then close.
+
+    lsn      number of the frame being gathered: what is appended or noted now is durable when `durable` >= lsn
+    durable  number of the last frame on the disk
+    full     the disk had no room when it was last asked
+    """
+
+    def __init__(self, disk: Disk, clock: Clock, options: StoreOptions) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.options = options
+        self.files = BlockFiles(disk)
+        self.cache = BlockCache(options.cache_octets_max)
+        self.stored: dict[int, StoredLog] = {}
+        self.wals: list[WalFile] = []  # oldest first, the active one last
+        self.frame: GatheredFrame | None = None  # None until `start`
+        self.ready: list[GatheredFrame] = []  # complete frames of a file that is full now
+        self.finished: WalFile | None = None  # a file that the next commit is the last of
+        self.commit_running: Commit | None = None
+        self.job_running: Job | None = None
+        self.lsn = 1
+        self.durable = 0
+        self.full = False
+        self.asked_us = 0
+        self.rotate_after_us = 0
+        self.job_after_us = 0
+        self.next_wal = 1
+        self.next_segment = -1
+        self.next_check = 0
+        self.spare: tuple[int, int, int] | None = None  # number, handle and length of a WAL file made ahead
+        self.dropped: list[tuple[int, int]] = []  # queue, and the frame that says so
+        # Room for settlements on a full disk must suffice for one change of files as well.
+        self.spare_octets = 2 * options.settle_margin_octets + (64 << 10)
+
+    # ---- opening
+
+    def open(self) -> Recovery:
+        """Read what is there. CorruptFile if any of it is not as it was written and may have been confirmed."""
+        report: list[str] = []
+        self.disk.make_folder(FOLDER)
+        for name in self.disk.list(FOLDER):
+            if name.endswith(".tmp"):
+                self.disk.remove(f"{FOLDER}/{name}")
+        for name in self.disk.list("queues"):
+            if name.isdigit():
+                self.open_segments(int(name), report)
+        bounds: dict[int, tuple[int, int]] = {}
+        entries: list[Entry] = []
+        numbers = [int(name[:-4]) for name in self.disk.list(FOLDER) if name.endswith(".wal") and name[:-4].isdigit()]
+        for number in numbers:
+            self.open_wal(number, number == numbers[-1], entries, bounds, report)
+        for queue, stored in self.stored.items():
+            start, end = bounds.get(queue, (0, 0))
+            stored.log.recovered(start, end)
+        return Recovery(entries, {queue: stored.log for queue, stored in self.stored.items()}, report)
+
+    def stored_log(self, queue: int) -> StoredLog:
+        stored = self.stored.get(queue)
+        if stored is None:
+            stored = StoredLog(QueueLog(queue, "", True, self.files, self.cache))
+            self.stored[queue] = stored
+        return stored
+
+    def open_segments(self, queue: int, report: list[str]) -> None:
+        folder = queue_folder(queue)
+        stored = self.stored_log(queue)
+        found: list[Segment] = []
+        for name in self.disk.list(folder):
+            path = f"{folder}/{name}"
+            if name.endswith(".tmp"):
+                self.disk.remove(path)
+            elif name.endswith(".seg"):
+                segment = read_segment(self.disk, path)
+                if segment.queue != queue or name != f"{segment.first:020d}.seg":
+                    text = f"the segment says it is of queue {segment.queue} from offset {segment.first}"
+                    raise CorruptFile(self.disk.path(path), 12, text)
+                found.append(segment)
+        for segment in found:
+            outer = [s for s in found if s is not segment and s.first <= segment.first and segment.end <= s.end]
+            if outer:
+                self.disk.remove(segment.path)
+                report.append(f"{self.disk.path(segment.path)}: removed, {outer[0].path} stands for it")
+                continue
+            if stored.segments and stored.segments[-1].segment.end > segment.first:
+                before = stored.segments[-1].segment
+                text = f"queue {queue}: the segment stands for offsets from {segment.first}, {before.path} for more"
+                raise CorruptFile(self.disk.path(segment.path), 16, text)
+            file = self.add_segment(stored, segment)
+            for entry in segment.entries:
+                stored.log.add_stored(entry.base, entry.count, file, entry.position, entry.octets, entry.stamp_us)
+
+    def add_segment(self, stored: StoredLog, segment: Segment) -> BlockFile:
+        """Take a segment in, behind those that the log has; its blocks are the caller's to add."""
+        file = BlockFile(self.next_segment, segment.path, -1, False)
+        self.next_segment -= 1
+        self.files.add(file)
+        stored.segments.append(StoredSegment(segment, file))
+        stored.segments.sort(key=lambda each: each.segment.first)
+        return file
+
+    def open_wal(
+        self, number: int, last: bool, entries: list[Entry], bounds: dict[int, tuple[int, int]], report: list[str]
+    ) -> None:
+        path = wal_path(number)
+        handle = self.disk.open(path, False)
+        reader = WalReader(self.disk, path, handle, number, last)
+        if self.wals and self.wals[-1].head.number == number - 1 and reader.head.first_lsn != self.lsn:
+            text = f"the file begins with frame {reader.head.first_lsn}, the one before it ends before {self.lsn}"
+            raise CorruptFile(self.disk.path(path), 24, text)
+        file = BlockFile(number, path, handle, True)
+        self.files.add(file)
+        for position, frame in reader.frames():
+            if frame.flags & CHECKPOINT:
+                entries.clear()
+                bounds.clear()
+            for piece in frame.pieces:
+                if piece.kind == START:
+                    start, end = START_PAYLOAD.unpack(piece.payload)
+                    bounds[piece.queue] = (start, end)
+                    self.stored_log(piece.queue)
+                elif piece.kind == DROPPED:
+                    bounds.pop(piece.queue, None)
+                    self.forget_log(piece.queue)
+                else:
+                    entries.append(Entry(piece.kind, piece.queue, piece.group, piece.payload))
+            self.take_blocks(frame, position, file)
+        rest = reader.rest_octets() if last else 0
+        if rest:
+            at = f"octet {reader.position}, after frame {reader.lsn}"
+            report.append(f"{self.disk.path(path)}: cut {rest} octets of a write that was never confirmed, at {at}")
+        if last:
+            self.disk.truncate(handle, reader.position)
+            self.disk.sync(handle)
+        wal = WalFile(reader.head, file, reader.position, reader.position, True)
+        wal.full = True
+        wal.full_us = self.clock.now_us()
+        self.wals.append(wal)
+        self.lsn = reader.lsn + 1
+        self.durable = reader.lsn
+        self.next_wal = number + 1
+
+    def take_blocks(self, frame: Frame, position: int, file: BlockFile) -> None:
+        for block in frame.blocks:
+            stored = self.stored_log(block.queue)
+            log = stored.log
+            if block.base < log.end:
+                if covered(stored.segments, block.base, block.base + block.count):
+                    continue
+                where = f"queue {block.queue}, offsets {block.base} to {block.base + block.count - 1}"
+                text = f"{where}: the log already reached offset {log.end - 1}"
+                raise CorruptFile(self.disk.path(file.path), position + block.position, text)
+            log.add_stored(block.base, block.count, file, position + block.position, block.octets, block.stamp_us)
+
+    def start(self, checkpoint: list[Entry]) -> None:
+        """Begin a WAL file of this run with the user's state; from then on the store accepts writes.
+
+        A log that was found but not created again is one that the user no longer knows: it is dropped.
+        """
+        assert self.frame is None
+        for queue in [queue for queue, stored in self.stored.items() if not stored.claimed]:
+            self.forget_log(queue)
+            self.dropped.append((queue, self.lsn))
+        file = self.make_wal(self.checkpoint_octets(checkpoint))
+        if file is None:
+            raise DiskFull(f"{self.disk.path(FOLDER)}: no room to begin a WAL file")
+        self.begin_file(file, checkpoint)
+        commit = self.commit()
+        assert commit is not None
+        commit.run()
+        self.synced(commit)
+
+    # ---- logs
+
+    def create_log(self, queue: int, name: str, durable: bool) -> QueueLog:
+        """The log of a queue, new or as recovered. One that is not durable lives in memory only."""
+        stored = self.stored.get(queue)
+        if stored is None or stored.log.durable != durable:
+            stored = StoredLog(QueueLog(queue, name, durable, self.files, self.cache))
+            self.stored[queue] = stored
+        stored.log.name = name
+        stored.claimed = True
+        return stored.log
+
+    def drop_log(self, queue: int) -> None:
+        """Forget a log and all in it; its files go once that is on the disk."""
+        stored = self.stored.get(queue)
+        if stored is None:
+            return
+        self.forget_log(queue)
+        if stored.log.durable:
+            if self.frame is not None:
+                self.frame.add_note(DROPPED, queue, 0, b"")
+            self.dropped.append((queue, self.lsn))
+
+    def forget_log(self, queue: int) -> None:
+        stored = self.stored.pop(queue, None)
+        if stored is None:
+            return
+        stored.log.clear()
+        busy = self.job_running.sources() if self.job_running is not None else []
+        for segment in stored.segments:
+            if segment.file not in busy:
+                self.files.forget(segment.file)
+
+    # ---- writing
+
+    def room(self) -> int:
+        """Octets of messages that may be accepted before `reserve` must be asked."""
+        frame = self.frame
+        assert frame is not None
+        return frame.file.reserved - frame.end() - self.options.settle_margin_octets - ROOM_SLACK_OCTETS
+
+    def reserve(self, octets: int) -> bool:
+        """Have room for so many octets of messages; False if the disk is full."""
+        if self.room() >= octets:
+            return True
+        frame = self.frame
+        assert frame is not None
+        need = frame.end() + octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS
+        return self.grow(frame.file, need)
+
+    def grow(self, file: WalFile, need: int) -> bool:
+        """Reserve a file to this length, or better to the next whole step."""
+        now_us = self.clock.now_us()
+        if self.full and now_us - self.asked_us < RETRY_US:
+            return False
+        step = self.options.wal_chunk_octets
+        for octets in (-(-need // step) * step, need):
+            try:
+                self.disk.reserve(file.blocks.handle, octets)
+            except DiskFull:
+                continue
+            file.reserved = octets
+            self.full = False
+            return True
+        self.full = True
+        self.asked_us = now_us
+        return False
+
+    def append(self, log: QueueLog, block: Block) -> None:
+        """Take a sealed block of a durable log; there must have been room for it."""
+        frame = self.frame
+        assert frame is not None
+        frame.add_block(log, block)
+
+    def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
+        """Write something down for recovery to give back; if not urgent, with the next commit that is."""
+        frame = self.frame
+        assert frame is not None and kind not in (START, DROPPED)
+        frame.add_note(kind, queue, group, payload)
+        if urgent:
+            frame.urgent = True
+
+    def due_lsn(self) -> int:
+        """What must be durable for all that was appended or urgently noted in this turn to be so."""
+        frame = self.frame
+        return self.lsn if frame is not None and frame.urgent else self.durable
+
+    def pending(self) -> int:
+        """Octets that are accepted but not on the disk yet."""
+        running = self.commit_running
+        gathered = 0 if self.frame is None else self.frame.octets
+        return gathered + sum(frame.octets for frame in self.ready) + (0 if running is None else running.octets)
+
+    def in_flight(self) -> bool:
+        """A commit has been given out and is not back."""
+        return self.commit_running is not None
+
+    def commit(self) -> Commit | None:
+        """What is to be written and synced now, if somebody waits for it and the last commit is back."""
+        frame = self.frame
+        if frame is None or self.commit_running is not None or not (frame.urgent or self.ready):
+            return None
+        return self.flush()
+
+    def flush(self) -> Commit | None:
+        """As `commit`, also for what nobody waits for."""
+        frame = self.frame
+        if frame is None or self.commit_running is not None:
+            return None
+        frames = self.ready
+        if frame.pieces and self.fits(frame):
+            frames = [*frames, frame]
+            frame.file.tail = frame.end()
+            self.lsn += 1
+            self.frame = GatheredFrame(self.lsn, frame.file, 0)
+        if not frames:
+            return None
+        self.ready = []
+        # The old file may be cut only when the new one has its name.
+        finished = self.finished if frames[-1].file is not self.finished else None
+        if finished is not None:
+            self.finished = None
+        self.commit_running = Commit(self.disk, frames, finished)
+        return self.commit_running
+
+    def fits(self, frame: GatheredFrame) -> bool:
+        """Whether the file has room for a frame. Notes beyond all margins wait in memory, whole frames at a time."""
+        return frame.end() <= frame.file.reserved or self.grow(frame.file, frame.end())
+
+    def synced(self, commit: Commit) -> int:
+        """A commit is back from the disk; the number of the last frame that is durable now."""
+        assert commit is self.commit_running and commit.ran
+        self.commit_running = None
+        self.durable = commit.lsn
+        for frame in commit.frames:
+            ends = frame.ends
+            for at, log in enumerate(frame.logs):
+                log.durable_end = ends[at]
+        return self.durable
+
+    # ---- changing files
+
+    def checkpoint_due(self) -> bool:
+        """The active WAL file should be the last no longer: have the user's state and `rotate`."""
+        frame = self.frame
+        if frame is None or self.finished is not None or not frame.file.named:
+            return False
+        if self.clock.now_us() < self.rotate_after_us:
+            return False
+        if frame.end() >= self.options.wal_octets_max:
+            return True
+        if not self.full or self.spare is None:
+            return False
+        if frame.end() > frame.file.reserved:
+            return True
+        return frame.file.blocks.blocks == 0 and frame.file.reserved > 2 * self.spare_octets
+
+    def rotate(self, checkpoint: list[Entry]) -> bool:
+        """Begin a new WAL file with the user's state, all that was noted included; False if the disk is full."""
+        frame = self.frame
+        assert frame is not None and self.finished is None
+        file = None
+        if not frame.logs or self.fits(frame):
+            file = self.make_wal(self.checkpoint_octets(checkpoint))
+        if file is None:
+            self.rotate_after_us = self.clock.now_us() + RETRY_US
+            return False
+        old = frame.file
+        if frame.logs:
+            old.tail = frame.end()
+            self.ready.append(frame)
+            self.lsn += 1
+        # Without blocks the frame held only what the checkpoint says.
+        old.full = True
+        old.full_us = self.clock.now_us()
+        self.finished = old
+        self.begin_file(file, checkpoint)
+        return True
+
+    def checkpoint_octets(self, checkpoint: list[Entry]) -> int:
+        entries = sum(PIECE_OCTETS + len(entry.payload) + 8 for entry in checkpoint)
+        starts = len(self.stored) * (PIECE_OCTETS + START_PAYLOAD.size)
+        return FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts
+
+    def make_wal(self, octets: int) -> WalFile | None:
+        """A new WAL file with room for so many octets, the spare one if there is one; None if the disk is full."""
+        number = self.next_wal
+        if self.spare is not None:
+            _, handle, reserved = self.spare
+            if reserved < octets:
+                try:
+                    self.disk.reserve(handle, octets)
+                except DiskFull:
+                    return None
+                reserved = octets
+            self.spare = None
+        else:
+            reserved = max(octets + self.options.settle_margin_octets, self.spare_octets)
+            job = self.job_running
+            if job is not None and job.spare is not None:
+                number = self.next_wal = number + 1  # the job is making the one of this number
+            handle = self.disk.open(spare_path(number), True)
+            try:
+                self.disk.reserve(handle, reserved)
+            except DiskFull:
+                self.disk.close(handle)
+                self.disk.remove(spare_path(number))
+                return None
+        self.next_wal = number + 1
+        file = BlockFile(number, wal_path(number), handle, True)
+        self.files.add(file)
+        salt = crc32c(b"%d %d" % (number, self.clock.now_us()))
+        return WalFile(FileHead(number, salt, self.lsn), file, FILE_HEAD_OCTETS, reserved, False)
+
+    def begin_file(self, file: WalFile, checkpoint: list[Entry]) -> None:
+        """Gather the first frame of a file."""
+        frame = GatheredFrame(self.lsn, file, CHECKPOINT)
+        for queue, stored in self.stored.items():
+            log = stored.log
+            if log.durable:
+                # Blocks before `end` are in frames before this one, or in it: none is missing once this one is there.
+                frame.add_note(START, queue, 0, START_PAYLOAD.pack(log.start, log.end))
+                log.start_noted = log.start
+        for entry in checkpoint:
+            frame.add_note(entry.kind, entry.queue, entry.group, entry.payload)
+        frame.urgent = True
+        self.wals.append(file)
+        self.frame = frame
+
+    # ---- housekeeping
+
+    def plan(self, liveness: Liveness, now_us: int) -> Job | None:
+        """The next piece of background work, if there is any and the last one is back."""
+        if self.frame is None or self.job_running is not None:
+            return None
+        self.note_starts()
+        job = Job(self.disk, self.options.segment_octets_max)
+        self.plan_removals(job)
+        for stored in self.stored.values():
+            if not stored.named and stored.log.durable:
+                job.name.append(stored.log)
+        if self.spare is None:
+            job.spare = (spare_path(self.next_wal), self.spare_octets)
+        if now_us >= self.job_after_us:
+            self.plan_wal(job, liveness, now_us)
+            if not job.rewrites:
+                self.plan_segments(job, liveness)
+        if not (job.remove or job.drop or job.name or job.spare or job.rewrites):
+            return None
+        self.job_running = job
+        return job
+
+    def note_starts(self) -> None:
+        """Write down where logs start now, so that what was purged or expired does not come back."""
+        assert self.frame is not None
+        for queue, stored in self.stored.items():
+            log = stored.log
+            if log.durable and log.start != log.start_noted:
+                self.frame.add_note(START, queue, 0, START_PAYLOAD.pack(log.start, log.end))
+                log.start_noted = log.start
+
+    def plan_removals(self, job: Job) -> None:
+        """Files of which no log holds a block any more."""
+        active = self.wals[-1]
+        if self.durable >= active.head.first_lsn:
+            for wal in [wal for wal in self.wals[:-1] if wal.blocks.blocks == 0 and wal is not self.finished]:
+                self.wals.remove(wal)
+                self.files.forget(wal.blocks)
+                job.remove.append(wal.blocks.path)
+        for stored in self.stored.values():
+            for segment in [each for each in stored.segments if each.file.blocks == 0]:
+                stored.segments.remove(segment)
+                self.files.forget(segment.file)
+                job.remove.append(segment.segment.path)
+        job.drop = [queue for queue, lsn in self.dropped if lsn <= self.durable]
+        self.dropped = [(queue, lsn) for queue, lsn in self.dropped if lsn > self.durable]
+
+    def plan_wal(self, job: Job, liveness: Liveness, now_us: int) -> None:
+        """Copy what is wanted of the oldest full WAL file."""
+        wal = self.wals[0]
+        age_us = self.options.rewrite_age_us
+        if not wal.full or wal is self.finished or self.durable < self.wals[-1].head.first_lsn:
+            return
+        if now_us - wal.full_us < age_us:
+            return
+        files = {wal.blocks.number: wal.blocks}
+        for queue, stored in self.stored.items():
+            if not stored.log.durable:
+                continue
+            entries = stored.log.entries_in(wal.blocks.number)
+            size = entries.size()
+            if size:
+                first = int(entries.bases[0])
+                end = int(entries.end(size - 1))
+                wanted = liveness.live(queue, first, end)
+                job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, end, False))
+
+    def plan_segments(self, job: Job, liveness: Liveness) -> None:
+        """Merge small neighbouring segments; shrink one of which less than half is wanted. A few logs at a time."""
+        queues = [queue for queue, stored in self.stored.items() if stored.segments]
+        checks = 0
+        for step in range(len(queues)):
+            queue = queues[(self.next_check + step) % len(queues)]
+            stored = self.stored[queue]
+            small = self.options.segment_octets_max // SMALL_PART
+            last = stored.segments[-MERGE_COUNT:]
+            if len(last) == MERGE_COUNT and all(each.segment.octets < small for each in last):
+                wanted = liveness.live(queue, last[0].segment.first, last[-1].segment.end)
+                self.plan_rewrite(job, stored, last, wanted)
+            for each in stored.segments:
+                checks += 1
+                if job.rewrites:
+                    break
+                segment = each.segment
+                wanted = liveness.live(queue, segment.first, segment.end)
+                if 2 * kept_records(segment, wanted) < segment.records():
+                    self.plan_rewrite(job, stored, [each], wanted)
+            if job.rewrites or checks >= SEGMENT_CHECKS_MAX:
+                self.next_check = (self.next_check + step + 1) % len(queues)
+                return
+
+    def plan_rewrite(
+        self, job: Job, stored: StoredLog, sources: list[StoredSegment], wanted: list[tuple[int, int]]
+    ) -> None:
+        """Make one segment of these neighbours."""
+        entries = stored.log.entries_in(sources[0].file.number)
+        for source in sources[1:]:
+            entries.extend(stored.log.entries_in(source.file.number))
+        for source in sources:
+            self.files.pin(source.file)
+        files = {source.file.number: source.file for source in sources}
+        first = sources[0].segment.first
+        job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, sources[-1].segment.end, True))
+
+    def done(self, job: Job, error: BaseException | None = None) -> None:
+        """A job is back. An error other than a full disk is raised again: the disk or a file on it is not sound."""
+        assert job is self.job_running
+        self.job_running = None
+        if job.spare_handle >= 0:
+            assert job.spare is not None
+            self.take_spare(job.spare[0], job.spare_handle, job.spare[1])
+        if error is not None:
+            raise error
+        for log in job.name:
+            stored = self.stored.get(log.queue)
+            if stored is not None and stored.log is log:
+                stored.named = True
+        if job.full:
+            self.job_after_us = self.clock.now_us() + JOB_RETRY_US
+        for rewrite in job.rewrites:
+            self.take_rewrite(rewrite)
+
+    def take_spare(self, path: str, handle: int, octets: int) -> None:
+        number = self.next_wal
+        if path == spare_path(number):
+            self.spare = (number, handle, octets)
+        else:  # a change of files overtook it
+            self.disk.close(handle)
+            self.disk.remove(path)
+
+    def take_rewrite(self, rewrite: Rewrite) -> None:
+        """Have the log read the new segments in place of the files they were made from."""
+        log = rewrite.log
+        stored = self.stored.get(log.queue)
+        if stored is None or stored.log is not log:
+            # Dropped meanwhile, and its folder with it, which the job has made anew.
+            for file in rewrite.files.values():
+                if file.number < 0 and file.number in self.files.files:
+                    self.files.forget(file)
+            self.dropped.append((log.queue, self.durable))
+            return
+        made = [(segment, self.add_segment(stored, segment)) for segment in rewrite.made]
+        if rewrite.finished:
+            end = rewrite.end
+        elif made and not rewrite.whole:
+            end = made[-1][0].end  # the disk was full before the last of them
+        else:
+            end = rewrite.first
+        rewritten = log.index.part(0, 0)
+        for segment, file in made:
+            rewritten.extend(segment.index(file.number))
+        if end > rewrite.first:
+            log.replace(rewrite.first, end, rewritten)
+        paths = {segment.path for segment in rewrite.made}
+        for source in [each for each in stored.segments if each.file.number in rewrite.files]:
+            if source.file.blocks or not rewrite.finished:
+                self.files.unpin(source.file)
+                continue
+            if source.segment.path in paths:
+                stored.segments.remove(source)
+                self.files.forget(source.file)
+            else:
+                self.files.unpin(source.file)  # nobody reads it any more: the next plan removes it
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Say that all is well, after the last commit is back, and close every file."""
+        frame = self.frame
+        if frame is not None:
+            if self.commit_running is not None:
+                raise StorageError("the store is closed while a commit is on its way to the disk")
+            while (commit := self.flush()) is not None:
+                commit.run()
+                self.synced(commit)
+            self.write_clean()
+        for file in list(self.files.files.values()):
+            self.files.forget(file)
+        if self.spare is not None:
+            number, handle, _ = self.spare
+            self.disk.close(handle)
+            self.disk.remove(spare_path(number))
+        self.frame = None
+
+    def write_clean(self) -> None:
+        frame = self.frame
+        assert frame is not None
+        file = frame.file
+        if not frame.pieces and self.fits(frame):  # not if the disk is full: then the log ends as after a crash
+            frame.flags = CLEAN
+            Commit(self.disk, [frame], None).run()
+            file.tail = frame.end()
+        self.disk.truncate(file.blocks.handle, file.tail)
+        self.disk.sync(file.blocks.handle)

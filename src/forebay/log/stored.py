@@ -1,0 +1,91 @@
+"""What the store is told, what it finds, and what it keeps of each log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from forebay.log.queue_log import BlockFile, QueueLog
+from forebay.log.segment import Segment
+
+REWRITE_AGE_US: Final = 5_000_000  # what is settled soon after its WAL file became full is not copied at all
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """Bounds of the store.
+
+    wal_octets_max        a WAL file is full at this length
+    wal_chunk_octets      room is reserved on the disk in steps of this
+    settle_margin_octets  of the room reserved, what messages may not use, so that a full disk still takes settlements
+    segment_octets_max    longest segment
+    cache_octets_max      memory for blocks of durable logs
+    rewrite_age_us        how long a full WAL file is left alone before what is still wanted of it is copied
+    """
+
+    wal_octets_max: int = 256 << 20
+    wal_chunk_octets: int = 32 << 20
+    settle_margin_octets: int = 1 << 20
+    segment_octets_max: int = 64 << 20
+    cache_octets_max: int = 128 << 20
+    rewrite_age_us: int = REWRITE_AGE_US
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that the store's user wrote down; only the user knows what it means."""
+
+    kind: int
+    queue: int
+    group: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What `open` found.
+
+    entries  since the last checkpoint, that included
+    logs     by queue number
+    report   what was cut or removed, for people
+    """
+
+    entries: list[Entry]
+    logs: dict[int, QueueLog]
+    report: list[str]
+
+
+@dataclass(slots=True)
+class StoredSegment:
+    """A segment in use."""
+
+    segment: Segment
+    file: BlockFile
+
+
+@dataclass(slots=True)
+class StoredLog:
+    """What the store keeps of a log beside the log itself.
+
+    named    its folder says its name
+    claimed  `create_log` was called for it in this run
+    """
+
+    log: QueueLog
+    segments: list[StoredSegment] = field(default_factory=list)
+    named: bool = False
+    claimed: bool = False
+
+
+def covered(segments: list[StoredSegment], first: int, end: int) -> bool:
+    """Whether a segment stands for these offsets."""
+    return any(each.segment.first <= first and end <= each.segment.end for each in segments)
+
+
+def kept_records(segment: Segment, wanted: list[tuple[int, int]]) -> int:
+    """How many records of a segment are within the wanted intervals."""
+    kept = 0
+    for entry in segment.entries:
+        end = entry.base + entry.count
+        kept += sum(max(0, min(end, last) - max(entry.base, first)) for first, last in wanted)
+    return kept

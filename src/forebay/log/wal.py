@@ -1,0 +1,154 @@
+"""The active end of the write-ahead log: the frame being gathered, and the commit that takes it to the disk.
+
+All that happens until a commit ends is gathered into the next frame, so that the longer a sync takes, the more it
+takes with it. A commit holds one frame, or two around a change of files: the last of the old, the first of the new.
+The new file gets its name only when its first frame is synced; so a file that has a name begins with a whole frame.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.core.ports import Disk
+from forebay.log.block import Block
+from forebay.log.frame import (
+    BLOCK,
+    FILE_HEAD_OCTETS,
+    FRAME_HEAD_OCTETS,
+    PIECE,
+    PIECE_OCTETS,
+    FileHead,
+    encode_file_head,
+    encode_frame_head,
+    encode_piece,
+)
+from forebay.log.queue_log import BlockFile, QueueLog
+
+FOLDER: Final = "wal"
+JOIN_OCTETS_MAX: Final = 4096  # parts shorter than this on average are joined before writing
+
+
+def wal_path(number: int) -> str:
+    return f"{FOLDER}/{number:016d}.wal"
+
+
+def spare_path(number: int) -> str:
+    """Name of a WAL file that has no frame yet."""
+    return f"{FOLDER}/{number:016d}.tmp"
+
+
+class WalFile:
+    """One WAL file.
+
+    blocks     the file as the logs' indexes know it
+    tail       octets in use, the frame being gathered not counted
+    reserved   octets that the file has room for on the disk
+    named      it has its lasting name
+    full       nothing will be written to it any more
+    full_us    since when
+    """
+
+    def __init__(self, head: FileHead, blocks: BlockFile, tail: int, reserved: int, named: bool) -> None:
+        self.head = head
+        self.blocks = blocks
+        self.tail = tail
+        self.reserved = reserved
+        self.named = named
+        self.full = False
+        self.full_us = 0
+
+
+class GatheredFrame:
+    """A frame being filled.
+
+    position  where in the file it will stand
+    octets    so far
+    checked   what its checksum covers
+    ends      for each block its log and the log's durable end once the frame is on the disk
+    urgent    somebody waits for it
+    """
+
+    def __init__(self, lsn: int, file: WalFile, flags: int) -> None:
+        self.lsn = lsn
+        self.file = file
+        self.flags = flags
+        self.position = file.tail
+        self.octets = FRAME_HEAD_OCTETS
+        self.parts: list[bytes] = []
+        self.checked: list[bytes] = []
+        self.pieces = 0
+        self.logs: list[QueueLog] = []
+        self.ends: list[int] = []
+        self.urgent = False
+
+    def add_block(self, log: QueueLog, block: Block) -> None:
+        head = block.head
+        data = block.data
+        octets = len(head) + len(data)
+        piece = PIECE.pack(BLOCK, log.queue, 0, octets) + head
+        self.parts.append(piece)
+        self.parts.append(data)
+        self.checked.append(piece)
+        self.pieces += 1
+        log.add_block(block, self.file.blocks, self.position + self.octets + PIECE_OCTETS)
+        self.octets += PIECE_OCTETS + octets
+        self.logs.append(log)
+        self.ends.append(block.end)
+        self.urgent = True
+
+    def add_note(self, kind: int, queue: int, group: int, payload: bytes) -> None:
+        piece = encode_piece(kind, queue, group, payload)
+        self.parts.append(piece)
+        self.checked.append(piece)
+        self.pieces += 1
+        self.octets += len(piece)
+
+    def end(self) -> int:
+        return self.position + self.octets
+
+    def encode(self) -> list[bytes]:
+        """All octets of the frame, in few parts."""
+        head = encode_frame_head(
+            self.file.head.salt, self.lsn, self.octets, self.flags, self.pieces, b"".join(self.checked)
+        )
+        parts = [head, *self.parts]
+        if self.octets < JOIN_OCTETS_MAX * len(parts):
+            return [b"".join(parts)]
+        return parts
+
+
+class Commit:
+    """Frames on their way to the disk, the older first.
+
+    finished  the file that gets no more frames: what is reserved of it and unused goes back
+    """
+
+    def __init__(self, disk: Disk, frames: list[GatheredFrame], finished: WalFile | None) -> None:
+        self.disk = disk
+        self.frames = frames
+        self.finished = finished
+        self.lsn = frames[-1].lsn
+        self.octets = sum(frame.octets for frame in frames)
+        self.ran = False
+
+    def run(self) -> None:
+        """Write and sync; on return all of it is durable. StorageError if not: nothing may be confirmed any more."""
+        for frame in self.frames:
+            self.write(frame)
+        if self.finished is not None:
+            # The new file has its name: that the old one ends here is known without this. It only gives room back.
+            self.disk.truncate(self.finished.blocks.handle, self.finished.tail)
+        self.ran = True
+
+    def write(self, frame: GatheredFrame) -> None:
+        file = frame.file
+        handle = file.blocks.handle
+        if file.named:
+            self.disk.pwrite(handle, frame.encode(), frame.position)
+            self.disk.sync(handle)
+            return
+        assert frame.position == FILE_HEAD_OCTETS
+        self.disk.pwrite(handle, [encode_file_head(file.head), *frame.encode()], 0)
+        self.disk.sync(handle)
+        self.disk.rename(spare_path(file.head.number), wal_path(file.head.number))
+        file.named = True

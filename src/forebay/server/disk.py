@@ -1,0 +1,232 @@
+"""The disk: real files under one data directory, and the threads that wait for it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final
+
+from forebay.core.errors import DiskFull, StorageError
+from forebay.core.ports import Disk
+from forebay.log.store import Job
+from forebay.log.wal import Commit
+
+LOCK: Final = "LOCK"
+PARTS_MAX: Final = 1024  # IOV_MAX of Linux
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def storage_errors(doing: str, path: str) -> Iterator[None]:
+    """Turn an OSError into ours, which says what was being done to which file."""
+    try:
+        yield
+    except OSError as error:
+        kind = DiskFull if error.errno in FULL else StorageError
+        raise kind(f"{path}: cannot {doing}: {error.strerror}") from error
+
+
+Parts = list[bytes]  # `list` is a method of the class below
+
+
+class DataDisk(Disk):
+    """Files under `root`, which this process alone uses: held by a lock on the file `LOCK` that names its process."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.abspath(root)
+        self.paths: dict[int, str] = {}  # of open files
+        self.nameless: set[int] = set()  # open files whose name is not durable yet
+        with storage_errors("make the data directory", self.root):
+            os.makedirs(self.root, exist_ok=True)
+            self.lock = os.open(os.path.join(self.root, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.take_lock()
+
+    def take_lock(self) -> None:
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.pread(self.lock, 32, 0).decode("ascii", "replace").strip()
+            os.close(self.lock)
+            who = f"the process {owner}" if owner else "another process"
+            raise StorageError(f"data directory {self.root} is in use by {who}") from error
+        os.ftruncate(self.lock, 0)
+        os.pwrite(self.lock, b"%d\n" % os.getpid(), 0)
+
+    def close_all(self) -> None:
+        """Close every file and give the directory free."""
+        for handle in list(self.paths):
+            self.close(handle)
+        os.close(self.lock)
+
+    def path(self, path: str) -> str:
+        return os.path.join(self.root, path)
+
+    def list(self, folder: str) -> list[str]:
+        with storage_errors("list", self.path(folder)):
+            try:
+                return sorted(os.listdir(self.path(folder)))
+            except FileNotFoundError:
+                return []
+
+    def make_folder(self, folder: str) -> None:
+        path = Path(self.path(folder))
+        with storage_errors("make the folder", str(path)):
+            missing = [place for place in (path, *path.parents) if not place.exists()]
+            path.mkdir(parents=True, exist_ok=True)
+            for place in missing:
+                sync_folder(str(place.parent))
+
+    def remove_folder(self, folder: str) -> None:
+        path = self.path(folder)
+        with storage_errors("remove the folder", path):
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                return
+            sync_folder(os.path.dirname(path))
+
+    def open(self, path: str, create: bool) -> int:
+        full_path = self.path(path)
+        with storage_errors("open", full_path):
+            new = create and not os.path.exists(full_path)
+            handle = os.open(full_path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        self.paths[handle] = full_path
+        if new:
+            self.nameless.add(handle)
+        return handle
+
+    def close(self, handle: int) -> None:
+        self.nameless.discard(handle)
+        with storage_errors("close", self.paths.pop(handle)):
+            os.close(handle)
+
+    def size(self, handle: int) -> int:
+        with storage_errors("look at", self.paths[handle]):
+            return os.fstat(handle).st_size
+
+    def pread(self, handle: int, octets: int, position: int) -> bytes:
+        with storage_errors("read", self.paths[handle]):
+            data = os.pread(handle, octets, position)
+            if len(data) == octets or not data:
+                return data
+            parts = [data]
+            got = len(data)
+            while got < octets and (data := os.pread(handle, octets - got, position + got)):
+                parts.append(data)
+                got += len(data)
+            return b"".join(parts)
+
+    def pwrite(self, handle: int, parts: Parts, position: int) -> None:
+        with storage_errors("write", self.paths[handle]):
+            for first in range(0, len(parts), PARTS_MAX):
+                batch = parts[first : first + PARTS_MAX]
+                octets = sum(map(len, batch))
+                written = os.pwritev(handle, batch, position)
+                if written < octets:
+                    write_rest(handle, b"".join(batch), written, position)
+                position += octets
+
+    def sync(self, handle: int) -> None:
+        path = self.paths[handle]
+        with storage_errors("sync", path):
+            os.fdatasync(handle)
+            if handle in self.nameless:
+                sync_folder(os.path.dirname(path))
+                self.nameless.discard(handle)
+
+    def reserve(self, handle: int, octets: int) -> None:
+        with storage_errors("reserve room for", self.paths[handle]):
+            size = os.fstat(handle).st_size
+            if octets > size:
+                # Only behind the end: where the file system cannot reserve, the C library writes zeros there instead.
+                os.posix_fallocate(handle, size, octets - size)
+
+    def truncate(self, handle: int, octets: int) -> None:
+        with storage_errors("truncate", self.paths[handle]):
+            os.ftruncate(handle, octets)
+
+    def rename(self, old: str, new: str) -> None:
+        with storage_errors(f"rename to {new}", self.path(old)):
+            os.rename(self.path(old), self.path(new))
+            sync_folder(os.path.dirname(self.path(new)))
+
+    def remove(self, path: str) -> None:
+        with storage_errors("remove", self.path(path)):
+            os.remove(self.path(path))
+
+
+def write_rest(handle: int, data: bytes, written: int, position: int) -> None:
+    """A write may take less than it was given."""
+    view = memoryview(data)
+    while written < len(data):
+        written += os.pwrite(handle, view[written:], position + written)
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class DiskThread:
+    """Two threads that run what takes long: commits in their order on one, housekeeping on the other.
+
+    Each comes back with the error that it ended with, or None, through `hand_back(done, work, error)`, which must be
+    safe to call from another thread: `loop.call_soon_threadsafe`.
+    """
+
+    def __init__(
+        self,
+        commit_done: Callable[[Commit, BaseException | None], None],
+        job_done: Callable[[Job, BaseException | None], None],
+        hand_back: Callable[..., object],
+    ) -> None:
+        self.commits = Worker("commit", commit_done, hand_back)
+        self.jobs = Worker("housekeeping", job_done, hand_back)
+
+    def submit(self, commit: Commit) -> None:
+        self.commits.work.put(commit)
+
+    def submit_job(self, job: Job) -> None:
+        self.jobs.work.put(job)
+
+    def stop(self) -> None:
+        """Wait until all that was submitted has run, and end."""
+        self.commits.stop()
+        self.jobs.stop()
+
+
+class Worker:
+    """One thread and the work it has before it."""
+
+    def __init__(
+        self, name: str, done: Callable[[Any, BaseException | None], None], hand_back: Callable[..., object]
+    ) -> None:
+        self.done = done
+        self.hand_back = hand_back
+        self.work: SimpleQueue[Commit | Job | None] = SimpleQueue()
+        self.thread = threading.Thread(target=self.run, name=f"forebay-{name}", daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        while (work := self.work.get()) is not None:
+            error: BaseException | None = None
+            try:
+                work.run()
+            except Exception as raised:  # noqa: BLE001 - the task's boundary: who submitted it decides
+                error = raised
+            self.hand_back(self.done, work, error)
+
+    def stop(self) -> None:
+        self.work.put(None)
+        self.thread.join()
