@@ -61,7 +61,7 @@ class BrokerProcess:
             time.sleep(0.005)
         self.ready = json.loads(line)
         # A restart takes the same ports, so that clients find it again.
-        self.listeners = {name: str(self.ready[name]) for name in self.listeners}
+        self.listeners = {name: str(self.ready.get(name, "")) for name in self.listeners}
 
     def launch(self) -> None:
         """Start without waiting: for starts that must fail."""

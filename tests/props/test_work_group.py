@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -19,7 +21,8 @@ class WorkGroupMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log = memory_log()
+        self.folder = tempfile.TemporaryDirectory()
+        self.log = memory_log(self.folder.name)
         self.group = WorkGroup(1, b"", b"", self.log, 0, VISIBILITY_US)
         self.now_us = 1
         self.settled: set[int] = set()
@@ -141,6 +144,9 @@ class WorkGroupMachine(RuleBasedStateMachine):
         first = data.draw(st.integers(0, lease.count - 1))
         count = data.draw(st.integers(1, lease.count - first))
         return lease, lease.first + first, count
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
 
     def drop_expired(self) -> None:
         for offset, lease in list(self.holder.items()):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
+import json
 import logging
 import os
 import signal
@@ -340,7 +341,7 @@ async def run(options: Options) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     servers = []
-    ready: dict[str, object] = {"pid": os.getpid(), "data": app.disk.path("")}
+    ready: dict[str, object] = {"pid": os.getpid(), "data": app.disk.root}
     for protocol, address in (("amqp", options.amqp), ("mqtt", options.mqtt)):
         if address:
             server, actual = await listen(app, address, protocol)
@@ -348,6 +349,8 @@ async def run(options: Options) -> int:
             ready[protocol] = actual
     tune_process()
     loop.call_later(TICK_S, app.tick)
+    sys.stdout.write("ready " + json.dumps(ready) + "\n")
+    sys.stdout.flush()
     await stop.wait()
     for server in servers:
         server.close()
@@ -356,11 +359,6 @@ async def run(options: Options) -> int:
 
 
 def serve(options: Options) -> int:
-    """Run a broker until SIGTERM; the process's exit code. Errors of the user go to stderr."""
+    """Run a broker until SIGTERM; the process's exit code. StorageError or OptionError: it could not start."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    try:
-        return uvloop.run(run(options))
-    except StorageError:
-        return EXIT_STORAGE
-    except (ForebayError, OSError):
-        return 2
+    return uvloop.run(run(options))
