@@ -208,7 +208,7 @@ class Store:
         for queue in [queue for queue, stored in self.stored.items() if not stored.claimed]:
             self.forget_log(queue)
             self.dropped.append((queue, self.lsn))
-        file = self.make_wal(self.checkpoint_octets(checkpoint))
+        file = self.make_wal(self.checkpoint_octets(checkpoint), self.lsn)
         if file is None:
             raise DiskFull(f"{self.disk.path(FOLDER)}: no room to begin a WAL file")
         self.begin_file(file, checkpoint)
@@ -380,7 +380,8 @@ class Store:
         assert frame is not None and self.finished is None
         file = None
         if not frame.logs or self.fits(frame):
-            file = self.make_wal(self.checkpoint_octets(checkpoint))
+            first_lsn = self.lsn + 1 if frame.logs else self.lsn
+            file = self.make_wal(self.checkpoint_octets(checkpoint), first_lsn)
         if file is None:
             self.rotate_after_us = self.clock.now_us() + RETRY_US
             return False
@@ -401,7 +402,7 @@ class Store:
         starts = len(self.stored) * (PIECE_OCTETS + START_PAYLOAD.size)
         return FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts
 
-    def make_wal(self, octets: int) -> WalFile | None:
+    def make_wal(self, octets: int, first_lsn: int) -> WalFile | None:
         """A new WAL file with room for so many octets, the spare one if there is one; None if the disk is full."""
         number = self.next_wal
         if self.spare is not None:
@@ -429,7 +430,7 @@ class Store:
         file = BlockFile(number, wal_path(number), handle, True)
         self.files.add(file)
         salt = crc32c(b"%d %d" % (number, self.clock.now_us()))
-        return WalFile(FileHead(number, salt, self.lsn), file, FILE_HEAD_OCTETS, reserved, False)
+        return WalFile(FileHead(number, salt, first_lsn), file, FILE_HEAD_OCTETS, reserved, False)
 
     def begin_file(self, file: WalFile, checkpoint: list[Entry]) -> None:
         """Gather the first frame of a file."""
