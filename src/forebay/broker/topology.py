@@ -63,7 +63,7 @@ class Topology:
 
     def lsn(self) -> int:
         """What was changed so far is on disk when this number is durable."""
-        return self.store.lsn
+        return self.store.settled_lsn()
 
     def command(self, fields: dict[str, object], urgent: bool = True) -> None:
         self.epoch += 1

@@ -76,6 +76,7 @@ class App:
         self.stopping: asyncio.Event = asyncio.Event()
         self.idle: asyncio.Event = asyncio.Event()
         self.exit_code = 0
+        self.ended = False
 
     def recover(self) -> None:
         """Open the data directory and come to the state in which it was left."""
@@ -168,6 +169,8 @@ class App:
 
     def turn(self) -> None:
         self.scheduled = False
+        if self.ended:
+            return
         now_us = self.clock.now_us()
         for connection in self.dirty:
             session = connection.session
@@ -249,6 +252,8 @@ class App:
     # ---- time
 
     def tick(self) -> None:
+        if self.ended:
+            return
         self.ticks += 1
         now_us = self.clock.now_us()
         self.vhost.tick(now_us)
@@ -307,7 +312,12 @@ class App:
         await asyncio.sleep(0.05)
         for connection in list(self.connections.values()):
             connection.transport.close()
+        self.ended = True
         self.thread.stop()
+        last = self.store.flush()  # what the end of the connections has left: queues that go with them
+        if last is not None:
+            last.run()
+            self.store.synced(last)
         self.store.close()
         self.disk.close_all()
 
