@@ -6,12 +6,12 @@ import os
 import shutil
 from pathlib import Path
 
-from forebay.core.errors import DiskFull
+from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Clock
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import Entry, Liveness, Recovery, Store, StoreOptions
-from forebay.server.disk import DataDisk
+from forebay.server.disk import DataDisk, Parts
 
 SMALL = StoreOptions(
     wal_octets_max=8192,
@@ -35,12 +35,17 @@ class TestClock(Clock):
         return self.us
 
 
+class PowerCut(StorageError):
+    """The test stops everything here."""
+
+
 class SmallDisk(DataDisk):
-    """Real files, on a disk that has room for only so many octets."""
+    """Real files, on a disk that has room for `octets_max` octets and does `changes_max` more changes."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self.octets_max = 1 << 60
+        self.changes_max = 1 << 60
 
     def used(self) -> int:
         return sum(os.path.getsize(path) for path in Path(self.root).rglob("*") if path.is_file())
@@ -49,11 +54,34 @@ class SmallDisk(DataDisk):
         if more > 0 and self.used() + more > self.octets_max:
             raise DiskFull(f"{self.root}: no room for {more} octets")
 
+    def change(self) -> None:
+        self.changes_max -= 1
+        if self.changes_max < 0:
+            raise PowerCut("power cut")
+
+    def rename(self, old: str, new: str) -> None:
+        self.change()
+        super().rename(old, new)
+
+    def remove(self, path: str) -> None:
+        self.change()
+        super().remove(path)
+
+    def truncate(self, handle: int, octets: int) -> None:
+        self.change()
+        super().truncate(handle, octets)
+
+    def make_folder(self, folder: str) -> None:
+        self.change()
+        super().make_folder(folder)
+
     def reserve(self, handle: int, octets: int) -> None:
+        self.change()
         self.check(octets - self.size(handle))
         super().reserve(handle, octets)
 
-    def pwrite(self, handle: int, parts: "list[bytes]", position: int) -> None:  # type: ignore[valid-type]
+    def pwrite(self, handle: int, parts: Parts, position: int) -> None:
+        self.change()
         self.check(position + sum(map(len, parts)) - self.size(handle))
         super().pwrite(handle, parts, position)
 

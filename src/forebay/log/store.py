@@ -26,13 +26,12 @@ from forebay.log.frame import (
     START,
     START_PAYLOAD,
     FileHead,
-    Frame,
 )
 from forebay.log.housekeeping import Job, Liveness, Rewrite
-from forebay.log.queue_log import BlockCache, BlockFile, BlockFiles, QueueLog
+from forebay.log.logs import Logs
+from forebay.log.queue_log import BlockFile, QueueLog
 from forebay.log.recovery import WalReader
-from forebay.log.segment import Segment, queue_folder, read_segment
-from forebay.log.stored import Entry, Recovery, StoredLog, StoredSegment, StoreOptions, covered, kept_records
+from forebay.log.stored import Entry, Recovery, StoreOptions
 from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile, spare_path, wal_path
 
 __all__ = ["Commit", "Entry", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
@@ -40,9 +39,6 @@ __all__ = ["Commit", "Entry", "Job", "Liveness", "QueueLog", "Recovery", "Store"
 RETRY_US: Final = 1_000_000  # a full disk is asked again for room at most this often
 JOB_RETRY_US: Final = 10_000_000  # so is one on which a rewrite found no room
 ROOM_SLACK_OCTETS: Final = 4096  # heads and padding of the frame that takes what `room` promised
-SEGMENT_CHECKS_MAX: Final = 16  # segments looked at by one `plan`
-MERGE_COUNT: Final = 8  # neighbouring segments of a log that are made one when all are small
-SMALL_PART: Final = 8  # a segment is small below this part of segment_octets_max
 
 
 class Store:
@@ -57,9 +53,7 @@ class Store:
         self.disk = disk
         self.clock = clock
         self.options = options
-        self.files = BlockFiles(disk)
-        self.cache = BlockCache(options.cache_octets_max)
-        self.stored: dict[int, StoredLog] = {}
+        self.logs = Logs(disk, options)
         self.wals: list[WalFile] = []  # oldest first, the active one last
         self.frame: GatheredFrame | None = None  # None until `start`
         self.ready: list[GatheredFrame] = []  # complete frames of a file that is full now
@@ -73,8 +67,6 @@ class Store:
         self.rotate_after_us = 0
         self.job_after_us = 0
         self.next_wal = 1
-        self.next_segment = -1
-        self.next_check = 0
         self.spare: tuple[int, int, int] | None = None  # number, handle and length of a WAL file made ahead
         self.dropped: list[tuple[int, int]] = []  # queue, and the frame that says so
         # Room for settlements on a full disk must suffice for one change of files as well.
@@ -91,60 +83,16 @@ class Store:
                 self.disk.remove(f"{FOLDER}/{name}")
         for name in self.disk.list("queues"):
             if name.isdigit():
-                self.open_segments(int(name), report)
+                self.logs.open_segments(int(name), report)
         bounds: dict[int, tuple[int, int]] = {}
         entries: list[Entry] = []
         numbers = [int(name[:-4]) for name in self.disk.list(FOLDER) if name.endswith(".wal") and name[:-4].isdigit()]
         for number in numbers:
             self.open_wal(number, number == numbers[-1], entries, bounds, report)
-        for queue, stored in self.stored.items():
+        for queue, stored in self.logs.stored.items():
             start, end = bounds.get(queue, (0, 0))
             stored.log.recovered(start, end)
-        return Recovery(entries, {queue: stored.log for queue, stored in self.stored.items()}, report)
-
-    def stored_log(self, queue: int) -> StoredLog:
-        stored = self.stored.get(queue)
-        if stored is None:
-            stored = StoredLog(QueueLog(queue, "", True, self.files, self.cache))
-            self.stored[queue] = stored
-        return stored
-
-    def open_segments(self, queue: int, report: list[str]) -> None:
-        folder = queue_folder(queue)
-        stored = self.stored_log(queue)
-        found: list[Segment] = []
-        for name in self.disk.list(folder):
-            path = f"{folder}/{name}"
-            if name.endswith(".tmp"):
-                self.disk.remove(path)
-            elif name.endswith(".seg"):
-                segment = read_segment(self.disk, path)
-                if segment.queue != queue or name != f"{segment.first:020d}.seg":
-                    text = f"the segment says it is of queue {segment.queue} from offset {segment.first}"
-                    raise CorruptFile(self.disk.path(path), 12, text)
-                found.append(segment)
-        for segment in found:
-            outer = [s for s in found if s is not segment and s.first <= segment.first and segment.end <= s.end]
-            if outer:
-                self.disk.remove(segment.path)
-                report.append(f"{self.disk.path(segment.path)}: removed, {outer[0].path} stands for it")
-                continue
-            if stored.segments and stored.segments[-1].segment.end > segment.first:
-                before = stored.segments[-1].segment
-                text = f"queue {queue}: the segment stands for offsets from {segment.first}, {before.path} for more"
-                raise CorruptFile(self.disk.path(segment.path), 16, text)
-            file = self.add_segment(stored, segment)
-            for entry in segment.entries:
-                stored.log.add_stored(entry.base, entry.count, file, entry.position, entry.octets, entry.stamp_us)
-
-    def add_segment(self, stored: StoredLog, segment: Segment) -> BlockFile:
-        """Take a segment in, behind those that the log has; its blocks are the caller's to add."""
-        file = BlockFile(self.next_segment, segment.path, -1, False)
-        self.next_segment -= 1
-        self.files.add(file)
-        stored.segments.append(StoredSegment(segment, file))
-        stored.segments.sort(key=lambda each: each.segment.first)
-        return file
+        return Recovery(entries, {queue: stored.log for queue, stored in self.logs.stored.items()}, report)
 
     def open_wal(
         self, number: int, last: bool, entries: list[Entry], bounds: dict[int, tuple[int, int]], report: list[str]
@@ -156,7 +104,7 @@ class Store:
             text = f"the file begins with frame {reader.head.first_lsn}, the one before it ends before {self.lsn}"
             raise CorruptFile(self.disk.path(path), 24, text)
         file = BlockFile(number, path, handle, True)
-        self.files.add(file)
+        self.logs.files.add(file)
         for position, frame in reader.frames():
             if frame.flags & CHECKPOINT:
                 entries.clear()
@@ -165,13 +113,13 @@ class Store:
                 if piece.kind == START:
                     start, end = START_PAYLOAD.unpack(piece.payload)
                     bounds[piece.queue] = (start, end)
-                    self.stored_log(piece.queue)
+                    self.logs.stored_log(piece.queue)
                 elif piece.kind == DROPPED:
                     bounds.pop(piece.queue, None)
-                    self.forget_log(piece.queue)
+                    self.logs.forget(piece.queue, [])
                 else:
                     entries.append(Entry(piece.kind, piece.queue, piece.group, piece.payload))
-            self.take_blocks(frame, position, file)
+            self.logs.take_blocks(frame, position, file)
         rest = reader.rest_octets() if last else 0
         if rest:
             at = f"octet {reader.position}, after frame {reader.lsn}"
@@ -187,26 +135,14 @@ class Store:
         self.durable = reader.lsn
         self.next_wal = number + 1
 
-    def take_blocks(self, frame: Frame, position: int, file: BlockFile) -> None:
-        for block in frame.blocks:
-            stored = self.stored_log(block.queue)
-            log = stored.log
-            if block.base < log.end:
-                if covered(stored.segments, block.base, block.base + block.count):
-                    continue
-                where = f"queue {block.queue}, offsets {block.base} to {block.base + block.count - 1}"
-                text = f"{where}: the log already reached offset {log.end - 1}"
-                raise CorruptFile(self.disk.path(file.path), position + block.position, text)
-            log.add_stored(block.base, block.count, file, position + block.position, block.octets, block.stamp_us)
-
     def start(self, checkpoint: list[Entry]) -> None:
         """Begin a WAL file of this run with the user's state; from then on the store accepts writes.
 
         A log that was found but not created again is one that the user no longer knows: it is dropped.
         """
         assert self.frame is None
-        for queue in [queue for queue, stored in self.stored.items() if not stored.claimed]:
-            self.forget_log(queue)
+        for queue in [queue for queue, stored in self.logs.stored.items() if not stored.claimed]:
+            self.logs.forget(queue, [])
             self.dropped.append((queue, self.lsn))
         file = self.make_wal(self.checkpoint_octets(checkpoint), self.lsn)
         if file is None:
@@ -221,34 +157,18 @@ class Store:
 
     def create_log(self, queue: int, name: str, durable: bool) -> QueueLog:
         """The log of a queue, new or as recovered. One that is not durable lives in memory only."""
-        stored = self.stored.get(queue)
-        if stored is None or stored.log.durable != durable:
-            stored = StoredLog(QueueLog(queue, name, durable, self.files, self.cache))
-            self.stored[queue] = stored
-        stored.log.name = name
-        stored.claimed = True
-        return stored.log
+        return self.logs.create(queue, name, durable)
 
     def drop_log(self, queue: int) -> None:
         """Forget a log and all in it; its files go once that is on the disk."""
-        stored = self.stored.get(queue)
+        stored = self.logs.stored.get(queue)
         if stored is None:
             return
-        self.forget_log(queue)
+        self.logs.forget(queue, self.job_running.sources() if self.job_running is not None else [])
         if stored.log.durable:
             if self.frame is not None:
                 self.frame.add_note(DROPPED, queue, 0, b"")
             self.dropped.append((queue, self.lsn))
-
-    def forget_log(self, queue: int) -> None:
-        stored = self.stored.pop(queue, None)
-        if stored is None:
-            return
-        stored.log.clear()
-        busy = self.job_running.sources() if self.job_running is not None else []
-        for segment in stored.segments:
-            if segment.file not in busy:
-                self.files.forget(segment.file)
 
     # ---- writing
 
@@ -303,6 +223,11 @@ class Store:
         """What must be durable for all that was appended or urgently noted in this turn to be so."""
         frame = self.frame
         return self.lsn if frame is not None and frame.urgent else self.durable
+
+    def settled_lsn(self) -> int:
+        """What must be durable for every urgent note so far to be so, those under way included."""
+        frame = self.frame
+        return self.lsn if frame is not None and frame.urgent else self.lsn - 1
 
     def pending(self) -> int:
         """Octets that are accepted but not on the disk yet."""
@@ -399,7 +324,7 @@ class Store:
 
     def checkpoint_octets(self, checkpoint: list[Entry]) -> int:
         entries = sum(PIECE_OCTETS + len(entry.payload) + 8 for entry in checkpoint)
-        starts = len(self.stored) * (PIECE_OCTETS + START_PAYLOAD.size)
+        starts = len(self.logs.stored) * (PIECE_OCTETS + START_PAYLOAD.size)
         return FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts
 
     def make_wal(self, octets: int, first_lsn: int) -> WalFile | None:
@@ -428,14 +353,14 @@ class Store:
                 return None
         self.next_wal = number + 1
         file = BlockFile(number, wal_path(number), handle, True)
-        self.files.add(file)
+        self.logs.files.add(file)
         salt = crc32c(b"%d %d" % (number, self.clock.now_us()))
         return WalFile(FileHead(number, salt, first_lsn), file, FILE_HEAD_OCTETS, reserved, False)
 
     def begin_file(self, file: WalFile, checkpoint: list[Entry]) -> None:
         """Gather the first frame of a file."""
         frame = GatheredFrame(self.lsn, file, CHECKPOINT)
-        for queue, stored in self.stored.items():
+        for queue, stored in self.logs.stored.items():
             log = stored.log
             if log.durable:
                 # Blocks before `end` are in frames before this one, or in it: none is missing once this one is there.
@@ -456,15 +381,13 @@ class Store:
         self.note_starts()
         job = Job(self.disk, self.options.segment_octets_max)
         self.plan_removals(job)
-        for stored in self.stored.values():
-            if not stored.named and stored.log.durable:
-                job.name.append(stored.log)
+        job.name = self.logs.unnamed()
         if self.spare is None:
             job.spare = (spare_path(self.next_wal), self.spare_octets)
         if now_us >= self.job_after_us:
             self.plan_wal(job, liveness, now_us)
             if not job.rewrites:
-                self.plan_segments(job, liveness)
+                self.logs.plan_segments(job, liveness)
         if not (job.remove or job.drop or job.name or job.spare or job.rewrites):
             return None
         self.job_running = job
@@ -473,7 +396,7 @@ class Store:
     def note_starts(self) -> None:
         """Write down where logs start now, so that what was purged or expired does not come back."""
         assert self.frame is not None
-        for queue, stored in self.stored.items():
+        for queue, stored in self.logs.stored.items():
             log = stored.log
             if log.durable and log.start != log.start_noted:
                 self.frame.add_note(START, queue, 0, START_PAYLOAD.pack(log.start, log.end))
@@ -485,13 +408,9 @@ class Store:
         if self.durable >= active.head.first_lsn:
             for wal in [wal for wal in self.wals[:-1] if wal.blocks.blocks == 0 and wal is not self.finished]:
                 self.wals.remove(wal)
-                self.files.forget(wal.blocks)
+                self.logs.files.forget(wal.blocks)
                 job.remove.append(wal.blocks.path)
-        for stored in self.stored.values():
-            for segment in [each for each in stored.segments if each.file.blocks == 0]:
-                stored.segments.remove(segment)
-                self.files.forget(segment.file)
-                job.remove.append(segment.segment.path)
+        job.remove += self.logs.dead_segments()
         job.drop = [queue for queue, lsn in self.dropped if lsn <= self.durable]
         self.dropped = [(queue, lsn) for queue, lsn in self.dropped if lsn > self.durable]
 
@@ -504,7 +423,7 @@ class Store:
         if now_us - wal.full_us < age_us:
             return
         files = {wal.blocks.number: wal.blocks}
-        for queue, stored in self.stored.items():
+        for queue, stored in self.logs.stored.items():
             if not stored.log.durable:
                 continue
             entries = stored.log.entries_in(wal.blocks.number)
@@ -514,43 +433,6 @@ class Store:
                 end = int(entries.end(size - 1))
                 wanted = liveness.live(queue, first, end)
                 job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, end, False))
-
-    def plan_segments(self, job: Job, liveness: Liveness) -> None:
-        """Merge small neighbouring segments; shrink one of which less than half is wanted. A few logs at a time."""
-        queues = [queue for queue, stored in self.stored.items() if stored.segments]
-        checks = 0
-        for step in range(len(queues)):
-            queue = queues[(self.next_check + step) % len(queues)]
-            stored = self.stored[queue]
-            small = self.options.segment_octets_max // SMALL_PART
-            last = stored.segments[-MERGE_COUNT:]
-            if len(last) == MERGE_COUNT and all(each.segment.octets < small for each in last):
-                wanted = liveness.live(queue, last[0].segment.first, last[-1].segment.end)
-                self.plan_rewrite(job, stored, last, wanted)
-            for each in stored.segments:
-                checks += 1
-                if job.rewrites:
-                    break
-                segment = each.segment
-                wanted = liveness.live(queue, segment.first, segment.end)
-                if 2 * kept_records(segment, wanted) < segment.records():
-                    self.plan_rewrite(job, stored, [each], wanted)
-            if job.rewrites or checks >= SEGMENT_CHECKS_MAX:
-                self.next_check = (self.next_check + step + 1) % len(queues)
-                return
-
-    def plan_rewrite(
-        self, job: Job, stored: StoredLog, sources: list[StoredSegment], wanted: list[tuple[int, int]]
-    ) -> None:
-        """Make one segment of these neighbours."""
-        entries = stored.log.entries_in(sources[0].file.number)
-        for source in sources[1:]:
-            entries.extend(stored.log.entries_in(source.file.number))
-        for source in sources:
-            self.files.pin(source.file)
-        files = {source.file.number: source.file for source in sources}
-        first = sources[0].segment.first
-        job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, sources[-1].segment.end, True))
 
     def done(self, job: Job, error: BaseException | None = None) -> None:
         """A job is back. An error other than a full disk is raised again: the disk or a file on it is not sound."""
@@ -562,13 +444,13 @@ class Store:
         if error is not None:
             raise error
         for log in job.name:
-            stored = self.stored.get(log.queue)
-            if stored is not None and stored.log is log:
-                stored.named = True
+            self.logs.named(log)
         if job.full:
             self.job_after_us = self.clock.now_us() + JOB_RETRY_US
         for rewrite in job.rewrites:
-            self.take_rewrite(rewrite)
+            if not self.logs.take_rewrite(rewrite):
+                # Its folder went while the job was on its way, which has made it anew.
+                self.dropped.append((rewrite.log.queue, self.durable))
 
     def take_spare(self, path: str, handle: int, octets: int) -> None:
         number = self.next_wal
@@ -577,40 +459,6 @@ class Store:
         else:  # a change of files overtook it
             self.disk.close(handle)
             self.disk.remove(path)
-
-    def take_rewrite(self, rewrite: Rewrite) -> None:
-        """Have the log read the new segments in place of the files they were made from."""
-        log = rewrite.log
-        stored = self.stored.get(log.queue)
-        if stored is None or stored.log is not log:
-            # Dropped meanwhile, and its folder with it, which the job has made anew.
-            for file in rewrite.files.values():
-                if file.number < 0 and file.number in self.files.files:
-                    self.files.forget(file)
-            self.dropped.append((log.queue, self.durable))
-            return
-        made = [(segment, self.add_segment(stored, segment)) for segment in rewrite.made]
-        if rewrite.finished:
-            end = rewrite.end
-        elif made and not rewrite.whole:
-            end = made[-1][0].end  # the disk was full before the last of them
-        else:
-            end = rewrite.first
-        rewritten = log.index.part(0, 0)
-        for segment, file in made:
-            rewritten.extend(segment.index(file.number))
-        if end > rewrite.first:
-            log.replace(rewrite.first, end, rewritten)
-        paths = {segment.path for segment in rewrite.made}
-        for source in [each for each in stored.segments if each.file.number in rewrite.files]:
-            if source.file.blocks or not rewrite.finished:
-                self.files.unpin(source.file)
-                continue
-            if source.segment.path in paths:
-                stored.segments.remove(source)
-                self.files.forget(source.file)
-            else:
-                self.files.unpin(source.file)  # nobody reads it any more: the next plan removes it
 
     # ---- the end
 
@@ -624,8 +472,8 @@ class Store:
                 commit.run()
                 self.synced(commit)
             self.write_clean()
-        for file in list(self.files.files.values()):
-            self.files.forget(file)
+        for file in list(self.logs.files.files.values()):
+            self.logs.files.forget(file)
         if self.spare is not None:
             number, handle, _ = self.spare
             self.disk.close(handle)

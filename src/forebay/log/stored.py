@@ -75,17 +75,3 @@ class StoredLog:
     segments: list[StoredSegment] = field(default_factory=list)
     named: bool = False
     claimed: bool = False
-
-
-def covered(segments: list[StoredSegment], first: int, end: int) -> bool:
-    """Whether a segment stands for these offsets."""
-    return any(each.segment.first <= first and end <= each.segment.end for each in segments)
-
-
-def kept_records(segment: Segment, wanted: list[tuple[int, int]]) -> int:
-    """How many records of a segment are within the wanted intervals."""
-    kept = 0
-    for entry in segment.entries:
-        end = entry.base + entry.count
-        kept += sum(max(0, min(end, last) - max(entry.base, first)) for first, last in wanted)
-    return kept

@@ -1,0 +1,209 @@
+"""All logs of a store with their segments: what is opened, forgotten, merged and shrunk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.core.errors import CorruptFile
+from forebay.core.ports import Disk
+from forebay.log.frame import Frame
+from forebay.log.housekeeping import Job, Liveness, Rewrite
+from forebay.log.queue_log import BlockCache, BlockFile, BlockFiles, QueueLog
+from forebay.log.segment import Segment, queue_folder, read_segment
+from forebay.log.stored import StoredLog, StoredSegment, StoreOptions
+
+SEGMENT_CHECKS_MAX: Final = 16  # segments looked at by one `plan_segments`
+MERGE_COUNT: Final = 8  # neighbouring segments of a log that are made one when all are small
+SMALL_PART: Final = 8  # a segment is small below this part of segment_octets_max
+
+
+class Logs:
+    """The logs by queue number, and the files that hold their blocks."""
+
+    def __init__(self, disk: Disk, options: StoreOptions) -> None:
+        self.disk = disk
+        self.segment_octets_max = options.segment_octets_max
+        self.files = BlockFiles(disk)
+        self.cache = BlockCache(options.cache_octets_max)
+        self.stored: dict[int, StoredLog] = {}
+        self.next_segment = -1
+        self.next_check = 0
+
+    def create(self, queue: int, name: str, durable: bool) -> QueueLog:
+        stored = self.stored.get(queue)
+        if stored is None or stored.log.durable != durable:
+            stored = StoredLog(QueueLog(queue, name, durable, self.files, self.cache))
+            self.stored[queue] = stored
+        stored.log.name = name
+        stored.claimed = True
+        return stored.log
+
+    def stored_log(self, queue: int) -> StoredLog:
+        stored = self.stored.get(queue)
+        if stored is None:
+            stored = StoredLog(QueueLog(queue, "", True, self.files, self.cache))
+            self.stored[queue] = stored
+        return stored
+
+    def open_segments(self, queue: int, report: list[str]) -> None:
+        folder = queue_folder(queue)
+        stored = self.stored_log(queue)
+        found: list[Segment] = []
+        for name in self.disk.list(folder):
+            path = f"{folder}/{name}"
+            if name.endswith(".tmp"):
+                self.disk.remove(path)
+            elif name.endswith(".seg"):
+                segment = read_segment(self.disk, path)
+                if segment.queue != queue or name != f"{segment.first:020d}.seg":
+                    text = f"the segment says it is of queue {segment.queue} from offset {segment.first}"
+                    raise CorruptFile(self.disk.path(path), 12, text)
+                found.append(segment)
+        for segment in found:
+            outer = [s for s in found if s is not segment and s.first <= segment.first and segment.end <= s.end]
+            if outer:
+                self.disk.remove(segment.path)
+                report.append(f"{self.disk.path(segment.path)}: removed, {outer[0].path} stands for it")
+                continue
+            if stored.segments and stored.segments[-1].segment.end > segment.first:
+                before = stored.segments[-1].segment
+                text = f"queue {queue}: the segment stands for offsets from {segment.first}, {before.path} for more"
+                raise CorruptFile(self.disk.path(segment.path), 16, text)
+            file = self.add_segment(stored, segment)
+            for entry in segment.entries:
+                stored.log.add_stored(entry.base, entry.count, file, entry.position, entry.octets, entry.stamp_us)
+
+    def add_segment(self, stored: StoredLog, segment: Segment) -> BlockFile:
+        """Take a segment in, behind those that the log has; its blocks are the caller's to add."""
+        file = BlockFile(self.next_segment, segment.path, -1, False)
+        self.next_segment -= 1
+        self.files.add(file)
+        stored.segments.append(StoredSegment(segment, file))
+        stored.segments.sort(key=lambda each: each.segment.first)
+        return file
+
+    def take_blocks(self, frame: Frame, position: int, file: BlockFile) -> None:
+        for block in frame.blocks:
+            stored = self.stored_log(block.queue)
+            log = stored.log
+            if block.base < log.end:
+                if covered(stored.segments, block.base, block.base + block.count):
+                    continue
+                where = f"queue {block.queue}, offsets {block.base} to {block.base + block.count - 1}"
+                text = f"{where}: the log already reached offset {log.end - 1}"
+                raise CorruptFile(self.disk.path(file.path), position + block.position, text)
+            log.add_stored(block.base, block.count, file, position + block.position, block.octets, block.stamp_us)
+
+    def forget(self, queue: int, busy: list[BlockFile]) -> None:
+        """Drop a log; files that are `busy` stay open until their job is back."""
+        stored = self.stored.pop(queue, None)
+        if stored is None:
+            return
+        stored.log.clear()
+        for segment in stored.segments:
+            if segment.file not in busy:
+                self.files.forget(segment.file)
+
+    def dead_segments(self) -> list[str]:
+        """Give up the segments that hold nothing any more; their paths."""
+        paths: list[str] = []
+        for stored in self.stored.values():
+            for each in [each for each in stored.segments if each.file.blocks == 0]:
+                stored.segments.remove(each)
+                self.files.forget(each.file)
+                paths.append(each.segment.path)
+        return paths
+
+    def unnamed(self) -> list[QueueLog]:
+        """Logs whose folder does not say their name yet."""
+        return [stored.log for stored in self.stored.values() if not stored.named and stored.log.durable]
+
+    def named(self, log: QueueLog) -> None:
+        """The log's folder says its name."""
+        stored = self.stored.get(log.queue)
+        if stored is not None and stored.log is log:
+            stored.named = True
+
+    def plan_segments(self, job: Job, liveness: Liveness) -> None:
+        """Merge small neighbouring segments; shrink one of which less than half is wanted. A few logs at a time."""
+        queues = [queue for queue, stored in self.stored.items() if stored.segments]
+        checks = 0
+        for step in range(len(queues)):
+            queue = queues[(self.next_check + step) % len(queues)]
+            stored = self.stored[queue]
+            small = self.segment_octets_max // SMALL_PART
+            last = stored.segments[-MERGE_COUNT:]
+            if len(last) == MERGE_COUNT and all(each.segment.octets < small for each in last):
+                wanted = liveness.live(queue, last[0].segment.first, last[-1].segment.end)
+                self.plan_rewrite(job, stored, last, wanted)
+            for each in stored.segments:
+                checks += 1
+                if job.rewrites:
+                    break
+                segment = each.segment
+                wanted = liveness.live(queue, segment.first, segment.end)
+                if 2 * kept_records(segment, wanted) < segment.records():
+                    self.plan_rewrite(job, stored, [each], wanted)
+            if job.rewrites or checks >= SEGMENT_CHECKS_MAX:
+                self.next_check = (self.next_check + step + 1) % len(queues)
+                return
+
+    def plan_rewrite(
+        self, job: Job, stored: StoredLog, sources: list[StoredSegment], wanted: list[tuple[int, int]]
+    ) -> None:
+        """Make one segment of these neighbours."""
+        entries = stored.log.entries_in(sources[0].file.number)
+        for source in sources[1:]:
+            entries.extend(stored.log.entries_in(source.file.number))
+        for source in sources:
+            self.files.pin(source.file)
+        files = {source.file.number: source.file for source in sources}
+        first = sources[0].segment.first
+        job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, sources[-1].segment.end, True))
+
+    def take_rewrite(self, rewrite: Rewrite) -> bool:
+        """Have the log read the new segments in place of the files they were made from; False if it was dropped."""
+        log = rewrite.log
+        stored = self.stored.get(log.queue)
+        if stored is None or stored.log is not log:
+            for file in rewrite.files.values():
+                if file.number < 0 and file.number in self.files.files:
+                    self.files.forget(file)
+            return False
+        made = [(segment, self.add_segment(stored, segment)) for segment in rewrite.made]
+        if rewrite.finished:
+            end = rewrite.end
+        elif made and not rewrite.whole:
+            end = made[-1][0].end  # the disk was full before the last of them
+        else:
+            end = rewrite.first
+        rewritten = log.index.part(0, 0)
+        for segment, file in made:
+            rewritten.extend(segment.index(file.number))
+        if end > rewrite.first:
+            log.replace(rewrite.first, end, rewritten)
+        paths = {segment.path for segment in rewrite.made}
+        for source in [each for each in stored.segments if each.file.number in rewrite.files]:
+            if source.file.blocks or not rewrite.finished:
+                self.files.unpin(source.file)
+                continue
+            if source.segment.path in paths:
+                stored.segments.remove(source)
+                self.files.forget(source.file)
+            else:
+                self.files.unpin(source.file)  # nobody reads it any more: the next plan removes it
+        return True
+
+
+def covered(segments: list[StoredSegment], first: int, end: int) -> bool:
+    """Whether a segment stands for these offsets."""
+    return any(each.segment.first <= first and end <= each.segment.end for each in segments)
+
+
+def kept_records(segment: Segment, wanted: list[tuple[int, int]]) -> int:
+    """How many records of a segment are within the wanted intervals."""
+    kept = 0
+    for entry in segment.entries:
+        end = entry.base + entry.count
+        kept += sum(max(0, min(end, last) - max(entry.base, first)) for first, last in wanted)
+    return kept
