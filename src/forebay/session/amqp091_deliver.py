@@ -132,13 +132,19 @@ class Outlet:
         key = block.routing_key(index)
         properties = block.properties(index)
         if (
-            properties == self.for_properties
-            and key == self.for_key
+            key == self.for_key
             and exchange == self.for_exchange
             and added == self.for_added
             and format == self.for_format
         ):
-            return
+            if properties == self.for_properties:
+                return
+            if len(properties) == len(self.for_properties) and added == PLAIN and format == AMQP091:
+                # As from a publisher that numbers its messages: the lengths that were written still hold.
+                self.for_properties = properties
+                if len(properties) <= self.body_octets_max - HEADER_ROOM:
+                    self.after_size = properties + self.body_head
+                    return
         self.for_format = format
         self.for_added = added
         self.for_exchange = exchange
