@@ -12,7 +12,7 @@ from typing import Final, final
 from librt.strings import read_i32_le
 from mypy_extensions import i64
 
-from forebay.broker.auth import Auth
+from forebay.broker.auth import Auth, LoginRefused
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
     MALFORMED,
@@ -114,7 +114,7 @@ class BlocksSession(Session):
         except RequestError as error:
             self.out.write(encode_error("request", error.reason, error.text))
             if not self.user:  # nothing is answered before a good login: the peer may not try names and passwords
-                self.reason = error.text
+                self.reason = error.detail if isinstance(error, LoginRefused) else error.text
                 self.closing = True
 
     def on_request(self, request: Request) -> None:
