@@ -45,6 +45,7 @@ from forebay.wire.amqp091 import (
     METHOD,
     PROTOCOL_HEADER,
     Reader,
+    check_kind,
     frame_end,
     frame_wanted,
     put_method,
@@ -239,8 +240,12 @@ class Amqp091Session(Session):
             elif kind == HEADER:
                 channel.publisher.on_header(data, pos + 7, end)
             else:
+                check_kind(kind)
                 raise PeerError(UNEXPECTED_FRAME, f"frame of type {kind} on channel {number}")
             pos = self.after
+        self.after = size
+        self.cause = 0
+        frame_end(data, pos, self.link.frame_octets_max)  # of a frame that has only begun, its head must be in order
         return pos
 
     def select(self, number: i64) -> Channel | None:
@@ -257,6 +262,7 @@ class Amqp091Session(Session):
     def on_other_frame(self, kind: i64, number: i64, data: bytes, start: i64, end: i64) -> None:
         """A frame of the connection itself, or of a channel that is not open."""
         self.cause = 0
+        check_kind(kind)
         if kind == HEARTBEAT:
             if number:
                 raise PeerError(UNEXPECTED_FRAME, f"heartbeat on channel {number}")

@@ -47,14 +47,18 @@ TABLE_DEPTH_MAX: Final = 128  # whatever the option says: the decoder recurses
 SHORT_STRING_MAX: Final = 255
 
 
+def check_kind(kind: i64) -> None:
+    """PeerError(FRAME) unless frames of this type exist."""
+    if kind not in (METHOD, HEADER, BODY, HEARTBEAT):
+        raise PeerError(FRAME, f"type {kind} is no type of a frame")
+
+
 def frame_end(data: bytes, start: i64, frame_octets_max: i64) -> i64:
     """Position after the frame that begins at `start`; 0 while it is not whole. PeerError(FRAME) if it is none."""
     size = i64(len(data))
     if start + 7 > size:
         return 0
-    kind = data[start]
-    if kind not in (METHOD, HEADER, BODY, HEARTBEAT):
-        raise PeerError(FRAME, f"type {kind} is no type of a frame")
+    check_kind(i64(data[start]))
     octets = i64(read_i32_be(data, start + 3))
     if octets < 0 or octets > frame_octets_max - FRAME_OVERHEAD:
         raise PeerError(
