@@ -54,6 +54,10 @@ def test_disk_full_refuses_publishers_and_recovers(
     channel.queue_declare("q", durable=True)
     accepted = publish_until_refused(channel)
     assert 200 < accepted < 2000
+    for _ in range(50):
+        if "no room" in broker.log_text():
+            break
+        channel.connection.sleep(0.1)
     assert "no room" in broker.log_text()
 
     # Consumers go on: everything accepted is there, in order, and settles.

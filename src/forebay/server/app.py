@@ -77,6 +77,7 @@ class App:
         self.idle: asyncio.Event = asyncio.Event()
         self.exit_code = 0
         self.ended = False
+        self.told_full = False
 
     def recover(self) -> None:
         """Open the data directory and come to the state in which it was left."""
@@ -271,12 +272,23 @@ class App:
         if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
             self.vhost.commit_streams()
         self.vhost.retain(now_us)
+        self.tell_room()
         self.start_commit(self.store.flush())
         if not self.job_running:
             job = self.store.plan(self.wanted, now_us)
             if job is not None:
                 self.job_running = True
                 self.thread.submit_job(job)
+
+    def tell_room(self) -> None:
+        """Say once when the disk is full, and once when it no longer is."""
+        if self.store.full == self.told_full:
+            return
+        self.told_full = self.store.full
+        if self.store.full:
+            logger.error("no room on the disk of %s: publishes are refused until there is", self.disk.root)
+        else:
+            logger.info("there is room on the disk of %s again", self.disk.root)
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
         self.job_running = False
