@@ -74,6 +74,7 @@ find_python
 check_venv
 check_compiler
 case $1 in demo | test) find_java ;; esac
+case $1 in test) check_mosquitto ;; esac
 stop_if_missing
 unset PYTHONPATH
 

@@ -77,6 +77,18 @@ find_java() {
     echo "For a Java of the system:  apt-get install default-jre-headless"
 }
 
+# The tests drive mosquitto_pub and mosquitto_sub, real clients that PyPI does not carry.
+check_mosquitto() {
+    command -v mosquitto_pub >/dev/null 2>&1 && command -v mosquitto_sub >/dev/null 2>&1 && return
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "Installing mosquitto-clients, which the tests drive"
+        (apt-get install -qq -y --no-install-recommends mosquitto-clients ||
+            (apt-get update -qq && apt-get install -qq -y --no-install-recommends mosquitto-clients)) >/dev/null 2>&1
+    fi
+    command -v mosquitto_pub >/dev/null 2>&1 ||
+        need "mosquitto_pub and mosquitto_sub, which the tests drive.  apt-get install mosquitto-clients"
+}
+
 stop_if_missing() {
     [ -z "$missing" ] && return
     echo "forebay needs some things that are not here:$missing" >&2

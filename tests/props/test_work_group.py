@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from forebay.core.message import MQTT
-from forebay.queue.leases import UNLIMITED, Consumer, Lease
+from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.work_group import WorkGroup
 from tests.logs import memory_log
 
@@ -56,7 +56,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
     @rule()
     def dispatch(self) -> None:
         self.drop_expired()
-        deliveries: list = []
+        deliveries: list[Delivery] = []
         self.group.dispatch(self.now_us, deliveries)
         for delivery in deliveries:
             lease = delivery.lease

@@ -58,7 +58,7 @@ class Disk(ABC):
 
     @abstractmethod
     def reserve(self, handle: int, octets: int) -> None:
-        """Let the file grow to `octets`, which becomes its size, with the room on the disk; DiskFull if there is none."""
+        """Let the file grow to `octets`, with room on the disk for all of it; DiskFull if there is none."""
 
     @abstractmethod
     def truncate(self, handle: int, octets: int) -> None: ...

@@ -55,7 +55,9 @@ class Block:
     count  records
     """
 
-    def __init__(self, head: bytes, data: bytes, base: i64, count: i64, exchanges: i64, keys: i64, properties: i64) -> None:
+    def __init__(
+        self, head: bytes, data: bytes, base: i64, count: i64, exchanges: i64, keys: i64, properties: i64
+    ) -> None:
         self.head = head
         self.data = data
         self.base: i64 = base
@@ -95,6 +97,11 @@ class Block:
 
     def body(self, index: i64) -> bytes:
         return self.cell(self.body_at, self.body_octets_at, index)
+
+    def body_span(self, index: i64, count: i64) -> i64:
+        """Octets of the bodies of `count` records."""
+        at = self.body_at + 4 * index
+        return i64(read_i32_le(self.data, at + 4 * count)) - i64(read_i32_le(self.data, at))
 
     def cell(self, offsets_at: i64, octets_at: i64, index: i64) -> bytes:
         """One value of the column whose offsets and octets stand at these positions of `data`."""
