@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from forebay.spark.session import session
+    from forebay.spark.tuned import session
     from forebay.spark.source import register
 
 __all__ = ["register", "session"]
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> object:
 
         return register
     if name == "session":
-        from forebay.spark.session import session
+        from forebay.spark.tuned import session
 
         return session
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,95 @@
+"""One Spark session for all tests of this folder: starting the JVM costs more than all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+from forebay.client.blocks import BlockClient
+from forebay.spark import session
+from tests.broker_process import BrokerProcess
+
+DURABLE_S_MAX = 60
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores, a small heap, no UI."""
+    config = {
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse"),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "ERROR",
+    }
+    made = session(master="local[2]", app_name="tests", config=config)
+    yield made
+    made.stop()
+
+
+class Feed:
+    """A publisher to one broker, and Spark's view of it."""
+
+    def __init__(self, spark: SparkSession, broker: BrokerProcess) -> None:
+        self.spark = spark
+        self.broker = broker
+        self.connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
+        self.channel: BlockingChannel = self.connection.channel()
+        self.server = f"127.0.0.1:{broker.amqp_port}"
+
+    def client(self) -> BlockClient:
+        return BlockClient.connect(self.server, "guest", "guest")
+
+    def stream(self, name: str, **arguments: object) -> None:
+        """Declare a stream."""
+        named = {key.replace("_", "-"): value for key, value in arguments.items()}
+        self.channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream", **named})
+
+    def publish(self, queue: str, bodies: Sequence[bytes]) -> None:
+        """Publish, and wait until all is on the disk."""
+        with self.client() as client:
+            end = client.describe(queue).end + len(bodies)
+            for body in bodies:
+                self.channel.basic_publish("", queue, body)
+            deadline = time.monotonic() + DURABLE_S_MAX
+            while client.describe(queue).end < end:
+                assert time.monotonic() < deadline, f"{queue} does not reach {end}"
+                self.connection.process_data_events(0.01)
+
+    def reader(self, queue: str, **options: object) -> DataFrameReader:
+        """A reader over the network."""
+        made = self.spark.read.format("forebay").option("forebay.servers", self.server).option("subscribe", queue)
+        for name, value in options.items():
+            made = made.option(name, str(value))
+        return made
+
+    def read(self, queue: str, **options: object) -> DataFrame:
+        return self.reader(queue, **options).load()
+
+    def read_files(self, queue: str, **options: object) -> DataFrame:
+        """The same from the data directory."""
+        made = self.spark.read.format("forebay").option("forebay.data", str(self.broker.data))
+        for name, value in {"subscribe": queue, **options}.items():
+            made = made.option(name, str(value))
+        return made.load()
+
+
+@pytest.fixture
+def feed(spark: SparkSession, broker: BrokerProcess) -> Iterator[Feed]:
+    """A running broker, ready to be published to and read."""
+    made = Feed(spark, broker)
+    yield made
+    if made.connection.is_open:
+        made.connection.close()
+
+
+@pytest.fixture
+def start_feed(spark: SparkSession, start_broker: Callable[..., BrokerProcess]) -> Callable[..., Feed]:
+    """The same with options of the broker."""
+    return lambda **options: Feed(spark, start_broker(**options))
