@@ -108,8 +108,9 @@ class Request:
 
 def decode_preface(data: bytes) -> int:
     """Octets that the preface at the start of `data` takes, 0 while it is not whole; PeerError if it is not ours."""
-    if data[:4] != MAGIC[: len(data)]:
-        raise PeerError(MALFORMED, f"a connection begins with {data[:4]!r}, not with 'FBLK'")
+    for at in range(min(len(data), len(MAGIC))):
+        if data[at] != MAGIC[at]:
+            raise PeerError(MALFORMED, f"octet {at} of the connection is {data[at]}: it does not begin with 'FBLK'")
     if len(data) < PREFACE_OCTETS:
         return 0
     if data[4] != VERSION:
