@@ -224,7 +224,7 @@ class Amqp091Session(Session):
             elif kind == METHOD:
                 if octets < 4:
                     raise PeerError(MALFORMED, f"method frame of {octets} octets")
-                method = i64(read_i32_be(data, pos + 7))
+                method = i64(read_i32_be(data, pos + 7)) & 0xFFFFFFFF
                 self.cause = method
                 if channel.publisher.expect:
                     raise PeerError(UNEXPECTED_FRAME, "method frame where a part of a message must come")
@@ -236,10 +236,13 @@ class Amqp091Session(Session):
                 else:
                     self.on_method(channel, method, Reader(data, pos + 11, end, self.link.table_depth_max))
             elif kind == BODY:
+                self.cause = BASIC_PUBLISH
                 channel.publisher.on_body(data[pos + 7 : end])
             elif kind == HEADER:
+                self.cause = BASIC_PUBLISH
                 channel.publisher.on_header(data, pos + 7, end)
             else:
+                self.cause = 0
                 check_kind(kind)
                 raise PeerError(UNEXPECTED_FRAME, f"frame of type {kind} on channel {number}")
             pos = self.after
@@ -272,11 +275,11 @@ class Amqp091Session(Session):
         if number == 0 or self.phase != RUNNING:
             if kind != METHOD or number:
                 raise PeerError(UNEXPECTED_FRAME, f"frame of type {kind} on channel {number}, which has only methods")
-            self.cause = i64(read_i32_be(data, start))
+            self.cause = i64(read_i32_be(data, start)) & 0xFFFFFFFF
             self.on_connection_method(self.cause, Reader(data, start + 4, end, self.link.table_depth_max))
             return
         channel = self.channels.get(number)
-        method = i64(read_i32_be(data, start)) if kind == METHOD else 0
+        method = i64(read_i32_be(data, start)) & 0xFFFFFFFF if kind == METHOD else 0
         if channel is None:
             self.cause = method
             if method != CHANNEL_OPEN:

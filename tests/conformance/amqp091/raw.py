@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tests.broker_process import BrokerProcess
@@ -38,7 +38,7 @@ def long(text: str | bytes) -> bytes:
     return number(len(octets), 4) + octets
 
 
-def table(fields: dict[str, object] | None = None) -> bytes:
+def table(fields: Mapping[str, object] | None = None) -> bytes:
     """A field table of texts, numbers, truth values and tables."""
     inner = b""
     for name, value in (fields or {}).items():
@@ -157,7 +157,9 @@ class Raw:
         self.send(method(channel, CHANNEL_OPEN, b"\0"))
         self.expect(channel, CHANNEL_OPEN_OK)
 
-    def declare(self, queue: str, bits: int = 2, arguments: dict[str, object] | None = None, channel: int = 1) -> str:
+    def declare(
+        self, queue: str, bits: int = 2, arguments: Mapping[str, object] | None = None, channel: int = 1
+    ) -> str:
         """Declare a queue, durable unless said otherwise; its name."""
         self.send(method(channel, QUEUE_DECLARE, b"\0\0" + short(queue) + number(bits, 1) + table(arguments)))
         args = self.expect(channel, QUEUE_DECLARE_OK)
@@ -170,7 +172,7 @@ class Raw:
         return int.from_bytes(args[-8:-4], "big"), int.from_bytes(args[-4:], "big")
 
     def consume(
-        self, queue: str, tag: str = "t", bits: int = 0, arguments: dict[str, object] | None = None, channel: int = 1
+        self, queue: str, tag: str = "t", bits: int = 0, arguments: Mapping[str, object] | None = None, channel: int = 1
     ) -> None:
         self.send(method(channel, CONSUME, b"\0\0" + short(queue) + short(tag) + number(bits, 1) + table(arguments)))
         assert self.expect(channel, CONSUME_OK) == short(tag)
