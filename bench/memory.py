@@ -60,7 +60,7 @@ def main() -> None:
         command = [str(load), "--port", ready["amqp"].rpartition(":")[2], "--subs", "0", "--keep", "--idle", "60"]
         command += ["--count", str(options.messages), "--size", str(options.size), "--window", window]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        time.sleep(5)  # the write-ahead log's full files are rewritten in the background
+        time.sleep(12)  # the write-ahead log's full files are rewritten in the background
         after = resident(process.pid)
         process.kill()
         process.wait()

@@ -35,6 +35,7 @@ from forebay.session.effects import Session
 
 TICK_S: Final = 0.1
 TICKS_A_SECOND: Final = 10
+TRIM_S: Final = 5  # seconds between two looks for memory to give back
 PENDING_OCTETS_MAX: Final = 64 << 20  # accepted but not yet on disk: beyond it publishers are not read
 EXIT_STORAGE: Final = 74  # EX_IOERR
 logger = logging.getLogger("forebay")
@@ -56,6 +57,7 @@ class App:
     def __init__(self, options: Options, loop: asyncio.AbstractEventLoop) -> None:
         self.options = options
         self.loop = loop
+        self.heap = Heap()
         self.clock: Clock = SystemClock()
         self.disk = DataDisk(options.data)
         self.store = Store(self.disk, self.clock, store_options(options))
@@ -272,6 +274,8 @@ class App:
         if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
             self.vhost.commit_streams()
         self.vhost.retain(now_us)
+        if (self.ticks // TICKS_A_SECOND) % TRIM_S == 0:
+            self.heap.trim()
         self.tell_room()
         self.start_commit(self.store.flush())
         if not self.job_running:
@@ -344,12 +348,29 @@ def store_options(options: Options) -> StoreOptions:
     )
 
 
-def tune_process() -> None:
-    """Blocks are large and short-lived: keep their memory in the heap, and keep the collector off live objects."""
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        libc.mallopt(-1, 256 << 20)  # M_TRIM_THRESHOLD
+class Heap:
+    """The C library's heap, where it can be told: blocks are large and short-lived, and belong in one heap.
+
+    Mapped one by one, or in an arena a thread, they would cost a page fault for each page each time.
+    """
+
+    def __init__(self) -> None:
+        libc = ctypes.CDLL(None)
+        self.known = hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim")
+        self.libc = libc
+        if self.known:
+            libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+            libc.mallopt(-1, 256 << 20)  # M_TRIM_THRESHOLD
+            libc.mallopt(-8, 1)  # M_ARENA_MAX
+
+    def trim(self) -> None:
+        """Give back to the system what a burst has left behind."""
+        if self.known:
+            self.libc.malloc_trim(0)
+
+
+def tune_collector() -> None:
+    """Keep the garbage collector off what lives as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
@@ -369,7 +390,7 @@ async def run(options: Options) -> int:
             server, actual = await listen(app, address, protocol)
             servers.append(server)
             ready[protocol] = actual
-    tune_process()
+    tune_collector()
     loop.call_later(TICK_S, app.tick)
     sys.stdout.write("ready " + json.dumps(ready) + "\n")
     sys.stdout.flush()
