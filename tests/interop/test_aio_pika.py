@@ -1,0 +1,132 @@
+"""aio-pika, as people use it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aio_pika
+import pytest
+from aio_pika.abc import AbstractIncomingMessage
+from aio_pika.exceptions import ChannelPreconditionFailed, DeliveryError
+
+from tests.broker_process import BrokerProcess
+
+WAIT_S = 20
+
+
+def url(broker: BrokerProcess) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{broker.amqp_port}/"
+
+
+def test_publish_and_iterate(broker: BrokerProcess) -> None:
+    async def main() -> list[bytes]:
+        async with await aio_pika.connect_robust(url(broker)) as connection:
+            channel = await connection.channel()
+            await channel.set_qos(prefetch_count=10)
+            queue = await channel.declare_queue("q", durable=True)
+            messages = [aio_pika.Message(b"%d" % index, delivery_mode=2) for index in range(300)]
+            await asyncio.gather(*[channel.default_exchange.publish(message, "q") for message in messages])
+            found = []
+            async with queue.iterator(timeout=WAIT_S) as incoming:
+                async for message in incoming:
+                    async with message.process():
+                        found.append(message.body)
+                    if len(found) == len(messages):
+                        break
+            return found
+
+    assert asyncio.run(main()) == [b"%d" % index for index in range(300)]
+
+
+def test_request_and_answer(broker: BrokerProcess) -> None:
+    async def main() -> bytes:
+        async with await aio_pika.connect_robust(url(broker)) as connection:
+            channel = await connection.channel()
+            requests = await channel.declare_queue("requests", auto_delete=True)
+            answers = await channel.declare_queue(exclusive=True)
+
+            async def serve(message: AbstractIncomingMessage) -> None:
+                async with message.process():
+                    answer = aio_pika.Message(message.body.upper(), correlation_id=message.correlation_id)
+                    assert message.reply_to is not None
+                    await channel.default_exchange.publish(answer, message.reply_to)
+
+            await requests.consume(serve)
+            request = aio_pika.Message(b"hello", reply_to=answers.name, correlation_id="1")
+            await channel.default_exchange.publish(request, "requests")
+            async with answers.iterator(timeout=WAIT_S) as incoming:
+                async for message in incoming:
+                    await message.ack()
+                    assert message.correlation_id == "1"
+                    return message.body
+        raise AssertionError("no answer")
+
+    assert asyncio.run(main()) == b"HELLO"
+
+
+def test_topic_exchange_with_many_bindings(broker: BrokerProcess) -> None:
+    async def main() -> list[int]:
+        async with await aio_pika.connect_robust(url(broker)) as connection:
+            channel = await connection.channel()
+            exchange = await channel.declare_exchange("events", aio_pika.ExchangeType.TOPIC, durable=True)
+            queues = []
+            for number, pattern in enumerate(("*.created", "order.*", "#", "user.deleted")):
+                queue = await channel.declare_queue(f"events-{number}", durable=True)
+                await queue.bind(exchange, pattern)
+                queues.append(queue)
+            for key in ("order.created", "order.paid", "user.created", "user.deleted"):
+                await exchange.publish(aio_pika.Message(key.encode()), key)
+            counts = []
+            for queue in queues:
+                again = await channel.declare_queue(queue.name, passive=True)
+                counts.append(again.declaration_result.message_count or 0)
+            return counts
+
+    assert asyncio.run(main()) == [2, 2, 4, 1]
+
+
+def test_reject_returns_and_errors_are_raised(broker: BrokerProcess) -> None:
+    async def main() -> None:
+        async with await aio_pika.connect(url(broker)) as connection:
+            channel = await connection.channel(on_return_raises=True)
+            queue = await channel.declare_queue("q", durable=True)
+            await channel.default_exchange.publish(aio_pika.Message(b"x"), "q")
+            first = await queue.get(timeout=WAIT_S)
+            assert not first.redelivered
+            await first.reject(requeue=True)
+            second = await queue.get(timeout=WAIT_S)
+            assert second.redelivered
+            await second.ack()
+            assert await queue.get(fail=False) is None
+            with pytest.raises(DeliveryError):
+                await channel.default_exchange.publish(aio_pika.Message(b"x"), "nowhere")
+            with pytest.raises(ChannelPreconditionFailed):
+                await channel.declare_queue("q", durable=False)
+
+    asyncio.run(main())
+
+
+def test_a_robust_connection_survives_a_restart(broker: BrokerProcess) -> None:
+    async def main() -> list[bytes]:
+        connection = await aio_pika.connect_robust(url(broker), reconnect_interval=0.1)
+        async with connection:
+            channel = await connection.channel()
+            queue = await channel.declare_queue("q", durable=True)
+            found: asyncio.Queue[bytes] = asyncio.Queue()
+
+            async def take(message: AbstractIncomingMessage) -> None:
+                async with message.process():
+                    found.put_nowait(message.body)
+
+            await queue.consume(take)
+            await channel.default_exchange.publish(aio_pika.Message(b"before"), "q")
+            bodies = [await asyncio.wait_for(found.get(), WAIT_S)]
+            await asyncio.to_thread(broker.restart)
+            await asyncio.wait_for(connection.ready(), WAIT_S)
+            async with await aio_pika.connect(url(broker)) as other:
+                publisher = await other.channel()
+                await publisher.default_exchange.publish(aio_pika.Message(b"after"), "q")
+            bodies.append(await asyncio.wait_for(found.get(), WAIT_S))
+            return bodies
+
+    assert asyncio.run(main()) == [b"before", b"after"]
