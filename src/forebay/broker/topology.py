@@ -411,6 +411,7 @@ def exchange_command(exchange: Exchange) -> dict[str, object]:
 
 
 def queue_command(queue: Queue, fallback: bool = False) -> dict[str, object]:
+    """The catalog's words for a queue; `fallback` is for the reserved one."""
     return {
         "op": "queue",
         "id": int(queue.id),

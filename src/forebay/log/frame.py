@@ -96,6 +96,8 @@ class StoredBlock:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
+    """A whole frame: its blocks as places to read from, everything else as pieces."""
+
     lsn: int
     octets: int
     flags: int
@@ -105,12 +107,19 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class FileHead:
+    """What a WAL file says of itself.
+
+    salt       of all its frames, so that a frame of another file is none of this one
+    first_lsn  number of the frame that it begins with
+    """
+
     number: int
     salt: int
     first_lsn: int
 
 
 def encode_file_head(head: FileHead) -> bytes:
+    """The first octets of a WAL file."""
     tail = FILE_HEAD.pack(FILE_MAGIC, 0, VERSION, head.salt, head.number, head.first_lsn)[8:]
     return FILE_MAGIC + crc32c(tail).to_bytes(4, "little") + tail
 

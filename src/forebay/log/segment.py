@@ -93,6 +93,7 @@ class Segment:
 
 
 def queue_folder(queue: int) -> str:
+    """Where a queue's segments are, below the data directory."""
     return f"queues/{queue}"
 
 
@@ -122,6 +123,7 @@ def read_segment(disk: Disk, path: str) -> Segment:
 
 
 def parse_segment(disk: Disk, path: str, handle: int) -> Segment:
+    """As `read_segment`, of an open file."""
     full_path = disk.path(path)
     octets = disk.size(handle)
     if octets < HEAD_OCTETS + FOOT_OCTETS:

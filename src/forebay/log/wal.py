@@ -29,6 +29,7 @@ JOIN_OCTETS_MAX: Final = 4096  # parts shorter than this on average are joined b
 
 
 def wal_path(number: int) -> str:
+    """Name of a WAL file, below the data directory."""
     return f"{FOLDER}/{number:016d}.wal"
 
 

@@ -35,6 +35,7 @@ from forebay.session.effects import Session
 
 TICK_S: Final = 0.1
 TICKS_A_SECOND: Final = 10
+PAGE_OCTETS: Final = os.sysconf("SC_PAGE_SIZE")
 TRIM_S: Final = 5  # seconds between two looks for memory to give back
 PENDING_OCTETS_MAX: Final = 64 << 20  # accepted but not yet on disk: beyond it publishers are not read
 EXIT_STORAGE: Final = 74  # EX_IOERR
@@ -80,6 +81,7 @@ class App:
         self.exit_code = 0
         self.ended = False
         self.told_full = False
+        self.over_memory = False
 
     def recover(self) -> None:
         """Open the data directory and come to the state in which it was left."""
@@ -114,8 +116,12 @@ class App:
             connection.dirty = True
             self.dirty.append(connection)
         self.schedule()
-        if self.store.pending() > PENDING_OCTETS_MAX and connection not in self.choked:
+        if self.over_limit() and connection not in self.choked:
             self.choke(connection)
+
+    def over_limit(self) -> bool:
+        """Whether there is too much in hand to read publishers: not on the disk yet, or in memory."""
+        return self.over_memory or self.store.pending() > PENDING_OCTETS_MAX
 
     def choke(self, connection: Connection) -> None:
         """Read this connection no more until the disk has caught up."""
@@ -244,7 +250,7 @@ class App:
             if session.waiting() or session.hold_lsn > lsn:
                 connection.waiting = True
                 self.waiting.append(connection)
-        if self.choked and self.store.pending() <= PENDING_OCTETS_MAX:
+        if self.choked and not self.over_limit():
             self.release()
         self.turn()
         if self.stopping.is_set():
@@ -274,8 +280,7 @@ class App:
         if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
             self.vhost.commit_streams()
         self.vhost.retain(now_us)
-        if (self.ticks // TICKS_A_SECOND) % TRIM_S == 0:
-            self.heap.trim()
+        self.look_at_memory()
         self.tell_room()
         self.start_commit(self.store.flush())
         if not self.job_running:
@@ -283,6 +288,21 @@ class App:
             if job is not None:
                 self.job_running = True
                 self.thread.submit_job(job)
+
+    def look_at_memory(self) -> None:
+        """Give memory back to the system, and stop reading publishers where that is not enough."""
+        resident = resident_octets()
+        if resident > self.options.memory_octets_max or (self.ticks // TICKS_A_SECOND) % TRIM_S == 0:
+            self.heap.trim()
+            resident = resident_octets()
+        over = resident > self.options.memory_octets_max
+        if over != self.over_memory:
+            self.over_memory = over
+            state = "publishers are not read until it is less" if over else "publishers are read again"
+            limit = self.options.memory_octets_max
+            logger.warning("%d octets of memory, memory_octets_max is %d: %s", resident, limit, state)
+        if self.choked and not self.over_limit():
+            self.release()
 
     def tell_room(self) -> None:
         """Say once when the disk is full, and once when it no longer is."""
@@ -346,6 +366,12 @@ def store_options(options: Options) -> StoreOptions:
         segment_octets_max=options.segment_octets_max,
         cache_octets_max=options.cache_octets_max,
     )
+
+
+def resident_octets() -> int:
+    """Memory of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * PAGE_OCTETS
 
 
 class Heap:

@@ -84,6 +84,7 @@ def frame_wanted(rest: bytes) -> i64:
 
 
 def overrun(what: str, position: i64) -> PeerError:
+    """The error of a length that leads beyond its frame."""
     return PeerError(MALFORMED, f"{what} at octet {position} runs over the end")
 
 
@@ -293,6 +294,7 @@ def skip_array(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
 
 
 def put_short(out: BytesWriter, number: i64) -> None:
+    """Append an unsigned 16-bit number."""
     assert 0 <= number <= 0xFFFF
     out.append(int(number >> 8))
     out.append(int(number & 255))
@@ -305,12 +307,14 @@ def put_long(out: BytesWriter, number: i64) -> None:
 
 
 def put_short_string(out: BytesWriter, text: bytes) -> None:
+    """Append a string of at most 255 octets with its length."""
     assert len(text) <= SHORT_STRING_MAX
     out.append(len(text))
     out.write(text)
 
 
 def put_long_string(out: BytesWriter, text: bytes) -> None:
+    """Append a string with its 32-bit length."""
     put_long(out, len(text))
     out.write(text)
 

@@ -224,6 +224,7 @@ def put_close(out: BytesWriter, channel: i64, method: i64, code: i64, text: byte
 
 
 def put_start(out: BytesWriter, server_properties: list[tuple[str, object]], mechanisms: bytes) -> None:
+    """Append connection.start."""
     args = BytesWriter()
     args.write(b"\x00\x09")
     put_table(args, server_properties)
@@ -233,6 +234,7 @@ def put_start(out: BytesWriter, server_properties: list[tuple[str, object]], mec
 
 
 def put_tune(out: BytesWriter, channels_max: i64, frame_octets_max: i64, heartbeat_s: i64) -> None:
+    """Append connection.tune."""
     args = BytesWriter()
     put_short(args, channels_max)
     write_i32_be(args, i32(frame_octets_max))
@@ -269,6 +271,7 @@ def put_tag(out: BytesWriter, channel: i64, method: i64, tag: bytes) -> None:
 
 
 def put_cancel(out: BytesWriter, channel: i64, tag: bytes) -> None:
+    """Append basic.cancel, which tells a consumer that its queue is gone."""
     args = BytesWriter()
     put_short_string(args, tag)
     args.append(1)
@@ -284,6 +287,7 @@ def put_settle(out: BytesWriter, channel: i64, method: i64, tag: i64, multiple: 
 
 
 def put_return(out: BytesWriter, channel: i64, code: i64, text: bytes, exchange: bytes, routing_key: bytes) -> None:
+    """Append basic.return, behind which the content goes."""
     args = BytesWriter()
     put_short(args, code)
     put_short_string(args, text)
@@ -295,6 +299,7 @@ def put_return(out: BytesWriter, channel: i64, code: i64, text: bytes, exchange:
 def put_get_ok(
     out: BytesWriter, channel: i64, tag: i64, redelivered: bool, exchange: bytes, routing_key: bytes, ready: i64
 ) -> None:
+    """Append basic.get-ok, behind which the content goes."""
     args = BytesWriter()
     write_i64_be(args, tag)
     args.append(1 if redelivered else 0)
