@@ -90,6 +90,7 @@ Starting a broker; Ctrl-C stops it. Once it says `ready`:
 Try next, in another terminal (apt-get install mosquitto-clients amqp-tools):
   mosquitto_sub -u guest -P guest -t 'sensors/#' -v
   mosquitto_pub -u guest -P guest -q 1 -t sensors/kitchen -m 21.5
+  amqp-declare-queue -u amqp://guest:guest@127.0.0.1 -d -q jobs
   mosquitto_pub -u guest -P guest -q 1 -t '$queue/jobs/print' -m 'page 1'
   amqp-get -u amqp://guest:guest@127.0.0.1 -q jobs
   make demo           a year of flights, two workers and Spark
