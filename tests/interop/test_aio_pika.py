@@ -66,7 +66,7 @@ def test_request_and_answer(broker: BrokerProcess) -> None:
 
 def test_topic_exchange_with_many_bindings(broker: BrokerProcess) -> None:
     async def main() -> list[int]:
-        async with await aio_pika.connect_robust(url(broker)) as connection:
+        async with await aio_pika.connect(url(broker)) as connection:
             channel = await connection.channel()
             exchange = await channel.declare_exchange("events", aio_pika.ExchangeType.TOPIC, durable=True)
             queues = []
