@@ -416,5 +416,5 @@ class StoreMachine(RuleBasedStateMachine):
         assert sum(int(file.octets) for file in files) == octets
 
 
-StoreMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+StoreMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
 TestStoreMachine = StoreMachine.TestCase

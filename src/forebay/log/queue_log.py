@@ -21,6 +21,7 @@ from forebay.log.block import HEAD_OCTETS, OBJECT_OCTETS, BadBlock, Block, Block
 
 IN_MEMORY: Final = 0  # file number of a block that never goes to a disk
 TRIM_MIN: Final = 1024  # dropped entries that are worth moving the others
+SPARED_MAX: Final = 64  # blocks not on the disk that one look for space in the cache passes over
 HANDLES_MAX: Final = 256  # segments kept open for reading; the longest open is closed first
 
 
@@ -138,21 +139,26 @@ class BlockCache:
         self.count -= 1
 
     def shrink(self) -> None:
-        """Drop the oldest until the budget holds. A block that is not on the disk yet stays, and so do later ones."""
+        """Drop the oldest until the budget holds, but not what is not on the disk yet: that goes to the end."""
         at = self.first
-        entries = i64(len(self.logs))
-        while at < entries and self.octets > self.octets_max:
+        end = i64(len(self.logs))
+        spared: i64 = 0
+        while at < end and self.octets > self.octets_max and spared < SPARED_MAX:
             log = self.logs[at]
             base = int(self.bases[at])
             block = log.cached.get(base)
-            if block is not None:
-                if block.end > log.durable_end:
-                    break
+            at += 1
+            if block is None:
+                continue
+            if block.end > log.durable_end:
+                self.logs.append(log)
+                self.bases = append(self.bases, base)
+                spared += 1
+            else:
                 del log.cached[base]
                 self.removed(block)
-            at += 1
         self.first = at
-        if at > TRIM_MIN and 2 * at > entries:
+        if at > TRIM_MIN and 2 * at > i64(len(self.logs)):
             self.compact()
 
     def compact(self) -> None:

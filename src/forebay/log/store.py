@@ -69,8 +69,7 @@ class Store:
         self.next_wal = 1
         self.spare: tuple[int, int, int] | None = None  # number, handle and length of a WAL file made ahead
         self.dropped: list[tuple[int, int]] = []  # queue, and the frame that says so
-        # Room for settlements on a full disk must suffice for one change of files as well.
-        self.spare_octets = 2 * options.settle_margin_octets + (64 << 10)
+        self.spare_octets = 2 * options.settle_margin_octets + 2 * ROOM_SLACK_OCTETS
 
     # ---- opening
 
@@ -252,7 +251,7 @@ class Store:
         if frame is None or self.commit_running is not None:
             return None
         frames = self.ready
-        if frame.pieces and self.fits(frame):
+        if (frame.pieces or frame.flags) and self.fits(frame):
             frames = [*frames, frame]
             frame.file.tail = frame.end()
             self.lsn += 1
@@ -325,7 +324,10 @@ class Store:
     def checkpoint_octets(self, checkpoint: list[Entry]) -> int:
         entries = sum(PIECE_OCTETS + len(entry.payload) + 8 for entry in checkpoint)
         starts = len(self.logs.stored) * (PIECE_OCTETS + START_PAYLOAD.size)
-        return FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts
+        octets = FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts
+        # The next file made ahead must take a checkpoint even if there is no more room than that.
+        self.spare_octets = 2 * (octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS)
+        return octets
 
     def make_wal(self, octets: int, first_lsn: int) -> WalFile | None:
         """A new WAL file with room for so many octets, the spare one if there is one; None if the disk is full."""
