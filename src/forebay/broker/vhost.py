@@ -225,9 +225,7 @@ class Vhost(Topology):
         if isinstance(group, WorkGroup) != work:
             raise RequestError(INVALID, f"group '{text(name)}' of queue '{text(queue.name)}' is of the other kind")
         if isinstance(group, StreamGroup) and start is not None and start != "resume" and not group.consumers:
-            group.cursor = stream_start(queue, start)
-            group.committed = group.cursor
-            group.block = None
+            group.commit(stream_start(queue, start))
         return group
 
     def cancel(self, consumer: Consumer) -> None:

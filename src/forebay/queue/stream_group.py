@@ -99,8 +99,7 @@ class StreamGroup(Group):
         if not self.consumers:
             # Whoever comes next resumes at what was committed.
             self.open.clear()
-            self.cursor = self.committed
-            self.block = None
+            self.seek(self.committed)
             return
         for lease in self.open:
             if lease.consumer is consumer:
@@ -109,6 +108,13 @@ class StreamGroup(Group):
     def commit(self, offset: i64) -> None:
         """Resume at `offset`: an explicit commit, which may also go back."""
         self.committed = offset
+        if not self.consumers:
+            self.seek(offset)
+
+    def seek(self, offset: i64) -> None:
+        """Go on reading at `offset`."""
+        self.cursor = offset
+        self.block = None
 
     def commit_read(self) -> None:
         """Commit up to the first record that is still unacknowledged."""

@@ -90,6 +90,7 @@ class App:
             logger.warning("%s", line)
         self.vhost.recover(recovery.entries)
         self.store.start(self.vhost.checkpoint())
+        self.vhost.retain(self.clock.now_us())
         declare_configured(self.vhost, self.options)
 
     # ---- connections

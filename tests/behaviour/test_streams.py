@@ -1,0 +1,127 @@
+"""Streams: where a reader starts, what a group remembers, what retention takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pika
+import pika.exceptions
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.behaviour.kinds import open_channel
+from tests.broker_process import BrokerProcess
+
+STREAM = {"x-queue-type": "stream"}
+
+
+def read(broker: BrokerProcess, count: int, start: object = None, group: str = "", ack: bool = True) -> list[bytes]:
+    """Consume until `count` records came; their bodies. Leaves politely."""
+    channel = open_channel(broker)
+    channel.basic_qos(prefetch_count=100)
+    arguments: dict[str, object] = {}
+    if start is not None:
+        arguments["x-stream-offset"] = start
+    if group:
+        arguments["x-consumer-group"] = group
+    got: list[bytes] = []
+
+    def take(
+        on: BlockingChannel, method: pika.spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes
+    ) -> None:
+        assert properties.headers is not None
+        assert isinstance(properties.headers["x-stream-offset"], int)
+        if len(got) < count:
+            got.append(body)
+            if ack:
+                on.basic_ack(method.delivery_tag)
+
+    channel.basic_consume("s", take, arguments=arguments)
+    deadline = time.monotonic() + 10
+    while len(got) < count and time.monotonic() < deadline:
+        channel.connection.process_data_events(0.05)
+    channel.connection.process_data_events(0.1)
+    channel.connection.close()
+    assert len(got) == count
+    return got
+
+
+def fill(broker: BrokerProcess, first: int, count: int, **arguments: object) -> BlockingChannel:
+    channel = open_channel(broker)
+    names = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
+    channel.queue_declare("s", durable=True, arguments={**STREAM, **names})
+    for number in range(first, first + count):
+        channel.basic_publish("", "s", b"%d" % number)
+    return channel
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        ("first", b"0"),
+        ("last", b"19"),
+        ("resume", b"0"),
+        (7, b"7"),
+        ("offset=7", b"7"),
+        ("timestamp=0", b"0"),
+    ],
+)
+def test_a_reader_starts_where_it_asks(broker: BrokerProcess, start: object, expected: bytes) -> None:
+    fill(broker, 0, 20)
+    assert read(broker, 1, start) == [expected]
+
+
+def test_a_reader_starts_at_a_time(broker: BrokerProcess) -> None:
+    fill(broker, 0, 5)
+    time.sleep(0.05)
+    between_ms = time.time_ns() // 1_000_000
+    time.sleep(0.05)
+    fill(broker, 5, 5)
+    assert read(broker, 1, f"timestamp={between_ms}") == [b"5"]
+
+
+@pytest.mark.parametrize("start", ["middle", "offset=x", -1, True])
+def test_a_wrong_start_is_refused_by_value(broker: BrokerProcess, start: object) -> None:
+    channel = fill(broker, 0, 1)
+    with pytest.raises(pika.exceptions.AMQPError, match="x-stream-offset"):
+        channel.basic_consume("s", lambda *_: None, arguments={"x-stream-offset": start})
+
+
+def test_a_named_group_resumes_after_a_kill(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(auto_commit_interval_ms=1000)
+    fill(broker, 0, 10)
+    assert read(broker, 4, "first", "g") == [b"0", b"1", b"2", b"3"]
+    time.sleep(2.5)  # the interval, and the log's own flush of what nobody waits for
+    broker.kill9()
+    broker.start()
+    assert read(broker, 2, None, "g") == [b"4", b"5"]
+
+
+def test_an_explicit_commit_decides_where_a_group_resumes(broker: BrokerProcess) -> None:
+    channel = fill(broker, 0, 10)
+    assert len(read(broker, 8, "first", "g")) == 8
+    commit = pika.BasicProperties(headers={"x-group-id": "g", "x-offset": 3})
+    channel.basic_publish("", "$queue/s/$commit", b"", commit)
+    assert read(broker, 1, None, "g") == [b"3"]
+
+
+def test_retention_by_count_takes_the_oldest_and_waits_for_nobody(broker: BrokerProcess) -> None:
+    channel = fill(broker, 0, 50, max_length=10)
+    deadline = time.monotonic() + 10
+    count = 50
+    while count > 20 and time.monotonic() < deadline:
+        time.sleep(0.1)
+        count = channel.queue_declare("s", durable=True, passive=True).method.message_count
+    assert 10 <= count <= 20
+    first = int(read(broker, 1, "first")[0])
+    assert first == 50 - count
+    broker.kill9()
+    broker.start()
+    assert int(read(broker, 1, "first")[0]) >= first
+
+
+def test_get_is_refused_on_a_stream(broker: BrokerProcess) -> None:
+    channel = fill(broker, 0, 1)
+    with pytest.raises(pika.exceptions.AMQPError, match="stream"):
+        channel.basic_get("s")
