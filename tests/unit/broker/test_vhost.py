@@ -1,0 +1,185 @@
+"""The vhost over a real store: routing, recovery, and what a publish came to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import RequestError
+from forebay.core.message import ACCEPTED, AMQP091, MQTT, REJECTED, UNROUTABLE
+from forebay.log.store import Store
+from tests.stores import SMALL, SmallDisk, TestClock
+
+
+class Broker:
+    """A vhost on a store on real files, synced by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.disk = SmallDisk(str(folder))
+        self.clock = TestClock()
+        self.store = Store(self.disk, self.clock, SMALL)
+        recovery = self.store.open()
+        self.vhost = Vhost(b"/", self.store, 30_000, 300_000)
+        self.vhost.recover(recovery.entries)
+        self.store.start(self.vhost.checkpoint())
+
+    def turn(self) -> list[bytes]:
+        """End a turn and sync; the bodies handed out."""
+        deliveries = self.vhost.end_turn(self.clock.now_us())
+        commit = self.store.flush()
+        if commit is not None:
+            commit.run()
+            self.store.synced(commit)
+            self.vhost.synced()
+        return [each.block.body(each.index + at) for each in deliveries for at in range(each.count)]
+
+    def close(self) -> None:
+        self.disk.close_all()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    broker = Broker(tmp_path / "data")
+    broker.turn()
+    return broker
+
+
+def test_a_publish_is_accepted_unroutable_or_refused(broker: Broker) -> None:
+    vhost = broker.vhost
+    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    assert vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x") == ACCEPTED
+    assert vhost.publish(vhost.route(b"", b"none"), AMQP091, b"", b"x") == UNROUTABLE
+    broker.turn()
+    broker.disk.octets_max = broker.disk.used()
+    assert vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x" * 20_000) == REJECTED
+    assert vhost.refusal == "no room on the disk"
+
+
+def test_a_refused_publish_is_in_no_queue(broker: Broker) -> None:
+    vhost = broker.vhost
+    for name in (b"a", b"b"):
+        vhost.declare_queue(name, True, False, False, {}, 1)
+        vhost.bind(name, b"amq.fanout", b"", {})
+    broker.turn()
+    broker.disk.octets_max = broker.disk.used()
+    assert vhost.publish(vhost.route(b"amq.fanout", b""), AMQP091, b"", b"x" * 20_000) == REJECTED
+    assert (vhost.queue(b"a").ready(), vhost.queue(b"b").ready()) == (0, 0)
+
+
+def test_the_epoch_tells_when_a_route_is_stale(broker: Broker) -> None:
+    vhost = broker.vhost
+    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    steps = [
+        lambda: vhost.bind(b"q", b"amq.direct", b"k", {}),
+        lambda: vhost.unbind(b"q", b"amq.direct", b"k", {}),
+        lambda: vhost.declare_exchange(b"x", b"fanout", False, False, False, {}),
+        lambda: vhost.delete_exchange(b"x", False),
+        lambda: vhost.subscribe_topic(b"a/#", 1, 1),
+        lambda: vhost.unsubscribe_topic(b"a/#", 1),
+        lambda: vhost.delete_queue(b"q", False, False),
+    ]
+    for step in steps:
+        before = vhost.epoch
+        step()
+        assert vhost.epoch > before
+
+
+def test_subscribers_see_the_order_of_publishing_across_topics(broker: Broker) -> None:
+    vhost = broker.vhost
+    vhost.subscribe_topic(b"#", 1, 0)
+    vhost.subscribe_topic(b"a/+", 2, 0)
+    expected = [(b"a/x", b"1"), (b"b/x", b"2"), (b"a/y", b"3"), (b"a/x", b"4")]
+    for topic, body in expected:
+        vhost.publish(vhost.route_topic(topic), MQTT, b"", body)
+    got: dict[int, list[bytes]] = {1: [], 2: []}
+    for delivery in vhost.end_turn(1):
+        for at in range(delivery.count):
+            got[int(delivery.consumer.session_id)].append(delivery.block.body(delivery.index + at))
+    assert got == {1: [b"1", b"2", b"3", b"4"], 2: [b"1", b"3", b"4"]}
+
+
+def test_overlapping_subscriptions_of_a_session_give_one_copy_at_the_highest_qos(broker: Broker) -> None:
+    vhost = broker.vhost
+    vhost.subscribe_topic(b"a/+", 1, 0)
+    vhost.subscribe_topic(b"a/#", 1, 1)
+    vhost.publish(vhost.route_topic(b"a/b"), MQTT | 16, b"", b"x")
+    assert [(each.count, each.consumer.qos) for each in vhost.end_turn(1)] == [(1, 1)]
+
+
+def test_a_paused_session_gets_nothing_until_it_reads_again(broker: Broker) -> None:
+    vhost = broker.vhost
+    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.consume(b"q", 7, 1, b"c", False, False, 0, {})
+    vhost.pause(7, True)
+    vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x")
+    assert broker.turn() == []
+    vhost.pause(7, False)
+    assert broker.turn() == [b"x"]
+
+
+def test_everything_declared_and_settled_is_there_after_recovery(broker: Broker, tmp_path: Path) -> None:
+    vhost = broker.vhost
+    vhost.declare_exchange(b"x", b"topic", True, False, False, {"a": [1, {"b": b"\xff"}]})
+    queue = vhost.declare_queue(b"q", True, False, False, {"x-visibility-timeout": 5000}, 1)
+    vhost.bind(b"q", b"x", b"a.#", {})
+    consumer = vhost.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
+    for body in (b"0", b"1", b"2", b"3"):
+        vhost.publish(vhost.route(b"x", b"a"), AMQP091, b"", body)
+    lease = vhost.end_turn(1)[0].lease
+    assert lease is not None
+    vhost.ack(lease, 1, 2)
+    broker.turn()
+    assert consumer.credit == 2
+    broker.close()
+
+    again = Broker(tmp_path / "data")
+    found = again.vhost.queue(b"q")
+    assert found.id == queue.id
+    assert found.spec.visibility_ms == 5000
+    assert again.vhost.check_exchange(b"x").arguments == {"a": [1, {"b": b"\xff"}]}
+    group = found.find_group(b"g@+")
+    assert group is not None
+    assert found.live(0, 4) == [(0, 1), (3, 4)]
+    again.vhost.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
+    assert again.turn() == [b"0", b"3"]
+
+
+def test_ids_of_deleted_queues_are_not_used_again(broker: Broker, tmp_path: Path) -> None:
+    vhost = broker.vhost
+    first = vhost.declare_queue(b"q", True, False, False, {}, 1).id
+    vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"of the first")
+    vhost.delete_queue(b"q", False, False)
+    broker.turn()
+    broker.close()
+    again = Broker(tmp_path / "data")
+    second = again.vhost.declare_queue(b"q", True, False, False, {}, 1)
+    assert second.id > first
+    assert second.ready() == 0
+
+
+def test_a_group_of_the_other_kind_is_refused(broker: Broker) -> None:
+    vhost = broker.vhost
+    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g"})
+    with pytest.raises(RequestError, match="of the other kind"):
+        vhost.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g", "x-stream-offset": "first"})
+
+
+def test_a_stream_may_be_read_over_a_work_queue(broker: Broker) -> None:
+    vhost = broker.vhost
+    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.consume(b"q", 1, 1, b"", False, False, 0, {})
+    vhost.consume(b"q", 2, 1, b"", False, False, 0, {"x-stream-offset": "first"})
+    vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x")
+    assert broker.turn() == [b"x"]  # the worker at once
+    assert broker.turn() == [b"x"]  # the reader once it is on disk
+
+
+def test_an_exclusive_consumer_is_alone(broker: Broker) -> None:
+    vhost = broker.vhost
+    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.consume(b"q", 1, 1, b"", False, True, 0, {})
+    with pytest.raises(RequestError, match="exclusive use"):
+        vhost.consume(b"q", 2, 1, b"", False, False, 0, {})

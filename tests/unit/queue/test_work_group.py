@@ -1,0 +1,117 @@
+"""Work groups: cases that the model test does not name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forebay.core.message import AMQP091, MQTT
+from forebay.log.queue_log import QueueLog
+from forebay.queue.group import BURST, filter_key
+from forebay.queue.leases import PAGE_RECORDS, UNLIMITED, Consumer, Delivery
+from forebay.queue.work_group import WorkGroup
+from tests.logs import memory_log
+
+
+def filled(folder: Path, count: int, keys: list[bytes] | None = None) -> QueueLog:
+    log = memory_log(str(folder))
+    for number in range(count):
+        log.append(MQTT, b"", keys[number % len(keys)] if keys else b"k", b"", b"x")
+    log.seal(1)
+    return log
+
+
+def group_on(log: QueueLog, filter: bytes = b"", start: int = 0) -> WorkGroup:
+    return WorkGroup(1, b"", filter, log, start, 30_000_000)
+
+
+def dispatch(group: WorkGroup, now_us: int = 1) -> list[Delivery]:
+    out: list[Delivery] = []
+    group.dispatch(now_us, out)
+    return out
+
+
+def test_ready_records_cost_nothing(tmp_path: Path) -> None:
+    group = group_on(filled(tmp_path, 5000))
+    assert group.ready() == 5000
+    assert group.pages == {}
+
+
+def test_pages_go_once_they_are_settled(tmp_path: Path) -> None:
+    log = filled(tmp_path, 3 * PAGE_RECORDS)
+    group = group_on(log)
+    group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
+    for delivery in dispatch(group):
+        assert delivery.lease is not None
+        group.ack(delivery.lease, delivery.lease.first, delivery.count)
+    assert group.pages == {}
+    assert group.advance() == log.end
+    assert len(group.take_progress()) == 16  # one interval for all of it
+
+
+def test_consumers_take_turns_by_bursts(tmp_path: Path) -> None:
+    group = group_on(filled(tmp_path, 4 * BURST))
+    consumers = [Consumer(id, 1, 1, id, 0, b"", False, UNLIMITED) for id in (1, 2)]
+    for consumer in consumers:
+        group.add(consumer)
+    assert [each.consumer.id for each in dispatch(group)] == [1, 2, 1, 2]
+
+
+def test_without_acknowledgement_a_record_is_settled_by_delivery(tmp_path: Path) -> None:
+    log = filled(tmp_path, 10)
+    group = group_on(log)
+    group.add(Consumer(1, 1, 1, 1, 0, b"", True, UNLIMITED))
+    assert [each.lease for each in dispatch(group)] == [None]
+    assert group.advance() == 10
+
+
+def test_a_group_may_start_in_the_middle_of_a_page(tmp_path: Path) -> None:
+    log = filled(tmp_path, 20)
+    group = group_on(log, start=7)
+    group.add(Consumer(1, 1, 1, 1, 0, b"", False, 2))
+    lease = dispatch(group)[0].lease
+    assert lease is not None
+    assert (lease.first, lease.count) == (7, 2)
+    group.ack(lease, 7, 2)
+    assert group.advance() == 9
+
+
+def test_what_a_filter_passes_over_is_settled(tmp_path: Path) -> None:
+    log = filled(tmp_path, 12, [b"$queue/q/eu/a", b"$queue/q/us/a", b"$queue/q/us/b"])
+    group = group_on(log, b"eu/+")
+    group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
+    deliveries = dispatch(group)
+    assert [each.block.base + each.index for each in deliveries] == [0, 3, 6, 9]
+    for delivery in deliveries:
+        assert delivery.lease is not None
+        group.ack(delivery.lease, delivery.lease.first, delivery.count)
+    assert group.advance() == 12
+
+
+@pytest.mark.parametrize(
+    ("format", "key", "expected"),
+    [
+        (MQTT, b"$queue/q/eu/a", b"eu/a"),
+        (MQTT, b"$queue/q", b""),
+        (MQTT, b"eu/a", b"eu/a"),
+        (AMQP091, b"eu.a", b"eu/a"),
+        (AMQP091, b"$queue/q/eu/a", b"eu/a"),
+    ],
+)
+def test_filters_see_one_form_of_every_protocols_key(format: int, key: bytes, expected: bytes) -> None:
+    assert filter_key(format, b"", key) == expected
+
+
+def test_settlements_beyond_the_log_are_not_believed(tmp_path: Path) -> None:
+    """A crash may keep a settlement's interval only with its records; a longer one is cut at the log's end."""
+    log = filled(tmp_path, 10)
+    ahead = group_on(log)
+    ahead.add(Consumer(1, 1, 1, 1, 0, b"", True, UNLIMITED))
+    dispatch(ahead)
+    progress = ahead.take_progress()
+    shorter = group_on(filled(tmp_path / "other", 4))
+    shorter.restore(progress)
+    shorter.finish_restore()
+    assert shorter.advance() == 4
+    assert shorter.cursor == 4
