@@ -10,6 +10,7 @@ import paho.mqtt.client as mqtt
 import pika
 import pika.exceptions
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.behaviour.kinds import open_channel
@@ -25,7 +26,7 @@ def drain(channel: BlockingChannel, queue: str) -> list[bytes]:
 
 def publish_mqtt(broker: BrokerProcess, topic: str, *payloads: bytes) -> None:
     """Publish at QoS 1 and wait for every PUBACK."""
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
     client.username_pw_set("guest", "guest")
     connected = threading.Event()
     client.on_connect = lambda *_: connected.set()
@@ -141,15 +142,18 @@ def test_an_mqtt_topic_reaches_queues_bound_to_amq_topic_and_back(broker: Broker
     got: list[tuple[str, bytes]] = []
     arrived = threading.Event()
     subscribed = threading.Event()
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
     client.username_pw_set("guest", "guest")
-    client.on_connect = lambda *_: client.subscribe("sensors/+/set", qos=1)
     client.on_subscribe = lambda *_: subscribed.set()
 
+    def on_connect(*_: object) -> None:
+        client.subscribe("sensors/+/set", qos=1)
+
     def on_message(_client: mqtt.Client, _data: object, message: mqtt.MQTTMessage) -> None:
-        got.append((message.topic, message.payload))
+        got.append((message.topic, bytes(message.payload)))
         arrived.set()
 
+    client.on_connect = on_connect
     client.on_message = on_message
     client.connect("127.0.0.1", broker.mqtt_port)
     client.loop_start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_a_refused_publish_is_in_no_queue(broker: Broker) -> None:
 def test_the_epoch_tells_when_a_route_is_stale(broker: Broker) -> None:
     vhost = broker.vhost
     vhost.declare_queue(b"q", True, False, False, {}, 1)
-    steps = [
+    steps: list[Callable[[], object]] = [
         lambda: vhost.bind(b"q", b"amq.direct", b"k", {}),
         lambda: vhost.unbind(b"q", b"amq.direct", b"k", {}),
         lambda: vhost.declare_exchange(b"x", b"fanout", False, False, False, {}),
