@@ -1,0 +1,60 @@
+"""Clients that stop reading: the broker's memory stays bounded, others go on, and reading again brings the rest."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.behaviour.kinds import open_channel
+from tests.broker_process import BrokerProcess
+
+BODY = b"x" * 65_536
+COUNT = 1600  # 100 MiB
+CACHE_OCTETS = 4 << 20
+BUFFER_OCTETS = 1 << 20
+# What a turn may hand out at once, what a connection may have waiting, the cache, and the same again for slack.
+GROWTH_OCTETS_MAX = 2 * (CACHE_OCTETS + BUFFER_OCTETS + (4 << 20)) + (16 << 20)
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident(broker: BrokerProcess) -> int:
+    return int(Path(f"/proc/{broker.pid}/statm").read_text(encoding="ascii").split()[1]) * PAGE
+
+
+@pytest.mark.parametrize("no_ack", [False, True])
+def test_a_consumer_that_does_not_read_costs_a_bounded_buffer(
+    start_broker: Callable[..., BrokerProcess], no_ack: bool
+) -> None:
+    broker = start_broker(cache_octets_max=CACHE_OCTETS, send_buffer_octets_max=BUFFER_OCTETS)
+    slow = open_channel(broker)
+    slow.queue_declare("q", durable=True)
+    bodies: list[int] = []
+
+    def take(
+        channel: BlockingChannel, method: pika.spec.Basic.Deliver, _properties: pika.BasicProperties, body: bytes
+    ) -> None:
+        bodies.append(int(body[:8]))
+        if not no_ack:
+            channel.basic_ack(method.delivery_tag)
+
+    slow.basic_consume("q", take, auto_ack=no_ack)  # no prefetch limit; and from here on nothing is read
+    publisher = open_channel(broker)
+    before = resident(broker)
+    for number in range(COUNT):
+        publisher.basic_publish("", "q", b"%08d" % number + BODY)
+    assert resident(broker) - before < GROWTH_OCTETS_MAX
+
+    publisher.queue_declare("other", durable=True)
+    publisher.basic_publish("", "other", b"goes on")
+    assert publisher.basic_get("other", auto_ack=True)[2] == b"goes on"
+
+    deadline = time.monotonic() + 60
+    while len(bodies) < COUNT and time.monotonic() < deadline:
+        slow.connection.process_data_events(0.1)
+    assert bodies == list(range(COUNT))
