@@ -22,6 +22,7 @@ COMPILED = [
     "session/*.py",
     "broker/topology.py",  # the base class of Vhost: a compiled class cannot have an interpreted base
     "broker/vhost.py",
+    "broker/arguments.py",
     "broker/fanout.py",
 ]
 # Modules that a pattern above takes in and that stay interpreted, each with the reason.

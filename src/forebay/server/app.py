@@ -29,7 +29,7 @@ from forebay.log.store import Job, Liveness, Store, StoreOptions
 from forebay.log.wal import Commit
 from forebay.server.clock import SystemClock
 from forebay.server.disk import DataDisk, DiskThread
-from forebay.server.net import Connection, listen
+from forebay.server.net import Connection, Host, listen
 from forebay.server.protocols import make_session
 from forebay.session.effects import Session
 
@@ -52,13 +52,14 @@ class Wanted(Liveness):
         return self.vhost.live(queue, first, end)
 
 
-class App:
+class App(Host):
     """One broker process."""
 
     def __init__(self, options: Options, loop: asyncio.AbstractEventLoop) -> None:
         self.options = options
         self.loop = loop
         self.heap = Heap()
+        self.send_buffer_octets_max = options.send_buffer_octets_max
         self.clock: Clock = SystemClock()
         self.disk = DataDisk(options.data)
         self.store = Store(self.disk, self.clock, store_options(options))
@@ -139,6 +140,9 @@ class App:
                 connection.session.unread = False
             if not connection.closing:
                 connection.transport.resume_reading()
+
+    def durable_lsn(self) -> int:
+        return self.store.durable
 
     def schedule(self) -> None:
         if not self.scheduled:

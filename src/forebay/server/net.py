@@ -6,23 +6,51 @@ A connection learns its protocol from its first octets, so that every listener s
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, cast
+from abc import ABC, abstractmethod
+from typing import Final, cast
 
 from forebay.core.errors import OptionError
 from forebay.session.effects import Session
-
-if TYPE_CHECKING:
-    from forebay.server.app import App
 
 SNIFF_OCTETS: Final = 4
 LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 
 
+class Host(ABC):
+    """What connections need of the process that they belong to."""
+
+    send_buffer_octets_max: int
+
+    @abstractmethod
+    def opened(self, connection: Connection) -> None:
+        """A client has connected."""
+
+    @abstractmethod
+    def start_session(self, connection: Connection, data: bytes) -> Session:
+        """The session that the first octets of a connection ask for."""
+
+    @abstractmethod
+    def touch(self, connection: Connection) -> None:
+        """The connection takes part in this turn."""
+
+    @abstractmethod
+    def pause(self, connection: Connection, paused: bool) -> None:
+        """The connection takes no more octets for now, or takes them again."""
+
+    @abstractmethod
+    def durable_lsn(self) -> int:
+        """What is on the disk."""
+
+    @abstractmethod
+    def lost(self, connection: Connection) -> None:
+        """The connection is gone."""
+
+
 class Connection(asyncio.Protocol):
     """One client's connection: holds the octets of an unfinished frame, and what may not be sent yet."""
 
-    def __init__(self, app: App, protocol: str) -> None:
-        self.app = app
+    def __init__(self, host: Host, protocol: str) -> None:
+        self.host = host
         self.default_protocol = protocol
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.session: Session | None = None
@@ -38,11 +66,11 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(high=self.app.options.send_buffer_octets_max)
+        self.transport.set_write_buffer_limits(high=self.host.send_buffer_octets_max)
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if name else "unknown"
         self.loopback = self.peer.startswith(LOOPBACK)
-        self.app.opened(self)
+        self.host.opened(self)
 
     def data_received(self, data: bytes) -> None:
         if self.wanted:
@@ -60,7 +88,7 @@ class Connection(asyncio.Protocol):
             if len(data) < SNIFF_OCTETS:
                 self.rest = data
                 return
-            session = self.session = self.app.start_session(self, data)
+            session = self.session = self.host.start_session(self, data)
         if self.closing:
             return
         used = session.receive(data)
@@ -71,14 +99,14 @@ class Connection(asyncio.Protocol):
                 self.wanted = wanted
                 self.parts.append(self.rest)
                 self.parts_octets = len(self.rest)
-        self.app.touch(self)
+        self.host.touch(self)
 
     def flush(self) -> None:
         """Send what the session has written; close afterwards if the session says so."""
         session = self.session
         if session is None:
             return
-        if session.hold_lsn > self.app.store.durable:
+        if session.hold_lsn > self.host.durable_lsn():
             return
         out = session.out
         if len(out):
@@ -89,22 +117,22 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        self.app.pause(self, True)
+        self.host.pause(self, True)
 
     def resume_writing(self) -> None:
-        self.app.pause(self, False)
+        self.host.pause(self, False)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
-        self.app.lost(self)
+        self.host.lost(self)
 
 
-async def listen(app: App, address: str, protocol: str) -> tuple[asyncio.Server, str]:
+async def listen(host: Host, address: str, protocol: str) -> tuple[asyncio.Server, str]:
     """Open a listener; the server and the address that it really has. OptionError where it cannot be had."""
-    host, _, port = address.rpartition(":")
+    name, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
     try:
-        server = await loop.create_server(lambda: Connection(app, protocol), host.strip("[]"), int(port), backlog=1024)
+        server = await loop.create_server(lambda: Connection(host, protocol), name.strip("[]"), int(port), backlog=1024)
     except OSError as error:
         raise OptionError(f"{protocol}: cannot listen on {address}: {error.strerror or error}") from error
     actual = server.sockets[0].getsockname()
