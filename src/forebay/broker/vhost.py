@@ -229,6 +229,19 @@ class Vhost(Topology):
             group.commit(stream_start(queue, start))
         return group
 
+    def detach(self, consumer: Consumer) -> None:
+        """Give a consumer nothing more; it may settle what it holds, and `cancel` takes that back."""
+        queue = self.queues_by_id.get(consumer.queue)
+        group = None if queue is None else queue.groups.get(consumer.group)
+        if queue is not None and group is not None:
+            group.detach(consumer)
+            self.leave_unused(queue)
+
+    def leave_unused(self, queue: Queue) -> None:
+        """A queue may end with its last consumer."""
+        if queue.spec.auto_delete and queue.had_consumer and not queue.consumer_count():
+            self.remove_queue(queue)
+
     def cancel(self, consumer: Consumer) -> None:
         """Detach a consumer; what it held returns at once. No error where its queue is gone."""
         own = self.consumers.get(consumer.session_id)
@@ -244,8 +257,7 @@ class Vhost(Topology):
         if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
             queue.drop_group(group)
         self.mark(queue)
-        if queue.spec.auto_delete and queue.had_consumer and not queue.consumer_count():
-            self.remove_queue(queue)
+        self.leave_unused(queue)
 
     def add_credit(self, consumer: Consumer, credit: i64) -> None:
         consumer.credit += credit

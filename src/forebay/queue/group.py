@@ -94,6 +94,10 @@ class Group(ABC):
     def add(self, consumer: Consumer) -> None:
         self.consumers.append(consumer)
 
+    def detach(self, consumer: Consumer) -> None:
+        """Give the consumer nothing more; what it holds stays with it until it is settled, or `remove`d."""
+        self.consumers = [other for other in self.consumers if other is not consumer]
+
     def next_consumer(self) -> Consumer | None:
         """The next consumer in turn that has credit."""
         consumers = self.consumers

@@ -93,7 +93,7 @@ class StreamGroup(Group):
         return self.ack(lease, first, count)
 
     def remove(self, consumer: Consumer) -> None:
-        self.consumers = [other for other in self.consumers if other is not consumer]
+        self.detach(consumer)
         if self.auto:
             self.commit_read()
         if not self.consumers:

@@ -285,7 +285,7 @@ class WorkGroup(Group):
         return due
 
     def remove(self, consumer: Consumer) -> None:
-        self.consumers = [other for other in self.consumers if other is not consumer]
+        self.detach(consumer)
         for lease in self.leases:
             if lease.consumer is consumer and lease.left:
                 self.give_back(lease, lease.first, lease.count, 0)

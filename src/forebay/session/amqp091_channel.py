@@ -11,7 +11,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.queue.leases import UNLIMITED, Delivery, Lease
+from forebay.queue.leases import Delivery, Lease
 from forebay.session.amqp091_deliver import Outlet
 from forebay.session.amqp091_publish import Link, Publisher
 
@@ -302,10 +302,9 @@ class Channel:
         if outlet.unsettled == 0:
             self.drop_outlet(outlet)
             return
-        # Detaching it would take its leases back. Credit so low that settling cannot make it positive keeps it quiet.
-        outlet.consumer.credit = -UNLIMITED
         outlet.ended = True
         self.ended.append(outlet)
+        self.vhost.detach(outlet.consumer)
 
     def lose_outlet(self, outlet: Outlet, tag: bytes) -> bool:
         """The consumer's queue is gone, and the consumer with it; whether the client still thinks it has it."""
