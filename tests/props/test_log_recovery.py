@@ -302,6 +302,23 @@ class StoreMachine(RuleBasedStateMachine):
         if self.store.finished is None and self.store.wals[-1].named:
             assert self.store.rotate(list(self.notes))
 
+    @precondition(lambda self: self.job is None and self.commit is None)
+    @rule(counts=st.lists(st.integers(0, 8), min_size=3, max_size=3), files=st.integers(1, 3), part=st.floats(0, 1))
+    def fill_files(self, counts: list[int], files: int, part: float) -> None:
+        """Full WAL files, of which a part is wanted no more and some is in segments."""
+        for _ in range(files):
+            for queue, count in zip(self.queues, counts, strict=True):
+                for number in range(count):
+                    self.publish(queue, [b"%d" % number] * (number + 1))
+            self.rotate()
+            self.write()
+            if self.commit is not None:
+                self.sync()
+        self.truncate(self.queues[0], part)
+        self.plan()
+        if self.job is not None:
+            self.finish_job()
+
     @precondition(lambda self: self.job is None)
     @rule()
     def plan(self) -> None:
@@ -416,5 +433,5 @@ class StoreMachine(RuleBasedStateMachine):
         assert sum(int(file.octets) for file in files) == octets
 
 
-StoreMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+StoreMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
 TestStoreMachine = StoreMachine.TestCase

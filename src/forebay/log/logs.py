@@ -86,9 +86,10 @@ class Logs:
         for block in frame.blocks:
             stored = self.stored_log(block.queue)
             log = stored.log
+            if stored.segments and block.base + block.count <= stored.segments[-1].segment.end:
+                # Files are rewritten in their order: this block is in a segment, or nobody wanted it even then.
+                continue
             if block.base < log.end:
-                if covered(stored.segments, block.base, block.base + block.count):
-                    continue
                 where = f"queue {block.queue}, offsets {block.base} to {block.base + block.count - 1}"
                 text = f"{where}: the log already reached offset {log.end - 1}"
                 raise CorruptFile(self.disk.path(file.path), position + block.position, text)
@@ -193,11 +194,6 @@ class Logs:
             else:
                 self.files.unpin(source.file)  # nobody reads it any more: the next plan removes it
         return True
-
-
-def covered(segments: list[StoredSegment], first: int, end: int) -> bool:
-    """Whether a segment stands for these offsets."""
-    return any(each.segment.first <= first and end <= each.segment.end for each in segments)
 
 
 def kept_records(segment: Segment, wanted: list[tuple[int, int]]) -> int:

@@ -7,7 +7,7 @@ A file `queues/<queue>/<first offset, 20 digits>.seg`, little-endian:
      8  4  version, 1
     12  4  queue
     16  8  first: the segment stands for the offsets from here ...
-    24  8  end: ... to before here; blocks of this range in the WAL are older and count no more
+    24  8  end: ... to before here; blocks in the WAL up to here are older and count no more
     32  8  zeros
     40     blocks (log/block.py), back to back, offsets ascending; offsets may be missing between two of them
            index, one entry a block:

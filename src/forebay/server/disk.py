@@ -63,7 +63,9 @@ class DataDisk(Disk):
         """Close every file and give the directory free."""
         for handle in list(self.paths):
             self.close(handle)
-        os.close(self.lock)
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
 
     def path(self, path: str) -> str:
         return os.path.join(self.root, path)

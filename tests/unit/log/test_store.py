@@ -184,6 +184,26 @@ def test_what_is_settled_is_not_written_twice(tmp_path: Path) -> None:
     opened.close()
 
 
+def test_a_file_that_was_rewritten_but_not_removed_does_no_harm(tmp_path: Path) -> None:
+    """Its first blocks were wanted no more, so that no segment stands for their offsets."""
+    opened = Opened(tmp_path, [1])
+    for body in (b"a", b"b", b"c", b"d"):
+        opened.publish(1, body)
+    opened.logs[1].truncate(2)
+    assert opened.store.rotate([])
+    opened.sync()
+    assert opened.housekeep(Everything())
+    opened.crash()
+    assert (tmp_path / "wal/0000000000000001.wal").exists()
+    again = Opened(tmp_path, [1])
+    assert bodies(again.logs[1]) == {2: b"c", 3: b"d"}
+    while again.housekeep(Everything()):
+        pass
+    assert not (tmp_path / "wal/0000000000000001.wal").exists()
+    assert bodies(again.logs[1]) == {2: b"c", 3: b"d"}
+    again.close()
+
+
 def test_a_purge_is_not_undone_by_a_restart(tmp_path: Path) -> None:
     opened = Opened(tmp_path, [1])
     opened.publish(1, b"a")
