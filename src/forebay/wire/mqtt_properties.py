@@ -240,7 +240,8 @@ def check_properties(data: bytes, at: i64, end: i64, packet: i64) -> i64:
         kind: i64 = i64(KINDS[id]) if id < IDS else 0
         if kind == 0:
             raise malformed(f"property {id:#04x}: there is none of that identifier")
-        bit = i64(1) << id
+        bit: i64 = 1  # not `i64(1) << id`: mypyc shifts the literal as a C int of 32 bits
+        bit <<= id
         if not allowed & bit:
             raise unexpected(f"property {id:#04x}: not allowed in packet type {packet}")
         if seen & bit and id != USER_PROPERTY and (id != SUBSCRIPTION_ID or packet != codes.PUBLISH):
@@ -348,7 +349,9 @@ def without(block: bytes, ids: i64) -> bytes:
     while at < end:
         id = i64(block[at])
         stop = property_end(block, at + 1, end, i64(KINDS[id]))
-        if not (i64(1) << id) & ids:
+        bit: i64 = 1
+        bit <<= id
+        if not bit & ids:
             kept.write(block[at:stop])
         at = stop
     return kept.getvalue()
