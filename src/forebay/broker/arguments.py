@@ -19,6 +19,7 @@ def group_name(arguments: dict[str, object]) -> bytes:
 
 
 def auto_commit(arguments: dict[str, object]) -> bool:
+    """`x-auto-commit`: whether a stream group commits by itself what was acknowledged."""
     value = arguments.get("x-auto-commit", True)
     if not isinstance(value, bool):
         raise RequestError(INVALID, f"x-auto-commit: {value!r} is neither true nor false")

@@ -34,8 +34,7 @@ from forebay.routing.exchange import Exchange, text
 from forebay.routing.topic_trie import check_filter, check_topic, swap_key
 
 QUEUE_PREFIX: Final = b"$queue/"
-RECORD_OVERHEAD: Final = 96  # octets a record takes on disk beside its contents and address, at most
-LARGE_BODY: Final = 1 << 20
+RECORD_OVERHEAD: Final = 144  # octets a record takes on disk beside its contents and address, at most
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 
 
@@ -146,7 +145,7 @@ class Vhost(Topology):
             if not queue.dirty:
                 queue.dirty = True
                 self.dirty.append(queue)
-            if len(body) >= LARGE_BODY and writer.octets() > BLOCK_OCTETS:
+            if len(writer.bodies.octets) > BLOCK_OCTETS:
                 self.seal(queue, self.now_us)
         if audience is not None:
             self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)

@@ -22,7 +22,6 @@ import uvloop
 from forebay.broker.auth import Auth
 from forebay.broker.configured import declare_configured
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import StorageError
 from forebay.core.options import Options
 from forebay.core.ports import Clock
 from forebay.log.store import Job, Liveness, Store, StoreOptions
@@ -323,7 +322,7 @@ class App(Host):
         self.job_running = False
         try:
             self.store.done(job, error)
-        except StorageError as failure:
+        except Exception as failure:  # noqa: BLE001  the task's boundary: a file is not what it should be, whatever says so
             self.fail(failure)
 
     # ---- the end
