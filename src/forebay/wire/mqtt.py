@@ -581,5 +581,3 @@ def encode_packet(packet: Packet, version: i64) -> bytes:
         else:
             write_bare(out, packet.kind, packet.code, packet.properties)
     return out.getvalue()
-
-

@@ -131,15 +131,15 @@ def check_utf8(data: bytes, what: str) -> None:
         raise malformed(f"{what} is not UTF-8") from None
 
 
-def check_topic_name(topic: bytes, levels_max: i64) -> None:
+def check_topic_name(topic: bytes, what: str, levels_max: i64) -> None:
     """PeerError unless a message may be published to this topic [MQTT-3.3.2-1, -2]."""
     if not topic:
-        raise unexpected("PUBLISH: topic: empty")
-    check_utf8(topic, "PUBLISH: topic")
+        raise unexpected(f"{what}: empty")
+    check_utf8(topic, what)
     if b"+" in topic or b"#" in topic:
-        raise PeerError(TOPIC, "PUBLISH: topic: contains a wildcard")
+        raise PeerError(TOPIC, f"{what}: contains a wildcard")
     if topic.count(b"/") >= levels_max:
-        raise PeerError(TOPIC, f"PUBLISH: topic: more than {levels_max} levels")
+        raise PeerError(TOPIC, f"{what}: more than {levels_max} levels")
 
 
 def filter_error(filter: bytes, levels_max: i64) -> str:

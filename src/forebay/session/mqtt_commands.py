@@ -1,0 +1,106 @@
+"""What an MQTT client says to a queue by publishing: `$queue/<queue>/$ack`, `$nack`, `$reject`, `$commit`.
+
+The fields are user properties of the publish; its payload is ignored.
+
+    $ack, $reject   message-id `<queue>:<offset>`, group-id
+    $nack           message-id, group-id, delay-ms (absent: at once)
+    $commit         group-id, offset: where a stream group resumes
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.queue.leases import Lease
+from forebay.wire.mqtt_properties import user_property
+
+QUEUE_PREFIX: Final = b"$queue/"
+DOLLAR: Final = 0x24
+DIGITS_MAX: Final = 18  # an i64 holds any number of so many digits
+DELAY_MS_MAX: Final = 10**10
+SHOWN_MAX: Final = 100
+
+
+def command_at(topic: bytes) -> i64:
+    """Where the command stands in `$queue/<queue>/$<command>`; 0 if the topic is no such address."""
+    if not topic.startswith(QUEUE_PREFIX):
+        return 0
+    cut: i64 = topic.find(b"/", 7)
+    if cut < 0 or cut + 1 >= len(topic) or topic[cut + 1] != DOLLAR or topic.find(b"/", cut + 1) >= 0:
+        return 0
+    return cut + 1
+
+
+def run_command(vhost: Vhost, topic: bytes, at: i64, block: bytes) -> None:
+    """Do what the topic says, `at` being where its command stands.
+
+    block   checked property block
+    raises  RequestError, with the field and its value: INVALID if a field is bad, NOT_FOUND if nothing is meant by it
+    """
+    queue = topic[7 : at - 1]
+    command = topic[at:]
+    group = user_property(block, b"group-id")
+    if command == b"$commit":
+        if group is None:
+            raise RequestError(INVALID, "group-id: missing")
+        vhost.commit_offset(queue, group, number_field(block, "offset", -1))
+        return
+    if command not in (b"$ack", b"$nack", b"$reject"):
+        raise RequestError(INVALID, f"topic: {shown(command)} is no command; there are $ack, $nack, $reject, $commit")
+    offset = message_offset(block, queue)
+    lease = held(vhost, queue, b"" if group is None else group, offset)
+    if command == b"$ack":
+        vhost.ack(lease, offset, 1)
+    elif command == b"$nack":
+        vhost.nack(lease, offset, 1, number_field(block, "delay-ms", 0))
+    else:
+        vhost.reject(lease, offset, 1)
+
+
+def held(vhost: Vhost, queue: bytes, group: bytes, offset: i64) -> Lease:
+    """The lease of a record; RequestError if nobody holds it."""
+    lease = vhost.find_lease(queue, group, offset)
+    if lease is None:
+        raise RequestError(
+            NOT_FOUND, f"message-id: {shown(queue)}:{offset} is not held by anybody in group-id {shown(group)}"
+        )
+    return lease
+
+
+def message_offset(block: bytes, queue: bytes) -> i64:
+    """The offset in the user property `message-id`, which must be one of this queue."""
+    value = user_property(block, b"message-id")
+    if value is None:
+        raise RequestError(INVALID, "message-id: missing")
+    cut = value.rfind(b":")
+    if cut < 0 or value[:cut] != queue:
+        raise RequestError(INVALID, f"message-id: {shown(value)} is not {shown(queue)}:<offset>")
+    return number(value[cut + 1 :], "message-id", value)
+
+
+def number_field(block: bytes, name: str, default: i64) -> i64:
+    """The number in a user property; a negative default means that there must be one."""
+    value = user_property(block, name.encode())
+    if value is None:
+        if default < 0:
+            raise RequestError(INVALID, f"{name}: missing")
+        return default
+    found = number(value, name, value)
+    if name == "delay-ms" and found > DELAY_MS_MAX:
+        raise RequestError(INVALID, f"{name}: {found} is more than {DELAY_MS_MAX}")
+    return found
+
+
+def number(digits: bytes, name: str, value: bytes) -> i64:
+    if not digits.isdigit() or len(digits) > DIGITS_MAX:
+        raise RequestError(INVALID, f"{name}: {shown(value)} is no number of at most {DIGITS_MAX} digits")
+    return int(digits)
+
+
+def shown(value: bytes) -> str:
+    """What the client wrote, for a reason string."""
+    return repr(value[:SHOWN_MAX].decode("utf-8", "replace"))
