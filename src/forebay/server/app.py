@@ -95,11 +95,12 @@ class App(Host):
 
     # ---- connections
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Connection) -> int:
         if self.stopping.is_set() or len(self.open) >= self.options.connections_max:
             connection.transport.abort()
-            return
-        self.open.add(connection)
+        else:
+            self.open.add(connection)
+        return self.clock.now_us()
 
     def start_session(self, connection: Connection, data: bytes) -> Session:
         """The session that the first octets of a connection ask for."""
@@ -160,6 +161,8 @@ class App(Host):
         if session is None or session.id not in self.connections:
             return
         del self.connections[session.id]
+        if session.reason:
+            logger.info("connection from %s ended: %s", connection.peer, session.reason)
         if self.clients.get(session.client_id) == session.id:
             del self.clients[session.client_id]
         session.closed()
@@ -277,10 +280,13 @@ class App(Host):
         self.loop.call_later(TICK_S, self.tick)
 
     def every_second(self, now_us: int) -> None:
-        for connection in list(self.connections.values()):
+        silent_us = self.options.handshake_timeout_ms * 1000
+        for connection in list(self.open):
             if connection.session is not None:
                 connection.session.tick(now_us)
                 self.touch(connection)
+            elif now_us - connection.opened_us > silent_us:
+                connection.transport.abort()  # not even its protocol is known, so there is nothing to say
         if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
             self.vhost.commit_streams()
         self.vhost.retain(now_us)

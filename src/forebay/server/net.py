@@ -22,8 +22,8 @@ class Host(ABC):
     send_buffer_octets_max: int
 
     @abstractmethod
-    def opened(self, connection: Connection) -> None:
-        """A client has connected."""
+    def opened(self, connection: Connection) -> int:
+        """A client has connected; the time, in microseconds."""
 
     @abstractmethod
     def start_session(self, connection: Connection, data: bytes) -> Session:
@@ -63,6 +63,7 @@ class Connection(asyncio.Protocol):
         self.dirty = False
         self.waiting = False  # the app tells its session of every sync
         self.closing = False
+        self.opened_us = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -70,7 +71,7 @@ class Connection(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if name else "unknown"
         self.loopback = self.peer.startswith(LOOPBACK)
-        self.host.opened(self)
+        self.opened_us = self.host.opened(self)
 
     def data_received(self, data: bytes) -> None:
         if self.wanted:
