@@ -100,6 +100,21 @@ def test_records_that_nobody_wanted_are_gaps(opened: Opened, tmp_path: Path) -> 
     assert all(body.startswith(b"%d\0" % offset) for offset, body in found.items())
 
 
+def test_what_a_segment_left_out_is_not_read_from_the_wal(opened: Opened, tmp_path: Path) -> None:
+    for at in range(12):
+        opened.publish(1, b"%d" % at + bytes(1000))
+    opened.sync()
+    everything = Everything()
+    everything.settled[1] = set(range(6))
+    assert opened.store.checkpoint_due()
+    opened.store.rotate([])
+    opened.sync()
+    while not list(tmp_path.rglob("*.seg")):
+        assert opened.housekeep(everything)
+    assert len(list((tmp_path / "wal").glob("*.wal"))) == 2  # the old file is still there
+    assert list(rows(tmp_path)) == list(range(6, 12))
+
+
 def test_a_truncated_log_starts_where_it_says(opened: Opened, tmp_path: Path) -> None:
     for at in range(20):
         opened.publish(1, b"%d" % at)

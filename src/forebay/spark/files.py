@@ -232,7 +232,7 @@ class QueueFiles:
         self.places: list[Place] = []
         self.queue = queue
         self.noted = (0, 0)
-        self.covered: list[Segment] = []
+        self.covered = 0  # blocks of the WAL up to here are older than the segments, and count no more
         try:
             self.look(checked)
         except BaseException:
@@ -272,7 +272,7 @@ class QueueFiles:
             # One that was made of several stands for them; they may still be there.
             if any(o is not file and o.segment.first <= segment.first and segment.end <= o.segment.end for o in found):
                 continue
-            self.covered.append(segment)
+            self.covered = max(self.covered, segment.end)
             self.places += [Place(e.base, e.count, at, e.position, e.octets, e.stamp_us) for e in segment.entries]
 
     def add_wal(self, file: WalLogFile, number: int, checked: bool) -> None:
@@ -288,15 +288,12 @@ class QueueFiles:
                     continue
                 if kind == BLOCK:
                     _, _, _, count, base, stamp_us = BLOCK_HEAD.unpack_from(view, payload)
-                    if not self.is_covered(base, base + count):
+                    if base + count > self.covered:
                         self.places.append(Place(base, count, number, position + payload, octets, stamp_us))
                 elif kind == START:
                     self.noted = START_PAYLOAD.unpack_from(view, payload)
                 elif kind == DROPPED:
                     raise not_found(self.disk, self.queue)
-
-    def is_covered(self, first: int, end: int) -> bool:
-        return any(each.first <= first and end <= each.end for each in self.covered)
 
     def read(self, first: int, end: int) -> Iterator[BlockView]:
         """The blocks with the records of [first, end)."""
