@@ -53,15 +53,25 @@ def serve(
 
 
 @app.command()
-def demo() -> None:
-    """Send a year of flights through a broker of its own, with workers and Spark at the other end."""
+def demo(
+    rows: Annotated[
+        int | None, typer.Option(metavar="N", help="How many flights to send; all 336,776 by default.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Empty folder for all files, which then stay; see docs/demo.md.")
+    ] = None,
+) -> None:
+    """Send a year of flights through a broker of its own, with workers and Spark at the other end.
+
+    Exits with 1 if anything was lost, counted twice or computed otherwise than pandas does from the source file.
+    """
     try:
         from forebay.cli import demo as job
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("forebay"):
             raise
         raise OptionError(f"the demo needs the package {error.name}: pip install 'forebay[demo]'") from error
-    raise typer.Exit(job.run())
+    raise typer.Exit(job.run(rows, data))
 
 
 @app.command()
