@@ -2,7 +2,8 @@
 
 Receiving is here; `mqtt_deliver` sends, `mqtt_subscriptions` subscribes, `mqtt_commands` settles by topic. A PUBACK or
 PUBREC is written into `acks` when its PUBLISH is routed, in order, and leaves when the turn is on disk. QoS 2 is
-exactly once within a connection: an identifier is remembered from PUBLISH to PUBREL. Sessions end with their connection.
+exactly once within a connection: an identifier is remembered from PUBLISH to PUBREL. Sessions end with their
+connection.
 """
 
 from __future__ import annotations
