@@ -92,9 +92,12 @@ class BlockFiles:
     def read(self, number: i64, position: i64, octets: i64, queue: int, base: i64, count: i64) -> Block:
         """The block that the index says is there; CorruptFile if it is not."""
         file = self.files[int(number)]
-        octets_read = self.disk.pread(self.handle(file), int(octets), int(position))
+        handle = self.handle(file)
+        # Two reads: cutting the head off one long read would copy all the rest.
+        head = self.disk.pread(handle, HEAD_OCTETS, int(position))
+        data = self.disk.pread(handle, int(octets) - HEAD_OCTETS, int(position) + HEAD_OCTETS)
         try:
-            block = parse_block(octets_read[:HEAD_OCTETS], octets_read[HEAD_OCTETS:])
+            block = parse_block(head, data)
         except BadBlock as error:
             raise self.corrupt(file, position, queue, base, base + count, str(error)) from error
         if block.base != base or block.count != count:

@@ -153,7 +153,7 @@ class App(Host):
         session = connection.session
         if session is not None:
             self.vhost.pause(session.id, paused)
-            self.schedule()
+            self.touch(connection)  # a session may hold answers back while its connection takes no more
 
     def lost(self, connection: Connection) -> None:
         self.open.discard(connection)

@@ -109,6 +109,10 @@ class Connection(asyncio.Protocol):
             return
         if session.hold_lsn > self.host.durable_lsn():
             return
+        if session.parts:
+            parts, session.parts = session.parts, []
+            for part in parts:
+                self.transport.write(part)
         out = session.out
         if len(out):
             self.transport.write(out.getvalue())

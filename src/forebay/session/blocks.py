@@ -179,7 +179,7 @@ class BlocksSession(Session):
         assert octets <= BLOCKS_OCTETS_MAX
         self.out.write(encode_blocks_head(int(offset), int(log.start), int(octets)))
         for part in parts:
-            self.out.write(part)
+            self.write_long(part)
         self.fetched_octets += octets
 
     def resume(self) -> None:

@@ -19,6 +19,7 @@ class Session(ABC):
     """One connection's protocol state.
 
     id         never given twice while the broker runs
+    parts      long octets and what was written before them: to be sent before `out`
     out        frames gathered until the end of the turn; the server takes them and truncates it
     closing    close the connection once `out` is written
     client_id  names the client where at most one connection may have the name; else empty
@@ -31,6 +32,7 @@ class Session(ABC):
         self.id: i64 = session_id
         self.vhost = vhost
         self.out = BytesWriter()
+        self.parts: list[bytes] = []
         self.closing = False
         self.client_id = ""
         self.reason = ""
@@ -90,6 +92,13 @@ class Session(ABC):
     @abstractmethod
     def describe(self) -> dict[str, object]:
         """Protocol, user and names, for people."""
+
+    def write_long(self, octets: bytes) -> None:
+        """Send these octets after all that was written so far, without copying them."""
+        if len(self.out):
+            self.parts.append(self.out.getvalue())
+            self.out.truncate(0)
+        self.parts.append(octets)
 
     def hold(self) -> None:
         """What is written from here on leaves only when every change of the topology so far is on disk."""

@@ -64,7 +64,8 @@ class Rig:
         return self.sent()
 
     def sent(self) -> list[Frame]:
-        octets = self.session.out.getvalue().removeprefix(PREFACE)
+        octets = b"".join([*self.session.parts, self.session.out.getvalue()]).removeprefix(PREFACE)
+        self.session.parts.clear()
         self.session.out.truncate(0)
         frames = []
         at = 0
@@ -308,6 +309,6 @@ def test_any_octets_at_any_split_get_the_same_answer(start: bytes, parts: list[b
             for at, edge in enumerate(edges[1:]):
                 if not rig.session.closing:
                     rig.send(stream[edges[at] : edge])
-            answers.append((rig.session.out.getvalue(), rig.session.closing))
+            answers.append((b"".join([*rig.session.parts, rig.session.out.getvalue()]), rig.session.closing))
             rig.close()
     assert answers[0] == answers[1]
