@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 Run = dict[str, object]
+OURS = "forebay"
 
 
 def median(runs: list[Run], *path: str) -> float:
@@ -27,7 +28,7 @@ def median(runs: list[Run], *path: str) -> float:
     return statistics.median(found)
 
 
-def row(target: str, runs: list[Run], first: list[Run]) -> str:
+def row(target: str, runs: list[Run], ours: list[Run]) -> str:
     rate = median(runs, "cons_s")
     cells = [
         target,
@@ -37,12 +38,12 @@ def row(target: str, runs: list[Run], first: list[Run]) -> str:
         f"{median(runs, 'lat_ms', 'p99'):.2f}",
         f"{median(runs, 'rss_max_kb') / 1024:.0f}",
     ]
-    if runs is first:
+    if runs is ours or not ours:
         cells += ["", ""]
     else:
         cells += [
-            f"{median(first, 'cons_s') / max(rate, 1):.1f}x",
-            f"{median(runs, 'broker_us_msg') / max(median(first, 'broker_us_msg'), 1e-9):.0f}x",
+            f"{median(ours, 'cons_s') / max(rate, 1):.1f}x",
+            f"{median(runs, 'broker_us_msg') / max(median(ours, 'broker_us_msg'), 1e-9):.0f}x",
         ]
     wrong = sum(1 for run in runs if run["gaps"] or run["dups"] or run["reorders"])
     note = f"{wrong} of {len(runs)} runs lost, doubled or reordered messages" if wrong else ""
@@ -55,14 +56,16 @@ def main() -> None:
         run = json.loads(line)
         scenarios.setdefault(str(run["scenario"]), {}).setdefault(str(run["target"]), []).append(run)
     for scenario, targets in scenarios.items():
-        first = next(iter(targets.values()))
+        ours = targets.get(OURS, [])
         print(f"### {scenario}\n")
         print(
             "| broker | messages/s | CPU µs/message | p50 ms | p99 ms | MiB | rate, ours/theirs | CPU, theirs/ours | |"
         )
         print("|---|---:|---:|---:|---:|---:|---:|---:|---|")
         for target, runs in targets.items():
-            print(row(target, runs, first))
+            print(row(target, runs, ours))
+        if not ours:
+            print(f"| {OURS} | no run | | | | | | | it does not offer this |")
         print()
 
 
