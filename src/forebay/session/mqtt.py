@@ -460,7 +460,7 @@ class MqttSession(Session):
     def cancelled(self, consumer: Consumer) -> None:
         if self.subscriptions.cancelled(consumer) and not self.closing:
             # MQTT cannot end one subscription from this side; a client that reconnects learns what is there.
-            self.fail(PeerError("implementation", "the queue of a subscription was deleted"))
+            self.fail(PeerError(codes.ADMINISTRATIVE, "the queue of a subscription was deleted"))
 
     # ---- confirms
 

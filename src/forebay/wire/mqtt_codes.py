@@ -67,6 +67,7 @@ RECEIVE_MAXIMUM_EXCEEDED: Final = 0x93
 ALIAS_INVALID: Final = 0x94
 PACKET_TOO_LARGE: Final = 0x95
 QUOTA_EXCEEDED: Final = 0x97
+ADMINISTRATIVE_ACTION: Final = 0x98
 PAYLOAD_INVALID: Final = 0x99
 RETAIN_UNSUPPORTED: Final = 0x9A
 SHARED_UNSUPPORTED: Final = 0x9E
@@ -83,6 +84,7 @@ RECEIVE_MAXIMUM: Final = "receive-maximum-exceeded"
 ALIAS: Final = "topic-alias-invalid"
 RETAIN: Final = "retain-not-supported"
 AUTH_METHOD: Final = "bad-authentication-method"
+ADMINISTRATIVE: Final = "administrative-action"
 
 PEER_CODES: Final = {
     MALFORMED: MALFORMED_PACKET,
@@ -97,6 +99,7 @@ PEER_CODES: Final = {
     ALIAS: ALIAS_INVALID,
     RETAIN: RETAIN_UNSUPPORTED,
     AUTH_METHOD: BAD_AUTH_METHOD,
+    ADMINISTRATIVE: ADMINISTRATIVE_ACTION,
 }
 
 # What a SUBACK says of a subscription that was refused.
