@@ -1,0 +1,323 @@
+"""The MQTT session: whatever a client sends, and however it is cut, the session answers or closes."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from librt.strings import BytesWriter
+
+from forebay.broker.auth import Auth
+from forebay.broker.vhost import Vhost
+from forebay.core.options import make_options
+from forebay.log.store import Store
+from forebay.server.disk import DataDisk
+from forebay.session.mqtt import MqttSession
+from forebay.wire import mqtt_codes as codes
+from forebay.wire import mqtt_properties as props
+from forebay.wire.mqtt import (
+    Ack,
+    Connack,
+    Connect,
+    Packet,
+    Publish,
+    Suback,
+    Subscribe,
+    decode_packet,
+    decode_publish,
+    encode_packet,
+    frame,
+    write_publish,
+)
+from forebay.wire.mqtt_codes import V5, V311
+from tests.stores import SMALL, TestClock
+
+EXAMPLES = 60  # each makes stores on real files
+WINDOW = 3
+OCTETS_MAX = 4096
+VERSION = st.sampled_from([V311, V5])
+ID = st.integers(1, 6)
+TOPIC = st.sampled_from(
+    [b"a", b"a/b", b"$queue/q/x", b"$queue/e", b"$queue/s/x", b"", b"a/+", b"\xff", b"$queue/", b"nobody"]
+)
+FILTER = st.sampled_from(
+    [b"a/#", b"+", b"$queue/q/#", b"$queue/q", b"$queue/s/#", b"$queue/e", b"#/a", b"$queue/+", b"$share/g/a"]
+)
+COMMAND = st.sampled_from([b"$ack", b"$nack", b"$reject", b"$commit", b"$none"])
+
+
+def user(*pairs: tuple[bytes, bytes]) -> bytes:
+    """A block of user properties."""
+    return props.encode_properties([props.Property(props.USER_PROPERTY, 0, name, value) for name, value in pairs])
+
+
+def publish(topic: bytes, body: bytes, version: int, qos: int = 0, id: int = 1, properties: bytes = b"") -> bytes:
+    out = BytesWriter()
+    write_publish(out, 0x30 | qos << 1, topic, id if qos else 0, properties, body, version)
+    return out.getvalue()
+
+
+def subscribe(kind: int, filters: list[bytes], options: int, properties: bytes, version: int) -> bytes:
+    packet = Subscribe(kind, 1)
+    packet.filters = filters
+    packet.options = [options] * len(filters)
+    packet.properties = properties if version == V5 else b""
+    return encode_packet(packet, version)
+
+
+@st.composite
+def command(draw: st.DrawFn, version: int) -> bytes:
+    """A settlement that may mean something."""
+    queue = draw(st.sampled_from([b"q", b"e", b"s", b"none"]))
+    offset = draw(st.integers(0, 5))
+    block = user(
+        (b"message-id", b"%s:%d" % (queue, offset)),
+        (b"group-id", draw(st.sampled_from([b"", b"g", b"c", b"none"]))),
+        (b"offset", b"%d" % offset),
+        (b"delay-ms", draw(st.sampled_from([b"0", b"1", b"x", b"99999999999999999999"]))),
+    )
+    topic = b"$queue/" + queue + b"/" + draw(COMMAND)
+    return publish(topic, b"", version, draw(st.integers(0, 2)), draw(ID), block if version == V5 else b"")
+
+
+@st.composite
+def request(draw: st.DrawFn, version: int) -> bytes:
+    """One packet of a client, more often sensible than not."""
+    which = draw(st.integers(0, 9))
+    if which <= 3:
+        return publish(draw(TOPIC), draw(st.binary(max_size=40)), version, draw(st.integers(0, 2)), draw(ID))
+    if which <= 5:
+        block = draw(st.sampled_from([b"", user((b"consumer-group", b"g")), user((b"stream-offset", b"first"))]))
+        kind = draw(st.sampled_from([codes.SUBSCRIBE, codes.SUBSCRIBE, codes.UNSUBSCRIBE]))
+        filters = draw(st.lists(FILTER, min_size=1, max_size=3))
+        return subscribe(kind, filters, draw(st.integers(0, 2)), block if kind == codes.SUBSCRIBE else b"", version)
+    if which <= 7:
+        kind = draw(st.sampled_from([codes.PUBACK, codes.PUBACK, codes.PUBREL, codes.PUBREC, codes.PUBCOMP]))
+        code = draw(st.sampled_from([0, 0, 0x80])) if version == V5 else 0
+        return encode_packet(Ack(kind, draw(ID), code, b""), version)
+    if which == 8:
+        return draw(command(version))
+    return encode_packet(
+        Ack(draw(st.sampled_from([codes.PINGREQ, codes.PINGREQ, codes.DISCONNECT])), 0, 0, b""), version
+    )
+
+
+class Client:
+    """A session over a vhost of its own, with a classic queue q and a stream s."""
+
+    def __init__(self, folder: str, version: int) -> None:
+        self.version = version
+        self.clock = TestClock()
+        self.disk = DataDisk(folder)
+        self.store = Store(self.disk, self.clock, SMALL)
+        self.store.open()
+        self.vhost = Vhost(b"/", self.store, 30_000, 300_000)
+        self.vhost.recover([])
+        self.store.start(self.vhost.checkpoint())
+        self.vhost.declare_queue(b"q", True, False, False, {}, 0)
+        self.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
+        options = make_options({"mqtt_inflight_max": WINDOW, "mqtt_packet_octets_max": OCTETS_MAX})
+        self.session = MqttSession(1, self.vhost, Auth(options.users), options, True)
+        self.rest = b""
+        self.sent = b""
+        self.in_flight: set[int] = set()
+
+    def connect(self) -> None:
+        packet = Connect()
+        packet.version = self.version
+        packet.client_id = b"c-1"
+        packet.clean = True
+        self.send(encode_packet(packet, self.version))
+
+    def send(self, octets: bytes) -> None:
+        """What comes in one read, as the server hands it over."""
+        if self.session.closing:
+            return
+        data = self.rest + octets
+        used = self.session.receive(data)
+        assert 0 <= used <= len(data)
+        self.rest = data[used:]
+
+    def turn(self) -> None:
+        """The end of a turn whose writes are on disk at once."""
+        for delivery in self.vhost.end_turn(self.clock.us):
+            self.session.deliver(delivery)
+        cancelled, self.vhost.cancelled = self.vhost.cancelled, []
+        for consumer in cancelled:
+            self.session.cancelled(consumer)
+        commit = self.store.commit()
+        if commit is not None:
+            commit.run()
+            self.store.synced(commit)
+            self.vhost.synced()
+        self.session.end_turn(self.store.lsn, self.store.lsn)
+        self.sent += self.session.out.getvalue()
+        self.session.out.truncate(0)
+
+    def packets(self) -> list[Packet | Publish]:
+        """What the session has sent since the last call: whole packets, each well-formed."""
+        found: list[Packet | Publish] = []
+        at = 0
+        while at < len(self.sent):
+            where = frame(self.sent, at, len(self.sent), OCTETS_MAX)
+            assert where, "the session wrote half a packet"
+            start, end, first = at + (where & 7), where >> 3, self.sent[at]
+            if first >> 4 == codes.PUBLISH:
+                packet = Publish()
+                decode_publish(packet, self.sent, first & 15, start, end, self.version)
+                props.check_properties(self.sent, packet.properties_at, packet.properties_end, codes.PUBLISH)
+                found.append(packet)
+            else:
+                found.append(decode_packet(self.sent, first, start, end, self.version))
+            at = end
+        self.sent = b""
+        return found
+
+    def close(self) -> None:
+        """The connection is gone; nothing may be left of it."""
+        self.session.closed()
+        for queue in self.vhost.queues.values():
+            assert queue.consumer_count() == 0
+        assert not self.vhost.fanout.subscriptions
+        self.disk.close_all()
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.data(), VERSION)
+def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version: int) -> None:
+    turns = data.draw(st.lists(st.lists(request(version), max_size=8), max_size=8))
+    with tempfile.TemporaryDirectory() as folder:
+        client = Client(folder, version)
+        client.connect()
+        for requests in turns:
+            client.send(b"".join(requests))
+            client.turn()
+            client.packets()
+            assert client.session.outbox.inflight <= WINDOW
+            client.clock.us += 1_000_000
+            client.session.tick(client.clock.us)
+        client.close()
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.data(), VERSION)
+def test_any_cut_of_the_requests_gives_the_same_answers(data: st.DataObject, version: int) -> None:
+    octets = b"".join(data.draw(st.lists(request(version), max_size=12)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(octets)), max_size=6)))
+    answers: list[bytes] = []
+    for places in ([], cuts):
+        with tempfile.TemporaryDirectory() as folder:
+            client = Client(folder, version)
+            client.connect()
+            for start, end in pairwise([0, *places, len(octets)]):
+                client.send(octets[start:end])
+            client.turn()
+            answers.append(client.sent)
+            client.close()
+    assert answers[0] == answers[1]
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.data(), VERSION, st.binary(min_size=1, max_size=3))
+def test_damage_ends_in_answers_or_a_close(data: st.DataObject, version: int, damage: bytes) -> None:
+    octets = b"".join(data.draw(st.lists(request(version), min_size=1, max_size=6)))
+    place = data.draw(st.integers(0, len(octets) - 1))
+    with tempfile.TemporaryDirectory() as folder:
+        client = Client(folder, version)
+        client.connect()
+        client.send(octets[:place] + damage + octets[place + len(damage) :])
+        client.turn()
+        client.packets()
+        client.close()
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_what_the_window_has_no_room_for_comes_in_order(version: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        client = Client(folder, version)
+        client.connect()
+        client.send(subscribe(codes.SUBSCRIBE, [b"a"], 1, b"", version))
+        client.send(subscribe(codes.SUBSCRIBE, [b"$queue/q/#"], 1, b"", version))
+        client.turn()
+        assert isinstance(client.packets()[0], Connack)
+        for number in range(10):
+            client.send(publish(b"a", b"%d" % number, version))
+            client.send(publish(b"a", b"%d" % (number + 10), version, 1, number + 1))
+            client.send(publish(b"$queue/q/x", b"%d" % number, version, 1, number + 20))
+            client.turn()
+        got: dict[bytes, list[bytes]] = {b"a": [], b"$queue/q/x": []}
+        pending = client.packets()
+        while pending:
+            for packet in pending:
+                if isinstance(packet, Publish):
+                    got[packet.topic()].append(packet.body())
+                    if packet.qos:
+                        client.send(encode_packet(Ack(codes.PUBACK, int(packet.packet_id), 0, b""), version))
+            client.turn()
+            pending = client.packets()
+        direct = [int(body) for body in got[b"a"]]
+        assert [number for number in direct if number >= 10] == list(range(10, 20))
+        assert [number for number in direct if number < 10] == list(range(10))
+        # A version 5 client settles by topic: it gets no more than it may hold unsettled.
+        assert [int(body) for body in got[b"$queue/q/x"]] == list(range(WINDOW if version == V5 else 10))
+        client.close()
+
+
+def test_topic_subscribers_lose_the_oldest_beyond_the_backlog() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        client = Client(folder, V311)
+        client.connect()
+        client.send(subscribe(codes.SUBSCRIBE, [b"a"], 1, b"", V311))
+        outbox = client.session.outbox
+        outbox.backlog_octets_max = 10 * 1009  # a record is counted as 8 octets more than topic and body
+        for number in range(30):
+            client.send(publish(b"a", b"%1000d" % number, V311, 1, number + 1))
+            client.turn()
+        assert (outbox.dropped, outbox.backlog_octets) == (17, 10 * 1009)
+        got: list[int] = []
+        pending = client.packets()
+        while pending:
+            for packet in pending:
+                if isinstance(packet, Publish):
+                    got.append(int(packet.body()))
+                    client.send(encode_packet(Ack(codes.PUBACK, int(packet.packet_id), 0, b""), V311))
+            client.turn()
+            pending = client.packets()
+        assert got == [0, 1, 2, *range(20, 30)]
+        assert (outbox.backlog_octets, outbox.inflight) == (0, 0)
+        client.close()
+
+
+def test_a_record_too_large_for_its_consumer_is_settled() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        client = Client(folder, V5)
+        packet = Connect()
+        packet.version = V5
+        packet.clean = True
+        packet.properties = props.encode_properties([props.Property(props.MAXIMUM_PACKET_SIZE, 200, b"", b"")])
+        client.send(encode_packet(packet, V5))
+        client.send(subscribe(codes.SUBSCRIBE, [b"$queue/q/#"], 1, b"", V5))
+        for octets in (300, 10):
+            client.send(publish(b"$queue/q/x", b"x" * octets, V5, 1, octets))
+        client.turn()
+        bodies = [len(each.body()) for each in client.packets() if isinstance(each, Publish)]
+        assert bodies == [10]
+        assert client.session.outbox.too_large == 1
+        client.close()
+
+
+def test_suback_of_a_version_5_client_names_what_is_wrong() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        client = Client(folder, V5)
+        client.connect()
+        client.send(subscribe(codes.SUBSCRIBE, [b"$queue/q/#", b"$queue/+"], 0, b"", V5))
+        client.turn()
+        answer = client.packets()[1]
+        assert isinstance(answer, Suback)
+        assert list(answer.answers) == [codes.IMPLEMENTATION_ERROR, codes.FILTER_INVALID]
+        assert b"QoS 0" in answer.properties
+        assert b"'+'" in answer.properties
+        client.close()
