@@ -1,0 +1,104 @@
+"""A paho client that gathers what it is told, for tests over MQTT."""
+
+from __future__ import annotations
+
+import queue as queues
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from tests.broker_process import BrokerProcess
+
+WAIT_S = 10
+QUIET_S = 0.4
+V311 = MQTTProtocolVersion.MQTTv311
+V5 = MQTTProtocolVersion.MQTTv5
+
+
+def user_properties(kind: int, *pairs: tuple[str, str]) -> Properties:
+    properties = Properties(kind)  # type: ignore[no-untyped-call]
+    properties.UserProperty = list(pairs)
+    return properties
+
+
+class Client:
+    """A client that does not come back by itself."""
+
+    def __init__(
+        self, broker: BrokerProcess, name: str, version: MQTTProtocolVersion = V5, password: str = "guest"
+    ) -> None:
+        self.broker = broker
+        self.client = mqtt.Client(
+            CallbackAPIVersion.VERSION2, client_id=name, protocol=version, reconnect_on_failure=False
+        )
+        self.client.username_pw_set("guest", password)
+        self.messages: queues.Queue[mqtt.MQTTMessage] = queues.Queue()
+        self.granted: queues.Queue[list[ReasonCode]] = queues.Queue()
+        self.dropped: queues.Queue[list[ReasonCode]] = queues.Queue()
+        self.acked: queues.Queue[ReasonCode] = queues.Queue()
+        self.connected: queues.Queue[tuple[ReasonCode, mqtt.ConnectFlags, Properties | None]] = queues.Queue()
+        self.ended: queues.Queue[ReasonCode] = queues.Queue()
+        self.client.on_message = lambda _client, _data, message: self.messages.put(message)
+        self.client.on_subscribe = lambda _client, _data, _mid, codes, _properties: self.granted.put(codes)
+        self.client.on_unsubscribe = lambda _client, _data, _mid, codes, _properties: self.dropped.put(codes)
+        self.client.on_publish = lambda _client, _data, _mid, code, _properties: self.acked.put(code)
+        self.client.on_connect = lambda _client, _data, flags, code, told: self.connected.put((code, flags, told))
+        self.client.on_disconnect = lambda _client, _data, _flags, code, _properties: self.ended.put(code)
+
+    def connect(self) -> tuple[ReasonCode, mqtt.ConnectFlags, Properties | None]:
+        """What the CONNACK says."""
+        self.client.connect("127.0.0.1", self.broker.mqtt_port)
+        self.client.loop_start()
+        return self.connected.get(timeout=WAIT_S)
+
+    def subscribe(self, topic: str, qos: int = 1, **properties: str) -> ReasonCode:
+        """The reason code of the SUBACK."""
+        pairs = [(name.replace("_", "-"), value) for name, value in properties.items()]
+        self.client.subscribe(topic, qos, properties=user_properties(PacketTypes.SUBSCRIBE, *pairs) if pairs else None)
+        return self.granted.get(timeout=WAIT_S)[0]
+
+    def publish(self, topic: str, payload: bytes = b"", **properties: str) -> ReasonCode:
+        """Publish at QoS 1; the reason code of the PUBACK."""
+        pairs = [(name.replace("_", "-"), value) for name, value in properties.items()]
+        made = user_properties(PacketTypes.PUBLISH, *pairs) if pairs else None
+        self.client.publish(topic, payload, 1, properties=made)
+        return self.acked.get(timeout=WAIT_S)
+
+    def next(self) -> mqtt.MQTTMessage:
+        return self.messages.get(timeout=WAIT_S)
+
+    def is_quiet(self) -> bool:
+        try:
+            self.messages.get(timeout=QUIET_S)
+        except queues.Empty:
+            return True
+        return False
+
+    def end(self) -> None:
+        """DISCONNECT, if still connected."""
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+def told(message: mqtt.MQTTMessage) -> dict[str, str]:
+    """The user properties of a delivery."""
+    properties: Any = message.properties  # its fields are set at run time
+    return dict(properties.UserProperty)
+
+
+@contextmanager
+def client(broker: BrokerProcess, name: str, version: MQTTProtocolVersion = V5) -> Iterator[Client]:
+    """A connected client."""
+    made = Client(broker, name, version)
+    try:
+        code, _flags, _properties = made.connect()
+        assert not code.is_failure
+        yield made
+    finally:
+        made.end()
