@@ -135,7 +135,7 @@ class MqttSession(Session):
                 first = i64(data[at])
                 if first >> 4 == PUBLISH and self.connected:
                     self.on_publish(data, first & 15, start, end)
-                elif first == PUBACK << 4 and end - start == 2:
+                elif first == PUBACK << 4 and end - start == 2 and (data[start] or data[start + 1]):
                     self.outbox.acknowledged(i64(data[start]) << 8 | i64(data[start + 1]), 0)
                 else:
                     self.on_packet(data, first, start, end)
