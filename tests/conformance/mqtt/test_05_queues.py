@@ -1,0 +1,144 @@
+"""Queues under `$queue/`: what deliveries say, and what settles them (docs/mqtt.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+from tests.conformance.amqp091 import raw as amqp
+from tests.conformance.mqtt.raw import V5, V311, Delivery, Raw, connected, puback, publish, subscribe, user
+
+GROUP = user("consumer-group", "g")
+
+
+@pytest.fixture
+def jobs(broker: BrokerProcess) -> BrokerProcess:
+    """A broker with the durable queue `jobs`."""
+    with amqp.connect(broker) as client:
+        client.declare("jobs")
+    return broker
+
+
+def settlement(found: Delivery, verb: str, *more: bytes) -> tuple[str, bytes]:
+    """Topic and properties of the publish that settles a delivery."""
+    facts = found.facts()
+    fields = user("message-id", facts["message-id"]) + user("group-id", facts["group-id"])
+    return f"$queue/jobs/${verb}", fields + b"".join(more)
+
+
+def settle(raw: Raw, found: Delivery, verb: str, *more: bytes) -> int:
+    topic, properties = settlement(found, verb, *more)
+    return raw.publish(topic, properties=properties)
+
+
+def test_queue_1_a_delivery_says_where_it_is_from(jobs: BrokerProcess) -> None:
+    publisher = connected(jobs, "publisher")
+    assert publisher.publish("$queue/jobs/a/b", b"x", properties=user("colour", "red") + b"\x03\0\x01t") == 0
+    worker = connected(jobs, "worker")
+    worker.subscribe("$queue/jobs/#", properties=GROUP)
+    found = worker.delivery()
+    assert (found.topic, found.body, found.qos, found.bits) == ("$queue/jobs/a/b", b"x", 1, 0)
+    assert found.properties[:2] == [(0x26, ("colour", "red")), (0x03, b"t")]
+    facts = found.facts()
+    assert (facts["message-id"], facts["queue"], facts["offset"]) == ("jobs:0", "jobs", "0")
+    assert "delivery-count" not in facts
+    worker.close()
+    again = connected(jobs, "worker")
+    again.subscribe("$queue/jobs/#", properties=GROUP)
+    assert again.delivery().facts()["delivery-count"] == "2"
+
+
+def test_queue_2_version_5_settles_by_topic_and_its_puback_frees_the_window(jobs: BrokerProcess) -> None:
+    publisher = connected(jobs, "publisher")
+    for body in (b"1", b"2", b"3"):
+        publisher.publish("$queue/jobs/k", body)
+    worker = connected(jobs, "worker", properties=b"\x21\0\x01")  # receive maximum 1
+    worker.subscribe("$queue/jobs/#", properties=GROUP)
+    first = worker.delivery()
+    worker.quiet()
+    worker.send(puback(first.id))
+    assert settle(publisher, first, "ack") == 0
+    assert settle(publisher, first, "ack") >= 0x80  # settled already
+    second = worker.delivery()
+    worker.send(puback(second.id, 0x80))  # back to the queue
+    found = worker.delivery()
+    assert (second.body, found.body in {b"2", b"3"}) == (b"2", True)
+
+
+def test_queue_3_version_3_1_1_settles_by_puback(jobs: BrokerProcess) -> None:
+    publisher = connected(jobs, "publisher", V311)
+    publisher.publish("$queue/jobs/k", b"1")
+    publisher.publish("$queue/jobs/k", b"2")
+    worker = connected(jobs, "g-1", V311)
+    worker.subscribe("$queue/jobs/#")
+    first, second = worker.delivery(), worker.delivery()
+    assert (first.body, second.body) == (b"1", b"2")
+    worker.send(puback(first.id))
+    worker.quiet()
+    worker.close()
+    again = connected(jobs, "g-2", V311)
+    again.subscribe("$queue/jobs/#")
+    assert again.delivery().body == b"2"
+    again.quiet()
+
+
+def test_queue_4_nack_and_reject_by_topic(jobs: BrokerProcess) -> None:
+    worker = connected(jobs, "worker")
+    worker.subscribe("$queue/jobs/#", properties=GROUP)
+    publisher = connected(jobs, "publisher")
+    publisher.publish("$queue/jobs/k", b"1")
+    found = worker.delivery()
+    worker.send(puback(found.id))
+    assert settle(publisher, found, "nack") == 0
+    found = worker.delivery()
+    assert (found.body, found.facts()["delivery-count"]) == (b"1", "2")
+    worker.send(puback(found.id))
+    assert settle(worker, found, "reject") == 0
+    worker.quiet()
+
+
+def test_queue_5_commands_that_mean_nothing_say_why(jobs: BrokerProcess) -> None:
+    raw = connected(jobs)
+    for verb, properties, code, text in (
+        ("$ack", b"", 0x99, b"message-id: missing"),
+        ("$ack", user("message-id", "jobs:x"), 0x99, b"message-id: 'jobs:x'"),
+        ("$ack", user("message-id", "jobs:7") + user("group-id", "g"), 0x83, b"no group 'g' on queue 'jobs'"),
+        ("$nack", user("message-id", "other:7"), 0x99, b"is not 'jobs':<offset>"),
+        ("$commit", user("offset", "1"), 0x99, b"group-id: missing"),
+        ("$frob", b"", 0x99, b"is no command"),
+    ):
+        raw.send(publish(f"$queue/jobs/{verb}", b"", 1, 8, properties=properties))
+        rest = raw.expect(0x40)
+        assert (rest[:3], text in rest) == (bytes([0, 8, code]), True), rest
+    old = connected(jobs, "old", V311)
+    assert old.publish("$queue/jobs/$ack") == 0  # it cannot be told
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_queue_6_subscriptions_that_are_refused(jobs: BrokerProcess, version: int) -> None:
+    raw = connected(jobs, version=version)
+    filters = [("$queue/+/a", 1), ("$queue//a", 1), ("$queue/jobs/$ack", 1), ("$queue/jobs/#", 0)]
+    raw.send(subscribe(1, *filters, version=version))
+    assert raw.granted() == ([0x8F, 0x8F, 0x83, 0x83] if version == V5 else [0x80] * 4)
+
+
+def test_queue_7_a_deleted_queue_ends_its_subscribers(jobs: BrokerProcess) -> None:
+    raw = connected(jobs)
+    raw.subscribe("$queue/jobs/#")
+    with amqp.connect(jobs) as client:
+        client.send(amqp.method(1, (50, 40), b"\0\0" + amqp.short("jobs") + b"\0"))
+        client.expect(1, (50, 41))
+        raw.refused(0x98)
+
+
+def test_queue_8_what_amqp_publishes_reaches_mqtt(jobs: BrokerProcess) -> None:
+    raw = connected(jobs)
+    raw.subscribe("$queue/jobs/#", properties=GROUP)
+    raw.subscribe("a/+")
+    with amqp.connect(jobs) as client:
+        client.send(amqp.publish(1, "jobs", b"job", properties=b"\x80\0" + amqp.short("text/plain")))
+        found = raw.delivery()
+        client.send(amqp.publish(1, "a.b", b"news", "amq.topic"))
+        news = raw.delivery()
+    assert (found.topic, found.body, found.properties[0]) == ("$queue/jobs", b"job", (0x03, b"text/plain"))
+    assert (news.topic, news.body) == ("a/b", b"news")
