@@ -179,3 +179,15 @@ def test_an_expiry_is_never_shorter_than_said() -> None:
         neutral = Properties()
         neutral.expiration_ms = milliseconds
         assert props.encode_neutral(neutral) == b"\x02" + seconds.to_bytes(4, "big")
+
+
+def test_identifiers_above_31_are_bits_of_their_own() -> None:
+    # A shift of 32 bits in the compiled build once took 0x26 for 0x06, and 0x2A for 0x0A.
+    user = b"\x26\0\x01n\0\x01v"
+    block = b"\x01\x01" + user + b"\x0b\x05" + user + b"\x23\0\x07"
+    ids = (0x01, 0x0B, 0x23, 0x26)
+    assert props.check_properties(block, 0, len(block), 3) == sum(1 << id for id in ids)
+    assert props.without(block, 1 << 0x23) == b"\x01\x01" + user + b"\x0b\x05" + user
+    assert props.without(block, 1 << 0x26) == b"\x01\x01\x0b\x05\x23\0\x07"
+    assert props.without(block, 1 << 0x0B | 1 << 0x23) == b"\x01\x01" + user + user
+    assert props.without(block, 1 << 0x03 | 1 << 0x06) == block  # the bits of 0x23 and 0x26, were they lost
