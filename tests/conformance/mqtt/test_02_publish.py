@@ -189,7 +189,8 @@ def test_mqtt5_4_6_0_2_acknowledgements_in_order(broker: BrokerProcess) -> None:
     raw.subscribe("in/order")
     ids = list(range(300, 200, -1))
     raw.send(*[publish("in/order", number(id), 1, id) for id in ids])
-    bodies, acks = [], []
+    bodies: list[int] = []
+    acks: list[int] = []
     while len(bodies) + len(acks) < 2 * len(ids):
         first, rest = raw.packet()
         if first == PUBACK:
