@@ -8,15 +8,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.auth import Auth
-from forebay.broker.vhost import Vhost
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from forebay.server.disk import DataDisk
 from forebay.session.amqp091 import Amqp091Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short, table
-from tests.stores import SMALL, TestClock
+from tests.sessions import SessionRig
 
 EXAMPLES = 60  # each makes stores on real files
 LOGIN = raw.table(raw.CLIENT) + short("PLAIN") + raw.long("\0guest\0guest") + short("en_US")
@@ -78,60 +73,15 @@ REQUEST = st.one_of(
 DECLARE = method(1, raw.QUEUE_DECLARE, b"\0\0" + short("q") + b"\0" + table())
 
 
-class Client:
-    """A session over a vhost of its own."""
-
-    def __init__(self, folder: str) -> None:
-        self.clock = TestClock()
-        self.disk = DataDisk(folder)
-        self.store = Store(self.disk, self.clock, SMALL)
-        self.store.open()
-        self.vhost = Vhost(b"/", self.store, 30_000, 300_000)
-        self.vhost.recover([])
-        self.store.start(self.vhost.checkpoint())
-        options = make_options({})
-        self.session = Amqp091Session(1, self.vhost, Auth(options.users), options, True)
-        self.rest = b""
-        self.sent = b""
-
-    def send(self, octets: bytes) -> None:
-        """What comes in one read, as the server hands it over."""
-        if self.session.closing:
-            return
-        data = self.rest + octets
-        used = self.session.receive(data)
-        assert 0 <= used <= len(data)
-        self.rest = data[used:]
-
-    def turn(self) -> None:
-        """The end of a turn whose writes are on disk at once."""
-        for delivery in self.vhost.end_turn(self.clock.us):
-            self.session.deliver(delivery)
-        cancelled, self.vhost.cancelled = self.vhost.cancelled, []
-        for consumer in cancelled:
-            self.session.cancelled(consumer)
-        commit = self.store.commit()
-        if commit is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhost.synced()
-        self.session.end_turn(self.store.lsn, self.store.lsn)
-        self.sent += self.session.out.getvalue()
-        self.session.out.truncate(0)
-
-    def close(self) -> None:
-        """The connection is gone; nothing may be left of it."""
-        self.session.closed()
-        for queue in self.vhost.queues.values():
-            assert queue.consumer_count() == 0
-        self.disk.close_all()
+def rig(folder: str) -> SessionRig:
+    return SessionRig(folder, Amqp091Session)
 
 
 @settings(max_examples=EXAMPLES)
 @given(st.lists(st.lists(REQUEST, max_size=8), max_size=8))
 def test_any_requests_are_answered_by_whole_frames(turns: list[list[bytes]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        client = Client(folder)
+        client = rig(folder)
         client.send(OPENING + DECLARE)
         for requests in turns:
             client.send(b"".join(requests))
@@ -151,9 +101,9 @@ def test_a_cut_in_the_input_changes_no_answer(requests: list[bytes], data: st.Da
     octets = OPENING + DECLARE + b"".join(requests)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(octets)), max_size=20)))
     with tempfile.TemporaryDirectory() as folder:
-        whole = Client(str(Path(folder) / "whole"))
+        whole = rig(str(Path(folder) / "whole"))
         whole.send(octets)
-        parts = Client(str(Path(folder) / "parts"))
+        parts = rig(str(Path(folder) / "parts"))
         start = 0
         for cut in [*cuts, len(octets)]:
             parts.send(octets[start:cut])
@@ -172,7 +122,7 @@ def test_damaged_octets_end_no_more_than_the_connection(requests: list[bytes], d
     for _ in range(data.draw(st.integers(1, 6))):
         octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
     with tempfile.TemporaryDirectory() as folder:
-        client = Client(folder)
+        client = rig(folder)
         client.send(OPENING + DECLARE)
         client.send(bytes(octets))
         client.turn()
@@ -185,7 +135,7 @@ def test_damaged_octets_end_no_more_than_the_connection(requests: list[bytes], d
 @given(st.binary(max_size=80), st.integers(0, len(OPENING)))
 def test_anything_in_the_handshake_is_answered(octets: bytes, start: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        client = Client(folder)
+        client = rig(folder)
         client.send(OPENING[:start])
         client.send(octets)
         client.turn()

@@ -10,11 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from forebay.broker.auth import Auth
-from forebay.broker.vhost import Vhost
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from forebay.server.disk import DataDisk
 from forebay.session.mqtt import MqttSession
 from forebay.wire import mqtt_codes as codes
 from forebay.wire import mqtt_properties as props
@@ -33,7 +28,7 @@ from forebay.wire.mqtt import (
     write_publish,
 )
 from forebay.wire.mqtt_codes import V5, V311
-from tests.stores import SMALL, TestClock
+from tests.sessions import SessionRig
 
 EXAMPLES = 60  # each makes stores on real files
 WINDOW = 3
@@ -105,24 +100,16 @@ def request(draw: st.DrawFn, version: int) -> bytes:
     )
 
 
-class Client:
-    """A session over a vhost of its own, with a classic queue q and a stream s."""
+class Client(SessionRig):
+    """An MQTT client, with a classic queue q and a stream s to talk to."""
 
     def __init__(self, folder: str, version: int) -> None:
+        super().__init__(folder, MqttSession, mqtt_inflight_max=WINDOW, mqtt_packet_octets_max=OCTETS_MAX)
         self.version = version
-        self.clock = TestClock()
-        self.disk = DataDisk(folder)
-        self.store = Store(self.disk, self.clock, SMALL)
-        self.store.open()
-        self.vhost = Vhost(b"/", self.store, 30_000, 300_000)
-        self.vhost.recover([])
-        self.store.start(self.vhost.checkpoint())
+        assert isinstance(self.session, MqttSession)
+        self.outbox = self.session.outbox
         self.vhost.declare_queue(b"q", True, False, False, {}, 0)
         self.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
-        options = make_options({"mqtt_inflight_max": WINDOW, "mqtt_packet_octets_max": OCTETS_MAX})
-        self.session = MqttSession(1, self.vhost, Auth(options.users), options, True)
-        self.rest = b""
-        self.sent = b""
         self.in_flight: set[int] = set()
 
     def connect(self) -> None:
@@ -131,31 +118,6 @@ class Client:
         packet.client_id = b"c-1"
         packet.clean = True
         self.send(encode_packet(packet, self.version))
-
-    def send(self, octets: bytes) -> None:
-        """What comes in one read, as the server hands it over."""
-        if self.session.closing:
-            return
-        data = self.rest + octets
-        used = self.session.receive(data)
-        assert 0 <= used <= len(data)
-        self.rest = data[used:]
-
-    def turn(self) -> None:
-        """The end of a turn whose writes are on disk at once."""
-        for delivery in self.vhost.end_turn(self.clock.us):
-            self.session.deliver(delivery)
-        cancelled, self.vhost.cancelled = self.vhost.cancelled, []
-        for consumer in cancelled:
-            self.session.cancelled(consumer)
-        commit = self.store.commit()
-        if commit is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhost.synced()
-        self.session.end_turn(self.store.lsn, self.store.lsn)
-        self.sent += self.session.out.getvalue()
-        self.session.out.truncate(0)
 
     def packets(self) -> list[Packet | Publish]:
         """What the session has sent since the last call: whole packets, each well-formed."""
@@ -177,12 +139,8 @@ class Client:
         return found
 
     def close(self) -> None:
-        """The connection is gone; nothing may be left of it."""
-        self.session.closed()
-        for queue in self.vhost.queues.values():
-            assert queue.consumer_count() == 0
+        super().close()
         assert not self.vhost.fanout.subscriptions
-        self.disk.close_all()
 
 
 @settings(max_examples=EXAMPLES)
@@ -196,7 +154,7 @@ def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version
             client.send(b"".join(requests))
             client.turn()
             client.packets()
-            assert client.session.outbox.inflight <= WINDOW
+            assert client.outbox.inflight <= WINDOW
             client.clock.us += 1_000_000
             client.session.tick(client.clock.us)
         client.close()
@@ -271,7 +229,7 @@ def test_topic_subscribers_lose_the_oldest_beyond_the_backlog() -> None:
         client = Client(folder, V311)
         client.connect()
         client.send(subscribe(codes.SUBSCRIBE, [b"a"], 1, b"", V311))
-        outbox = client.session.outbox
+        outbox = client.outbox
         outbox.backlog_octets_max = 10 * 1009  # a record is counted as 8 octets more than topic and body
         for number in range(30):
             client.send(publish(b"a", b"%1000d" % number, V311, 1, number + 1))
@@ -305,7 +263,7 @@ def test_a_record_too_large_for_its_consumer_is_settled() -> None:
         client.turn()
         bodies = [len(each.body()) for each in client.packets() if isinstance(each, Publish)]
         assert bodies == [10]
-        assert client.session.outbox.too_large == 1
+        assert client.outbox.too_large == 1
         client.close()
 
 

@@ -318,6 +318,9 @@ class MqttSession(Session):
         packet = self.packet
         decode_publish(packet, data, flags, at, end, self.version)
         self.received += 1
+        if flags & 1 and self.version == V5:
+            # CONNACK said so [MQTT-3.2.2-14]. A 3.1.1 client cannot be told: its message is published unretained.
+            raise PeerError(codes.RETAIN, "PUBLISH: retain: retained messages are not supported")
         if end - packet.properties_end > self.body_octets_max:
             raise PeerError(
                 TOO_LARGE,

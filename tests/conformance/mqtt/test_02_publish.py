@@ -216,3 +216,15 @@ def test_mqtt5_4_3_3_1_acknowledgements_that_belong_to_nothing(broker: BrokerPro
     raw.send(packet(PUBREC, number(77)))
     raw.acked(77, 0x92, 0x62)
     raw.quiet()
+
+
+def test_mqtt5_3_2_2_14_retain_where_there_is_none(broker: BrokerProcess) -> None:
+    answers(broker, publish("a", b"kept?", 1, bits=1), 0x9A)
+    reader = connected(broker, "reader")
+    reader.subscribe("a")
+    reader.quiet()
+    old = connected(broker, "old", V311)  # has no way to know: its message is an ordinary one
+    old.send(publish("a", b"new", 1, 3, V311, bits=1))
+    old.acked(3)
+    found = reader.delivery()
+    assert (found.body, found.bits) == (b"new", 0)
