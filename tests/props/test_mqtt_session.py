@@ -279,3 +279,27 @@ def test_suback_of_a_version_5_client_names_what_is_wrong() -> None:
         assert b"QoS 0" in answer.properties
         assert b"'+'" in answer.properties
         client.close()
+
+
+def test_a_client_that_asks_on_and_never_reads_is_let_go() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        client = Client(folder, V5)
+        client.connect()
+        client.turn()
+        assert isinstance(client.session, MqttSession)
+        client.session.unread_octets_max = 100
+        client.vhost.pause(1, True)
+        closing: list[bool] = []
+        for number in range(11):
+            if number == 5:  # it read after all
+                client.vhost.pause(1, False)
+                client.turn()
+                client.vhost.pause(1, True)
+            client.send(b"\xc0\x00" * 10)
+            client.turn()
+            closing.append(client.session.closing)
+        assert closing == [False] * 10 + [True]
+        last = client.packets()[-1]
+        assert isinstance(last, Ack)
+        assert (last.kind, last.code) == (codes.DISCONNECT, codes.QUOTA_EXCEEDED)
+        client.close()

@@ -96,6 +96,8 @@ class MqttSession(Session):
         self.body_octets_max: i64 = options.message_octets_max
         self.levels_max: i64 = options.mqtt_topic_levels_max
         self.receive_max: i64 = options.mqtt_inflight_max
+        self.unread_octets_max: i64 = options.send_buffer_octets_max
+        self.unread_octets: i64 = 0  # answers written since the connection takes no more
         self.handshake_us: i64 = options.handshake_timeout_ms * MICROSECONDS
         self.keep_alive_us: i64 = 0
         self.deadline_us: i64 = 0
@@ -476,11 +478,22 @@ class MqttSession(Session):
                 self.release(confirms)
             else:
                 self.due.append(confirms)
+        self.limit_answers()
+
+    def limit_answers(self) -> None:
+        """Deliveries wait while the connection takes no more; a client that asks on and never reads has to go."""
+        if not self.outbox.is_paused():
+            self.unread_octets = 0
+            return
+        self.unread_octets += len(self.out)
+        if self.unread_octets > self.unread_octets_max and not self.closing:
+            self.fail(PeerError(codes.UNREAD, f"more than {self.unread_octets_max} octets of answers were not read"))
 
     def on_durable(self, durable: int) -> None:
         due = self.due
         while due and due[0].lsn <= durable:
             self.release(due.popleft())
+        self.limit_answers()
 
     def release(self, confirms: Confirms) -> None:
         if not self.closing:

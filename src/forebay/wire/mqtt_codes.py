@@ -85,6 +85,7 @@ ALIAS: Final = "topic-alias-invalid"
 RETAIN: Final = "retain-not-supported"
 AUTH_METHOD: Final = "bad-authentication-method"
 ADMINISTRATIVE: Final = "administrative-action"
+UNREAD: Final = "answers-not-read"
 
 PEER_CODES: Final = {
     MALFORMED: MALFORMED_PACKET,
@@ -100,6 +101,7 @@ PEER_CODES: Final = {
     RETAIN: RETAIN_UNSUPPORTED,
     AUTH_METHOD: BAD_AUTH_METHOD,
     ADMINISTRATIVE: ADMINISTRATIVE_ACTION,
+    UNREAD: QUOTA_EXCEEDED,
 }
 
 # What a SUBACK says of a subscription that was refused.
