@@ -13,6 +13,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
+from tests.conformance.mqtt.raw import Raw, connect, connected, publish, subscribe, will
 
 BODY = b"x" * 65_536
 COUNT = 1600  # 100 MiB
@@ -58,3 +59,23 @@ def test_a_consumer_that_does_not_read_costs_a_bounded_buffer(
     while len(bodies) < COUNT and time.monotonic() < deadline:
         slow.connection.process_data_events(0.1)
     assert bodies == list(range(COUNT))
+
+
+def test_a_client_that_is_let_go_and_does_not_read_is_cut_off(start_broker: Callable[..., BrokerProcess]) -> None:
+    """Its last octets are never taken, and all the same what it held returns and its will is published."""
+    broker = start_broker(drain_timeout_ms=500)
+    channel = open_channel(broker)
+    channel.queue_declare("wills", durable=True)
+    channel.queue_bind("wills", "amq.topic", "will")
+    slow = Raw(broker)
+    slow.send(connect("slow", beat=1, will=will("will", b"gone"), will_flags=4), subscribe(1, ("flood", 0)))
+    slow.read(4)  # from here on it neither reads nor sends
+    publisher = connected(broker, "publisher")
+    for _ in range(32):
+        publisher.send(publish("flood", bytes(1 << 20)))
+    deadline = time.monotonic() + 30
+    while (got := channel.basic_get("wills", auto_ack=True))[0] is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert got[2] == b"gone"
+    slow.close()
+    publisher.close()

@@ -159,7 +159,9 @@ class Options:
         16 * MIB, "octets", 64 * KIB, GIB, "Octets that may wait for a slow reader before deliveries to it pause."
     )
     table_depth_max: int = _integer(32, "levels", 1, 128, "How deep an AMQP table may nest.")
-    drain_timeout_ms: int = _integer(10_000, "ms", 0, 10**7, "How long a stop waits for clients to take leave.")
+    drain_timeout_ms: int = _integer(
+        10_000, "ms", 0, 10**7, "How long a client may take to leave, at a stop or when it is let go."
+    )
 
     # MQTT
     mqtt_inflight_max: int = _integer(

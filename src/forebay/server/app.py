@@ -95,12 +95,11 @@ class App(Host):
 
     # ---- connections
 
-    def opened(self, connection: Connection) -> int:
+    def opened(self, connection: Connection) -> None:
         if self.stopping.is_set() or len(self.open) >= self.options.connections_max:
             connection.transport.abort()
         else:
             self.open.add(connection)
-        return self.clock.now_us()
 
     def start_session(self, connection: Connection, data: bytes) -> Session:
         """The session that the first octets of a connection ask for."""
@@ -140,6 +139,9 @@ class App(Host):
                 connection.session.unread = False
             if not connection.closing:
                 connection.transport.resume_reading()
+
+    def now_us(self) -> int:
+        return self.clock.now_us()
 
     def durable_lsn(self) -> int:
         return self.store.durable
@@ -281,8 +283,12 @@ class App(Host):
 
     def every_second(self, now_us: int) -> None:
         silent_us = self.options.handshake_timeout_ms * 1000
+        leave_us = self.options.drain_timeout_ms * 1000
         for connection in list(self.open):
-            if connection.session is not None:
+            if connection.closing:
+                if connection.closing_us and now_us - connection.closing_us > leave_us:
+                    connection.transport.abort()  # it does not read: what it held must return all the same
+            elif connection.session is not None:
                 connection.session.tick(now_us)
                 self.touch(connection)
             elif now_us - connection.opened_us > silent_us:

@@ -22,8 +22,8 @@ class Host(ABC):
     send_buffer_octets_max: int
 
     @abstractmethod
-    def opened(self, connection: Connection) -> int:
-        """A client has connected; the time, in microseconds."""
+    def opened(self, connection: Connection) -> None:
+        """A client has connected."""
 
     @abstractmethod
     def start_session(self, connection: Connection, data: bytes) -> Session:
@@ -40,6 +40,10 @@ class Host(ABC):
     @abstractmethod
     def durable_lsn(self) -> int:
         """What is on the disk."""
+
+    @abstractmethod
+    def now_us(self) -> int:
+        """The time, in microseconds."""
 
     @abstractmethod
     def lost(self, connection: Connection) -> None:
@@ -64,6 +68,7 @@ class Connection(asyncio.Protocol):
         self.waiting = False  # the app tells its session of every sync
         self.closing = False
         self.opened_us = 0
+        self.closing_us = 0  # since when it waits for its last octets to be taken
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -71,7 +76,8 @@ class Connection(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if name else "unknown"
         self.loopback = self.peer.startswith(LOOPBACK)
-        self.opened_us = self.host.opened(self)
+        self.opened_us = self.host.now_us()
+        self.host.opened(self)
 
     def data_received(self, data: bytes) -> None:
         if self.wanted:
@@ -119,6 +125,7 @@ class Connection(asyncio.Protocol):
             out.truncate(0)
         if session.closing and not self.closing:
             self.closing = True
+            self.closing_us = self.host.now_us()
             self.transport.close()
 
     def pause_writing(self) -> None:
