@@ -13,9 +13,11 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
+from tests.conformance.mqtt.raw import V311, connected, publish
 
 DISK = "24m"
 BODY = b"x" * 16_384
+QUOTA_EXCEEDED = 0x97
 
 
 @pytest.fixture
@@ -84,3 +86,23 @@ def test_disk_full_refuses_publishers_and_recovers(
     while (got := last.basic_get("q", auto_ack=True))[0] is not None:
         bodies.append(got[2])
     assert b"again" in bodies
+
+
+def test_disk_full_is_told_to_mqtt_publishers_by_code(
+    start_broker: Callable[..., BrokerProcess], small_disk: Path
+) -> None:
+    broker = start_broker(data=small_disk, wal_octets_max=8 << 20, wal_chunk_octets=1 << 20)
+    open_channel(broker).queue_declare("q", durable=True)
+    publisher = connected(broker, "publisher")
+    codes: list[int] = []
+    while not codes or (codes[-1] == 0 and len(codes) < 10_000):
+        codes.append(publisher.publish("$queue/q/x", BODY))
+    assert codes[-1] == QUOTA_EXCEEDED
+    assert set(codes[:-1]) == {0}
+    assert 200 < len(codes) < 2000
+    # A client of 3.1.1 cannot be told: it gets no PUBACK, and the connection ends.
+    old = connected(broker, "old", V311)
+    old.send(publish("$queue/q/x", BODY, 1, 7, V311))
+    assert old.ended()
+    publisher.close()
+    old.close()
