@@ -383,10 +383,6 @@ class QueueLog:
             self.index = index.part(at, size)
             self.first = 0
 
-    def cut(self, floor: i64) -> None:
-        """Take away the records below `floor`, wanted or not: a purge."""
-        self.truncate(floor)
-
     def drop(self, at: i64) -> None:
         """Forget the block of an index entry, which stays in the arrays."""
         index = self.index
