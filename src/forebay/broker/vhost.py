@@ -258,12 +258,6 @@ class Vhost(Topology):
         self.mark(queue)
         self.leave_unused(queue)
 
-    def add_credit(self, consumer: Consumer, credit: i64) -> None:
-        consumer.credit += credit
-        queue = self.queues_by_id.get(consumer.queue)
-        if queue is not None:
-            self.mark(queue)
-
     def get(self, queue: bytes, session_id: i64, channel: i64, no_ack: bool) -> Delivery | None:
         """One record of the queue's nameless work group, at once; None where none is ready."""
         where = self.queue(queue)

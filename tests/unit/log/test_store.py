@@ -209,7 +209,7 @@ def test_a_purge_is_not_undone_by_a_restart(tmp_path: Path) -> None:
     opened.publish(1, b"a")
     opened.publish(1, b"b")
     opened.sync()
-    opened.logs[1].cut(1)
+    opened.logs[1].truncate(1)
     opened.housekeep(Everything())
     opened.sync()
     opened.crash()
