@@ -116,7 +116,7 @@ bench)
     ;;
 test)
     environment .venv "[dev]"
-    environment .venv-pure "[test]" 1
+    environment .venv-pure "[test,spark]" 1  # Spark's unit tests turn blocks of this build into Arrow arrays
     java_from_pypi
     lint
     .venv/bin/forebay version | grep -F "(compiled,"
