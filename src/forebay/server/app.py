@@ -74,7 +74,6 @@ class App(Host):
         self.waiting: list[Connection] = []
         self.scheduled = False
         self.choked: list[Connection] = []
-        self.job_running = False
         self.ticks = 0
         self.stopping: asyncio.Event = asyncio.Event()
         self.idle: asyncio.Event = asyncio.Event()
@@ -299,11 +298,9 @@ class App(Host):
         self.look_at_memory()
         self.tell_room()
         self.start_commit(self.store.flush())
-        if not self.job_running:
-            job = self.store.plan(self.wanted, now_us)
-            if job is not None:
-                self.job_running = True
-                self.thread.submit_job(job)
+        job = self.store.plan(self.wanted, now_us)
+        if job is not None:
+            self.thread.submit_job(job)
 
     def look_at_memory(self) -> None:
         """Give memory back to the system, and stop reading publishers where that is not enough."""
@@ -331,7 +328,6 @@ class App(Host):
             logger.info("there is room on the disk of %s again", self.disk.root)
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
-        self.job_running = False
         try:
             self.store.done(job, error)
         except Exception as failure:  # noqa: BLE001  the task's boundary: a file is not what it should be, whatever says so
