@@ -23,6 +23,7 @@ COMPILED = [
     "broker/topology.py",  # the base class of Vhost: a compiled class cannot have an interpreted base
     "broker/vhost.py",
     "broker/arguments.py",
+    "broker/internal.py",
     "broker/fanout.py",
 ]
 # Modules that a pattern above takes in and that stay interpreted, each with the reason.
