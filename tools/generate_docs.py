@@ -78,6 +78,8 @@ def _domain(spec: OptionSpec) -> str:
 def _shown(spec: OptionSpec, default: object) -> str:
     if default is MISSING:
         return "must be given"
+    if isinstance(default, bool):
+        return str(default).lower()
     if isinstance(default, int):
         return _number(spec, default)
     if isinstance(default, str | list | dict):

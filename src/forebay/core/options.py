@@ -25,11 +25,25 @@ HOUR_S: Final = 3600
 CLASSIC: Final = "classic"
 STREAM: Final = "stream"
 
+LOWEST: Final = "lowest"
+HIGHEST: Final = "highest"
+DROP: Final = "drop"
+SPILL: Final = "spill"
+MOVED: Final = "moved"
+ANOTHER: Final = "another"
+ROUND_ROBIN: Final = "round_robin"
+SHARED_STRATEGIES: Final = (ROUND_ROBIN, "random", "sticky", "least_inflight", "hash_topic", "hash_clientid")
+SCRAM_SHA_256: Final = "SCRAM-SHA-256"
+SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+
 # Kinds of value: how an option is read from text, checked and documented.
 TEXT: Final = "text"
 INTEGER: Final = "integer"
+BOOLEAN: Final = "boolean"
 ADDRESS: Final = "HOST:PORT"
+SERVER: Final = "server"
 USERS: Final = "users"
+PRIORITIES: Final = "priorities"
 NAMES: Final = "names"
 TABLE: Final = "table"
 TABLES: Final = "tables"
@@ -58,15 +72,19 @@ class OptionSpec:
     def domain(self) -> str:
         """What values it takes, for people."""
         if self.choices:
-            return " or ".join(self.choices)
+            return ("a list of " if self.kind == NAMES else "") + " or ".join(self.choices)
         if self.kind == INTEGER:
             return f"{self.least} to {self.most}"
+        if self.kind == PRIORITIES:
+            return f"MQTT topics, each with a priority from {self.least} to {self.most}"
         return _DOMAINS[self.kind]
 
 
 _DOMAINS: Final = {
     TEXT: "text, not empty",
+    BOOLEAN: "true or false",
     ADDRESS: "HOST:PORT, port 0 for any free one, empty for no listener",
+    SERVER: "HOST:PORT with a port from 1, empty for none",
     USERS: "names, each with a password",
     NAMES: "a list of names",
     TABLE: "keys and values, see below",
@@ -99,6 +117,10 @@ def _option(
 
 def _integer(default: int, unit: str, least: int, most: int, doc: str, *, reloadable: bool = False) -> Any:
     return _option(default, INTEGER, doc, unit=unit, least=least, most=most, reloadable=reloadable)
+
+
+def _boolean(default: bool, doc: str) -> Any:
+    return _option(default, BOOLEAN, doc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +196,79 @@ class Options:
         64 * MIB, "octets", 64 * KIB, 16 * GIB, "Octets that may wait for one subscriber's inflight window to open."
     )
     mqtt_topic_levels_max: int = _integer(128, "levels", 1, 1024, "Levels of a topic or topic filter.")
+    mqtt_max_qos: int = _integer(2, "QoS", 0, 2, "The highest QoS; subscriptions are granted it at most.")
+    mqtt_server_keep_alive_s: int = _integer(
+        0, "s", 0, 65_535, "Keep alive that clients have to use; 0 takes the client's own."
+    )
+    mqtt_topic_alias_max: int = _integer(
+        32, "aliases", 0, 65_535, "Topic aliases of a connection, each way; 0 allows none."
+    )
+    mqtt_auth_methods: list[str] = _option(
+        [SCRAM_SHA_256],
+        NAMES,
+        "Methods of enhanced authentication that are offered.",
+        choices=(SCRAM_SHA_256, SCRAM_SHA_512),
+    )
+    mqtt_redirect: str = _option("", SERVER, "Another server, to which every MQTT client is sent instead of served.")
+    mqtt_redirect_code: str = _option(
+        ANOTHER,
+        TEXT,
+        f"What a redirected client is told: use the server for ever (`{MOVED}`) or this time (`{ANOTHER}`).",
+        choices=(MOVED, ANOTHER),
+    )
+
+    # MQTT: messages on their way to and from a client
+    mqtt_receive_max: int = _integer(
+        1024, "messages", 1, 65_535, "QoS 1 and 2 messages that a client may publish before they are acknowledged."
+    )
+    mqtt_max_awaiting_rel: int = _integer(
+        1024, "messages", 0, 65_535, "QoS 2 messages of a client that may wait for its PUBREL; 0 sets no limit."
+    )
+    mqtt_max_inflight: int = _integer(
+        32, "messages", 1, 65_535, "QoS 1 and 2 messages that are sent to a client before it acknowledges."
+    )
+    mqtt_max_mqueue_len: int = _integer(
+        1000, "messages", 0, 2**31 - 1, "Messages that wait for a client, gone or busy; 0 sets no limit."
+    )
+    mqtt_mqueue_store_qos0: bool = _boolean(True, "Whether QoS 0 messages wait, too, for a client that is not there.")
+    mqtt_mqueue_priorities: dict[str, int] = _option(
+        {}, PRIORITIES, "Topics whose waiting messages are sent in this order, the highest first.", least=1, most=255
+    )
+    mqtt_mqueue_default_priority: str = _option(
+        LOWEST, TEXT, "Where topics without a priority stand among those with one.", choices=(LOWEST, HIGHEST)
+    )
+    mqtt_mqueue_overflow: str = _option(
+        DROP, TEXT, "What becomes of messages beyond `mqtt_max_mqueue_len`.", choices=(DROP, SPILL)
+    )
+    mqtt_shared_strategy: str = _option(
+        ROUND_ROBIN, TEXT, "Which member of a shared subscription gets a message.", choices=SHARED_STRATEGIES
+    )
+
+    # MQTT: what is kept for clients
+    mqtt_session_expiry_s: int = _integer(
+        604_800,
+        "s",
+        0,
+        2**32 - 1,
+        "How long the session of a 3.1.1 client without clean session outlives its connection.",
+    )
+    mqtt_session_expiry_max_s: int = _integer(
+        0, "s", 0, 2**32 - 1, "The longest session expiry interval that a client of version 5 gets; 0 sets no limit."
+    )
+    mqtt_sessions_max: int = _integer(
+        0, "sessions", 0, 2**31 - 1, "Sessions at one time, with and without a connection; 0 sets no limit."
+    )
+    mqtt_max_subscriptions: int = _integer(
+        0, "subscriptions", 0, 2**31 - 1, "Subscriptions of a client; 0 sets no limit."
+    )
+    mqtt_message_expiry_max_s: int = _integer(
+        0, "s", 0, 2**32 - 1, "The longest time that a message waits for MQTT subscribers; 0 sets no limit."
+    )
+    mqtt_retained_max: int = _integer(0, "messages", 0, 2**31 - 1, "Retained messages kept; 0 sets no limit.")
+    mqtt_retained_octets_max: int = _integer(
+        1 * MIB, "octets", 0, 128 * MIB, "The longest body of a retained message; 0 sets no limit."
+    )
+    mqtt_delayed_max: int = _integer(0, "messages", 0, 2**31 - 1, "Delayed messages kept; 0 sets no limit.")
 
     # AMQP
     amqp_frame_octets_max: int = _integer(131_072, "octets", 4096, 16 * MIB, "The longest AMQP frame, offered in tune.")
@@ -264,12 +359,16 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
     """The value as the option's kind, checked."""
     if spec.kind == INTEGER:
         return _integer_value(spec, value, path)
-    if spec.kind in {TEXT, ADDRESS}:
+    if spec.kind == BOOLEAN:
+        return _boolean_value(spec, value, path)
+    if spec.kind in {TEXT, ADDRESS, SERVER}:
         return _text_value(spec, value, path)
     if isinstance(value, str):
         value = _from_json(spec, value, path)
     if spec.kind == USERS:
         return _users_value(spec, value, path)
+    if spec.kind == PRIORITIES:
+        return _priorities_value(spec, value, path)
     if spec.kind == TABLE:
         assert spec.inner is not None
         return _build(spec.inner, value, f"{path}.")
@@ -279,7 +378,7 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
         assert spec.inner is not None
         return [_build(spec.inner, each, f"{path}[{place}].") for place, each in enumerate(value)]
     for each in value:
-        if not isinstance(each, str) or not each:
+        if not isinstance(each, str) or not each or (spec.choices and each not in spec.choices):
             raise _bad(spec, value, path)
     return list(value)
 
@@ -298,15 +397,24 @@ def _integer_value(spec: OptionSpec, value: object, path: str) -> int:
     return value
 
 
+def _boolean_value(spec: OptionSpec, value: object, path: str) -> bool:
+    if isinstance(value, str):
+        value = {"true": True, "false": False}.get(value.strip().lower(), value)
+    if not isinstance(value, bool):
+        raise _bad(spec, value, path)
+    return value
+
+
 def _text_value(spec: OptionSpec, value: object, path: str) -> str:
     if not isinstance(value, str) or (spec.choices and value not in spec.choices):
         raise _bad(spec, value, path)
-    if spec.kind == ADDRESS:
+    if spec.kind in {ADDRESS, SERVER}:
         try:
-            if value:
-                split_address(value)
+            port = split_address(value)[1] if value else -1
         except OptionError as error:
             raise OptionError(f"{path}: {error}") from None
+        if port == 0 and spec.kind == SERVER:
+            raise _bad(spec, value, path)
     elif not value:
         raise _bad(spec, value, path)
     return value
@@ -322,6 +430,18 @@ def _users_value(spec: OptionSpec, value: object, path: str) -> dict[str, str]:
             raise OptionError(f"{path}.{name}: the name must not be empty and the password must be text")
         users[name] = password
     return users
+
+
+def _priorities_value(spec: OptionSpec, value: object, path: str) -> dict[str, int]:
+    if not isinstance(value, Mapping):
+        raise _bad(spec, value, path)
+    priorities: dict[str, int] = {}
+    for topic, priority in value.items():
+        # A filter would be taken for a topic that nobody publishes to, and change nothing without a word.
+        if not isinstance(topic, str) or not topic or "+" in topic or "#" in topic:
+            raise OptionError(f"{path}: {_shown(topic)} is no topic; must be {spec.domain()}")
+        priorities[topic] = _integer_value(spec, priority, f"{path}.{topic}")
+    return priorities
 
 
 def _from_json(spec: OptionSpec, text: str, path: str) -> object:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from forebay.core.errors import OptionError
 from forebay.core.options import (
+    BOOLEAN,
     CLASSIC,
     INTEGER,
     MIB,
@@ -109,6 +110,60 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 def test_an_empty_address_is_no_listener() -> None:
     assert make_options({"mqtt": ""}).mqtt == ""
+
+
+def test_another_server_has_a_port_that_is_known() -> None:
+    assert make_options({"mqtt_redirect": "[::1]:1884"}).mqtt_redirect == "[::1]:1884"
+    assert make_options({"mqtt_redirect": ""}).mqtt_redirect == ""
+    assert "'b:0' is out of range; must be HOST:PORT with a port from 1" in refused({"mqtt_redirect": "b:0"})
+    assert refused({"mqtt_redirect": "b"}).startswith("mqtt_redirect: 'b' is not HOST:PORT")
+
+
+BOOLEANS = [name for name, spec, _ in option_fields(Options) if spec.kind == BOOLEAN]
+
+
+@pytest.mark.parametrize("name", BOOLEANS)
+def test_a_boolean_is_taken_as_such_and_as_text(name: str) -> None:
+    good: list[tuple[object, bool]] = [(True, True), (False, False), ("true", True), (" False ", False)]
+    for value, meant in good:
+        assert getattr(make_options({name: value}), name) is meant
+    wrong: list[object] = [0, 1, "1", "yes", "", None, [], 1.0]
+    for bad in wrong:
+        assert refused({name: bad}) == f"{name}: {bad!r} is out of range; must be true or false"
+
+
+def test_priorities_are_topics_with_numbers() -> None:
+    assert make_options({"mqtt_mqueue_priorities": {"a/b": 1, "c": 255}}).mqtt_mqueue_priorities == {"a/b": 1, "c": 255}
+    assert make_options({"mqtt_mqueue_priorities": '{"a/b": 7}'}).mqtt_mqueue_priorities == {"a/b": 7}
+    assert make_options({}).mqtt_mqueue_priorities == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": 0}, "mqtt_mqueue_priorities.a: 0 is out of range"),
+        ({"a": 256}, "mqtt_mqueue_priorities.a: 256 is out of range"),
+        ({"a": True}, "mqtt_mqueue_priorities.a: True is out of range"),
+        ({"a/+": 1}, "mqtt_mqueue_priorities: 'a/+' is no topic"),
+        ({"a/#": 1}, "mqtt_mqueue_priorities: 'a/#' is no topic"),
+        ({"": 1}, "mqtt_mqueue_priorities: '' is no topic"),
+        ({1: 1}, "mqtt_mqueue_priorities: 1 is no topic"),
+        (["a"], "mqtt_mqueue_priorities: ['a'] is out of range"),
+        ("a=1", "mqtt_mqueue_priorities: not JSON"),
+    ],
+)
+def test_what_is_no_priority_is_refused(value: object, text: str) -> None:
+    said = refused({"mqtt_mqueue_priorities": value})
+    assert said.startswith(text)
+    assert said.endswith("must be MQTT topics, each with a priority from 1 to 255")
+
+
+def test_a_choice_is_one_of_those_listed() -> None:
+    assert make_options({"mqtt_shared_strategy": "sticky"}).mqtt_shared_strategy == "sticky"
+    assert "'fastest' is out of range; must be round_robin or random or" in refused({"mqtt_shared_strategy": "fastest"})
+    assert make_options({"mqtt_auth_methods": []}).mqtt_auth_methods == []
+    assert make_options({"mqtt_auth_methods": '["SCRAM-SHA-512"]'}).mqtt_auth_methods == ["SCRAM-SHA-512"]
+    assert "must be a list of SCRAM-SHA-256 or SCRAM-SHA-512" in refused({"mqtt_auth_methods": ["SCRAM-MD5"]})
 
 
 def test_a_queue_has_its_own_table() -> None:
