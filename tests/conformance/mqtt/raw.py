@@ -11,7 +11,7 @@ WAIT_S = 20  # guards against a hang
 V311, V5 = 4, 5
 PINGREQ, PINGRESP = b"\xc0\x00", b"\xd0\x00"
 DISCONNECT = b"\xe0\x00"
-CONNACK, PUBACK, PUBREC, PUBCOMP = 0x20, 0x40, 0x50, 0x70
+CONNACK, PUBACK, PUBREC, PUBREL, PUBCOMP = 0x20, 0x40, 0x50, 0x62, 0x70
 SUBACK, UNSUBACK, DISCONNECTED = 0x90, 0xB0, 0xE0
 # Octets of a property's value by identifier; 0: a text, -1: a variable byte integer, -2: two texts.
 WIDTHS = {0x01: 1, 0x02: 4, 0x03: 0, 0x08: 0, 0x09: 0, 0x0B: -1, 0x11: 4, 0x12: 0, 0x13: 2, 0x15: 0, 0x16: 0}
@@ -93,8 +93,13 @@ def unsubscribe(id: int, *filters: str, version: int = V5) -> bytes:
     return packet(0xA2, number(id) + block(version, b"") + b"".join(map(text, filters)))
 
 
+def acknowledge(kind: int, id: int, code: int = 0) -> bytes:
+    """A PUBACK, PUBREC, PUBREL or PUBCOMP."""
+    return packet(kind, number(id) + (bytes([code]) if code else b""))
+
+
 def puback(id: int, code: int = 0) -> bytes:
-    return packet(PUBACK, number(id) + (bytes([code]) if code else b""))
+    return acknowledge(PUBACK, id, code)
 
 
 def split_block(data: bytes) -> tuple[bytes, bytes]:
@@ -188,10 +193,10 @@ class Raw:
         assert found == first, (hex(found), rest)
         return rest
 
-    def connack(self, code: int = 0) -> list[tuple[int, object]]:
-        """Properties of the CONNACK that must come now, with this code and no session."""
+    def connack(self, code: int = 0, present: bool = False) -> list[tuple[int, object]]:
+        """Properties of the CONNACK that must come now, with this code and Session Present."""
         rest = self.expect(CONNACK)
-        assert rest[:2] == bytes([0, code])
+        assert rest[:2] == bytes([present, code]), rest
         if self.version == V311:
             assert len(rest) == 2
             return []
@@ -263,13 +268,32 @@ class Raw:
             properties_of(data)
         assert self.ended()
 
+    def leave(self) -> None:
+        """End the connection with DISCONNECT, and wait until the broker has seen it."""
+        self.send(DISCONNECT)
+        assert self.ended()
+
+    def vanish(self) -> None:
+        """End the connection without DISCONNECT, and wait until the broker has seen it."""
+        self.socket.shutdown(socket.SHUT_WR)
+        while self.socket.recv(65536):
+            continue
+        self.close()
+
     def close(self) -> None:
         self.socket.close()
 
 
-def connected(broker: BrokerProcess, client: str = "c", version: int = V5, properties: bytes = b"") -> Raw:
-    """A connection that has its CONNACK."""
+def connected(
+    broker: BrokerProcess,
+    client: str = "c",
+    version: int = V5,
+    properties: bytes = b"",
+    clean: bool = True,
+    present: bool = False,
+) -> Raw:
+    """A connection that has its CONNACK; `present`: which must tell of a session."""
     raw = Raw(broker, version)
-    raw.send(connect(client, version, properties))
-    raw.connack()
+    raw.send(connect(client, version, properties, clean=clean))
+    raw.connack(present=present)
     return raw
