@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are made from the code: the options and the command line.
+"""Write the pages of docs/ that are made from the code: the options, the command line and the conformance to MQTT.
 
 `tests/docs/test_generated.py` compares; `make docs` writes.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import MISSING
 from pathlib import Path
@@ -15,7 +16,11 @@ import typer
 from forebay.cli.main import app
 from forebay.core.options import INTEGER, Options, OptionSpec, QueueOptions, RetentionOptions, option_fields
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # as a script it would find only what lies beside it
+from tools.mqtt_conformance import conformance_page  # noqa: E402
+
+DOCS = ROOT / "docs"
 HEAD = "<!-- Made by `make docs`; what is changed here by hand goes at the next run. -->\n"
 INTRODUCTION = """\
 Every option has one name. In a file it stands as it is, in the environment as `FOREBAY_<NAME>`, and those marked *flag*
@@ -57,7 +62,11 @@ def cli_page() -> str:
     return "\n".join(parts)
 
 
-PAGES: dict[str, Callable[[], str]] = {"options.md": options_page, "cli.md": cli_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "options.md": options_page,
+    "cli.md": cli_page,
+    "mqtt-conformance.md": lambda: conformance_page(HEAD),
+}
 
 
 def _table(cls: type) -> str:
