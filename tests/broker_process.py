@@ -10,6 +10,16 @@ import sys
 import time
 from pathlib import Path
 
+# Each listener and where it listens unless a test says otherwise: any free port, or nowhere.
+LISTENERS = {
+    "amqp": "127.0.0.1:0",
+    "mqtt": "127.0.0.1:0",
+    "mqtt_websocket": "127.0.0.1:0",
+    "amqps": "",
+    "mqtts": "",
+    "mqtt_websocket_tls": "",
+}
+FLAGS = ("amqp", "mqtt")  # the others have no flag of `forebay serve`
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
 STOP_S_MAX = 60
 
@@ -23,10 +33,7 @@ class BrokerProcess:
     def __init__(self, folder: Path, **options: object) -> None:
         self.folder = folder
         self.data = Path(str(options.pop("data", folder / "data")))
-        self.listeners = {
-            "amqp": str(options.pop("amqp", "127.0.0.1:0")),
-            "mqtt": str(options.pop("mqtt", "127.0.0.1:0")),
-        }
+        self.listeners = {name: str(options.pop(name, address)) for name, address in LISTENERS.items()}
         self.options = options
         self.ready: dict[str, object] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -43,12 +50,16 @@ class BrokerProcess:
     @property
     def amqp_port(self) -> int:
         """Where it takes AMQP."""
-        return self._port("amqp")
+        return self.port("amqp")
 
     @property
     def mqtt_port(self) -> int:
         """Where it takes MQTT."""
-        return self._port("mqtt")
+        return self.port("mqtt")
+
+    def port(self, listener: str) -> int:
+        """Where the listener of this name takes clients."""
+        return int(str(self.ready[listener]).rpartition(":")[2])
 
     def start(self) -> None:
         """Start, and wait for the ready line."""
@@ -68,10 +79,11 @@ class BrokerProcess:
         assert self._process is None, "the broker runs already"
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         config = self.folder / "options.yaml"
-        config.write_text(json.dumps(self.options), encoding="utf-8")  # JSON is YAML
+        others = {name: address for name, address in self.listeners.items() if name not in FLAGS}
+        config.write_text(json.dumps({**self.options, **others}), encoding="utf-8")  # JSON is YAML
         command = [sys.executable, "-m", "forebay", "serve", "--config", str(config), "--data", str(self.data)]
-        for name, address in self.listeners.items():
-            command += [f"--{name}", address]
+        for name in FLAGS:
+            command += [f"--{name}", self.listeners[name]]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -130,6 +142,3 @@ class BrokerProcess:
             if line.startswith("ready ") and line.endswith("\n"):
                 return line.removeprefix("ready ")
         return ""
-
-    def _port(self, listener: str) -> int:
-        return int(str(self.ready[listener]).rpartition(":")[2])

@@ -43,7 +43,8 @@ def start_broker(data: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     """A broker on free ports; its process and ready line."""
     command = [sys.executable, "-m", "forebay", "serve", "--data", str(data)]
     command += ["--amqp", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, "FOREBAY_MQTT_WEBSOCKET": ""}  # its port is not free beside another broker
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     return process, json.loads(process.stdout.readline().removeprefix("ready "))
 

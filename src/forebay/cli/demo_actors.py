@@ -26,6 +26,8 @@ from forebay.core.errors import OptionError
 STREAM = "flights"
 WORK = "flights-work"
 CONFIG = f"""
+mqtt_websocket = ""
+
 [[queues]]
 name = "{STREAM}"
 type = "stream"

@@ -33,6 +33,12 @@ MOVED: Final = "moved"
 ANOTHER: Final = "another"
 ROUND_ROBIN: Final = "round_robin"
 SHARED_STRATEGIES: Final = (ROUND_ROBIN, "random", "sticky", "least_inflight", "hash_topic", "hash_clientid")
+NONE: Final = "none"
+OPTIONAL: Final = "optional"
+REQUIRED: Final = "required"
+CN: Final = "cn"
+TLS_1_2: Final = "1.2"
+TLS_1_3: Final = "1.3"
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 
@@ -41,6 +47,7 @@ TEXT: Final = "text"
 INTEGER: Final = "integer"
 BOOLEAN: Final = "boolean"
 ADDRESS: Final = "HOST:PORT"
+FILE: Final = "file"
 SERVER: Final = "server"
 USERS: Final = "users"
 PRIORITIES: Final = "priorities"
@@ -84,6 +91,7 @@ _DOMAINS: Final = {
     TEXT: "text, not empty",
     BOOLEAN: "true or false",
     ADDRESS: "HOST:PORT, port 0 for any free one, empty for no listener",
+    FILE: "the path of a file, empty for none",
     SERVER: "HOST:PORT with a port from 1, empty for none",
     USERS: "names, each with a password",
     NAMES: "a list of names",
@@ -156,6 +164,31 @@ class Options:
     data: str = _option("./data", TEXT, "Folder of the broker's files; one broker at a time.", flag=True)
     amqp: str = _option("127.0.0.1:5672", ADDRESS, "Where AMQP clients connect.", flag=True)
     mqtt: str = _option("127.0.0.1:1883", ADDRESS, "Where MQTT clients connect.", flag=True)
+
+    mqtt_websocket: str = _option("127.0.0.1:8083", ADDRESS, "Where MQTT clients connect over WebSocket.")
+    mqtt_websocket_path: str = _option("/mqtt", TEXT, "Path of the WebSocket listeners.")
+    mqtt_websocket_origins: list[str] = _option(
+        [], NAMES, "Origins whose pages may connect over WebSocket; empty for any."
+    )
+    amqps: str = _option("", ADDRESS, "Where AMQP clients connect over TLS.")
+    mqtts: str = _option("", ADDRESS, "Where MQTT clients connect over TLS.")
+    mqtt_websocket_tls: str = _option("", ADDRESS, "Where MQTT clients connect over WebSocket and TLS.")
+    proxy_protocol: bool = _boolean(False, "Whether every connection begins with a PROXY header, version 1 or 2.")
+
+    # TLS
+    tls_certificate: str = _option("", FILE, "The broker's certificate and its chain, PEM.")
+    tls_key: str = _option("", FILE, "Its private key, PEM; without it the key stands in `tls_certificate`.")
+    tls_client_ca: str = _option("", FILE, "Certificates that clients' certificates must come from, PEM.")
+    tls_client_auth: str = _option(
+        NONE, TEXT, "Whether clients show a certificate.", choices=(NONE, OPTIONAL, REQUIRED)
+    )
+    tls_minimum_version: str = _option(TLS_1_2, TEXT, "The oldest version of TLS spoken.", choices=(TLS_1_2, TLS_1_3))
+    tls_identity: str = _option(
+        NONE,
+        TEXT,
+        "Who a client is that shows a certificate and sends no user name: the common name in it, or nobody.",
+        choices=(NONE, CN),
+    )
 
     # who
     users: dict[str, str] = _option({"guest": "guest"}, USERS, "Users and their passwords.")
@@ -361,7 +394,7 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
         return _integer_value(spec, value, path)
     if spec.kind == BOOLEAN:
         return _boolean_value(spec, value, path)
-    if spec.kind in {TEXT, ADDRESS, SERVER}:
+    if spec.kind in {TEXT, ADDRESS, FILE, SERVER}:
         return _text_value(spec, value, path)
     if isinstance(value, str):
         value = _from_json(spec, value, path)
@@ -406,6 +439,8 @@ def _boolean_value(spec: OptionSpec, value: object, path: str) -> bool:
 
 
 def _text_value(spec: OptionSpec, value: object, path: str) -> str:
+    if isinstance(value, float) and str(value) in spec.choices:
+        return str(value)  # a version such as 1.3, which YAML and TOML read as a number
     if not isinstance(value, str) or (spec.choices and value not in spec.choices):
         raise _bad(spec, value, path)
     if spec.kind in {ADDRESS, SERVER}:
@@ -415,7 +450,7 @@ def _text_value(spec: OptionSpec, value: object, path: str) -> str:
             raise OptionError(f"{path}: {error}") from None
         if port == 0 and spec.kind == SERVER:
             raise _bad(spec, value, path)
-    elif not value:
+    elif not value and spec.kind != FILE:
         raise _bad(spec, value, path)
     return value
 

@@ -132,6 +132,18 @@ def test_a_boolean_is_taken_as_such_and_as_text(name: str) -> None:
         assert refused({name: bad}) == f"{name}: {bad!r} is out of range; must be true or false"
 
 
+def test_a_file_may_be_none() -> None:
+    assert make_options({"tls_key": ""}).tls_key == make_options({}).tls_key == ""
+    assert make_options({"tls_key": "/etc/forebay/key.pem"}).tls_key == "/etc/forebay/key.pem"
+    assert refused({"tls_key": 1}) == "tls_key: 1 is out of range; must be the path of a file, empty for none"
+
+
+@pytest.mark.parametrize("version", ["1.3", 1.3])
+def test_a_version_may_be_a_number_as_yaml_reads_it(version: object) -> None:
+    assert make_options({"tls_minimum_version": version}).tls_minimum_version == "1.3"
+    assert refused({"tls_minimum_version": 1.1}) == "tls_minimum_version: 1.1 is out of range; must be 1.2 or 1.3"
+
+
 def test_priorities_are_topics_with_numbers() -> None:
     assert make_options({"mqtt_mqueue_priorities": {"a/b": 1, "c": 255}}).mqtt_mqueue_priorities == {"a/b": 1, "c": 255}
     assert make_options({"mqtt_mqueue_priorities": '{"a/b": 7}'}).mqtt_mqueue_priorities == {"a/b": 7}
