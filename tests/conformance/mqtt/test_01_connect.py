@@ -22,6 +22,7 @@ from tests.conformance.mqtt.raw import (
     text,
     will,
 )
+from tests.conformance.mqtt.statements import statement
 
 VERSIONS = pytest.mark.parametrize("version", [V311, V5])
 LOGIN = text("guest") + text("guest")
@@ -36,6 +37,7 @@ def refusal(broker: BrokerProcess, octets: bytes, code: int, version: int = V5) 
     assert raw.ended()
 
 
+@statement("MQTT-3.1.0-1")
 def test_mqtt5_3_1_0_1_first_packet_must_be_connect(broker: BrokerProcess) -> None:
     for octets in (PINGREQ, publish("a"), subscribe(1, ("a", 0)), DISCONNECT, b"\x00\x00", b"GET / HTTP/1.1\r\n\r\n"):
         raw = Raw(broker)
@@ -43,6 +45,7 @@ def test_mqtt5_3_1_0_1_first_packet_must_be_connect(broker: BrokerProcess) -> No
         assert raw.ended()
 
 
+@statement("MQTT-3.1.0-2", "MQTT-3.2.0-2")
 @VERSIONS
 def test_mqtt5_3_1_0_2_second_connect_is_a_protocol_error(broker: BrokerProcess, version: int) -> None:
     raw = connected(broker, version=version)
@@ -50,6 +53,7 @@ def test_mqtt5_3_1_0_2_second_connect_is_a_protocol_error(broker: BrokerProcess,
     raw.refused(0x82)
 
 
+@statement("MQTT-3.1.2-1")
 def test_mqtt5_3_1_2_1_protocol_name_must_be_mqtt(broker: BrokerProcess) -> None:
     for name in ("MQTX", "mqtt", ""):
         raw = Raw(broker)
@@ -57,6 +61,7 @@ def test_mqtt5_3_1_2_1_protocol_name_must_be_mqtt(broker: BrokerProcess) -> None
         assert raw.ended()
 
 
+@statement("MQTT-3.1.2-2")
 def test_mqtt5_3_1_2_2_unsupported_version_is_told(broker: BrokerProcess) -> None:
     for head in (text("MQTT") + b"\x06", text("MQTT") + b"\x03", text("MQIsdp") + b"\x03"):
         raw = Raw(broker)
@@ -65,6 +70,7 @@ def test_mqtt5_3_1_2_2_unsupported_version_is_told(broker: BrokerProcess) -> Non
         assert raw.ended()
 
 
+@statement("MQTT-3.1.2-3", "MQTT-3.1.2-11", "MQTT-3.1.2-12", "MQTT-3.1.2-13", "MQTT-3.1.4-1", "MQTT-3.2.2-6")
 @VERSIONS
 @pytest.mark.parametrize("flags", [0xC3, 0xDE, 0xCA, 0xE2])  # reserved, will QoS 3, will QoS or retain without will
 def test_mqtt5_3_1_2_3_connect_flags_that_no_client_may_set(broker: BrokerProcess, version: int, flags: int) -> None:
@@ -78,6 +84,7 @@ def test_mqtt3_3_1_2_22_password_without_user_name(broker: BrokerProcess) -> Non
     refusal(broker, packet(0x10, connect_head(0x42) + text("c") + text("guest")), 0x86)  # allowed, but nobody's
 
 
+@statement("MQTT-2.1.3-1", "MQTT-3.6.1-1", "MQTT-3.8.1-1", "MQTT-3.10.1-1", "MQTT-3.14.1-1")
 def test_mqtt5_2_1_3_1_reserved_flags_of_the_fixed_header(broker: BrokerProcess) -> None:
     refusal(broker, b"\x11" + connect()[1:], 0x81, V311)
     for octets in (
@@ -104,6 +111,7 @@ def test_mqtt5_3_2_0_1_connack_says_what_the_broker_can(broker: BrokerProcess) -
     assert old.read(4) == b"\x20\x02\x00\x00"
 
 
+@statement("MQTT-3.1.3-6", "MQTT-3.1.3-7", "MQTT-3.2.2-16")
 def test_mqtt5_3_1_3_6_empty_client_identifier(broker: BrokerProcess) -> None:
     names = set()
     for _ in range(2):
@@ -120,6 +128,7 @@ def test_mqtt5_3_1_3_6_empty_client_identifier(broker: BrokerProcess) -> None:
     assert stale.ended()
 
 
+@statement("MQTT-3.1.4-2", "MQTT-3.2.2-6", "MQTT-3.2.2-7")
 def test_mqtt5_3_1_4_2_bad_login(broker: BrokerProcess) -> None:
     for login in (("guest", "wrong"), ("nobody", "guest")):
         refusal(broker, connect(login=login), 0x86)
@@ -129,6 +138,7 @@ def test_mqtt5_3_1_4_2_bad_login(broker: BrokerProcess) -> None:
         assert old.ended()
 
 
+@statement("MQTT-3.1.4-3", "MQTT-3.1.3-2")
 @VERSIONS
 def test_mqtt5_3_1_4_3_the_connection_that_comes_last_takes_over(broker: BrokerProcess, version: int) -> None:
     first = connected(broker, "same", version)
@@ -140,6 +150,9 @@ def test_mqtt5_3_1_4_3_the_connection_that_comes_last_takes_over(broker: BrokerP
     other.quiet()
 
 
+@statement(
+    "MQTT-3.1.4-1", "MQTT-3.1.2-16", "MQTT-3.1.2-17", "MQTT-3.1.2-18", "MQTT-3.1.2-19", "MQTT-3.1.3-1", "MQTT-3.1.3-3"
+)
 def test_mqtt5_3_1_4_1_payload_that_is_not_what_the_flags_say(broker: BrokerProcess) -> None:
     head = connect_head(0xC2)
     whole = head + text("c") + LOGIN
@@ -147,6 +160,7 @@ def test_mqtt5_3_1_4_1_payload_that_is_not_what_the_flags_say(broker: BrokerProc
         refusal(broker, packet(0x10, rest), 0x81)
 
 
+@statement("MQTT-1.5.4-1", "MQTT-1.5.4-2", "MQTT-3.1.3-4", "MQTT-3.1.3-11", "MQTT-3.1.3-12")
 def test_mqtt5_1_5_4_1_texts_are_utf_8_without_nul(broker: BrokerProcess) -> None:
     for bad in (b"\xff", b"a\0", b"\xed\xa0\x80", b"\xc0\x80"):
         refusal(broker, packet(0x10, connect_head(0xC2) + text(bad) + LOGIN), 0x81)
@@ -154,6 +168,7 @@ def test_mqtt5_1_5_4_1_texts_are_utf_8_without_nul(broker: BrokerProcess) -> Non
         refusal(broker, packet(0x10, connect_head(0xC6) + text("c") + b"\0" + text(bad) + text(b"") + LOGIN), 0x81)
 
 
+@statement("MQTT-4.12.0-1", "MQTT-4.13.1-1")
 @pytest.mark.parametrize(
     ("properties", "code"),
     [
@@ -172,6 +187,7 @@ def test_mqtt5_3_1_2_11_bad_connect_properties(broker: BrokerProcess, properties
     refusal(broker, connect(properties=properties), code)
 
 
+@statement("MQTT-3.1.2-29")
 def test_mqtt5_3_1_2_29_no_reason_string_for_who_wants_none(broker: BrokerProcess) -> None:
     raw = connected(broker, properties=b"\x17\x00")
     raw.send(b"\xc1\x00")
@@ -186,6 +202,7 @@ def test_mqtt5_3_2_2_13_will_that_cannot_be_kept(broker: BrokerProcess) -> None:
     refusal(broker, connect(will=will("w", b"", properties=b"\x23\0\x01")), 0x82)
 
 
+@statement("MQTT-3.1.4-5", "MQTT-3.2.0-1")
 def test_mqtt5_3_1_4_5_requests_need_not_wait_for_connack(broker: BrokerProcess) -> None:
     raw = Raw(broker)
     octets = connect() + subscribe(7, ("a", 1)) + publish("a", b"x", 1, 9)
@@ -197,6 +214,7 @@ def test_mqtt5_3_1_4_5_requests_need_not_wait_for_connack(broker: BrokerProcess)
     assert found == {0x32, 0x40}
 
 
+@statement("MQTT-3.2.2-15")
 def test_mqtt5_3_1_2_24_packet_too_large(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker(mqtt_packet_octets_max=1024)
     raw = connected(broker)
@@ -209,12 +227,14 @@ def test_mqtt5_3_1_2_24_packet_too_large(start_broker: Callable[..., BrokerProce
     old.refused(0x95)
 
 
+@statement("MQTT-1.5.5-1")
 def test_mqtt5_1_5_5_remaining_length_of_five_octets(broker: BrokerProcess) -> None:
     raw = connected(broker)
     raw.send(b"\x30\x80\x80\x80\x80\x01")
     raw.refused(0x81)
 
 
+@statement("MQTT-4.13.1-1", "MQTT-4.13.2-1")
 @pytest.mark.parametrize(
     ("octets", "code"),
     [

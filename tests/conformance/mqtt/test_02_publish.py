@@ -22,6 +22,7 @@ from tests.conformance.mqtt.raw import (
     text,
     user,
 )
+from tests.conformance.mqtt.statements import statement
 
 VERSIONS = pytest.mark.parametrize("version", [V311, V5])
 
@@ -37,6 +38,7 @@ def answers(broker: BrokerProcess, octets: bytes, code: int) -> None:
     raw.refused(code)
 
 
+@statement("MQTT-4.3.2-4", "MQTT-2.2.1-5", "MQTT-3.3.4-1", "MQTT-3.4.2-1")
 @VERSIONS
 def test_mqtt5_4_3_2_4_qos_1_is_acknowledged_with_its_identifier(broker: BrokerProcess, version: int) -> None:
     raw = connected(broker, version=version)
@@ -50,6 +52,7 @@ def test_mqtt5_4_3_2_4_qos_1_is_acknowledged_with_its_identifier(broker: BrokerP
     assert wanting.delivery().body == b"x"
 
 
+@statement("MQTT-4.3.3-8", "MQTT-4.3.3-10", "MQTT-4.3.3-11", "MQTT-4.3.3-12", "MQTT-2.2.1-5", "MQTT-3.7.2-1")
 @VERSIONS
 def test_mqtt5_4_3_3_8_qos_2_comes_once(broker: BrokerProcess, version: int) -> None:
     reader = connected(broker, "reader", version)
@@ -72,6 +75,7 @@ def test_mqtt5_4_3_3_8_qos_2_comes_once(broker: BrokerProcess, version: int) -> 
     raw.acked(11, 0x92 if version == V5 else 0, PUBCOMP)  # never heard of
 
 
+@statement("MQTT-3.5.2-1")
 def test_mqtt5_3_5_2_1_qos_2_that_nobody_wants(broker: BrokerProcess) -> None:
     raw = connected(broker)
     raw.send(publish("a", b"", 2, 3))
@@ -80,6 +84,7 @@ def test_mqtt5_3_5_2_1_qos_2_that_nobody_wants(broker: BrokerProcess) -> None:
     raw.acked(3, 0, PUBCOMP)
 
 
+@statement("MQTT-2.2.1-3")
 def test_mqtt5_2_2_1_3_packet_identifier_0(broker: BrokerProcess) -> None:
     for octets in (
         publish("a", b"", 1, 0),
@@ -91,6 +96,7 @@ def test_mqtt5_2_2_1_3_packet_identifier_0(broker: BrokerProcess) -> None:
         answers(broker, octets, 0x82)
 
 
+@statement("MQTT-3.3.2-1", "MQTT-3.3.2-2", "MQTT-4.7.0-1", "MQTT-4.7.3-1", "MQTT-4.7.3-2")
 def test_mqtt5_3_3_2_2_topic_names_that_are_none(broker: BrokerProcess) -> None:
     for topic in ("a/#", "+", "a+b", "#"):
         answers(broker, publish(topic), 0x90)
@@ -100,6 +106,7 @@ def test_mqtt5_3_3_2_2_topic_names_that_are_none(broker: BrokerProcess) -> None:
         answers(broker, publish(octets), 0x81)
 
 
+@statement("MQTT-3.3.1-2", "MQTT-3.3.1-4")
 def test_mqtt5_3_3_1_4_flags_that_no_publish_has(broker: BrokerProcess) -> None:
     answers(broker, packet(0x36, text("a") + b"\0\x01\0"), 0x81)  # QoS 3
     answers(broker, publish("a", bits=8), 0x81)  # DUP at QoS 0 [MQTT-3.3.1-2]
@@ -111,6 +118,7 @@ def test_mqtt5_3_3_0_1_publish_cut_short(broker: BrokerProcess) -> None:
     answers(broker, packet(0x32, text("a") + b"\0"), 0x81)
 
 
+@statement("MQTT-3.3.2-8", "MQTT-3.3.2-9", "MQTT-3.3.2-14", "MQTT-3.3.2-19", "MQTT-3.3.4-6", "MQTT-1.5.7-1")
 @pytest.mark.parametrize(
     ("properties", "code"),
     [
@@ -130,6 +138,7 @@ def test_mqtt5_3_3_2_14_bad_publish_properties(broker: BrokerProcess, properties
     answers(broker, publish("a", properties=properties), code)
 
 
+@statement("MQTT-3.3.2-4", "MQTT-3.3.2-15", "MQTT-3.3.2-16", "MQTT-3.3.2-17", "MQTT-3.3.2-18", "MQTT-3.3.2-20")
 def test_mqtt5_3_3_2_17_message_and_properties_pass_unaltered(broker: BrokerProcess) -> None:
     raw = connected(broker)
     raw.subscribe("a/b")
@@ -161,6 +170,7 @@ def raw_code(raw: Raw, octets: bytes) -> tuple[bytes, list[tuple[int, object]]]:
     return first.body, first.properties
 
 
+@statement("MQTT-3.3.1-3", "MQTT-4.3.2-2")
 @VERSIONS
 def test_mqtt5_3_3_1_3_dup_and_retain_are_not_passed_on(broker: BrokerProcess, version: int) -> None:
     reader = connected(broker, "reader", version)
@@ -172,6 +182,7 @@ def test_mqtt5_3_3_1_3_dup_and_retain_are_not_passed_on(broker: BrokerProcess, v
     assert (found.body, found.bits, found.qos) == (b"again", 0, 1)
 
 
+@statement("MQTT-3.3.4-7")
 def test_mqtt5_3_3_4_7_more_than_the_receive_maximum(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker(mqtt_inflight_max=2)
     raw = connected(broker)
@@ -184,6 +195,7 @@ def test_mqtt5_3_3_4_7_more_than_the_receive_maximum(start_broker: Callable[...,
     raw.refused(0x93)
 
 
+@statement("MQTT-4.6.0-2", "MQTT-4.6.0-5", "MQTT-4.6.0-6")
 def test_mqtt5_4_6_0_2_acknowledgements_in_order(broker: BrokerProcess) -> None:
     raw = connected(broker)
     raw.subscribe("in/order")
@@ -209,6 +221,7 @@ def test_mqtt5_4_9_0_1_payload_beyond_the_limit(start_broker: Callable[..., Brok
     raw.refused(0x95)
 
 
+@statement("MQTT-3.6.2-1")
 def test_mqtt5_4_3_3_1_acknowledgements_that_belong_to_nothing(broker: BrokerProcess) -> None:
     raw = connected(broker)
     raw.send(packet(PUBACK, number(77)), packet(PUBCOMP, number(77)))

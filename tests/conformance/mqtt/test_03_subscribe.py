@@ -18,10 +18,22 @@ from tests.conformance.mqtt.raw import (
     text,
     unsubscribe,
 )
+from tests.conformance.mqtt.statements import statement
 
 VERSIONS = pytest.mark.parametrize("version", [V311, V5])
 
 
+@statement(
+    "MQTT-3.8.4-1",
+    "MQTT-3.8.4-2",
+    "MQTT-3.8.4-6",
+    "MQTT-3.8.4-7",
+    "MQTT-3.9.3-1",
+    "MQTT-3.9.3-2",
+    "MQTT-4.7.1-1",
+    "MQTT-4.7.1-2",
+    "MQTT-2.2.1-6",
+)
 @VERSIONS
 def test_mqtt5_3_8_4_6_a_code_for_each_filter(broker: BrokerProcess, version: int) -> None:
     raw = connected(broker, version=version)
@@ -33,6 +45,7 @@ def test_mqtt5_3_8_4_6_a_code_for_each_filter(broker: BrokerProcess, version: in
     assert (raw.delivery().qos, raw.packet()[0]) == (1, 0x50)
 
 
+@statement("MQTT-3.8.3-1", "MQTT-3.8.3-2", "MQTT-3.8.3-4", "MQTT-3.8.3-5", "MQTT-3.10.3-2")
 @pytest.mark.parametrize(
     ("octets", "code"),
     [
@@ -62,6 +75,16 @@ def test_mqtt5_3_2_2_3_12_what_connack_said_is_not_available(broker: BrokerProce
     assert raw.granted(2) == [0x83, 0]
 
 
+@statement(
+    "MQTT-3.10.4-1",
+    "MQTT-3.10.4-2",
+    "MQTT-3.10.4-4",
+    "MQTT-3.10.4-5",
+    "MQTT-3.10.4-6",
+    "MQTT-3.11.3-1",
+    "MQTT-3.11.3-2",
+    "MQTT-2.2.1-6",
+)
 @VERSIONS
 def test_mqtt5_3_10_4_1_unsubscribe(broker: BrokerProcess, version: int) -> None:
     raw = connected(broker, version=version)
@@ -74,6 +97,7 @@ def test_mqtt5_3_10_4_1_unsubscribe(broker: BrokerProcess, version: int) -> None
     raw.quiet()
 
 
+@statement("MQTT-4.7.2-1")
 @VERSIONS
 def test_mqtt5_4_7_2_1_wildcards_do_not_match_dollar_topics(broker: BrokerProcess, version: int) -> None:
     raw = connected(broker, version=version)
@@ -100,6 +124,7 @@ MATCHES = {
 }  # fmt: skip
 
 
+@statement("MQTT-4.7.3-4", "MQTT-3.3.2-3")
 def test_mqtt5_4_7_3_4_each_filter_matches_its_topics_and_no_others(broker: BrokerProcess) -> None:
     publisher = connected(broker, "publisher")
     readers = {}
@@ -115,6 +140,7 @@ def test_mqtt5_4_7_3_4_each_filter_matches_its_topics_and_no_others(broker: Brok
         reader.quiet()
 
 
+@statement("MQTT-3.3.4-2", "MQTT-3.8.4-3")
 @VERSIONS
 def test_mqtt5_3_3_4_2_overlapping_subscriptions_one_copy_at_the_highest_qos(
     broker: BrokerProcess, version: int
@@ -136,6 +162,7 @@ def test_mqtt5_3_3_4_2_overlapping_subscriptions_one_copy_at_the_highest_qos(
     raw.quiet()
 
 
+@statement("MQTT-3.8.4-8", "MQTT-4.3.1-1")
 def test_mqtt5_3_8_4_8_qos_is_the_lower_of_both(broker: BrokerProcess) -> None:
     raw = connected(broker)
     raw.subscribe("one")
@@ -146,6 +173,7 @@ def test_mqtt5_3_8_4_8_qos_is_the_lower_of_both(broker: BrokerProcess) -> None:
         assert raw.delivery().qos == delivered
 
 
+@statement("MQTT-3.3.4-9", "MQTT-3.3.4-10", "MQTT-4.9.0-1", "MQTT-4.9.0-2", "MQTT-4.9.0-3")
 @VERSIONS
 def test_mqtt5_3_3_4_9_no_more_in_flight_than_the_receive_maximum(broker: BrokerProcess, version: int) -> None:
     raw = connected(broker, version=version, properties=b"\x21\0\x02")
@@ -165,6 +193,7 @@ def test_mqtt5_3_3_4_9_no_more_in_flight_than_the_receive_maximum(broker: Broker
     raw.quiet()
 
 
+@statement("MQTT-3.1.2-24", "MQTT-3.1.2-25")
 def test_mqtt5_3_1_2_25_no_packet_larger_than_the_client_takes(broker: BrokerProcess) -> None:
     raw = connected(broker, properties=b"\x27\0\0\0\x28")  # 40 octets
     raw.subscribe("a")
@@ -177,6 +206,7 @@ def test_mqtt5_3_1_2_25_no_packet_larger_than_the_client_takes(broker: BrokerPro
     raw.quiet()
 
 
+@statement("MQTT-3.9.2-1", "MQTT-3.8.4-7")
 def test_mqtt5_3_8_4_1_refusals_say_why_within_the_packet_size(broker: BrokerProcess) -> None:
     raw = connected(broker)
     raw.send(subscribe(1, ("a/#/b", 0)))

@@ -23,6 +23,7 @@ from tests.conformance.mqtt.raw import (
     user,
     will,
 )
+from tests.conformance.mqtt.statements import statement
 
 VERSIONS = pytest.mark.parametrize("version", [V311, V5])
 
@@ -43,6 +44,7 @@ def heir(broker: BrokerProcess) -> Raw:
     return raw
 
 
+@statement("MQTT-3.12.4-1")
 @VERSIONS
 def test_mqtt5_3_12_4_1_pingreq_is_answered(broker: BrokerProcess, version: int) -> None:
     raw = connected(broker, version=version)
@@ -50,6 +52,7 @@ def test_mqtt5_3_12_4_1_pingreq_is_answered(broker: BrokerProcess, version: int)
     assert raw.read(4) == PINGRESP + PINGRESP
 
 
+@statement("MQTT-3.1.2-22", "MQTT-3.2.2-22")
 def test_mqtt5_3_1_2_22_silence_of_one_and_a_half_keep_alives_ends_the_connection(
     broker: BrokerProcess, heir: Raw
 ) -> None:
@@ -76,6 +79,7 @@ def test_mqtt5_3_1_2_22_silence_of_one_and_a_half_keep_alives_ends_the_connectio
     pinging.quiet()
 
 
+@statement("MQTT-3.14.4-3", "MQTT-3.14.4-1", "MQTT-3.1.2-10")
 @VERSIONS
 def test_mqtt5_3_14_4_3_no_will_behind_disconnect(broker: BrokerProcess, heir: Raw, version: int) -> None:
     raw = mortal(broker, version)
@@ -84,6 +88,7 @@ def test_mqtt5_3_14_4_3_no_will_behind_disconnect(broker: BrokerProcess, heir: R
     heir.quiet()
 
 
+@statement("MQTT-3.1.2-8")
 def test_mqtt5_3_1_2_10_disconnect_with_will(broker: BrokerProcess, heir: Raw) -> None:
     raw = mortal(broker)
     raw.send(packet(DISCONNECTED, b"\x04"))
@@ -91,6 +96,7 @@ def test_mqtt5_3_1_2_10_disconnect_with_will(broker: BrokerProcess, heir: Raw) -
     assert heir.delivery().body == b"gone"
 
 
+@statement("MQTT-3.1.2-7", "MQTT-3.1.2-8", "MQTT-3.1.2-14")
 @VERSIONS
 def test_mqtt5_3_1_2_8_will_of_a_connection_that_breaks(broker: BrokerProcess, heir: Raw, version: int) -> None:
     delay = b"\x18\0\0\0\x00" + user("why", "broken") + b"\x03\0\x01t"
@@ -101,6 +107,7 @@ def test_mqtt5_3_1_2_8_will_of_a_connection_that_breaks(broker: BrokerProcess, h
     heir.quiet()
 
 
+@statement("MQTT-3.1.2-8", "MQTT-3.1.2-10")
 def test_mqtt5_3_1_4_3_will_of_who_was_taken_over_or_broke_the_protocol(broker: BrokerProcess, heir: Raw) -> None:
     first = mortal(broker, body=b"taken over")
     second = mortal(broker, body=b"broke off")
@@ -130,6 +137,7 @@ def test_mqtt5_3_1_4_0_no_connect_in_time(start_broker: Callable[..., BrokerProc
     assert raw.ended()
 
 
+@statement("MQTT-3.14.2-1", "MQTT-3.14.2-2", "MQTT-3.14.4-2")
 def test_mqtt5_3_14_0_1_a_broker_that_stops_says_so(broker: BrokerProcess) -> None:
     raw = connected(broker)
     old = connected(broker, "old", V311)
