@@ -23,7 +23,11 @@ class Ledger:
 
     def sealed(self) -> None:
         """Everything up to the end of the log is wanted from now on."""
-        self.group.cursor = self.log.end
+        group = self.group
+        end = self.log.end
+        # A page that is missing below the cursor counts as settled: these records need theirs.
+        group.return_range(group.cursor, end)
+        group.cursor = end
 
     def settle(self, first: i64, count: i64) -> None:
         """Nobody wants these any more; they must be sealed."""
