@@ -7,6 +7,7 @@ wrong is for the operator's log.
 from __future__ import annotations
 
 import hmac
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 
@@ -26,14 +27,45 @@ class LoginRefused(RequestError):
         self.detail = detail
 
 
+class Login(ABC):
+    """One login in several messages.
+
+    done  nothing more is to come from the client; until then `user` is empty
+    user  who it has proven to be
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self.user = ""
+
+    @abstractmethod
+    def step(self, data: bytes) -> bytes:
+        """Take the client's message, and give the answer; empty for none. LoginRefused ends the login."""
+
+
+class Mechanism(ABC):
+    """A way to log in by messages to and fro, as those of SASL (RFC 4422) are."""
+
+    @abstractmethod
+    def start(self) -> Login:
+        """A login that begins."""
+
+
 class Auth:
     """The users and their passwords.
 
     users          name -> password
     loopback_only  users that may log in only from the machine itself: those whose password everybody knows
+    mechanisms     the offered ways to log in without sending the password, by name
     """
 
-    def __init__(self, users: Mapping[str, str], loopback_only: Collection[str] = ("guest",)) -> None:
+    def __init__(
+        self,
+        users: Mapping[str, str],
+        loopback_only: Collection[str] = ("guest",),
+        mechanisms: Mapping[str, Mechanism] | None = None,
+    ) -> None:
+        self.mechanisms: dict[str, Mechanism] = dict(mechanisms or {})
         self._digests: dict[str, bytes] = {}
         for user, password in users.items():
             if not user or len(user) > USER_CHARACTERS_MAX:
@@ -55,6 +87,10 @@ class Auth:
             raise LoginRefused(f"user '{shown(user)}' does not exist")
         if not right:
             raise LoginRefused(f"wrong password for user '{user}'")
+        return self.admit(user, loopback)
+
+    def admit(self, user: str, loopback: bool) -> str:
+        """The same user, who has proven who it is, unless it may not connect from there: LoginRefused."""
         if user in self._loopback_only and not loopback:
             raise LoginRefused(f"user '{user}' can only log in from this machine")
         return user

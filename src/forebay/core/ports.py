@@ -1,4 +1,4 @@
-"""The outside world as the inner layers see it: a clock and a disk. `server` fills them in."""
+"""The outside world as the inner layers see it: a clock, chance and a disk. `server` fills them in."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ class Clock(ABC):
     @abstractmethod
     def now_us(self) -> int:
         """Microseconds since 1970-01-01 UTC; never decreases."""
+
+
+class Random(ABC):
+    """Chance, from outside."""
+
+    @abstractmethod
+    def octets(self, count: int) -> bytes:
+        """So many octets that nobody can foretell."""
 
 
 class Disk(ABC):
