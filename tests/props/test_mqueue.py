@@ -51,10 +51,10 @@ class MqueueMachine(RuleBasedStateMachine):
         who=st.integers(0, 1),
         where=st.integers(0, len(BLOCKS) - 1),
         gap=st.sampled_from([0, 0, 0, 1, -3]),
-        count=st.sampled_from([1, 1, 1, 2, 40]),
+        count=st.sampled_from([1, 1, 1, 2, 20]),
         zero=st.booleans(),
         priority=st.sampled_from(PRIORITIES),
-        times=st.sampled_from([1, 1, 5]),
+        times=st.sampled_from([1, 1, 5, 40]),
     )
     def push(self, who: int, where: int, gap: int, count: int, zero: bool, priority: int, times: int) -> None:
         for _ in range(times):
@@ -76,7 +76,7 @@ class MqueueMachine(RuleBasedStateMachine):
         self.add(priority, self.messages(who, where, first, count, zero), front=True)
 
     @precondition(lambda self: self.queue.count > 0)
-    @rule(part=st.sampled_from([0.0, 0.5, 1.0]), times=st.sampled_from([1, 10]), back=st.booleans())
+    @rule(part=st.sampled_from([0.0, 0.5, 1.0]), times=st.sampled_from([1, 10, 40]), back=st.booleans())
     def take(self, part: float, times: int, back: bool) -> None:
         for _ in range(times):
             if not self.queue.head():

