@@ -25,6 +25,7 @@ COMPILED = [
     "broker/arguments.py",
     "broker/internal.py",
     "broker/fanout.py",
+    "broker/delayed.py",
 ]
 # Modules that a pattern above takes in and that stay interpreted, each with the reason.
 INTERPRETED: dict[str, str] = {}

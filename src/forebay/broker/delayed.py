@@ -1,0 +1,246 @@
+"""Messages that wait for their time: what is published to `$delayed/<when>/<topic>`.
+
+A record of the log `$delayed` is the message as it will be published; its exchange column says when, and under which
+name it can be cancelled: `<microseconds since 1970>:<key>`. Bodies stay in the log; in memory is a heap of times.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final, final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker.internal import DELAYED_LOG, INTERNAL, InternalLog
+from forebay.core.errors import INVALID, REFUSED, RequestError
+from forebay.log.block import Block
+from forebay.log.store import Entry, Store
+from forebay.queue.ledger import Ledger
+
+LOG_NAME: Final = "$delayed"
+KEY_OCTETS_MAX: Final = 255
+OFFSET_DIGITS_MAX: Final = 18  # an i64 holds any number of so many digits
+SLACK: Final = 1024  # times of cancelled messages kept in the heap before it is compacted
+
+
+@final
+class DelayedMessage:
+    """One message that waits, or whose time has come.
+
+    offset  its number, by which it can be cancelled as well as by its key
+    key     empty if the publisher gave it none
+    format  of the record, the publisher's QoS and RETAIN included
+    """
+
+    def __init__(
+        self, offset: i64, due_us: i64, key: bytes, format: i64, topic: bytes, properties: bytes, body: bytes
+    ) -> None:
+        self.offset = offset
+        self.due_us = due_us
+        self.key = key
+        self.format = format
+        self.topic = topic
+        self.properties = properties
+        self.body = body
+
+
+@final
+class Delayed(InternalLog):
+    """All messages that wait for their time.
+
+    messages_max  how many may wait; 0 is no limit
+    """
+
+    def __init__(self, store: Store, messages_max: i64) -> None:
+        super().__init__(DELAYED_LOG, LOG_NAME, store)
+        self.messages_max: i64 = messages_max
+        self.ledger = Ledger(self.log)
+        self.waiting: dict[int, bytes] = {}  # offset -> key
+        self.keys: dict[bytes, int] = {}  # key -> offset
+        self.times: list[tuple[int, int]] = []  # heap of (due, offset); the cancelled are passed over when met
+        self.gone: list[int] = []  # published or cancelled in this turn; some are perhaps not sealed yet
+        self.now_us: i64 = 0
+
+    # ---- coming and going
+
+    def put(self, key: bytes, due_us: i64, format: u8, topic: bytes, properties: bytes, body: bytes) -> i64:
+        """Keep a message until its time; its offset. One that waits under the same key is replaced.
+
+        raises  RequestError: INVALID for a key that is too long, REFUSED where too many wait already
+        """
+        if len(key) > KEY_OCTETS_MAX:
+            raise RequestError(INVALID, f"delay-id of {len(key)} octets is longer than {KEY_OCTETS_MAX}")
+        old = self.keys.get(key) if key else None
+        if old is None and self.messages_max and len(self.waiting) >= self.messages_max:
+            raise RequestError(REFUSED, f"mqtt_delayed_max: {self.messages_max} delayed messages wait already")
+        if old is not None:
+            self.leave(old)
+        offset: i64 = self.log.end + self.log.writer.count
+        self.log.append(format, b"%d:%b" % (due_us, key), topic, properties, body)
+        self.wait(offset, due_us, key)
+        return offset
+
+    def cancel(self, name: bytes) -> bool:
+        """Forget a message by its key, or else by its offset in decimal digits; False if none waits under that name."""
+        offset = self.keys.get(name) if name else None
+        if offset is None:
+            if not name.isdigit() or len(name) > OFFSET_DIGITS_MAX or int(name) not in self.waiting:
+                return False
+            offset = int(name)
+        self.leave(offset)
+        if len(self.times) > SLACK and len(self.times) > 2 * len(self.waiting):
+            self.times = [each for each in self.times if each[1] in self.waiting]
+            heapq.heapify(self.times)
+        return True
+
+    def due(self, now_us: i64, most: i64) -> list[DelayedMessage]:
+        """Up to `most` messages whose time has come, by time, then offset; they wait no longer.
+
+        They are settled when this turn ends: what the caller publishes of them by then is on disk together with that.
+        """
+        self.now_us = now_us
+        found: list[DelayedMessage] = []
+        while len(found) < most:
+            due_us: i64 = self.next_due_us()
+            if due_us == 0 or due_us > now_us:
+                break
+            offset = heapq.heappop(self.times)[1]
+            found.append(self.read(offset))
+            self.leave(offset)
+        return found
+
+    def put_back(self, message: DelayedMessage, due_us: i64) -> None:
+        """What `due` gave in this turn could not be published: have it wait on. After a restart its own time holds."""
+        self.gone.remove(int(message.offset))
+        # Its key may be another message's by now.
+        self.wait(message.offset, due_us, b"" if message.key in self.keys else message.key)
+
+    def wait(self, offset: i64, due_us: i64, key: bytes) -> None:
+        self.waiting[int(offset)] = key
+        if key:
+            self.keys[key] = int(offset)
+        heapq.heappush(self.times, (int(due_us), int(offset)))
+
+    def leave(self, offset: int) -> None:
+        key = self.waiting.pop(offset)
+        if key:
+            del self.keys[key]
+        self.gone.append(offset)
+
+    # ---- looking
+
+    def next_due_us(self) -> i64:
+        """The earliest time at which a message is due; 0 if none waits."""
+        times = self.times
+        while times and times[0][1] not in self.waiting:
+            heapq.heappop(times)
+        # A time of 0 would say that there is none.
+        return max(1, times[0][0]) if times else 0
+
+    def listed(self, most: i64) -> list[DelayedMessage]:
+        """The first `most` messages that wait, in the order in which they will be published."""
+        times = sorted([each for each in self.times if each[1] in self.waiting])
+        found: list[DelayedMessage] = []
+        for due_us, offset in times[: int(most)]:
+            message = self.read(offset)
+            message.due_us = due_us
+            found.append(message)
+        return found
+
+    def count(self) -> i64:
+        """How many wait."""
+        return len(self.waiting)
+
+    def read(self, offset: i64) -> DelayedMessage:
+        """The message at this offset, which waits."""
+        if offset >= self.log.end:
+            self.seal_now()
+        block = self.log.block(offset)
+        assert block is not None and block.base <= offset, "a message that waits is in the log"
+        return message_at(block, offset)
+
+    # ---- the turn, and the log
+
+    def seal_now(self) -> None:
+        first = self.log.end
+        if self.seal(self.now_us):
+            self.want(first)
+
+    def want(self, first: i64) -> None:
+        """Everything sealed from offset `first` on waits."""
+        # States first: a record below the ledger's cursor that has none counts as settled.
+        self.ledger.group.return_range(first, self.log.end)
+        self.ledger.sealed()
+
+    def end_turn(self, now_us: i64) -> None:
+        self.now_us = now_us
+        self.seal_now()
+        if not self.gone:
+            return
+        for offset in sorted(self.gone):
+            self.ledger.settle(offset, 1)
+        self.gone = []
+        # Urgent: on a quiet broker nothing else might ever take it to the disk, and the message would come once more.
+        self.note(0, self.ledger.progress(), True)
+        floor = self.ledger.floor()
+        if floor > self.log.start:
+            self.log.truncate(floor)
+
+    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        return self.ledger.wanted(first, end)
+
+    def checkpoint(self) -> list[Entry]:
+        return [Entry(INTERNAL, self.number, 0, self.ledger.snapshot())]
+
+    def restore(self, group: int, payload: bytes) -> None:
+        self.ledger.restore(payload)
+
+    def recovered(self, now_us: i64) -> None:
+        self.now_us = now_us
+        log = self.log
+        self.want(self.ledger.group.cursor)
+        self.lost(0, log.start)
+        for first, end in self.ledger.wanted(log.start, log.end):
+            offset: i64 = first
+            while offset < end:
+                block = log.block(offset)
+                if block is None or block.base >= end:
+                    self.lost(offset, end)
+                    break
+                if block.base > offset:
+                    self.lost(offset, block.base)
+                    offset = block.base
+                self.take_in(block, offset, min(block.end, end))
+                offset = block.end
+
+    def lost(self, first: i64, end: i64) -> None:
+        """Housekeeping left these out, so they were settled; only the note of that did not reach the disk."""
+        for start, stop in self.ledger.wanted(first, end):
+            self.ledger.settle(start, stop - start)
+
+    def take_in(self, block: Block, first: i64, end: i64) -> None:
+        """The records [first, end) of a block wait again."""
+        for offset in range(first, end):
+            due_us, key = when_and_key(block.exchange(offset - block.base))
+            self.wait(offset, due_us, key)
+
+
+def message_at(block: Block, offset: i64) -> DelayedMessage:
+    """The message at this offset of a block."""
+    index = offset - block.base
+    due_us, key = when_and_key(block.exchange(index))
+    return DelayedMessage(
+        offset,
+        due_us,
+        key,
+        block.format(index),
+        block.routing_key(index),
+        block.properties(index),
+        block.body(index),
+    )
+
+
+def when_and_key(exchange: bytes) -> tuple[i64, bytes]:
+    """What the exchange column of a record says."""
+    cut: i64 = exchange.find(b":")
+    return int(exchange[:cut]), exchange[cut + 1 :]
