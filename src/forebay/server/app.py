@@ -28,7 +28,8 @@ from forebay.log.store import Job, Liveness, Store, StoreOptions
 from forebay.log.wal import Commit
 from forebay.server.clock import SystemClock
 from forebay.server.disk import DataDisk, DiskThread
-from forebay.server.net import Connection, Host, listen
+from forebay.server.listen import endpoints, listen
+from forebay.server.net import Connection, Host
 from forebay.server.protocols import make_session
 from forebay.session.effects import Session
 
@@ -105,7 +106,14 @@ class App(Host):
         id = self.next_session
         self.next_session += 1
         session = make_session(
-            id, data, connection.default_protocol, self.vhost, self.auth, self.options, connection.loopback
+            id,
+            data,
+            connection.default_protocol,
+            self.vhost,
+            self.auth,
+            self.options,
+            connection.loopback,
+            identity=connection.identity,
         )
         self.connections[id] = connection
         return session
@@ -416,6 +424,7 @@ def tune_collector() -> None:
 
 async def run(options: Options) -> int:
     loop = asyncio.get_running_loop()
+    listeners = endpoints(options)
     app = App(options, loop)
     app.recover()
     stop = asyncio.Event()
@@ -423,11 +432,10 @@ async def run(options: Options) -> int:
         loop.add_signal_handler(number, stop.set)
     servers = []
     ready: dict[str, object] = {"pid": os.getpid(), "data": app.disk.root}
-    for protocol, address in (("amqp", options.amqp), ("mqtt", options.mqtt)):
-        if address:
-            server, actual = await listen(app, address, protocol)
-            servers.append(server)
-            ready[protocol] = actual
+    for endpoint in listeners:
+        server, actual = await listen(app, endpoint)
+        servers.append(server)
+        ready[endpoint.name] = actual
     tune_collector()
     loop.call_later(TICK_S, app.tick)
     sys.stdout.write("ready " + json.dumps(ready) + "\n")

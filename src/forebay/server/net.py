@@ -1,4 +1,4 @@
-"""Listeners and connections: octets in, octets out, and nothing else.
+"""Connections: octets in, octets out, and nothing else.
 
 A connection learns its protocol from its first octets, so that every listener speaks every protocol.
 """
@@ -9,11 +9,11 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
-from forebay.core.errors import OptionError
+from forebay.server.peer import UNKNOWN, Peer, peer_at
+from forebay.server.tls import common_name
 from forebay.session.effects import Session
 
 SNIFF_OCTETS: Final = 4
-LOOPBACK: Final = ("127.", "::1", "::ffff:127.")
 
 
 class Host(ABC):
@@ -51,17 +51,44 @@ class Host(ABC):
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection: holds the octets of an unfinished frame, and what may not be sent yet."""
+    """One client's connection: holds the octets of an unfinished frame, and what may not be sent yet.
 
-    def __init__(self, host: Host, protocol: str) -> None:
+    protocol  what octets of no protocol are taken for
+    peer      the client where somebody else has said who it is; otherwise it is at the other end of the transport
+    named     whether a client's certificate says who it is
+    """
+
+    __slots__ = (
+        "closing",
+        "closing_us",
+        "default_protocol",
+        "dirty",
+        "host",
+        "identity",
+        "loopback",
+        "named",
+        "opened_us",
+        "parts",
+        "parts_octets",
+        "peer",
+        "rest",
+        "session",
+        "transport",
+        "waiting",
+        "wanted",
+    )
+
+    def __init__(self, host: Host, protocol: str, peer: Peer | None = None, named: bool = False) -> None:
         self.host = host
         self.default_protocol = protocol
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.session: Session | None = None
-        self.peer = ""
-        self.loopback = False
+        self.peer = "" if peer is None else peer.name
+        self.loopback = peer is not None and peer.loopback
+        self.named = named
+        self.identity = ""  # who the client is by its certificate
         self.rest = b""
-        self.parts: list[bytes] = []  # of a frame so long that joining at each read would cost its square
+        self.parts: list[bytes] | None = None  # of a frame so long that joining at each read would cost its square
         self.parts_octets = 0
         self.wanted = 0
         self.dirty = False
@@ -73,21 +100,25 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=self.host.send_buffer_octets_max)
-        name = transport.get_extra_info("peername")
-        self.peer = f"{name[0]}:{name[1]}" if name else "unknown"
-        self.loopback = self.peer.startswith(LOOPBACK)
+        if not self.peer:
+            address = transport.get_extra_info("peername")
+            peer = peer_at(address[0], address[1]) if address else UNKNOWN
+            self.peer = peer.name
+            self.loopback = peer.loopback
+        if self.named:
+            self.identity = common_name(transport.get_extra_info("peercert"))
         self.opened_us = self.host.now_us()
         self.host.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.wanted:
-            self.parts.append(data)
+        parts = self.parts
+        if parts is not None:
+            parts.append(data)
             self.parts_octets += len(data)
             if self.parts_octets < self.wanted:
                 return
-            data = b"".join(self.parts)
-            self.parts.clear()
-            self.wanted = 0
+            data = b"".join(parts)
+            self.parts = None
         elif self.rest:
             data = self.rest + data
         session = self.session
@@ -104,7 +135,7 @@ class Connection(asyncio.Protocol):
             wanted = session.wanted(self.rest)
             if wanted > len(self.rest):
                 self.wanted = wanted
-                self.parts.append(self.rest)
+                self.parts = [self.rest]
                 self.parts_octets = len(self.rest)
         self.host.touch(self)
 
@@ -115,12 +146,14 @@ class Connection(asyncio.Protocol):
             return
         if session.hold_lsn > self.host.durable_lsn():
             return
+        out = session.out
         if session.parts:
             parts, session.parts = session.parts, []
-            for part in parts:
-                self.transport.write(part)
-        out = session.out
-        if len(out):
+            if len(out):
+                parts.append(out.getvalue())
+                out.truncate(0)
+            self.transport.writelines(parts)  # at once: over WebSocket a flush is a frame
+        elif len(out):
             self.transport.write(out.getvalue())
             out.truncate(0)
         if session.closing and not self.closing:
@@ -137,16 +170,3 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
         self.host.lost(self)
-
-
-async def listen(host: Host, address: str, protocol: str) -> tuple[asyncio.Server, str]:
-    """Open a listener; the server and the address that it really has. OptionError where it cannot be had."""
-    name, _, port = address.rpartition(":")
-    loop = asyncio.get_running_loop()
-    try:
-        server = await loop.create_server(lambda: Connection(host, protocol), name.strip("[]"), int(port), backlog=1024)
-    except OSError as error:
-        raise OptionError(f"{protocol}: cannot listen on {address}: {error.strerror or error}") from error
-    actual = server.sockets[0].getsockname()
-    shown = f"[{actual[0]}]" if ":" in actual[0] else actual[0]
-    return server, f"{shown}:{actual[1]}"

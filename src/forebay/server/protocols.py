@@ -13,12 +13,26 @@ from forebay.session.effects import Session
 from forebay.session.mqtt import MqttSession
 
 MQTT_CONNECT: Final = 0x10
+MQTT_ONLY: Final = "mqtt only"  # the client has asked for MQTT before its first octet
 
 
 def make_session(
-    id: int, data: bytes, default: str, vhost: Vhost, auth: Auth, options: Options, loopback: bool
+    id: int,
+    data: bytes,
+    default: str,
+    vhost: Vhost,
+    auth: Auth,
+    options: Options,
+    loopback: bool,
+    *,
+    identity: str,
 ) -> Session:
-    """The session for a connection that begins with `data`; octets of no protocol go to the listener's own."""
+    """The session for a connection that begins with `data`; octets of no protocol go to the listener's own.
+
+    identity  the user that a client's certificate names; empty without one
+    """
+    if default == MQTT_ONLY:
+        return MqttSession(id, vhost, auth, options, loopback)
     if data.startswith(b"FBLK"):
         return BlocksSession(id, vhost, auth, options, loopback)
     if data[0] == MQTT_CONNECT:

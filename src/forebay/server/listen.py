@@ -1,0 +1,219 @@
+"""Listeners: each is an address, and what stands between its sockets and the protocols.
+
+A plain listener is the loop's own server. Where a connection has something to do before it speaks, a PROXY header to
+read or a TLS handshake to make, an `Acceptor` takes it: header first, octet by octet as long as it is, then TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from forebay.core.errors import OptionError, PeerError
+from forebay.core.options import NONE, Options, split_address
+from forebay.server.net import Connection, Host
+from forebay.server.peer import UNKNOWN, Peer, peer_at
+from forebay.server.protocols import MQTT_ONLY
+from forebay.server.proxy import announced_peer, malformed, missing_octets
+from forebay.server.tls import make_context
+from forebay.server.websocket import WebSocket, WebSocketSettings
+
+BACKLOG: Final = 1024
+ACCEPTS_A_TURN: Final = 100
+ACCEPT_PAUSE_S: Final = 1.0  # where the system has no descriptor left
+MICROSECONDS_S: Final = 1e-6
+MILLISECONDS: Final = 1000
+logger = logging.getLogger("forebay")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One listener as the options want it.
+
+    name          of its option, and in the ready line
+    protocol      what octets of no protocol are taken for
+    named         whether a client's certificate says who it is
+    proxied       whether a PROXY header comes first
+    handshake_s   how long the header may take, and then TLS
+    leave_s       how long a client may take to end TLS
+    starting_max  connections that may be at their header or TLS at one time
+    """
+
+    name: str
+    address: str
+    protocol: str
+    tls: ssl.SSLContext | None
+    websocket: WebSocketSettings | None
+    named: bool
+    proxied: bool
+    handshake_s: float
+    leave_s: float
+    starting_max: int
+
+
+def endpoints(options: Options) -> list[Endpoint]:
+    """Every listener that has an address.
+
+    raises  OptionError: what TLS or WebSocket needs is missing or cannot be used
+    """
+    leave_s = max(options.drain_timeout_ms / MILLISECONDS, MICROSECONDS_S)  # TLS takes no 0
+    websocket = WebSocketSettings(
+        path=options.mqtt_websocket_path,
+        origins=tuple(options.mqtt_websocket_origins),
+        octets_max=options.mqtt_packet_octets_max,
+        leave_s=leave_s,
+    )
+    if not websocket.path.startswith("/"):
+        raise OptionError(f"mqtt_websocket_path: {websocket.path!r} must begin with /")
+    secure = options.amqps or options.mqtts or options.mqtt_websocket_tls
+    context = make_context(options) if secure else None
+    wanted = (
+        ("amqp", options.amqp, "amqp", None, None),
+        ("mqtt", options.mqtt, "mqtt", None, None),
+        ("mqtt_websocket", options.mqtt_websocket, MQTT_ONLY, None, websocket),
+        ("amqps", options.amqps, "amqp", context, None),
+        ("mqtts", options.mqtts, "mqtt", context, None),
+        ("mqtt_websocket_tls", options.mqtt_websocket_tls, MQTT_ONLY, context, websocket),
+    )
+    return [
+        Endpoint(
+            name=name,
+            address=address,
+            protocol=protocol,
+            tls=tls,
+            websocket=settings,
+            named=tls is not None and options.tls_identity != NONE,
+            proxied=options.proxy_protocol,
+            handshake_s=options.handshake_timeout_ms / MILLISECONDS,
+            leave_s=leave_s,
+            starting_max=options.connections_max,
+        )
+        for name, address, protocol, tls, settings in wanted
+        if address
+    ]
+
+
+def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None = None) -> Connection | WebSocket:
+    """What the transport of a new connection calls."""
+    connection = Connection(host, endpoint.protocol, peer, endpoint.named)
+    return connection if endpoint.websocket is None else WebSocket(connection, endpoint.websocket)
+
+
+class Acceptor:
+    """A listener whose connections begin with a PROXY header, a TLS handshake, or both."""
+
+    def __init__(self, host: Host, endpoint: Endpoint, sockets: list[socket.socket]) -> None:
+        self.host = host
+        self.endpoint = endpoint
+        self.sockets = sockets
+        self.loop = asyncio.get_running_loop()
+        self.starting: set[asyncio.Task[None]] = set()
+        self.closed = False
+        for listening in sockets:
+            self.watch(listening)
+
+    def watch(self, listening: socket.socket) -> None:
+        if not self.closed:
+            self.loop.add_reader(listening, self.accept, listening)
+
+    def accept(self, listening: socket.socket) -> None:
+        """Take the connections that wait."""
+        for _ in range(ACCEPTS_A_TURN):
+            try:
+                taken, address = listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # The connection goes on waiting, so that the loop would call here without end.
+                logger.error("%s: cannot accept a connection: %s", self.endpoint.name, error.strerror)
+                self.loop.remove_reader(listening)
+                self.loop.call_later(ACCEPT_PAUSE_S, self.watch, listening)
+                return
+            if len(self.starting) >= self.endpoint.starting_max:
+                taken.close()
+                continue
+            task = self.loop.create_task(self.start(taken, address))
+            self.starting.add(task)
+            task.add_done_callback(self.starting.discard)
+
+    async def start(self, taken: socket.socket, address: tuple[Any, ...]) -> None:
+        """Bring a connection to where it speaks its protocol; one that fails at that is closed."""
+        peer = peer_at(address[0], address[1]) if address else UNKNOWN
+        endpoint = self.endpoint
+        timeout = endpoint.handshake_s
+        try:
+            taken.setblocking(False)
+            if endpoint.proxied:
+                async with asyncio.timeout(timeout):
+                    peer = await self.read_header(taken) or peer
+            make = partial(make_protocol, self.host, endpoint, peer)
+            if endpoint.tls is None:
+                await self.loop.connect_accepted_socket(make, taken)
+            else:
+                await self.loop.connect_accepted_socket(
+                    make,
+                    taken,
+                    ssl=endpoint.tls,
+                    ssl_handshake_timeout=timeout,
+                    ssl_shutdown_timeout=endpoint.leave_s,
+                )
+        except (OSError, PeerError) as error:  # among them TLS's own and time that is up
+            logger.info("connection from %s ended before its first packet: %s", peer.name, error or "too slow")
+            taken.close()
+
+    async def read_header(self, taken: socket.socket) -> Peer | None:
+        """The client whom a PROXY header announces; None where the proxy speaks for itself."""
+        header = b""
+        while count := missing_octets(header):
+            more = await self.loop.sock_recv(taken, count)
+            if not more:
+                raise malformed(f"it ends after {len(header)} octets")
+            header += more
+        return announced_peer(header)
+
+    def close(self) -> None:
+        """Take no more connections, and give up those that have not come to their protocol."""
+        self.closed = True
+        for listening in self.sockets:
+            self.loop.remove_reader(listening)
+            listening.close()
+        for task in self.starting:
+            task.cancel()
+
+
+async def listen(host: Host, endpoint: Endpoint) -> tuple[asyncio.Server | Acceptor, str]:
+    """Open a listener; it and the address that it really has. OptionError where it cannot be had."""
+    loop = asyncio.get_running_loop()
+    server: asyncio.Server | Acceptor
+    name, port = split_address(endpoint.address)
+    try:
+        if endpoint.proxied or endpoint.tls is not None:
+            server = Acceptor(host, endpoint, await open_sockets(name, port))
+        else:
+            server = await loop.create_server(partial(make_protocol, host, endpoint), name, port, backlog=BACKLOG)
+    except OSError as error:
+        raise OptionError(f"{endpoint.name}: cannot listen on {endpoint.address}: {error.strerror or error}") from error
+    actual = server.sockets[0].getsockname()
+    shown = f"[{actual[0]}]" if ":" in actual[0] else actual[0]
+    return server, f"{shown}:{actual[1]}"
+
+
+async def open_sockets(name: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on every address of a host; OSError where one of them cannot."""
+    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    opened: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((each[0], each[4]) for each in found):
+            made = socket.create_server(address, family=family, backlog=BACKLOG)
+            opened.append(made)
+            made.setblocking(False)
+    except OSError:
+        for made in opened:
+            made.close()
+        raise
+    return opened

@@ -1,0 +1,193 @@
+"""MQTT over WebSocket: a protocol to the loop's transport, and itself the transport of a Connection.
+
+The octets are the `websockets` library's work: `ServerProtocol` parses and writes frames and knows no socket. A frame
+is not a packet [MQTT-6.0.0-2]: what the binary frames hold is one stream, and each flush leaves as one frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import Event, State
+from websockets.server import ServerProtocol
+from websockets.typing import Origin, Subprotocol
+
+from forebay.server.net import Connection
+
+SUBPROTOCOL: Final = Subprotocol("mqtt")  # [MQTT-6.0.0-3]
+DATA: Final = (Opcode.BINARY, Opcode.CONT)
+logger = logging.getLogger("forebay")
+# The library tells of each connection's coming and going; what it says of errors is worth a line.
+library_logger = logging.getLogger("forebay.websocket")
+library_logger.setLevel(logging.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class WebSocketSettings:
+    """What a listener asks of its clients.
+
+    path        where MQTT is; what follows a `?` is the client's own business
+    origins     pages that may connect; empty for any. Clients that are no browsers send no origin, and may
+    octets_max  of a message, however many frames it comes in
+    leave_s     how long a client may take to answer the close frame
+    """
+
+    path: str
+    origins: tuple[str, ...]
+    octets_max: int
+    leave_s: float
+
+
+class WebSocket(asyncio.Protocol, asyncio.Transport):
+    """One client's WebSocket, between its transport and its Connection."""
+
+    def __init__(self, connection: Connection, settings: WebSocketSettings) -> None:
+        super().__init__()
+        self.connection = connection
+        self.settings = settings
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self.frames = ServerProtocol(
+            origins=[*map(Origin, settings.origins), None] if settings.origins else None,
+            subprotocols=[SUBPROTOCOL],
+            max_size=settings.octets_max,
+            logger=library_logger,
+        )
+        self.full = False  # the client does not read: its transport takes no more for now
+        self.unread_octets = 0  # answers to pings since then
+        self.leaving: asyncio.TimerHandle | None = None
+
+    # ---- from the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.connection.connection_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        frames = self.frames
+        opening = frames.state is State.CONNECTING
+        frames.receive_data(data)
+        events = frames.events_received()
+        if opening:
+            self.open(events)
+        else:
+            self.take(events)
+
+    def open(self, events: list[Event]) -> None:
+        """Answer the request once it is whole."""
+        frames = self.frames
+        if not events:
+            self.send()
+            return
+        request = events[0]
+        assert isinstance(request, Request)
+        if len(events) > 1 or frames.data_to_send():
+            self.log("frames before the handshake was answered")
+            self.transport.abort()
+            return
+        if request.path.partition("?")[0] == self.settings.path:
+            response = frames.accept(request)
+        else:
+            response = frames.reject(HTTPStatus.NOT_FOUND, f"MQTT is at {self.settings.path}.\n")
+            self.log(f"no such path: {request.path[:80]!r}")
+        frames.send_response(response)
+        self.send()
+
+    def take(self, events: list[Event]) -> None:
+        """Hand on what the frames hold; answer those that are the WebSocket's own."""
+        frames = self.frames
+        parts: list[bytes | bytearray | memoryview] = []
+        text = False
+        for frame in events:
+            assert isinstance(frame, Frame)
+            if frame.opcode is Opcode.TEXT:
+                text = True
+                break
+            if frame.opcode in DATA:
+                parts.append(frame.data)
+        if parts and not self.connection.closing:
+            self.connection.data_received(b"".join(parts))
+        if text and frames.state is State.OPEN:
+            self.log("a text frame: MQTT comes in binary frames")  # [MQTT-6.0.0-1]
+            frames.fail(CloseCode.UNSUPPORTED_DATA, "MQTT comes in binary frames")
+        self.send()
+
+    def pause_writing(self) -> None:
+        self.full = True
+        self.connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.full = False
+        self.unread_octets = 0
+        self.connection.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.leaving is not None:
+            self.leaving.cancel()
+        self.connection.connection_lost(error)
+
+    # ---- from the Connection
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        if self.frames.state is State.OPEN:
+            self.frames.send_binary(data)
+            self.transport.write(b"".join(self.frames.data_to_send()))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def close(self) -> None:
+        """Take leave, and wait for the client to do so too; closed a second time, wait no longer."""
+        if self.frames.state is not State.OPEN:
+            self.transport.close()
+            return
+        self.frames.send_close(CloseCode.NORMAL_CLOSURE)
+        self.send()
+        self.leaving = asyncio.get_running_loop().call_later(self.settings.leave_s, self.transport.abort)
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def is_closing(self) -> bool:
+        return self.frames.state is not State.OPEN or self.transport.is_closing()
+
+    def pause_reading(self) -> None:
+        self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self.transport.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self.transport.get_extra_info(name, default)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.transport.set_write_buffer_limits(high, low)
+
+    # ---- to the transport
+
+    def send(self) -> None:
+        """Write what the library has to say; close where it says that nothing more follows."""
+        said = self.frames.data_to_send()
+        octets = b"".join(said)
+        if octets:
+            self.transport.write(octets)
+        if self.frames.eof_sent and not self.transport.is_closing():
+            error = self.frames.parser_exc or self.frames.handshake_exc
+            if error is not None:
+                self.log(str(error))
+            self.transport.close()
+        elif self.full:
+            # Deliveries wait for a client that does not read; the answers to its pings must not pile up instead.
+            self.unread_octets += len(octets)
+            if self.unread_octets > self.connection.host.send_buffer_octets_max:
+                self.log("it pings and does not read the answers")
+                self.transport.abort()
+
+    def log(self, reason: str) -> None:
+        logger.info("connection from %s ended: %s", self.connection.peer, reason)
