@@ -104,14 +104,20 @@ def puback(id: int, code: int = 0) -> bytes:
 
 def split_block(data: bytes) -> tuple[bytes, bytes]:
     """A property block without its length, and what is behind it."""
-    length, shift, at = 0, 0, 0
+    length, data = cut_varint(data)
+    return data[:length], data[length:]
+
+
+def cut_varint(data: bytes) -> tuple[int, bytes]:
+    """A variable byte integer, and what is behind it."""
+    value, at = 0, 0
     while True:
         octet = data[at]
-        length |= (octet & 127) << shift
-        shift += 7
+        value |= (octet & 127) << 7 * at
         at += 1
         if octet < 128:
-            return data[at : at + length], data[at + length :]
+            assert octet or at == 1, "a variable byte integer of more octets than it needs"  # [MQTT-1.5.5-1]
+            return value, data[at:]
 
 
 def properties_of(data: bytes) -> list[tuple[int, object]]:
@@ -123,7 +129,8 @@ def properties_of(data: bytes) -> list[tuple[int, object]]:
         if width > 0:
             found.append((id, int.from_bytes(data[:width], "big")))
         elif width == -1:
-            raise AssertionError("the broker sends no subscription identifiers")
+            value, data = cut_varint(data)
+            found.append((id, value))
         else:
             first, data = cut_text(data)
             if width == -2:
@@ -185,6 +192,7 @@ class Raw:
             length |= (octet & 127) << shift
             shift += 7
             if octet < 128:
+                assert octet or shift == 7, "a remaining length of more octets than it needs"
                 return first, self.read(length)
 
     def expect(self, first: int) -> bytes:
