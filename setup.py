@@ -24,6 +24,7 @@ COMPILED = [
     "broker/vhost.py",
     "broker/arguments.py",
     "broker/internal.py",
+    "broker/retained.py",
     "broker/fanout.py",
     "broker/delayed.py",
 ]
