@@ -20,8 +20,8 @@ from mypy_extensions import i64
 from forebay.broker.auth import Auth, Login, LoginRefused, shown
 from forebay.wire import mqtt_codes as codes
 from forebay.wire import mqtt_properties as props
-from forebay.wire.mqtt import HEAD_OCTETS_MAX, Ack
-from forebay.wire.mqtt_codes import AUTH, CONNACK, DISCONNECT, unexpected
+from forebay.wire.mqtt import HEAD_OCTETS_MAX, Ack, decode_bare
+from forebay.wire.mqtt_codes import AUTH, CONNACK, DISCONNECT, V5, unexpected
 
 FIXED_OCTETS_MAX: Final = HEAD_OCTETS_MAX + 2 + 4  # of CONNACK: around its properties
 
@@ -79,6 +79,17 @@ class Exchange:
                 raise unexpected("CONNECT: authentication data without method")
             return None
         return self.begin(method, b"" if data is None else data)
+
+    def on_packet(self, data: bytes, first: i64, at: i64, end: i64) -> Answer | None:
+        """A packet that comes before the CONNACK; None where the client takes its leave.
+
+        raises  PeerError: it is neither AUTH nor DISCONNECT [MQTT-3.1.2-30], or wrong
+        """
+        kind = first >> 4
+        if kind not in (AUTH, DISCONNECT):
+            raise unexpected(f"packet type {kind}: before CONNACK only AUTH and DISCONNECT may come")
+        packet = decode_bare(data, kind, first & 15, at, end, V5)
+        return self.on_auth(packet) if kind == AUTH else None
 
     def on_auth(self, packet: Ack) -> Answer:
         """Go on, or authenticate again.

@@ -11,8 +11,8 @@ from forebay.core.options import SCRAM_SHA_256
 from forebay.server.chance import SystemRandom
 from forebay.session.mqtt_auth import Answer, Exchange
 from forebay.wire import mqtt_properties as props
-from forebay.wire.mqtt import Ack
-from forebay.wire.mqtt_codes import AUTH, CONNACK, DISCONNECT
+from forebay.wire.mqtt import Ack, encode_packet, frame
+from forebay.wire.mqtt_codes import AUTH, CONNACK, DISCONNECT, PINGREQ, PUBACK, V5
 from tests.scram_client import ScramClient
 
 SCRAM = SCRAM_SHA_256.encode()
@@ -189,6 +189,22 @@ def test_what_may_not_come_before_the_connack(packet: Ack, said: str) -> None:
     made = exchange()
     made.on_connect(block(SCRAM, b"n,,n=ana,r=x"))
     assert wrong(made, packet) == said
+
+
+def octets_in(made: Exchange, packet: Ack) -> Answer | None:
+    octets = encode_packet(packet, V5)
+    found = frame(octets, 0, len(octets), len(octets))
+    return made.on_packet(octets, octets[0], found & 7, found >> 3)
+
+
+def test_only_auth_and_disconnect_may_come_before_the_connack() -> None:
+    made = exchange()
+    made.on_connect(block(b"COUNT", b"x"))
+    assert parts(octets_in(made, auth(CONTINUE, b"COUNT", b"x"))) == (AUTH, CONTINUE, b"COUNT", b"2")
+    for kind in (PINGREQ, PUBACK):
+        with pytest.raises(PeerError, match=f"packet type {kind}: before CONNACK only AUTH and DISCONNECT"):
+            octets_in(made, Ack(kind, 1, 0, b""))
+    assert octets_in(made, Ack(DISCONNECT, 0, 0, b"")) is None
 
 
 def test_again_on_a_live_connection() -> None:
