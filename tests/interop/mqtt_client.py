@@ -28,14 +28,24 @@ def user_properties(kind: int, *pairs: tuple[str, str]) -> Properties:
 
 
 class Client:
-    """A client that does not come back by itself."""
+    """A client that does not come back by itself; `listener` is the option that says where it connects."""
 
     def __init__(
-        self, broker: BrokerProcess, name: str, version: MQTTProtocolVersion = V5, password: str = "guest"
+        self,
+        broker: BrokerProcess,
+        name: str,
+        version: MQTTProtocolVersion = V5,
+        password: str = "guest",
+        listener: str = "mqtt",
     ) -> None:
         self.broker = broker
+        self.listener = listener
         self.client = mqtt.Client(
-            CallbackAPIVersion.VERSION2, client_id=name, protocol=version, reconnect_on_failure=False
+            CallbackAPIVersion.VERSION2,
+            client_id=name,
+            protocol=version,
+            reconnect_on_failure=False,
+            transport="websockets" if "websocket" in listener else "tcp",
         )
         self.client.username_pw_set("guest", password)
         self.messages: queues.Queue[mqtt.MQTTMessage] = queues.Queue()
@@ -53,7 +63,7 @@ class Client:
 
     def connect(self) -> tuple[ReasonCode, mqtt.ConnectFlags, Properties | None]:
         """What the CONNACK says."""
-        self.client.connect("127.0.0.1", self.broker.mqtt_port)
+        self.client.connect("127.0.0.1", self.broker.port(self.listener))
         self.client.loop_start()
         return self.connected.get(timeout=WAIT_S)
 
