@@ -162,15 +162,8 @@ class Delayed(InternalLog):
     # ---- the turn, and the log
 
     def seal_now(self) -> None:
-        first = self.log.end
         if self.seal(self.now_us):
-            self.want(first)
-
-    def want(self, first: i64) -> None:
-        """Everything sealed from offset `first` on waits."""
-        # States first: a record below the ledger's cursor that has none counts as settled.
-        self.ledger.group.return_range(first, self.log.end)
-        self.ledger.sealed()
+            self.ledger.sealed()
 
     def end_turn(self, now_us: i64) -> None:
         self.now_us = now_us
@@ -198,7 +191,7 @@ class Delayed(InternalLog):
     def recovered(self, now_us: i64) -> None:
         self.now_us = now_us
         log = self.log
-        self.want(self.ledger.group.cursor)
+        self.ledger.sealed()
         self.lost(0, log.start)
         for first, end in self.ledger.wanted(log.start, log.end):
             offset: i64 = first
