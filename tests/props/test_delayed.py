@@ -1,4 +1,4 @@
-"""Delayed messages against a model of a dict: each comes once, in order, whatever was cancelled, and after any crash."""
+"""Delayed messages against a model of a dict: each comes once and in order, whatever is cancelled or crashes."""
 
 from __future__ import annotations
 
