@@ -168,7 +168,7 @@ def make_scram(
 ) -> dict[str, Mechanism]:
     """The mechanisms of these names; what is kept of the passwords is derived here, once.
 
-    cost  about 2 ms a user and mechanism
+    cost  1 to 2 ms a user and mechanism
     """
     made: dict[str, Mechanism] = {}
     for method in methods:

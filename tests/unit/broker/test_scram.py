@@ -211,6 +211,12 @@ def test_saslprep(text: str, form: str) -> None:
     assert prepared(text) == form
 
 
+def test_a_password_is_prepared_however_it_was_typed() -> None:
+    typed, meant = (derive("u", password, "sha256", b"salt", 4096) for password in ("e\u0301I\u00adX", "\u00e9IX"))
+    assert typed == meant
+    assert typed != derive("u", "eIX", "sha256", b"salt", 4096)
+
+
 def test_any_password_that_can_be_configured_can_be_derived() -> None:
     for password in ("\ud800", "\0", "\u0627\u0031", "🔑"):
         assert derive("u", password, "sha256", b"salt", 4096).user == "u"
