@@ -214,7 +214,10 @@ class Raw:
 
     def delivery(self) -> Delivery:
         """The PUBLISH that must come now."""
-        first, rest = self.packet()
+        return self.parsed(*self.packet())
+
+    def parsed(self, first: int, rest: bytes) -> Delivery:
+        """The packet, which must be a PUBLISH."""
         assert first >> 4 == 3, (hex(first), rest)
         topic, rest = cut_text(rest)
         made = Delivery(topic.decode(), b"", first >> 1 & 3, 0, first & 9)

@@ -104,9 +104,28 @@ def take(raw: Raw) -> Delivery:
     return found
 
 
+def take_all(raw: Raw, count: int) -> list[Delivery]:
+    """So many deliveries, acknowledged as they come; what is to come of QoS 2 may mingle with the next ones."""
+    found: list[Delivery] = []
+    unreleased = 0
+    while len(found) < count or unreleased:
+        first, rest = raw.packet()
+        if first == PUBREL:
+            raw.send(acknowledge(PUBCOMP, int.from_bytes(rest[:2], "big")))
+            unreleased -= 1
+            continue
+        made = raw.parsed(first, rest)
+        found.append(made)
+        if made.qos:
+            raw.send(acknowledge(PUBACK if made.qos == 1 else PUBREC, made.id))
+            unreleased += made.qos == 2
+    assert len(found) == count
+    return found
+
+
 def bodies(raw: Raw, count: int) -> list[bytes]:
     """Of so many deliveries, acknowledged."""
-    return [take(raw).body for _ in range(count)]
+    return [each.body for each in take_all(raw, count)]
 
 
 def ids_of(found: Delivery) -> list[int]:
