@@ -1,0 +1,51 @@
+"""What the broker counts of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Totals:
+    """One moment's figures: what has happened since the start, then what is there now. None where nobody counts it.
+
+    octets_received, octets_sent        of all connections, without the framing of TLS and WebSocket
+    sockets                             connections taken, whatever they spoke
+    connects                            MQTT CONNECTs
+    packets_received, packets_sent      MQTT packets of any type
+    publishes_received, publishes_sent  MQTT PUBLISHes
+    publishes_dropped                   messages that a client did not get because it was behind
+    publish_octets_received, ..._sent   of their payloads
+    clients_expired                     sessions that ended by their expiry
+
+    clients_connected                   MQTT clients with a connection
+    clients_disconnected                sessions without one
+    retained                            retained messages, without the broker's own
+    stored_messages, stored_octets      retained, and waiting for clients
+    subscriptions                       to topics
+    shared_subscriptions                members of all of them
+    memory_octets, memory_octets_peak   of the process
+    """
+
+    octets_received: int = 0
+    octets_sent: int = 0
+    sockets: int = 0
+    connects: int = 0
+    packets_received: int | None = None
+    packets_sent: int | None = None
+    publishes_received: int = 0
+    publishes_sent: int = 0
+    publishes_dropped: int = 0
+    publish_octets_received: int | None = None
+    publish_octets_sent: int | None = None
+    clients_expired: int = 0
+
+    clients_connected: int = 0
+    clients_disconnected: int = 0
+    retained: int = 0
+    stored_messages: int = 0
+    stored_octets: int = 0
+    subscriptions: int = 0
+    shared_subscriptions: int = 0
+    memory_octets: int = 0
+    memory_octets_peak: int = 0

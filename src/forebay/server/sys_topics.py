@@ -1,0 +1,133 @@
+"""The broker's figures as topics `$SYS/broker/...`, with the names and formats that mosquitto gives them.
+
+A load average is the events of a minute, smoothed: with a rate r over the last t seconds and the average a before it,
+r + exp(-t / w) * (a - r), where w is 60, 300 or 900 seconds. So tools made for mosquitto read the same thing here.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Final
+
+from forebay.core.metrics import Totals
+
+PREFIX: Final = "$SYS/broker/"
+MICROSECONDS: Final = 1_000_000
+MINUTE_S: Final = 60
+WINDOWS: Final = (("1min", 60), ("5min", 300), ("15min", 900))  # in seconds
+
+
+class Load:
+    """The moving averages of one counter."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self.name = name
+        self.count = count
+        self.averages = [0.0 for _ in WINDOWS]
+
+    def advance(self, count: int, seconds: float) -> None:
+        """The counter stands here now, so many seconds after the last time."""
+        rate = (count - self.count) * MINUTE_S / seconds
+        self.count = count
+        for at, (_, window_s) in enumerate(WINDOWS):
+            self.averages[at] = rate + math.exp(-seconds / window_s) * (self.averages[at] - rate)
+
+    def figures(self) -> list[tuple[str, str]]:
+        return [
+            (f"load/{self.name}/{window}", f"{average:.2f}")
+            for (window, _), average in zip(WINDOWS, self.averages, strict=True)
+        ]
+
+
+class SysTopics:
+    """What was last told of each figure, and the load averages.
+
+    started_us  when the broker started
+    built_us    when this build of it was made
+    """
+
+    def __init__(self, version: str, started_us: int, built_us: int) -> None:
+        self.started_us = started_us
+        built = datetime.fromtimestamp(built_us / MICROSECONDS, UTC)
+        self.fixed = [
+            ("version", f"forebay version {version}"),
+            ("timestamp", built.strftime("%Y-%m-%d %H:%M:%S%z")),
+        ]
+        self.clients_maximum = 0
+        self.loads: dict[str, Load] = {}
+        self.loads_us = 0
+        self.told: dict[str, str] = {}
+
+    def changed(self, totals: Totals, now_us: int) -> list[tuple[bytes, bytes]]:
+        """Topic and value of each figure that is not what it was at the last call; at the first, of all."""
+        figures = [*self.fixed, ("uptime", f"{(now_us - self.started_us) // MICROSECONDS} seconds")]
+        figures += self.clients(totals)
+        figures += self.load_averages(totals, now_us)
+        figures += [(name, str(value)) for name, value in counted(totals) if value is not None]
+        found = [(name, value) for name, value in figures if self.told.get(name) != value]
+        self.told.update(found)
+        return [((PREFIX + name).encode(), value.encode()) for name, value in found]
+
+    def clients(self, totals: Totals) -> list[tuple[str, str]]:
+        self.clients_maximum = max(self.clients_maximum, totals.clients_connected)
+        return [
+            ("clients/connected", str(totals.clients_connected)),
+            ("clients/disconnected", str(totals.clients_disconnected)),
+            ("clients/expired", str(totals.clients_expired)),
+            ("clients/maximum", str(self.clients_maximum)),
+            ("clients/total", str(totals.clients_connected + totals.clients_disconnected)),
+        ]
+
+    def load_averages(self, totals: Totals, now_us: int) -> list[tuple[str, str]]:
+        """The averages as of now; they begin at 0 with the first call."""
+        seconds = (now_us - self.loads_us) / MICROSECONDS
+        figures: list[tuple[str, str]] = []
+        for name, count in measured(totals):
+            if count is None:
+                continue
+            load = self.loads.get(name)
+            if load is None:
+                load = self.loads[name] = Load(name, count)
+            elif seconds > 0:
+                load.advance(count, seconds)
+            figures += load.figures()
+        self.loads_us = now_us
+        return figures
+
+
+def measured(totals: Totals) -> list[tuple[str, int | None]]:
+    """The counters that have load averages."""
+    return [
+        ("connections", totals.connects),
+        ("sockets", totals.sockets),
+        ("bytes/received", totals.octets_received),
+        ("bytes/sent", totals.octets_sent),
+        ("messages/received", totals.packets_received),
+        ("messages/sent", totals.packets_sent),
+        ("publish/received", totals.publishes_received),
+        ("publish/sent", totals.publishes_sent),
+        ("publish/dropped", totals.publishes_dropped),
+    ]
+
+
+def counted(totals: Totals) -> list[tuple[str, int | None]]:
+    """The figures that are told as they are."""
+    return [
+        ("bytes/received", totals.octets_received),
+        ("bytes/sent", totals.octets_sent),
+        ("messages/received", totals.packets_received),
+        ("messages/sent", totals.packets_sent),
+        ("publish/messages/received", totals.publishes_received),
+        ("publish/messages/sent", totals.publishes_sent),
+        ("publish/messages/dropped", totals.publishes_dropped),
+        ("publish/bytes/received", totals.publish_octets_received),
+        ("publish/bytes/sent", totals.publish_octets_sent),
+        ("retained messages/count", totals.retained),
+        ("store/messages/count", totals.stored_messages),
+        ("store/messages/bytes", totals.stored_octets),
+        ("subscriptions/count", totals.subscriptions),
+        ("shared_subscriptions/count", totals.shared_subscriptions),
+        ("heap/current", totals.memory_octets),
+        ("heap/maximum", totals.memory_octets_peak),
+    ]
