@@ -145,26 +145,25 @@ class Acceptor:
         """Bring a connection to where it speaks its protocol; one that fails at that is closed."""
         peer = peer_at(address[0], address[1]) if address else UNKNOWN
         endpoint = self.endpoint
-        timeout = endpoint.handshake_s
+        started = False
         try:
             taken.setblocking(False)
             if endpoint.proxied:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(endpoint.handshake_s):
                     peer = await self.read_header(taken) or peer
-            make = partial(make_protocol, self.host, endpoint, peer)
-            if endpoint.tls is None:
-                await self.loop.connect_accepted_socket(make, taken)
-            else:
-                await self.loop.connect_accepted_socket(
-                    make,
-                    taken,
-                    ssl=endpoint.tls,
-                    ssl_handshake_timeout=timeout,
-                    ssl_shutdown_timeout=endpoint.leave_s,
-                )
+            await self.loop.connect_accepted_socket(
+                partial(make_protocol, self.host, endpoint, peer),
+                taken,
+                ssl=endpoint.tls,
+                ssl_handshake_timeout=endpoint.handshake_s if endpoint.tls else None,
+                ssl_shutdown_timeout=endpoint.leave_s if endpoint.tls else None,
+            )
+            started = True
         except (OSError, PeerError) as error:  # among them TLS's own and time that is up
-            logger.info("connection from %s ended before its first packet: %s", peer.name, error or "too slow")
-            taken.close()
+            logger.info("connection from %s ended before its first packet: %s", peer.name, str(error) or "too slow")
+        finally:
+            if not started:
+                taken.close()
 
     async def read_header(self, taken: socket.socket) -> Peer | None:
         """The client whom a PROXY header announces; None where the proxy speaks for itself."""

@@ -111,7 +111,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
                 break
             if frame.opcode in DATA:
                 parts.append(frame.data)
-        if parts and not self.connection.closing:
+        if parts:
             self.connection.data_received(b"".join(parts))
         if text and frames.state is State.OPEN:
             self.log("a text frame: MQTT comes in binary frames")  # [MQTT-6.0.0-1]
