@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 import time
@@ -19,6 +20,7 @@ from tests.interop.mqtt_client import client
 
 WAIT_S = 20
 LINES = 3000
+PROBES = itertools.count()
 
 each_version = pytest.mark.parametrize("version", ["mqttv311", "mqttv5"])
 each_qos = pytest.mark.parametrize("qos", [0, 1, 2])
@@ -27,7 +29,11 @@ each_qos = pytest.mark.parametrize("qos", [0, 1, 2])
 def command(program: str, broker: BrokerProcess, version: str, password: str = "guest") -> list[str]:
     path = shutil.which(program)
     assert path is not None, f"{program} is missing: apt-get install mosquitto-clients"
-    return [path, "-V", version, "-p", str(broker.mqtt_port), "-u", "guest", "-P", password]
+    made = [path, "-V", version, "-p", str(broker.mqtt_port), "-u", "guest", "-P", password]
+    if version == "mqttv5" and program == "mosquitto_sub":
+        # mosquitto_sub 2.0.11 never gives back at QoS 2 what it announces: it leaves after so many messages.
+        made += ["-D", "connect", "receive-maximum", "65535"]
+    return made
 
 
 def publish(
@@ -40,21 +46,22 @@ def publish(
 @contextmanager
 def subscriber(broker: BrokerProcess, version: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A subscribed mosquitto_sub."""
-    made = [*command("mosquitto_sub", broker, version), "-t", "probe", "-T", "probe", *arguments]
+    probe = f"probe/{next(PROBES)}"
+    made = [*command("mosquitto_sub", broker, version), "-t", probe, "-T", probe, *arguments]
     with subprocess.Popen(made, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
-            wait_until_subscribed(broker)
+            wait_until_subscribed(broker, probe)
             yield process
         finally:
             process.kill()
 
 
-def wait_until_subscribed(broker: BrokerProcess) -> None:
-    """Until somebody gets what is published to `probe`, which mosquitto_sub is told not to show."""
+def wait_until_subscribed(broker: BrokerProcess, probe: str) -> None:
+    """Until somebody gets what is published to the topic `probe`, which mosquitto_sub is told not to show."""
     nobody = ReasonCode(PacketTypes.PUBACK, "No matching subscribers")
     deadline = time.monotonic() + WAIT_S
     with client(broker, "probe") as made:
-        while made.publish("probe") == nobody:
+        while made.publish(probe) == nobody:
             assert time.monotonic() < deadline, "mosquitto_sub does not subscribe"
             time.sleep(0.01)
 
@@ -66,7 +73,7 @@ def test_a_message_arrives(broker: BrokerProcess, version: str, qos: int) -> Non
         done = publish(broker, version, "-t", "a/b", "-m", "page 1", "-q", str(qos))
         assert (done.returncode, done.stderr) == (0, b"")
         found, _ = sink.communicate(timeout=WAIT_S)
-        assert (found, sink.returncode) == (b"a/b|%d|page 1\n" % min(qos, 1), 0)
+        assert (found, sink.returncode) == (b"a/b|%d|page 1\n" % qos, 0)
 
 
 @each_version
@@ -90,6 +97,101 @@ def test_a_file_is_a_payload(broker: BrokerProcess, version: str, qos: int, tmp_
         assert (done.returncode, done.stderr) == (0, b"")
         found, _ = sink.communicate(timeout=WAIT_S)
         assert found == path.read_bytes()
+
+
+def subscribe_and_leave(broker: BrokerProcess, version: str, name: str, *arguments: str) -> None:
+    """Leave a session behind that is subscribed."""
+    made = [*command("mosquitto_sub", broker, version), "-c", "-i", name, *arguments, "-E"]
+    subprocess.run(made, capture_output=True, timeout=WAIT_S, check=True)
+
+
+def read(broker: BrokerProcess, version: str, *arguments: str) -> bytes:
+    """What a mosquitto_sub prints until it has what it was told to wait for."""
+    made = [*command("mosquitto_sub", broker, version), *arguments]
+    return subprocess.run(made, capture_output=True, timeout=WAIT_S, check=True).stdout
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
+@pytest.mark.parametrize("qos", ["1", "2"])
+@each_version
+def test_a_session_keeps_lines_for_its_client(broker: BrokerProcess, version: str, qos: str, killed: bool) -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(500))
+    subscribe_and_leave(broker, version, "reader", "-t", "a/#", "-q", qos)
+    assert publish(broker, version, "-t", "a/b", "-l", "-q", qos, stdin=lines).returncode == 0
+    if killed:
+        broker.kill9()
+        broker.start()
+    assert read(broker, version, "-c", "-i", "reader", "-t", "a/#", "-q", qos, "-C", "500") == lines
+    # Nothing is left: the next line is the next one that is published.
+    assert publish(broker, version, "-t", "a/b", "-m", "last", "-q", qos).returncode == 0
+    assert read(broker, version, "-c", "-i", "reader", "-t", "a/#", "-q", qos, "-C", "1") == b"last\n"
+
+
+@each_version
+def test_a_retained_message(broker: BrokerProcess, version: str) -> None:
+    for value in ("off", "on"):
+        assert publish(broker, version, "-t", "lamps/1", "-m", value, "-r", "-q", "1").returncode == 0
+    assert publish(broker, version, "-t", "lamps/2", "-m", "dim", "-r", "-q", "2").returncode == 0
+    assert publish(broker, version, "-t", "lamps/1", "-m", "blink", "-q", "1").returncode == 0
+    found = read(broker, version, "-t", "lamps/#", "-q", "2", "-C", "2", "-F", "%t|%q|%r|%p")
+    assert sorted(found.splitlines()) == [b"lamps/1|1|1|on", b"lamps/2|2|1|dim"]
+    assert publish(broker, version, "-t", "lamps/1", "-n", "-r", "-q", "1").returncode == 0
+    assert read(broker, version, "-t", "lamps/#", "-C", "1") == b"dim\n"
+
+
+@each_version
+def test_a_will(broker: BrokerProcess, version: str) -> None:
+    will = ["--will-topic", "gone", "--will-payload", "farewell", "--will-qos", "2", "--will-retain"]
+    with subscriber(broker, version, "-t", "gone", "-q", "2", "-C", "1", "-F", "%q|%r|%p") as watcher:
+        with subscriber(broker, version, *will):
+            pass  # killed at the end
+        found, _ = watcher.communicate(timeout=WAIT_S)
+        assert found == b"2|0|farewell\n"
+    assert read(broker, version, "-t", "gone", "-C", "1", "-F", "%r|%p") == b"1|farewell\n"
+
+
+@each_version
+def test_members_of_a_group_share_lines(broker: BrokerProcess, version: str) -> None:
+    lines = [b"line %d" % number for number in range(200)]
+    arguments = ["-t", "$share/workers/jobs", "-q", "1", "-C", "100"]
+    with subscriber(broker, version, *arguments) as one, subscriber(broker, version, *arguments) as two:
+        done = publish(broker, version, "-t", "jobs", "-l", "-q", "1", stdin=b"\n".join(lines) + b"\n")
+        assert done.returncode == 0
+        shares = [member.communicate(timeout=WAIT_S)[0].splitlines() for member in (one, two)]
+    assert sorted(shares[0] + shares[1]) == sorted(lines)
+    for share in shares:
+        assert share == sorted(share, key=lines.index)
+
+
+def test_properties_and_subscription_identifiers(broker: BrokerProcess) -> None:
+    told = ["-D", "subscribe", "subscription-identifier", "77"]
+    with subscriber(broker, "mqttv5", *told, "-t", "a/#", "-C", "1", "-F", "%S|%C|%R|%D|%P|%p") as sink:
+        properties = {"content-type": "text/x", "response-topic": "answers", "correlation-data": "7"}
+        sent = [word for name, value in properties.items() for word in ("-D", "publish", name, value)]
+        sent += ["-D", "publish", "user-property", "colour", "red"]
+        assert publish(broker, "mqttv5", "-t", "a/b", "-m", "x", *sent).returncode == 0
+        found, _ = sink.communicate(timeout=WAIT_S)
+        assert found == b"77|text/x|answers|7|colour:red|x\n"
+
+
+def test_a_message_expires_while_it_waits(broker: BrokerProcess) -> None:
+    subscribe_and_leave(broker, "mqttv5", "reader", "-t", "a", "-q", "1")
+    for seconds in ("1", "600"):
+        told = ["-D", "publish", "message-expiry-interval", seconds]
+        assert publish(broker, "mqttv5", "-t", "a", "-m", seconds, "-q", "1", *told).returncode == 0
+    time.sleep(2.1)
+    found = read(broker, "mqttv5", "-c", "-i", "reader", "-t", "a", "-q", "1", "-C", "1", "-F", "%E %p").split()
+    assert found[1] == b"600"
+    assert 0 < int(found[0]) <= 598
+
+
+def test_an_alias_stands_for_the_topic_of_many_lines(broker: BrokerProcess) -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(100))
+    with subscriber(broker, "mqttv5", "-t", "long/#", "-C", "100", "-F", "%t %p") as sink:
+        told = ["-D", "publish", "topic-alias", "3"]
+        assert publish(broker, "mqttv5", "-t", "long/topic", "-l", "-q", "1", *told, stdin=lines).returncode == 0
+        found, _ = sink.communicate(timeout=WAIT_S)
+        assert found == b"".join(b"long/topic " + line for line in lines.splitlines(keepends=True))
 
 
 @each_version

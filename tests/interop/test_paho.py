@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import pytest
@@ -25,13 +24,6 @@ BURST = 2000
 each_version = pytest.mark.parametrize("version", VERSIONS)
 
 
-def cut(made: Client) -> None:
-    """End the connection without DISCONNECT."""
-    found = made.client.socket()
-    assert isinstance(found, socket.socket)
-    found.shutdown(socket.SHUT_RDWR)
-
-
 @pytest.mark.parametrize("payload", PAYLOADS)
 @pytest.mark.parametrize("qos", [0, 1, 2])
 @pytest.mark.parametrize("receiver", VERSIONS)
@@ -41,10 +33,10 @@ def test_what_is_published_arrives_as_it_was(
 ) -> None:
     topic = "a b/c.d/*/\N{LATIN SMALL LETTER U WITH DIAERESIS}//end"
     with client(broker, "sender", sender) as source, client(broker, "receiver", receiver) as sink:
-        assert sink.subscribe(topic, qos).value == min(qos, 1)
+        assert sink.subscribe(topic, qos).value == qos
         source.client.publish(topic, payload, qos).wait_for_publish(WAIT_S)
         message = sink.next()
-        assert (message.topic, message.payload, message.qos) == (topic, payload, min(qos, 1))
+        assert (message.topic, message.payload, message.qos) == (topic, payload, qos)
         assert not message.retain
         assert sink.is_quiet()
 
@@ -52,11 +44,13 @@ def test_what_is_published_arrives_as_it_was(
 @each_version
 def test_the_lower_qos_of_the_two_counts(broker: BrokerProcess, version: MQTTProtocolVersion) -> None:
     with client(broker, "c", version) as made:
-        made.subscribe("low", 0)
-        made.subscribe("high", 1)
-        made.publish("low", b"published at 1")
-        made.client.publish("high", b"published at 0", 0)
-        assert [made.next().qos, made.next().qos] == [0, 0]
+        for qos in range(3):
+            made.subscribe(f"at{qos}", qos)
+        for qos in range(3):
+            for granted in range(3):
+                made.send(f"at{granted}", b"%d" % qos, qos)
+                message = made.next()
+                assert (message.payload, message.qos) == (b"%d" % qos, min(qos, granted))
 
 
 @each_version
@@ -87,28 +81,54 @@ def test_overlapping_subscriptions_get_one_copy(broker: BrokerProcess, version: 
 
 
 @each_version
-def test_nothing_is_retained(broker: BrokerProcess, version: MQTTProtocolVersion) -> None:
-    made = Client(broker, "c", version)
-    _code, flags, properties = made.connect()
-    assert not flags.session_present
-    if version == V5:
-        limits: Any = properties
-        assert limits.RetainAvailable == 0
-    made.client.publish("a", b"x", 1, retain=True)
-    if version == V311:
-        made.acked.get(timeout=WAIT_S)  # a 3.1.1 client cannot be told
-    made.end()
+def test_a_retained_message_is_for_those_who_come_later(broker: BrokerProcess, version: MQTTProtocolVersion) -> None:
+    with client(broker, "early", version) as early:
+        early.subscribe("lamps/#")
+        early.send("lamps/1", b"on", retain=True)
+        early.send("lamps/1", b"off", retain=True)
+        early.send("lamps/2", b"dim", retain=True)
+        assert [(message.payload, message.retain) for message in (early.next(), early.next(), early.next())] == [
+            (b"on", False),
+            (b"off", False),
+            (b"dim", False),
+        ]
+        early.send("lamps/2", retain=True)
+        with client(broker, "late", version) as late:
+            late.subscribe("lamps/+", 2)
+            message = late.next()
+            assert (message.topic, message.payload, message.retain, message.qos) == ("lamps/1", b"off", True, 1)
+            assert late.is_quiet()
+
+
+@each_version
+def test_a_retained_message_outlives_a_kill(broker: BrokerProcess, version: MQTTProtocolVersion) -> None:
+    with client(broker, "early", version) as early:
+        early.send("kept", b"old", 2, retain=True)
+        early.send("kept", b"new", 1, retain=True)
+        early.send("gone", b"x", 1, retain=True)
+        early.send("gone", b"", 1, retain=True)
+        broker.kill9()
+    broker.start()
     with client(broker, "late", version) as late:
-        late.subscribe("a")
+        late.subscribe("#")
+        message = late.next()
+        assert (message.topic, message.payload, message.retain) == ("kept", b"new", True)
         assert late.is_quiet()
 
 
-def test_a_retained_will_is_refused(broker: BrokerProcess) -> None:
-    made = Client(broker, "c", V5)
-    made.client.will_set("gone", b"x", retain=True)
-    code, _flags, _properties = made.connect()
-    made.end()
-    assert code == ReasonCode(PacketTypes.CONNACK, "Retain not supported")
+@each_version
+def test_a_will_may_be_retained(broker: BrokerProcess, version: MQTTProtocolVersion) -> None:
+    with client(broker, "watcher", version) as watcher:
+        watcher.subscribe("state/c")
+        made = Client(broker, "c", version)
+        made.client.will_set("state/c", b"offline", qos=1, retain=True)
+        assert not made.connect()[0].is_failure
+        made.cut()
+        message = watcher.next()
+        assert (message.payload, message.retain) == (b"offline", False)
+    with client(broker, "late", version) as late:
+        late.subscribe("state/c")
+        assert late.next().retain
 
 
 @each_version
@@ -126,7 +146,7 @@ def test_a_will_is_published_when_the_connection_breaks(broker: BrokerProcess, v
         made = Client(broker, "c", version)
         made.client.will_set("gone/c", b"\0farewell", qos=1)
         assert not made.connect()[0].is_failure
-        cut(made)
+        made.cut()
         message = watcher.next()
         assert (message.topic, message.payload, message.qos) == ("gone/c", b"\0farewell", 1)
         assert not message.retain
@@ -187,10 +207,11 @@ def test_pipelined_messages_at_qos_2_arrive_once_and_in_order(
     broker: BrokerProcess, version: MQTTProtocolVersion
 ) -> None:
     with client(broker, "sink", version) as sink, client(broker, "source", version) as source:
-        sink.subscribe("numbers")
+        sink.subscribe("numbers", 2)
         for number in range(200):
             source.client.publish("numbers", b"%d" % number, 2)
-        assert [int(sink.next().payload) for _ in range(200)] == list(range(200))
+        messages = [sink.next() for _ in range(200)]
+        assert [(int(message.payload), message.qos) for message in messages] == [(each, 2) for each in range(200)]
         for _ in range(200):
             assert not source.acked.get(timeout=WAIT_S).is_failure
         assert sink.is_quiet()
