@@ -2,8 +2,8 @@
 
 A fence whose info string has the word `test` is run: ```python test```, ```bash test```, ```toml test``` and
 ```yaml test``` (a configuration file: it must be accepted). The blocks of one page run in order in one folder; Python
-blocks share their names. With the word `broker`, ports 5672 and 1883 of the block are those of a broker started for
-the page.
+blocks share their names. With the word `broker`, the usual ports in a block (5672, 1883 and the like) are those of a
+broker started for the page; a configuration file with that word is the broker's own, from there on.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from forebay.server.config import load_options
 from tests.broker_process import BrokerProcess
@@ -26,6 +27,16 @@ PAGES = [
     page for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]) if FENCE.search(page.read_text())
 ]
 BASH_S_MAX = 100
+# The port that a page writes, and the listener that is meant.
+PORTS = {
+    "1883": "mqtt",
+    "5671": "amqps",
+    "5672": "amqp",
+    "8083": "mqtt_websocket",
+    "8084": "mqtt_websocket_tls",
+    "8883": "mqtts",
+}
+PORT = re.compile(rf"\b({'|'.join(PORTS)})\b")
 
 
 def run_block(language: str, code: str, folder: Path, names: dict[str, object]) -> None:
@@ -46,6 +57,17 @@ def run_block(language: str, code: str, folder: Path, names: dict[str, object]) 
         raise AssertionError(f"no way to run a block of {language}")
 
 
+def options_of(code: str) -> dict[str, object]:
+    """Options of a configuration file in YAML, with any free port for its listeners."""
+    values: dict[str, object] = yaml.safe_load(code)
+    return {name: "127.0.0.1:0" if name in PORTS.values() else value for name, value in values.items()}
+
+
+def with_ports(broker: BrokerProcess, code: str) -> str:
+    """The block with the broker's ports for the usual ones."""
+    return PORT.sub(lambda found: str(broker.port(PORTS[found[1]])), code)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_examples_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_broker: Callable[..., BrokerProcess]
@@ -55,6 +77,8 @@ def test_examples_run(
     monkeypatch.chdir(tmp_path)
     for language, words, code in FENCE.findall(page.read_text(encoding="utf-8")):
         if "broker" in words.split():
+            if language == "yaml":
+                broker = start_broker(**options_of(code))
             broker = broker or start_broker()
-            code = code.replace("5672", str(broker.amqp_port)).replace("1883", str(broker.mqtt_port))  # noqa: PLW2901
+            code = with_ports(broker, code)  # noqa: PLW2901
         run_block(language, code, tmp_path, names)
