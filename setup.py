@@ -26,6 +26,10 @@ COMPILED = [
     "broker/internal.py",
     "broker/retained.py",
     "broker/fanout.py",
+    "broker/shares.py",
+    "broker/publishing.py",
+    "broker/sessions.py",
+    "broker/client_session.py",
     "broker/delayed.py",
 ]
 # Modules that a pattern above takes in and that stay interpreted, each with the reason.

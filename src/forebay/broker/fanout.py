@@ -1,4 +1,4 @@
-"""Direct topic subscriptions: a log without a file.
+"""Topic subscriptions: who gets a message, and a log without a file for those who need no disk.
 
 What a turn publishes to topics with subscribers is gathered in one block, whoever it is for, and handed out at the
 turn's end; so every subscriber sees everything in the order in which it was published. Consecutive publishes for the
@@ -7,153 +7,225 @@ same set of subscribers are one run: the cost of handing out does not grow with 
 
 from __future__ import annotations
 
-from typing import final
+from typing import Final, final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
+from forebay.broker.client_session import ClientSession, Subscription
 from forebay.log.block import BlockWriter
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery
+from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Encodings
 from forebay.routing.topic_trie import TopicTrie
+from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, write_varint
+
+DIRECT: Final = -1  # `queue` of targets whose messages are in memory
+LOGGED: Final = -2  # and of those whose messages are in the sessions' log
+AUDIENCES_MAX: Final = 10_000  # remembered at most; beyond it they are forgotten together
+SHARED_MIN: Final = 2  # targets for which a message is encoded once
 
 
 @final
-class Subscription:
-    """One session's subscription to a topic filter; `consumer` is what deliveries for it carry."""
+class Target(Consumer):
+    """One client as the receiver of one message, its matching subscriptions taken together.
 
-    def __init__(self, id: i64, filter: bytes, session_id: i64, qos: i64) -> None:
-        self.id = id
-        self.filter = filter
-        self.session_id = session_id
-        self.consumer = Consumer(id, -1, 0, session_id, 0, filter, True, UNLIMITED)
-        self.consumer.qos = qos
+    qos          the highest that was granted; 0 in the audience of QoS 0 publishes
+    identifiers  properties that tell the subscriptions' identifiers
+    keep_retain  the RETAIN flag of the publisher is passed on
+    since        offset in the sessions' log of the oldest of the subscriptions
+    """
+
+    def __init__(self, client: ClientSession, place: i64, qos: i64) -> None:
+        super().__init__(0, place, 0, client.connection, 0, b"", True, UNLIMITED)
+        self.client = client
+        self.qos = qos
+        self.identifiers = b""
+        self.keep_retain = False
+        self.since: i64 = 0
 
 
 @final
 class Audience:
-    """The subscriptions that one publish goes to, one a session."""
+    """Whom one publish goes to: one target a client.
 
-    def __init__(self, subscriptions: list[Subscription]) -> None:
-        self.subscriptions = subscriptions
+    zero  the audience of the same topic's QoS 0 publishes; this one where there is no difference
+    """
+
+    def __init__(self) -> None:
+        self.direct: list[Target] = []
+        self.logged: list[Target] = []
+        self.zero = self
+
+
+@final
+class Runs:
+    """Consecutive publishes for the same audience, counted."""
+
+    def __init__(self) -> None:
+        self.audiences: list[Audience] = []
+        self.counts: list[int] = []
+        self.last: Audience | None = None
+        self.last_count: i64 = 0
+
+    def add(self, audience: Audience) -> None:
+        if audience is not self.last:
+            self.cut()
+            self.last = audience
+        self.last_count += 1
+
+    def cut(self) -> None:
+        if self.last is not None:
+            self.audiences.append(self.last)
+            self.counts.append(int(self.last_count))
+        self.last = None
+        self.last_count = 0
 
 
 @final
 class Fanout:
-    """All topic subscriptions of a vhost, and what this turn has for them."""
+    """All topic subscriptions of a vhost, and what this turn has for those that need no disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, store_qos0: bool) -> None:
+        self.store_qos0 = store_qos0
         self.trie = TopicTrie()
         self.subscriptions: dict[int, Subscription] = {}
-        self.by_session: dict[int, dict[bytes, Subscription]] = {}
         self.audiences: dict[tuple[int, ...], Audience] = {}
         self.next_id: i64 = 1
         self.writer = BlockWriter()
-        self.runs: list[Audience] = []
-        self.counts: list[int] = []
-        self.last: Audience | None = None
-        self.last_count: i64 = 0
+        self.runs = Runs()
         self.dropped: i64 = 0  # QoS 0 messages not given to a connection that does not keep up
 
-    def subscribe(self, filter: bytes, session_id: i64, qos: i64) -> Subscription:
-        """Add a subscription, or change the granted QoS of the one there is."""
-        own = self.by_session.get(session_id)
-        if own is None:
-            own = self.by_session[session_id] = {}
-        old = own.get(filter)
-        if old is not None:
-            old.consumer.qos = qos
-            self.audiences.clear()
-            return old
-        subscription = Subscription(self.next_id, filter, session_id, qos)
+    def add(self, subscription: Subscription) -> None:
+        """A new subscription; `changed` has to be called for one that only changes."""
+        subscription.id = self.next_id
         self.next_id += 1
-        self.trie.add(filter, subscription.id)
-        own[filter] = subscription
+        self.trie.add(subscription.filter, subscription.id)
         self.subscriptions[subscription.id] = subscription
-        return subscription
+        self.audiences.clear()
 
-    def unsubscribe(self, filter: bytes, session_id: i64) -> bool:
-        """Take a subscription away; False if there is none."""
-        own = self.by_session.get(session_id)
-        if own is None or filter not in own:
-            return False
-        subscription = own.pop(filter)
-        if not own:
-            del self.by_session[session_id]
-        self.forget(subscription)
-        return True
-
-    def forget(self, subscription: Subscription) -> None:
+    def remove(self, subscription: Subscription) -> None:
         self.trie.remove(subscription.filter, subscription.id)
         del self.subscriptions[subscription.id]
         self.audiences.clear()
 
-    def session_closed(self, session_id: i64) -> bool:
-        """Take all subscriptions of a session away; whether it had any."""
-        own = self.by_session.pop(session_id, None)
-        if own is None:
-            return False
-        for subscription in own.values():
-            self.forget(subscription)
-        return True
+    def changed(self) -> None:
+        """A client came or went, or a subscription has other options."""
+        self.audiences.clear()
 
-    def pause(self, session_id: i64, paused: bool) -> None:
-        own = self.by_session.get(session_id)
-        if own is not None:
-            for subscription in own.values():
-                subscription.consumer.paused = paused
+    def audience(self, topic: bytes, publisher: i64) -> Audience | None:
+        """Who gets what client `publisher` (0: nobody's) publishes on this topic; None for nobody.
 
-    def audience(self, topic: bytes) -> Audience | None:
-        """Who gets a message on this topic; None for nobody.
-
-        A session with several matching subscriptions gets one copy, at the highest QoS granted [MQTT-3.3.5-1].
+        A client with several matching subscriptions gets one copy, at the highest QoS granted [MQTT-3.3.5-1], with
+        the identifiers of all of them [MQTT-3.3.4-4].
         """
         ids = self.trie.match(topic, True)
         if not ids:
             return None
-        best: dict[int, Subscription] = {}
+        key = [int(id) for id in ids]
+        if publisher:
+            key = [id for id in key if not self.is_own(id, publisher)]
+            if not key:
+                return None
+        known = self.audiences.get(tuple(key))
+        if known is None:
+            if len(self.audiences) >= AUDIENCES_MAX:
+                self.audiences.clear()
+            known = self.audiences[tuple(key)] = self.make_audience(key)
+        return known
+
+    def is_own(self, id: i64, publisher: i64) -> bool:
+        subscription = self.subscriptions[int(id)]
+        return subscription.no_local and subscription.client.number == publisher
+
+    def has_no_local(self, topic: bytes) -> bool:
+        """Whether it matters to somebody who publishes on this topic."""
+        for id in self.trie.match(topic, True):  # noqa: SIM110  any() takes a generator, which the dialect does without
+            if self.subscriptions[id].no_local:
+                return True
+        return False
+
+    def make_audience(self, ids: list[int]) -> Audience:
+        matching: dict[int, list[Subscription]] = {}
         for id in ids:
             subscription = self.subscriptions[id]
-            other = best.get(subscription.session_id)
-            if other is None or other.consumer.qos < subscription.consumer.qos:
-                best[subscription.session_id] = subscription
-        chosen = list(best.values())
-        key = tuple([subscription.id for subscription in chosen])
-        audience = self.audiences.get(key)
-        if audience is None:
-            audience = self.audiences[key] = Audience(chosen)
+            matching.setdefault(subscription.client.number, []).append(subscription)
+        audience = Audience()
+        zero = Audience()
+        differs = False
+        for subscriptions in matching.values():
+            client = subscriptions[0].client
+            qos: i64 = 0
+            for subscription in subscriptions:
+                qos = max(qos, subscription.qos)
+            if not client.durable:
+                target = make_target(subscriptions, DIRECT, qos)
+                audience.direct.append(target)
+                zero.direct.append(target)
+                continue
+            differs = True
+            if client.connection:
+                zero.direct.append(make_target(subscriptions, DIRECT, 0))
+            elif self.store_qos0:
+                zero.logged.append(make_target(subscriptions, LOGGED, 0))
+            if qos:
+                audience.logged.append(make_target(subscriptions, LOGGED, qos))
+            elif client.connection:
+                audience.direct.append(make_target(subscriptions, DIRECT, 0))
+            elif self.store_qos0:
+                audience.logged.append(make_target(subscriptions, LOGGED, 0))
+        if differs:
+            zero.zero = zero
+            audience.zero = zero
         return audience
 
     def append(
         self, audience: Audience, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes
     ) -> None:
-        """One message for an audience, at the turn's end."""
+        """One message for the direct targets of an audience, at the turn's end."""
         self.writer.append(format, exchange, routing_key, properties, body)
-        if audience is not self.last:
-            self.end_run()
-            self.last = audience
-        self.last_count += 1
-
-    def end_run(self) -> None:
-        if self.last is not None:
-            self.runs.append(self.last)
-            self.counts.append(self.last_count)
-        self.last = None
-        self.last_count = 0
+        self.runs.add(audience)
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
         """Hand out the turn's messages."""
         if self.writer.count == 0:
             return
-        self.end_run()
+        runs = self.runs
+        self.runs = Runs()
+        runs.cut()
         block = self.writer.seal(0, now_us, False)
         index: i64 = 0
-        for at in range(len(self.runs)):
-            count = self.counts[at]
-            for subscription in self.runs[at].subscriptions:
-                consumer = subscription.consumer
-                if consumer.paused and consumer.qos == 0:
+        for at in range(len(runs.audiences)):
+            count = runs.counts[at]
+            targets = runs.audiences[at].direct
+            encodings = Encodings() if len(targets) >= SHARED_MIN else None
+            for target in targets:
+                client = target.client
+                if client.paused and target.qos == 0:
                     self.dropped += count
-                else:
-                    out.append(Delivery(consumer, block, index, count, None))
+                elif client.connection:
+                    target.session_id = client.connection
+                    delivery = Delivery(target, block, index, count, None)
+                    delivery.encodings = encodings
+                    out.append(delivery)
             index += count
-        self.runs = []
-        self.counts = []
+
+
+def make_target(subscriptions: list[Subscription], place: i64, qos: i64) -> Target:
+    """The target that these subscriptions of one client make together."""
+    first = subscriptions[0]
+    target = Target(first.client, place, qos)
+    target.since = first.since
+    for subscription in subscriptions:
+        target.since = min(target.since, subscription.since)
+        target.keep_retain = target.keep_retain or subscription.keep_retain
+        target.identifiers += identifier_property(subscription.identifier)
+    return target
+
+
+def identifier_property(identifier: i64) -> bytes:
+    """The property that tells a subscription's identifier; empty for 0, which means none."""
+    if identifier == 0:
+        return b""
+    out = BytesWriter()
+    out.append(SUBSCRIPTION_ID)
+    write_varint(out, identifier)
+    return out.getvalue()

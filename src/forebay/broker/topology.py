@@ -12,12 +12,13 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
+from forebay.broker.internal import INTERNAL, InternalLog
 from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
 from forebay.queue.group import Group
 from forebay.queue.leases import Consumer
 from forebay.queue.limits import QueueSpec
-from forebay.queue.queue import CLASSIC, EPHEMERAL, STREAM, Queue
+from forebay.queue.queue import CLASSIC, EPHEMERAL, SHARE, STREAM, Queue
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.bindings import Bindings
@@ -29,6 +30,7 @@ CURSOR: Final = 4
 CATALOG: Final = 5
 
 NAME_OCTETS_MAX: Final = 255
+FOREVER_MS: Final = 10**12  # a member of a shared subscription holds a message as long as its connection lasts
 TOPIC_EXCHANGE: Final = b"amq.topic"
 RESERVED: Final = b"amq."
 BUILT_IN: Final = (
@@ -55,6 +57,7 @@ class Topology:
         self.next_queue: i64 = 1
         self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
         self.cancelled: list[Consumer] = []  # consumers that lost their queue, for their sessions to tell
+        self.internals: list[InternalLog] = []
         for exchange, kind in BUILT_IN:
             self.bindings.add_exchange(make_exchange(kind, exchange, True, False, False, {}))
         topics = self.bindings.exchange(TOPIC_EXCHANGE)
@@ -192,6 +195,8 @@ class Topology:
     def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec) -> Queue:
         durable = spec.durable and not spec.exclusive and kind != EPHEMERAL
         log = self.store.create_log(id, text(name), durable)
+        if kind == SHARE:
+            spec.visibility_ms = FOREVER_MS
         queue = Queue(id, name, kind, spec, log)
         self.queues[name] = queue
         self.queues_by_id[id] = queue
@@ -304,11 +309,17 @@ class Topology:
                     )
                 )
         entries.append(catalog_entry({"op": "next-queue", "id": int(self.next_queue)}))
+        for internal in self.internals:
+            entries += internal.checkpoint()
         return entries
 
-    def recover(self, entries: list[Entry]) -> None:
+    def recover(self, entries: list[Entry], now_us: int) -> None:
         """Apply what the log gave back, in its order."""
+        internals = {internal.number: internal for internal in self.internals}
         for entry in entries:
+            if entry.kind == INTERNAL:
+                internals[entry.queue].restore(entry.group, entry.payload)
+                continue
             if entry.kind == CATALOG:
                 self.apply(msgspec.msgpack.decode(entry.payload))
                 continue
@@ -320,6 +331,8 @@ class Topology:
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
                     group.finish_restore()
+        for internal in self.internals:
+            internal.recovered(now_us)
 
     def apply(self, fields: dict[str, object]) -> None:
         """One catalog command, in recovery."""

@@ -11,159 +11,40 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.arguments import auto_commit, group_name, stream_start
-from forebay.broker.fanout import Audience, Fanout, Subscription
-from forebay.broker.topology import (
-    CURSOR,
-    SETTLED,
-    TOPIC_EXCHANGE,
-    Topology,
-    check_queue_name,
-    queue_address,
-    queue_command,
-)
+from forebay.broker.client_session import ClientSession, Subscription
+from forebay.broker.publishing import QUEUE_PREFIX, Publishing, Route
+from forebay.broker.sessions import is_topic
+from forebay.broker.shares import SHARE_PREFIX, Shares
+from forebay.broker.topology import CURSOR, SETTLED, check_queue_name, queue_address, queue_command
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, REFUSED, RequestError
-from forebay.core.message import ACCEPTED, REJECTED, UNROUTABLE
-from forebay.log.store import Store
+from forebay.core.options import Options
+from forebay.log.store import Entry, Store
 from forebay.queue.group import Group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.limits import QueueSpec
-from forebay.queue.queue import CLASSIC, EPHEMERAL, STREAM, Queue, group_key
+from forebay.queue.queue import CLASSIC, EPHEMERAL, SHARE, STREAM, Queue, group_key
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
-from forebay.routing.exchange import Exchange, text
-from forebay.routing.topic_trie import check_filter, check_topic, swap_key
+from forebay.routing.exchange import text
+from forebay.routing.topic_trie import check_filter
 
-QUEUE_PREFIX: Final = b"$queue/"
-RECORD_OVERHEAD: Final = 144  # octets a record takes on disk beside its contents and address, at most
-BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
+__all__ = ["Route", "Vhost"]
 
-
-@final
-class Route:
-    """Where one address leads, until the topology changes.
-
-    headers_exchange  not None: the destinations depend on the message's headers, see `Vhost.resolve`
-    """
-
-    def __init__(self, exchange: bytes, routing_key: bytes, queues: list[Queue], audience: Audience | None) -> None:
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.queues = queues
-        self.audience = audience
-        self.headers_exchange: Exchange | None = None
-        self.durable: i64 = 0  # queues that write to disk
-        for queue in queues:
-            if queue.log.durable:
-                self.durable += 1
+DELAYED_AT_ONCE: Final = 10_000  # messages whose time has come that one tick publishes
 
 
 @final
-class Vhost(Topology):
+class Vhost(Publishing):
     """One vhost: its topology, and the messages of the current turn."""
 
-    def __init__(self, name: bytes, store: Store, visibility_ms: i64, ephemeral_expiry_ms: i64) -> None:
-        super().__init__(name, store, visibility_ms)
-        self.ephemeral_expiry_us: i64 = ephemeral_expiry_ms * 1000
-        self.fanout = Fanout()
-        self.refusal = ""
-        self.room: i64 = 0  # octets that may be accepted before the store has to make room
-        self.dirty: list[Queue] = []
-        self.awaiting: list[Queue] = []  # with readers of what is not on disk yet
+    def __init__(self, name: bytes, store: Store, options: Options) -> None:
+        super().__init__(name, store, options)
+        self.ephemeral_expiry_us: i64 = options.ephemeral_expiry_ms * 1000
+        self.shares = Shares(self, options.mqtt_shared_strategy)
         self.consumers: dict[int, list[Consumer]] = {}  # by session
         self.paused: set[int] = set()  # sessions whose connection takes no more octets
         self.getters: dict[tuple[int, int, int], Consumer] = {}
         self.next_consumer_id: i64 = 1
-        self.now_us: i64 = 0  # of the turn before; good enough for leases by `get`
-        self.published: i64 = 0
-        self.rejected: i64 = 0
-
-    # ---- publishing
-
-    def route(self, exchange: bytes, routing_key: bytes) -> Route:
-        """Where an AMQP address leads; RequestError(NOT_FOUND) if there is no such exchange."""
-        if not exchange:
-            if routing_key.startswith(QUEUE_PREFIX):
-                return Route(exchange, routing_key, self.queues_at(routing_key), None)
-            queue = self.queues.get(routing_key)
-            return Route(exchange, routing_key, [] if queue is None else [queue], None)
-        where = self.check_exchange(exchange)
-        if where.internal:
-            raise RequestError(
-                REFUSED, f"cannot publish to internal exchange '{text(exchange)}' in vhost '{text(self.name)}'"
-            )
-        if where.needs_headers:
-            route = Route(exchange, routing_key, [], None)
-            route.headers_exchange = where
-            return route
-        audience = self.fanout.audience(swap_key(routing_key)) if exchange == TOPIC_EXCHANGE else None
-        return Route(exchange, routing_key, self.by_ids(where.route(routing_key, [])), audience)
-
-    def route_topic(self, topic: bytes) -> Route:
-        """Where an MQTT topic leads; RequestError(INVALID) if it is none."""
-        check_topic(topic)
-        if topic.startswith(QUEUE_PREFIX):
-            return Route(TOPIC_EXCHANGE, topic, self.queues_at(topic), None)
-        queues = self.by_ids(self.topics.route_topic(topic, True))
-        return Route(TOPIC_EXCHANGE, topic, queues, self.fanout.audience(topic))
-
-    def resolve(self, route: Route, headers: list[tuple[str, object]]) -> Route:
-        """The route of one message whose destinations depend on its headers."""
-        where = route.headers_exchange
-        assert where is not None
-        return Route(route.exchange, route.routing_key, self.by_ids(where.route(route.routing_key, headers)), None)
-
-    def queues_at(self, address: bytes) -> list[Queue]:
-        """The queues that a publish to `$queue/<name>[/key]` lands in: there is always one."""
-        name, _ = queue_address(address)
-        found = self.by_ids(self.topics.route_topic(address, True))
-        named = self.queues.get(name)
-        if named is not None and named not in found:
-            found.insert(0, named)
-        if not found:
-            found.append(self.ephemeral_queue(name) if self.fallback is None else self.fallback)
-        return found
-
-    def by_ids(self, ids: list[int]) -> list[Queue]:
-        return [self.queues_by_id[id] for id in ids]
-
-    def publish(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
-        """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `refusal`) by all."""
-        audience = route.audience
-        queues = route.queues
-        if not queues and audience is None:
-            return UNROUTABLE
-        if route.durable:
-            octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
-            octets *= route.durable
-            if octets > self.room and not self.make_room(octets):
-                return REJECTED
-            self.room -= octets
-        self.published += 1
-        for queue in queues:
-            writer = queue.log.writer
-            writer.append(format, route.exchange, route.routing_key, properties, body)
-            if not queue.dirty:
-                queue.dirty = True
-                self.dirty.append(queue)
-            if len(writer.bodies.octets) > BLOCK_OCTETS:
-                self.seal(queue, self.now_us)
-        if audience is not None:
-            self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
-        return ACCEPTED
-
-    def make_room(self, octets: i64) -> bool:
-        """Let the log grow by so much; False if the disk is full."""
-        gathered: i64 = 0
-        for queue in self.dirty:
-            if queue.log.durable:
-                gathered += queue.log.writer.octets()
-        if self.store.reserve(gathered + octets):
-            self.room = self.store.room() - gathered
-            return True
-        self.room = 0
-        self.rejected += 1
-        self.refusal = "no room on the disk"
-        return False
 
     # ---- consuming
 
@@ -205,6 +86,8 @@ class Vhost(Topology):
         consumer.queue_name = where.name
         consumer.group_name = group_key(group.name, group.filter)
         consumer.paused = session_id in self.paused
+        if where.kind == SHARE and isinstance(group, WorkGroup):
+            self.shares.equip(group)
         group.add(consumer)
         where.had_consumer = True
         where.unused_since_us = 0
@@ -339,23 +222,40 @@ class Vhost(Topology):
         found.commit(offset)
         self.mark(where)
 
-    # ---- topic subscriptions and sessions
+    # ---- sessions
 
-    def subscribe_topic(self, filter: bytes, session_id: i64, qos: i64) -> Subscription:
-        """Deliver what is published on matching topics to the session; RequestError(INVALID) if it is no filter."""
-        check_filter(filter)
-        self.epoch += 1
-        return self.fanout.subscribe(filter, session_id, qos)
+    def recover(self, entries: list[Entry], now_us: int) -> None:
+        super().recover(entries, now_us)
+        self.shares.recovered(list(self.sessions.by_number.values()))
 
-    def unsubscribe_topic(self, filter: bytes, session_id: i64) -> bool:
-        """End a subscription; False where there is none."""
+    def attach_client(self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64) -> ClientSession:
+        """The MQTT session of a client that connects (see `Sessions.attach`)."""
         self.epoch += 1
-        return self.fanout.unsubscribe(filter, session_id)
+        return self.sessions.attach(client_id, connection, clean_start, expiry_s)
+
+    def subscribe_client(self, client: ClientSession, wanted: Subscription) -> bool:
+        """Add or change a subscription of an MQTT session; whether it is new. RequestError(INVALID) for no filter."""
+        self.epoch += 1
+        if wanted.filter.startswith(SHARE_PREFIX):
+            self.shares.join(wanted.filter, client)
+        elif is_topic(wanted.filter):
+            check_filter(wanted.filter)
+        return self.sessions.subscribe(client, wanted)
+
+    def unsubscribe_client(self, client: ClientSession, filter: bytes) -> bool:
+        """End a subscription of an MQTT session; False where there is none."""
+        self.epoch += 1
+        if filter.startswith(SHARE_PREFIX):
+            self.shares.leave(filter, client.number)
+        return self.sessions.unsubscribe(client, filter)
+
+    def detach_client(self, client: ClientSession, connection: i64) -> None:
+        """The connection of an MQTT session is gone."""
+        self.epoch += 1
+        self.sessions.detach(client, connection, self.now_us)
 
     def session_closed(self, session_id: i64) -> None:
-        """Take back everything that a session had: leases at once, consumers, subscriptions, exclusive queues."""
-        if self.fanout.session_closed(session_id):
-            self.epoch += 1
+        """Take back everything that a connection had: leases at once, consumers, exclusive queues."""
         for consumer in self.consumers.pop(session_id, []):
             self.cancel(consumer)
         for key in [key for key in self.getters if key[0] == session_id]:
@@ -382,7 +282,9 @@ class Vhost(Topology):
             self.paused.add(session_id)
         else:
             self.paused.discard(session_id)
-        self.fanout.pause(session_id, paused)
+        client = self.sessions.connected.get(int(session_id))
+        if client is not None:
+            client.paused = paused
         for consumer in self.consumers.get(session_id, []):
             consumer.paused = paused
             queue = self.queues_by_id.get(consumer.queue)
@@ -391,24 +293,13 @@ class Vhost(Topology):
 
     # ---- the turn
 
-    def mark(self, queue: Queue) -> None:
-        """Have this turn look at the queue."""
-        if not queue.dirty:
-            queue.dirty = True
-            self.dirty.append(queue)
-
-    def seal(self, queue: Queue, now_us: i64) -> None:
-        log = queue.log
-        block = log.seal(now_us)
-        if block is not None and log.durable:
-            self.store.append(log, block)
-            if queue not in self.awaiting:
-                self.awaiting.append(queue)
-
     def end_turn(self, now_us: i64) -> list[Delivery]:
         """Seal what was published, hand out what may go, note what was settled; the deliveries of this turn."""
         self.now_us = now_us
-        out: list[Delivery] = []
+        self.end_sessions()
+        for internal in self.internals:
+            internal.end_turn(now_us)
+        out = self.sessions.take_deliveries()
         self.fanout.dispatch(now_us, out)
         dirty = self.dirty
         self.dirty = []
@@ -422,6 +313,26 @@ class Vhost(Topology):
             self.note_progress(queue)
         self.room = self.store.room()
         return out
+
+    def end_sessions(self) -> None:
+        """What sessions that have ended leave behind: wills, and places in shared subscriptions."""
+        sessions = self.sessions
+        while sessions.wills or sessions.left:
+            wills, sessions.wills = sessions.wills, []
+            for will in wills:
+                self.publish_will(will)
+            left, sessions.left = sessions.left, []
+            for subscription in left:
+                if subscription.filter.startswith(SHARE_PREFIX):
+                    self.shares.leave(subscription.filter, subscription.client.number)
+
+    def note_sessions(self) -> None:
+        """After the deliveries of a turn: note which packets they went out in."""
+        self.sessions.note_changes()
+
+    def has_work(self) -> bool:
+        """Whether another turn is due though nobody has sent anything."""
+        return bool(self.dirty) or self.fanout.writer.count > 0 or self.sessions.log.writer.count > 0
 
     def note_progress(self, queue: Queue) -> None:
         """Log the settlements of a queue, and let its log forget what all work groups have settled."""
@@ -459,9 +370,18 @@ class Vhost(Topology):
                     due = group.next_due_us()
                     if due and due <= now_us:
                         self.mark(queue)
+        if self.store.full:
+            return
+        for message in self.delayed.due(now_us, DELAYED_AT_ONCE):
+            self.publish_topic(message.topic, u8(message.format), message.properties, message.body)
 
-    def retain(self, now_us: i64) -> None:
-        """Apply the retention of every stream."""
+    def sweep(self, now_us: i64) -> None:
+        """About once a second: what expires, and what streams need not keep."""
+        self.sessions.tick(now_us)
+        self.retained.sweep(now_us)
+        self.apply_retention(now_us)
+
+    def apply_retention(self, now_us: i64) -> None:
         for queue in self.queues.values():
             spec = queue.spec
             if spec.max_age_us or spec.max_octets or spec.max_messages:
@@ -480,6 +400,9 @@ class Vhost(Topology):
 
     def live(self, queue: i64, first: i64, end: i64) -> list[tuple[int, int]]:
         """The intervals of a queue's log within [first, end) that somebody may still want."""
+        for internal in self.internals:
+            if internal.number == queue:
+                return internal.live(first, end)
         where = self.queues_by_id.get(queue)
         return [] if where is None else where.live(first, end)
 

@@ -14,6 +14,13 @@ AMQP091: Final = 1  # property flags and property list of the content header (fr
 MQTT: Final = 2  # the MQTT 5 property block without its length, empty for 3.1.1; the payload
 AMQP10: Final = 3  # sections before the body; the body sections
 
+# The bits above the format say of an MQTT message how it was published. Queues keep the QoS only.
+FORMAT_MASK: Final = 0x0F
+QOS_SHIFT: Final = 4
+QOS_MASK: Final = 0x30
+RETAIN: Final = 0x40  # its publisher set the RETAIN flag
+RETAINED: Final = 0x80  # it was retained already when its receiver subscribed
+
 # What publishing came to.
 ACCEPTED: Final = 0
 UNROUTABLE: Final = 1  # no queue and no subscriber wanted it

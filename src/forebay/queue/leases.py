@@ -35,7 +35,6 @@ class Page:
         self.left: i64 = PAGE_RECORDS  # records not settled yet, those beyond the end of the log included
 
 
-@final
 class Consumer:
     """Somebody who takes records: `credit` more at once, to session `session_id`."""
 
@@ -43,7 +42,7 @@ class Consumer:
         self, id: i64, queue: i64, group: i64, session_id: i64, channel: i64, tag: bytes, no_ack: bool, credit: i64
     ) -> None:
         self.id = id
-        self.queue = queue  # id of the queue; -1 for a topic subscription
+        self.queue = queue  # id of the queue; negative for a topic subscription
         self.group = group  # id of the group within the queue
         self.session_id = session_id
         self.channel = channel
@@ -80,6 +79,28 @@ class Lease:
 
 
 @final
+class Encoded:
+    """The records of one delivery in a protocol's octets.
+
+    starts  where each record's octets begin, and the end of the last
+    marks   where each record's packet identifier is to be filled in; -1 where it has none
+    """
+
+    def __init__(self, octets: bytes, starts: list[int], marks: list[int]) -> None:
+        self.octets = octets
+        self.starts = starts
+        self.marks = marks
+
+
+@final
+class Encodings:
+    """What deliveries of the same records to many share: they are encoded once for all to whom they look alike."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, Encoded] = {}  # by the session's own key
+
+
+@final
 class Delivery:
     """Records block[index .. index + count) for one consumer; `lease` is None where nothing is to be settled."""
 
@@ -90,3 +111,4 @@ class Delivery:
         self.count: i64 = count
         self.lease = lease
         self.deliveries: i64 = 1
+        self.encodings: Encodings | None = None

@@ -191,11 +191,17 @@ class Level:
         if i64(len(self.firsts)) > 2 * self.runs + USED_UP_MIN:
             self.rewrite(0)
 
-    def drop(self, count: i64) -> None:
-        """Remove the oldest QoS 0 messages, and where there are none, the oldest."""
+    def drop(self, count: i64, lost: list[int]) -> None:
+        """Remove the oldest QoS 0 messages, and where there are none, the oldest.
+
+        lost  is given first and end of those in the log
+        """
         while count > 0:
             index = self.find_zero() if self.zero_count > 0 else self.find_head()
             part = min(count, self.counts[index])
+            if self.blocks[index] is None:
+                lost.append(int(self.firsts[index]))
+                lost.append(int(self.firsts[index] + part))
             self.remove(index, part)
             count -= part
 
@@ -258,6 +264,7 @@ class Mqueue:
 
     count          messages
     dropped        by the limit, since the beginning
+    lost           first, end, ... of those of them that were in the log; whoever notes them takes them away
     run_consumer   and the other four: the run whose turn it is, as `head` found it; of no meaning after `take`
     run_block      None where `run_first` is an offset in the log; else that is an index in this block
     run_zero       whether these go at QoS 0
@@ -267,6 +274,7 @@ class Mqueue:
         self.rules = rules
         self.count: i64 = 0
         self.dropped: i64 = 0
+        self.lost: list[int] = []
         self.levels: list[Level] = []  # from the highest; none while nothing waits
         self.turn: Level | None = None  # that of the run which `head` found
         self.run_consumer: Consumer | None = None
@@ -289,7 +297,7 @@ class Mqueue:
         limit = self.rules.limit
         if limit > 0 and level.count > limit:
             excess = level.count - limit
-            level.drop(excess)
+            level.drop(excess, self.lost)
             self.count -= excess
             self.dropped += excess
 

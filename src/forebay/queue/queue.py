@@ -16,6 +16,7 @@ from forebay.queue.work_group import WorkGroup
 CLASSIC: Final = 1
 STREAM: Final = 2
 EPHEMERAL: Final = 3
+SHARE: Final = 4  # of an MQTT shared subscription
 
 
 @final

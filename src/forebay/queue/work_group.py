@@ -29,6 +29,7 @@ from forebay.queue.leases import (
     Lease,
     Page,
 )
+from forebay.queue.picker import HASH_TOPIC, Picker
 
 LEASES_SLACK: Final = 1024  # settled leases kept in the deadline queue before it is compacted
 
@@ -45,6 +46,7 @@ class WorkGroup(Group):
         self.start: i64 = start
         self.committed: i64 = start
         self.visibility_us: i64 = visibility_us
+        self.picker: Picker | None = None  # of a shared subscription
         self.pages: dict[int, Page] = {}
         self.returned: list[tuple[int, int]] = []  # heap of (first, count), to lease again now
         self.returned_count: i64 = 0
@@ -71,17 +73,30 @@ class WorkGroup(Group):
         while self.budget > 0 and self.scan > 0:
             if not self.returned and self.cursor >= self.log.end:
                 return False
-            consumer = self.next_consumer()
+            picker = self.picker
+            consumer = self.next_consumer() if picker is None else self.picked(picker)
             if consumer is None:
                 return False
             most = consumer.credit
             if len(self.consumers) > 1:
-                most = min(most, BURST)
+                most = min(most, BURST if picker is None else 1)
                 self.turn += 1
             delivery = self.take(consumer, most, now_us)
             if delivery is not None:
                 out.append(delivery)
         return True
+
+    def picked(self, picker: Picker) -> Consumer | None:
+        """The member of a shared subscription that gets the next record."""
+        if not picker.by_key:
+            return picker.pick(self.consumers, b"")
+        offset = self.returned[0][0] if self.returned else self.cursor
+        block = self.log.block(offset)
+        if block is None:
+            return None
+        index = max(offset, block.base) - block.base
+        key = block.routing_key(index) if picker.strategy == HASH_TOPIC else block.exchange(index)
+        return picker.pick(self.consumers, key)
 
     def take(self, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
         """Lease the next run of at most `most` records; None where only unwanted ones were passed, or none is left."""

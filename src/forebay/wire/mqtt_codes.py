@@ -72,6 +72,7 @@ QUOTA_EXCEEDED: Final = 0x97
 ADMINISTRATIVE_ACTION: Final = 0x98
 PAYLOAD_INVALID: Final = 0x99
 RETAIN_UNSUPPORTED: Final = 0x9A
+QOS_UNSUPPORTED: Final = 0x9B
 USE_ANOTHER_SERVER: Final = 0x9C
 SERVER_MOVED: Final = 0x9D
 SHARED_UNSUPPORTED: Final = 0x9E
@@ -91,6 +92,8 @@ RETAIN: Final = "retain-not-supported"
 AUTH_METHOD: Final = "bad-authentication-method"
 ADMINISTRATIVE: Final = "administrative-action"
 UNREAD: Final = "answers-not-read"
+QOS: Final = "qos-not-supported"
+REJECTED_PUBLISH: Final = "publish-refused"
 
 PEER_CODES: Final = {
     MALFORMED: MALFORMED_PACKET,
@@ -107,6 +110,8 @@ PEER_CODES: Final = {
     AUTH_METHOD: BAD_AUTH_METHOD,
     ADMINISTRATIVE: ADMINISTRATIVE_ACTION,
     UNREAD: QUOTA_EXCEEDED,
+    QOS: QOS_UNSUPPORTED,
+    REJECTED_PUBLISH: QUOTA_EXCEEDED,
 }
 
 # What a SUBACK says of a subscription that was refused.

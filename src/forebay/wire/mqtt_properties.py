@@ -332,6 +332,45 @@ def number_of(block: bytes, id: i64, default: i64) -> i64:
     return default
 
 
+def expiry_at(block: bytes) -> i64:
+    """Where the four octets of the message expiry interval stand in a checked block; -1 where there is none."""
+    at: i64 = 0
+    end: i64 = len(block)
+    while at < end:
+        id = i64(block[at])
+        if id == MESSAGE_EXPIRY:
+            return at + 1
+        at = property_end(block, at + 1, end, i64(KINDS[id]))
+    return -1
+
+
+def rest_of_expiry(block: bytes, waited_us: i64) -> bytes:
+    """The block with its message expiry interval lessened by the time that the message has waited [MQTT-3.3.2-6].
+
+    An interval that is over becomes 0.
+    """
+    cut = expiry_at(block)
+    waited_s = waited_us // 1_000_000
+    if cut < 0 or waited_s <= 0:
+        return block
+    left = (i64(read_i32_be(block, cut)) & 0xFFFFFFFF) - waited_s
+    out = BytesWriter()
+    write_i32_be(out, i32_of(max(left, i64(0))))
+    return block[:cut] + out.getvalue() + block[cut + 4 :]
+
+
+def with_expiry_at_most(block: bytes, most_s: i64) -> bytes:
+    """The block with a message expiry interval that is not above this."""
+    cut = expiry_at(block)
+    out = BytesWriter()
+    if cut < 0:
+        out.append(MESSAGE_EXPIRY)
+        write_i32_be(out, i32_of(most_s))
+        return out.getvalue() + block
+    write_i32_be(out, i32_of(min(most_s, i64(read_i32_be(block, cut)) & 0xFFFFFFFF)))
+    return block[:cut] + out.getvalue() + block[cut + 4 :]
+
+
 def user_property(block: bytes, name: bytes) -> bytes | None:
     """Value of the last user property of that name in a checked block."""
     found: bytes | None = None

@@ -1,0 +1,271 @@
+"""What is published: where it goes, and how it gets there.
+
+Nothing here knows who consumes. What was appended in a turn is sealed at its end, by `Vhost.end_turn`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker.client_session import ClientSession, Will
+from forebay.broker.delayed import Delayed
+from forebay.broker.fanout import DIRECT, LOGGED, Audience, Fanout, Target, identifier_property
+from forebay.broker.internal import InternalLog
+from forebay.broker.retained import Retained, RetainedMessage
+from forebay.broker.sessions import Sessions
+from forebay.broker.topology import TOPIC_EXCHANGE, Topology, queue_address
+from forebay.core.errors import REFUSED, RequestError
+from forebay.core.message import (
+    ACCEPTED,
+    FORMAT_MASK,
+    MQTT,
+    QOS_MASK,
+    QOS_SHIFT,
+    REJECTED,
+    RETAIN,
+    RETAINED,
+    UNROUTABLE,
+)
+from forebay.core.options import SPILL, Options
+from forebay.log.store import Store
+from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
+from forebay.queue.queue import SHARE, Queue
+from forebay.routing.exchange import Exchange, text
+from forebay.routing.topic_trie import check_topic, swap_key
+from forebay.wire.mqtt_properties import WILL_DELAY, rest_of_expiry, without
+
+QUEUE_PREFIX: Final = b"$queue/"
+RECORD_OVERHEAD: Final = 144  # octets a record takes on disk beside its contents and address, at most
+BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
+KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
+
+
+@final
+class Route:
+    """Where one address leads, until the topology changes.
+
+    headers_exchange  not None: the destinations depend on the message's headers, see `Publishing.resolve`
+    publisher         client identifier of who publishes, for shared subscriptions that go by it
+    origin            what the sessions' log says of the publisher
+    """
+
+    def __init__(self, exchange: bytes, routing_key: bytes, queues: list[Queue], audience: Audience | None) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.queues = queues
+        self.audience = audience
+        self.headers_exchange: Exchange | None = None
+        self.publisher = b""
+        self.origin = b""
+        self.durable: i64 = 0  # destinations that write to disk
+        for queue in queues:
+            if queue.log.durable:
+                self.durable += 1
+        if audience is not None and (audience.logged or audience.zero.logged):
+            self.durable += 1
+
+
+class Publishing(Topology):
+    """The publishing half of a vhost."""
+
+    def __init__(self, name: bytes, store: Store, options: Options) -> None:
+        super().__init__(name, store, options.visibility_timeout_ms)
+        self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
+        self.sessions = Sessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max)
+        self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max)
+        self.delayed = Delayed(store, options.mqtt_delayed_max)
+        self.internals: list[InternalLog] = [self.sessions, self.retained, self.delayed]
+        self.refusal = ""
+        self.room: i64 = 0  # octets that may be accepted before the store has to make room
+        self.dirty: list[Queue] = []
+        self.awaiting: list[Queue] = []  # with readers of what is not on disk yet
+        self.now_us: i64 = 0  # of the turn before; good enough for leases by `get`
+        self.published: i64 = 0
+        self.rejected: i64 = 0
+
+    # ---- publishing
+
+    def route(self, exchange: bytes, routing_key: bytes) -> Route:
+        """Where an AMQP address leads; RequestError(NOT_FOUND) if there is no such exchange."""
+        if not exchange:
+            if routing_key.startswith(QUEUE_PREFIX):
+                return Route(exchange, routing_key, self.queues_at(routing_key), None)
+            queue = self.queues.get(routing_key)
+            return Route(exchange, routing_key, [] if queue is None else [queue], None)
+        where = self.check_exchange(exchange)
+        if where.internal:
+            raise RequestError(
+                REFUSED, f"cannot publish to internal exchange '{text(exchange)}' in vhost '{text(self.name)}'"
+            )
+        if where.needs_headers:
+            route = Route(exchange, routing_key, [], None)
+            route.headers_exchange = where
+            return route
+        audience = self.fanout.audience(swap_key(routing_key), 0) if exchange == TOPIC_EXCHANGE else None
+        return Route(exchange, routing_key, self.by_ids(where.route(routing_key, [])), audience)
+
+    def route_topic(self, topic: bytes, client: ClientSession | None) -> Route:
+        """Where an MQTT topic leads when this client publishes to it; RequestError(INVALID) if it is none."""
+        check_topic(topic)
+        publisher = b"" if client is None else client.client_id
+        if topic.startswith(QUEUE_PREFIX):
+            route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic), None)
+            route.publisher = publisher
+            return route
+        number: i64 = 0
+        if client is not None and self.fanout.has_no_local(topic):
+            number = client.number
+        queues = self.by_ids(self.topics.route_topic(topic, True))
+        route = Route(TOPIC_EXCHANGE, topic, queues, self.fanout.audience(topic, number))
+        route.publisher = publisher
+        if number:
+            route.origin = b"\x02%d" % int(number)
+        return route
+
+    def resolve(self, route: Route, headers: list[tuple[str, object]]) -> Route:
+        """The route of one message whose destinations depend on its headers."""
+        where = route.headers_exchange
+        assert where is not None
+        return Route(route.exchange, route.routing_key, self.by_ids(where.route(route.routing_key, headers)), None)
+
+    def queues_at(self, address: bytes) -> list[Queue]:
+        """The queues that a publish to `$queue/<name>[/key]` lands in: there is always one."""
+        name, _ = queue_address(address)
+        found = self.by_ids(self.topics.route_topic(address, True))
+        named = self.queues.get(name)
+        if named is not None and named not in found:
+            found.insert(0, named)
+        if not found:
+            found.append(self.ephemeral_queue(name) if self.fallback is None else self.fallback)
+        return found
+
+    def by_ids(self, ids: list[int]) -> list[Queue]:
+        return [self.queues_by_id[id] for id in ids]
+
+    def publish(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
+        """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `refusal`) by all."""
+        audience = route.audience
+        queues = route.queues
+        if not queues and audience is None:
+            return UNROUTABLE
+        if route.durable:
+            octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
+            octets *= route.durable
+            if octets > self.room and not self.make_room(octets):
+                return REJECTED
+            self.room -= octets
+        self.published += 1
+        for queue in queues:
+            writer = queue.log.writer
+            if queue.kind == SHARE:
+                writer.append(format, route.publisher, route.routing_key, properties, body)
+            else:
+                writer.append(format & KEPT, route.exchange, route.routing_key, properties, body)
+            if not queue.dirty:
+                queue.dirty = True
+                self.dirty.append(queue)
+            if len(writer.bodies.octets) > BLOCK_OCTETS:
+                self.seal(queue, self.now_us)
+        if audience is not None:
+            if format & KEPT == MQTT:
+                audience = audience.zero
+            if audience.direct:
+                self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
+            if audience.logged:
+                self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
+        return ACCEPTED
+
+    def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:
+        """Publish what nobody waits for: wills, delayed messages. Nobody hears of what is refused."""
+        try:
+            route = self.route_topic(topic, None)
+        except RequestError:
+            return REJECTED
+        if format & RETAIN and not self.retain(topic, format, properties, body):
+            return REJECTED
+        return self.publish(route, format, properties, body)
+
+    def retain(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> bool:
+        """Keep the message for those who subscribe later, or forget the one there is; False with a `refusal`."""
+        octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic)
+        if octets > self.room and not self.make_room(octets):
+            return False
+        self.room -= octets
+        refusal = self.retained.put(topic, format, properties, body, self.now_us)
+        if refusal:
+            self.rejected += 1
+            self.refusal = refusal
+        return not refusal
+
+    def give_retained(self, client: ClientSession, qos: i64, identifier: i64, message: RetainedMessage) -> None:
+        """Deliver a retained message to a client that has just subscribed."""
+        format = message.format | RETAINED
+        qos = min(qos, (message.format & QOS_MASK) >> QOS_SHIFT)
+        target = Target(client, LOGGED if qos and client.durable else DIRECT, qos)
+        target.identifiers = identifier_property(identifier)
+        properties = rest_of_expiry(message.properties, self.now_us - message.stamp_us)
+        if target.queue == LOGGED:
+            octets = len(properties) + len(message.body) + RECORD_OVERHEAD + len(message.topic)
+            if octets <= self.room or self.make_room(octets):
+                self.room -= octets
+                self.sessions.append_private(target, u8(format), message.topic, properties, message.body)
+            return
+        audience = Audience()
+        audience.direct.append(target)
+        self.fanout.append(audience, u8(format), TOPIC_EXCHANGE, message.topic, properties, message.body)
+
+    def delay(self, key: bytes, due_us: i64, format: u8, topic: bytes, properties: bytes, body: bytes) -> bool:
+        """Publish the message later; False with a `refusal`."""
+        octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic) + len(key)
+        if octets > self.room and not self.make_room(octets):
+            return False
+        self.room -= octets
+        self.delayed.put(key, due_us, format, topic, properties, body)
+        return True
+
+    def publish_will(self, will: Will) -> None:
+        block = without(will.properties, 1 << WILL_DELAY)
+        retain = RETAIN if will.retain else 0
+        self.publish_topic(will.topic, u8(MQTT | will.qos << QOS_SHIFT | retain), block, will.body)
+
+    def make_room(self, octets: i64) -> bool:
+        """Let the log grow by so much; False if the disk is full."""
+        gathered: i64 = 0
+        for internal in self.internals:
+            gathered += internal.log.writer.octets()
+        for queue in self.dirty:
+            if queue.log.durable:
+                gathered += queue.log.writer.octets()
+        if self.store.reserve(gathered + octets):
+            self.room = self.store.room() - gathered
+            return True
+        self.room = 0
+        self.rejected += 1
+        self.refusal = "no room on the disk"
+        return False
+
+    # ---- the turn's end
+
+    def mark(self, queue: Queue) -> None:
+        """Have this turn look at the queue."""
+        if not queue.dirty:
+            queue.dirty = True
+            self.dirty.append(queue)
+
+    def seal(self, queue: Queue, now_us: i64) -> None:
+        log = queue.log
+        block = log.seal(now_us)
+        if block is not None and log.durable:
+            self.store.append(log, block)
+            if queue not in self.awaiting:
+                self.awaiting.append(queue)
+
+
+def mqueue_rules(options: Options) -> MqueueRules:
+    """What the options say of the message queues of sessions."""
+    limit = 0 if options.mqtt_mqueue_overflow == SPILL else options.mqtt_max_mqueue_len
+    priorities = {topic.encode(): priority for topic, priority in options.mqtt_mqueue_priorities.items()}
+    default = HIGHEST if options.mqtt_mqueue_default_priority == "highest" else LOWEST
+    return MqueueRules(limit, options.mqtt_mqueue_store_qos0, priorities, default)

@@ -1,0 +1,590 @@
+"""The MQTT sessions of a vhost: who is there, and the log of what durable ones have to get.
+
+A message for any number of durable sessions is stored once, in the sessions' log. What of it a session still has to
+get is runs of offsets in its message queue, and its packets in flight; both can be made again from the log, the
+subscriptions and the notes of `client_session`, which is what recovery does.
+
+The `exchange` column of a record says for whom it is not meant among all that match: 1 and a session's number is for
+that session only (a retained message, or what overflowed), 2 and a number is not for that one's no-local subscriptions.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+import msgspec
+from mypy_extensions import i64, u8
+
+from forebay.broker.client_session import FORGOTTEN, NEVER, TAKEN, ClientSession, Subscription, Will
+from forebay.broker.fanout import LOGGED, Audience, Fanout, Runs, Target
+from forebay.broker.internal import INTERNAL, SESSIONS_LOG, InternalLog
+from forebay.core.errors import REFUSED, RequestError
+from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
+from forebay.log.block import Block
+from forebay.log.store import Entry, Store
+from forebay.queue.leases import Delivery
+from forebay.queue.mqueue import MqueueRules
+
+PRIVATE: Final = 1
+PUBLISHER: Final = 2
+BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
+SECOND_US: Final = 1_000_000
+NOT_TOPICS: Final = (b"$queue/", b"$share/", b"$dlq/")
+
+
+@final
+class Sessions(InternalLog):
+    """All sessions by client identifier.
+
+    present  whether the session that `attach` gave was there before
+    taken    connections that have lost their session to another one, for the server to end
+    wills    to be published in this turn
+    left     subscriptions of sessions that have ended, except to topics
+    """
+
+    def __init__(self, store: Store, fanout: Fanout, rules: MqueueRules, sessions_max: i64) -> None:
+        super().__init__(SESSIONS_LOG, "$sessions", store)
+        self.fanout = fanout
+        self.rules = rules
+        self.sessions_max: i64 = sessions_max
+        self.clients: dict[bytes, ClientSession] = {}
+        self.by_number: dict[int, ClientSession] = {}
+        self.offline: dict[int, ClientSession] = {}
+        self.connected: dict[int, ClientSession] = {}  # by connection
+        self.next_number: i64 = 1
+        self.present = False
+        self.taken: list[int] = []
+        self.wills: list[Will] = []
+        self.left: list[Subscription] = []
+        self.changed: list[ClientSession] = []
+        self.runs = Runs()
+        self.out: list[Delivery] = []
+        self.expired: i64 = 0  # sessions that ended by their expiry
+        self.now_us: i64 = 0
+
+    # ---- sessions come and go
+
+    def attach(self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64) -> ClientSession:
+        """The session of a client that connects; RequestError(REFUSED) if there are too many.
+
+        expiry_s  how long it outlives the connection; 0: not at all
+        """
+        old = self.clients.get(client_id)
+        self.present = old is not None and old.durable and not clean_start
+        if old is not None:
+            if old.connection:
+                self.taken.append(int(old.connection))
+                self.connected.pop(int(old.connection), None)
+            self.settle_will(old, self.present)
+            if not self.present:
+                self.end(old)
+        if self.present:
+            assert old is not None
+            client = old
+            self.offline.pop(int(client.number), None)
+            self.mark(client)
+        else:
+            client = self.make(client_id, expiry_s)
+        client.connection = connection
+        self.connected[int(connection)] = client
+        client.paused = False
+        client.expiry_s = expiry_s
+        client.ended_us = 0
+        client.will_due_us = 0
+        self.fanout.changed()
+        self.describe(client)
+        return client
+
+    def make(self, client_id: bytes, expiry_s: i64) -> ClientSession:
+        if self.sessions_max and i64(len(self.clients)) >= self.sessions_max:
+            raise RequestError(REFUSED, f"client identifier: there are {self.sessions_max} sessions, mqtt_sessions_max")
+        client = ClientSession(self.next_number, client_id, expiry_s > 0, expiry_s, self.rules)
+        self.next_number += 1
+        client.covered = self.next_offset()
+        self.clients[client_id] = client
+        self.by_number[int(client.number)] = client
+        return client
+
+    def detach(self, client: ClientSession, connection: i64, now_us: i64) -> None:
+        """The connection is gone; nothing happens where another one has taken the session over."""
+        if client.connection != connection or client.ended:
+            return
+        client.connection = 0
+        client.ended_us = now_us
+        self.connected.pop(int(connection), None)
+        will = client.will
+        if will is not None and will.delay_s and client.expiry_s:
+            delay_s = min(will.delay_s, client.expiry_s)
+            client.will_due_us = now_us + delay_s * SECOND_US
+        else:
+            self.settle_will(client, False)
+        self.fanout.changed()
+        if client.expiry_s == 0:
+            self.end(client)
+            return
+        self.offline[int(client.number)] = client
+        self.describe(client)
+
+    def settle_will(self, client: ClientSession, resumed: bool) -> None:
+        """Its connection has ended, or the client is back: publish the will unless its delay lets it off [3.1.3-9]."""
+        will = client.will
+        client.will = None
+        client.will_due_us = 0
+        if will is not None and not (resumed and will.delay_s):
+            self.wills.append(will)
+
+    def end(self, client: ClientSession) -> None:
+        """The session is over, and all that it kept."""
+        self.settle_will(client, False)
+        client.ended = True
+        client.connection = 0
+        for subscription in client.subscriptions.values():
+            if is_topic(subscription.filter):
+                self.fanout.remove(subscription)
+            else:
+                self.left.append(subscription)
+        client.subscriptions = {}
+        client.mqueue.clear()
+        client.inflight = {}
+        del self.clients[client.client_id]
+        del self.by_number[int(client.number)]
+        self.offline.pop(int(client.number), None)
+        if client.durable:
+            self.fact(client, {"op": "end"}, True)
+
+    def tick(self, now_us: i64) -> None:
+        """End sessions whose time is over, publish wills whose delay is over, let the log forget."""
+        for client in list(self.offline.values()):
+            if client.will is not None and client.will_due_us and client.will_due_us <= now_us:
+                self.settle_will(client, False)
+                self.describe(client)
+            if client.expiry_s < NEVER and client.ended_us + client.expiry_s * SECOND_US <= now_us:
+                self.expired += 1
+                self.end(client)
+        floor = self.log.end
+        for client in self.by_number.values():
+            floor = min(floor, client.floor(floor))
+        if floor > self.log.start:
+            self.log.truncate(floor)
+
+    # ---- subscriptions
+
+    def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
+        """Add a subscription, or give the one to the same filter the options of this one; whether it is new."""
+        old = client.subscriptions.get(wanted.filter)
+        if old is None:
+            client.subscriptions[wanted.filter] = wanted
+            if is_topic(wanted.filter):
+                self.fanout.add(wanted)
+        else:
+            old.qos = wanted.qos
+            old.no_local = wanted.no_local
+            old.keep_retain = wanted.keep_retain
+            old.identifier = wanted.identifier
+            old.arguments = wanted.arguments
+            self.fanout.changed()
+        if client.durable:
+            self.fact(client, subscribe_fact(client.subscriptions[wanted.filter]), True)
+        return old is None
+
+    def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:
+        """End a subscription; False where there is none."""
+        subscription = client.subscriptions.pop(filter, None)
+        if subscription is None:
+            return False
+        if is_topic(filter):
+            self.fanout.remove(subscription)
+        if client.durable:
+            self.fact(client, {"op": "unsubscribe", "filter": filter}, True)
+        return True
+
+    def set_will(self, client: ClientSession, will: Will | None) -> None:
+        client.will = will
+        self.describe(client)
+
+    def target(self, client: ClientSession, topic: bytes) -> Target:
+        """How this client gets what was published on a topic, by its subscriptions of now."""
+        found = self.fanout.audience(topic, 0)
+        if found is not None:
+            for target in found.logged:
+                if target.client is client:
+                    return target
+        return Target(client, LOGGED, 2)
+
+    # ---- messages
+
+    def next_offset(self) -> i64:
+        """The offset that the next record will have."""
+        return self.log.end + self.log.writer.count
+
+    def append(
+        self, audience: Audience, format: u8, origin: bytes, topic: bytes, properties: bytes, body: bytes
+    ) -> None:
+        """One message for the logged targets of an audience, at the turn's end."""
+        writer = self.log.writer
+        writer.append(format, origin, topic, properties, body)
+        self.runs.add(audience)
+        if len(writer.bodies.octets) > BLOCK_OCTETS:
+            self.end_turn(self.now_us)
+
+    def append_private(self, target: Target, format: u8, topic: bytes, properties: bytes, body: bytes) -> None:
+        """One message for one session."""
+        audience = Audience()
+        audience.logged.append(target)
+        self.append(audience, format, b"\x01%d" % int(target.client.number), topic, properties, body)
+
+    def end_turn(self, now_us: i64) -> None:
+        self.now_us = now_us
+        writer = self.log.writer
+        if writer.count == 0:
+            return
+        runs = self.runs
+        self.runs = Runs()
+        runs.cut()
+        block = self.log.seal(now_us)
+        assert block is not None
+        self.store.append(self.log, block)
+        index: i64 = 0
+        for at in range(len(runs.audiences)):
+            count = runs.counts[at]
+            for target in runs.audiences[at].logged:
+                client = target.client
+                if client.connection:
+                    target.session_id = client.connection
+                    self.out.append(Delivery(target, block, index, count, None))
+                elif not client.ended:
+                    self.keep(target, block, index, count)
+            index += count
+
+    def keep(self, target: Target, block: Block, index: i64, count: i64) -> None:
+        """Let records of the log wait for a session; what gives way to them is noted."""
+        client = target.client
+        mqueue = client.mqueue
+        offset = block.base + index
+        zero = target.qos == 0
+        if mqueue.rules.priorities:
+            for step in range(count):
+                priority = mqueue.rules.priority(block.routing_key(index + step))
+                mqueue.push(target, None, offset + step, 1, zero, priority)
+        else:
+            mqueue.push(target, None, offset, count, zero, 0)
+        if mqueue.lost:
+            for first, end in pairs(mqueue.lost):
+                for each in range(first, end):
+                    self.operate(client, TAKEN, 0, each, False)
+            mqueue.lost = []
+
+    def take_deliveries(self) -> list[Delivery]:
+        out = self.out
+        self.out = []
+        return out
+
+    # ---- notes
+
+    def operate(self, client: ClientSession, operation: i64, id: i64, offset: i64, urgent: bool) -> None:
+        """Note what happened to a packet; if urgent, what is written after it waits for the disk."""
+        if not client.durable:
+            return
+        client.operate(operation, id, offset)
+        if urgent:
+            client.urgent = True
+        self.mark(client)
+
+    def mark(self, client: ClientSession) -> None:
+        if not client.noted:
+            client.noted = True
+            self.changed.append(client)
+
+    def note_changes(self) -> None:
+        """Write down the operations of this turn."""
+        changed = self.changed
+        if not changed:
+            return
+        self.changed = []
+        for client in changed:
+            client.noted = False
+            payload = client.take_notes()
+            if payload and not client.ended:
+                self.note(int(client.number), payload, client.urgent)
+            client.urgent = False
+
+    def fact(self, client: ClientSession, fields: dict[str, object], urgent: bool) -> None:
+        payload = client.take_notes()
+        if payload:  # facts and operations keep their order
+            self.note(int(client.number), payload, client.urgent)
+        self.note(int(client.number), msgspec.msgpack.encode(fields), urgent)
+
+    def describe(self, client: ClientSession) -> None:
+        if client.durable and not client.ended:
+            self.fact(client, session_fact(client), False)
+
+    # ---- recovery
+
+    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for client in self.by_number.values():
+            found += client.wanted(first, end)
+        return merged(found)
+
+    def checkpoint(self) -> list[Entry]:
+        entries = [self.entry(0, msgspec.msgpack.encode({"op": "next", "number": int(self.next_number)}))]
+        for client in self.by_number.values():
+            if not client.durable:
+                continue
+            client.take_notes()
+            facts = [session_fact(client), kept_fact(client, self.log.end)]
+            facts += [subscribe_fact(subscription) for subscription in client.subscriptions.values()]
+            for fact in facts:
+                entries.append(self.entry(int(client.number), msgspec.msgpack.encode(fact)))
+        return entries
+
+    def entry(self, group: int, payload: bytes) -> Entry:
+        return Entry(INTERNAL, self.number, group, payload)
+
+    def restore(self, group: int, payload: bytes) -> None:
+        if payload[0] <= FORGOTTEN:
+            client = self.by_number.get(group)
+            if client is not None:
+                client.restore_operations(payload)
+            return
+        fields: dict[str, object] = msgspec.msgpack.decode(payload)
+        if fields["op"] == "next":
+            self.next_number = max(self.next_number, whole(fields["number"]))
+        else:
+            restore_fact(self, group, fields)
+
+    def recovered(self, now_us: i64) -> None:
+        self.now_us = now_us
+        for client in self.by_number.values():
+            if client.ended_us == 0:  # it was connected when the broker stopped
+                client.ended_us = now_us
+                if client.will is not None:
+                    client.will_due_us = now_us + client.will.delay_s * SECOND_US
+            self.offline[int(client.number)] = client
+        Backlogs(self).fill()
+
+
+@final
+class Backlogs:
+    """Recovery's last step: what each session still has to get, from the log."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+        self.log = sessions.log
+        self.block: Block | None = None
+        self.at: dict[int, int] = {}  # by session: index in its list of taken intervals
+
+    def fill(self) -> None:
+        log = self.log
+        offset = log.end
+        for client in self.sessions.by_number.values():
+            client.taken = [bound for pair in merged(pairs(client.taken)) for bound in pair]
+            kept = client.kept
+            for place in range(0, len(kept), 2):
+                for each in range(kept[place], kept[place + 1]):
+                    self.put_back(client, each)
+            offset = min(offset, max(client.covered, log.start))
+        while offset < log.end:
+            block = log.block(offset)
+            if block is None:
+                break
+            for index in range(max(i64(0), offset - block.base), block.count):
+                self.match(block, index)
+            offset = block.end
+        for client in self.sessions.by_number.values():
+            client.kept = []
+            client.taken = []
+
+    def put_back(self, client: ClientSession, offset: i64) -> None:
+        """A record that waited when the last checkpoint was made."""
+        block = self.block
+        if block is None or not block.base <= offset < block.end:
+            block = self.block = self.log.block(offset)
+        if block is not None and block.base <= offset and not is_taken(client, offset):
+            target = self.sessions.target(client, block.routing_key(offset - block.base))
+            self.sessions.keep(target, block, offset - block.base, 1)
+
+    def match(self, block: Block, index: i64) -> None:
+        """A record of after it: whoever was subscribed in time and has not got it yet."""
+        offset = block.base + index
+        origin = block.exchange(index)
+        topic = block.routing_key(index)
+        number: i64 = int(origin[1:]) if origin else 0
+        if origin and origin[0] == PRIVATE:
+            client = self.sessions.by_number.get(int(number))
+            if client is not None and offset >= client.covered and not is_taken(client, offset):
+                self.sessions.keep(self.sessions.target(client, topic), block, index, 1)
+            return
+        audience = self.sessions.fanout.audience(topic, number)
+        if audience is None:
+            return
+        if block.format(index) & (FORMAT_MASK | QOS_MASK) == MQTT:
+            audience = audience.zero
+        for target in audience.logged:
+            client = target.client
+            if offset >= target.since and offset >= client.covered and not is_taken(client, offset):
+                self.sessions.keep(target, block, index, 1)
+
+
+def is_taken(client: ClientSession, offset: i64) -> bool:
+    """Whether the record has left the backlog; by binary search, as the bounds ascend."""
+    taken = client.taken
+    low: i64 = 0
+    high: i64 = len(taken)
+    while low < high:
+        middle = (low + high) >> 1
+        if taken[middle] > offset:
+            high = middle
+        else:
+            low = middle + 1
+    return low & 1 == 1
+
+
+def is_topic(filter: bytes) -> bool:
+    """Whether a subscription is to topics, and not to a queue or a share of one."""
+    return filter[:1] != b"$" or not filter.startswith(NOT_TOPICS)
+
+
+def pairs(bounds: list[int]) -> list[tuple[int, int]]:
+    return [(bounds[at], bounds[at + 1]) for at in range(0, len(bounds), 2)]
+
+
+def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The union of these intervals, ascending."""
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(intervals):
+        if found and first <= found[-1][1]:
+            if end > found[-1][1]:
+                found[-1] = (found[-1][0], end)
+        else:
+            found.append((first, end))
+    return found
+
+
+def session_fact(client: ClientSession) -> dict[str, object]:
+    will = client.will
+    return {
+        "op": "session",
+        "id": client.client_id,
+        "expiry": int(client.expiry_s),
+        "ended": int(client.ended_us),
+        "covered": int(client.covered),
+        "due": int(client.will_due_us),
+        "will": None
+        if will is None
+        else [will.topic, will.body, will.properties, int(will.qos), will.retain, int(will.delay_s)],
+    }
+
+
+def kept_fact(client: ClientSession, end: i64) -> dict[str, object]:
+    bounds: list[int] = []
+    for first, last in client.mqueue.logged(0, end):
+        bounds += [first, last]
+    return {
+        "op": "kept",
+        "covered": int(end),
+        "waiting": bounds,
+        "inflight": [[id, value] for id, value in client.inflight.items()],
+        "received": sorted(client.received),
+    }
+
+
+def subscribe_fact(subscription: Subscription) -> dict[str, object]:
+    return {
+        "op": "subscribe",
+        "filter": subscription.filter,
+        "qos": int(subscription.qos),
+        "since": int(subscription.since),
+        "no_local": subscription.no_local,
+        "keep_retain": subscription.keep_retain,
+        "identifier": int(subscription.identifier),
+        "arguments": subscription.arguments,
+    }
+
+
+def restore_fact(sessions: Sessions, number: int, fields: dict[str, object]) -> None:
+    """Apply one fact of a session."""
+    op = fields["op"]
+    client = sessions.by_number.get(number)
+    if op == "session":
+        restore_session(sessions, number, fields)
+    elif client is None:
+        return
+    elif op == "kept":
+        client.covered = whole(fields["covered"])
+        client.kept = numbers(fields["waiting"])
+        client.taken = []
+        client.inflight = {}
+        for pair in sequence(fields["inflight"]):
+            id, value = numbers(pair)
+            client.inflight[id] = value
+        client.received = set(numbers(fields["received"]))
+    elif op == "subscribe":
+        restore_subscription(sessions, client, fields)
+    elif op == "unsubscribe":
+        subscription = client.subscriptions.pop(octets(fields["filter"]), None)
+        if subscription is not None and is_topic(subscription.filter):
+            sessions.fanout.remove(subscription)
+    else:
+        assert op == "end", op
+        client.durable = False  # so that its end is not noted again
+        sessions.end(client)
+        sessions.wills = []
+        sessions.left = []
+
+
+def restore_session(sessions: Sessions, number: int, fields: dict[str, object]) -> None:
+    client = sessions.by_number.get(number)
+    if client is None:
+        id = octets(fields["id"])
+        client = ClientSession(number, id, True, 1, sessions.rules)
+        client.covered = whole(fields["covered"])
+        sessions.clients[id] = client
+        sessions.by_number[number] = client
+        sessions.next_number = max(sessions.next_number, number + 1)
+    client.expiry_s = whole(fields["expiry"])
+    client.ended_us = whole(fields["ended"])
+    client.will_due_us = whole(fields["due"])
+    will = fields["will"]
+    if will is None:
+        client.will = None
+    else:
+        topic, body, properties, qos, retain, delay_s = sequence(will)
+        client.will = Will(octets(topic), octets(body), octets(properties), whole(qos), retain is True, whole(delay_s))
+
+
+def restore_subscription(sessions: Sessions, client: ClientSession, fields: dict[str, object]) -> None:
+    filter = octets(fields["filter"])
+    subscription = client.subscriptions.get(filter)
+    if subscription is None:
+        subscription = Subscription(client, filter, 0, whole(fields["since"]))
+        client.subscriptions[filter] = subscription
+        if is_topic(filter):
+            sessions.fanout.add(subscription)
+    subscription.qos = whole(fields["qos"])
+    subscription.no_local = fields["no_local"] is True
+    subscription.keep_retain = fields["keep_retain"] is True
+    subscription.identifier = whole(fields["identifier"])
+    arguments = fields["arguments"]
+    assert isinstance(arguments, dict)
+    subscription.arguments = arguments
+    sessions.fanout.changed()
+
+
+def octets(value: object) -> bytes:
+    assert isinstance(value, bytes)
+    return value
+
+
+def whole(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def sequence(value: object) -> list[object]:
+    assert isinstance(value, list)
+    return value
+
+
+def numbers(value: object) -> list[int]:
+    return [whole(each) for each in sequence(value)]
