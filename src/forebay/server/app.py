@@ -21,11 +21,13 @@ import uvloop
 
 from forebay.broker.auth import Auth
 from forebay.broker.configured import declare_configured
+from forebay.broker.scram import make_scram
 from forebay.broker.vhost import Vhost
 from forebay.core.options import Options
 from forebay.core.ports import Clock
 from forebay.log.store import Job, Liveness, Store, StoreOptions
 from forebay.log.wal import Commit
+from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
 from forebay.server.disk import DataDisk, DiskThread
 from forebay.server.listen import endpoints, listen
@@ -63,13 +65,13 @@ class App(Host):
         self.clock: Clock = SystemClock()
         self.disk = DataDisk(options.data)
         self.store = Store(self.disk, self.clock, store_options(options))
-        self.vhost = Vhost(b"/", self.store, options.visibility_timeout_ms, options.ephemeral_expiry_ms)
+        self.vhost = Vhost(b"/", self.store, options)
         self.wanted = Wanted(self.vhost)
-        self.auth = Auth(options.users, options.loopback_users)
+        mechanisms = make_scram(options.users, options.mqtt_auth_methods, SystemRandom())
+        self.auth = Auth(options.users, options.loopback_users, mechanisms)
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
         self.connections: dict[int, Connection] = {}
         self.open: set[Connection] = set()  # with and without a session
-        self.clients: dict[str, int] = {}  # MQTT client id -> session
         self.next_session = 1
         self.dirty: list[Connection] = []
         self.waiting: list[Connection] = []
@@ -88,9 +90,10 @@ class App(Host):
         recovery = self.store.open()
         for line in recovery.report:
             logger.warning("%s", line)
-        self.vhost.recover(recovery.entries)
+        now_us = self.clock.now_us()
+        self.vhost.recover(recovery.entries, now_us)
         self.store.start(self.vhost.checkpoint())
-        self.vhost.retain(self.clock.now_us())
+        self.vhost.sweep(now_us)
         declare_configured(self.vhost, self.options)
 
     # ---- connections
@@ -172,23 +175,18 @@ class App(Host):
         del self.connections[session.id]
         if session.reason:
             logger.info("connection from %s ended: %s", connection.peer, session.reason)
-        if self.clients.get(session.client_id) == session.id:
-            del self.clients[session.client_id]
         session.closed()
         self.schedule()
 
-    def claim_client(self, session: Session) -> None:
-        """A client identifier belongs to the connection that came last [MQTT-3.1.4-3]."""
-        name = session.client_id
-        old = self.clients.get(name)
-        if old == session.id:
-            return
-        self.clients[name] = session.id
-        previous = None if old is None else self.connections.get(old)
-        if previous is not None and previous.session is not None:
-            previous.session.taken_over()
-            previous.flush()
-            self.lost(previous)
+    def end_taken(self) -> None:
+        """Connections whose client has come back by another one [MQTT-3.1.4-3]."""
+        taken, self.vhost.sessions.taken = self.vhost.sessions.taken, []
+        for id in taken:
+            previous = self.connections.get(id)
+            if previous is not None and previous.session is not None:
+                previous.session.taken_over()
+                previous.flush()
+                self.lost(previous)
 
     # ---- the turn
 
@@ -197,11 +195,10 @@ class App(Host):
         if self.ended:
             return
         now_us = self.clock.now_us()
-        for connection in self.dirty:
-            session = connection.session
-            if session is not None and session.client_id:
-                self.claim_client(session)
+        if self.vhost.sessions.taken:
+            self.end_taken()
         self.hand_out(now_us)
+        self.vhost.note_sessions()
         if self.store.checkpoint_due():
             self.store.rotate(self.vhost.checkpoint())
         lsn = self.store.due_lsn()
@@ -219,7 +216,7 @@ class App(Host):
             if not connection.waiting and (session.waiting() or session.hold_lsn > durable):
                 connection.waiting = True
                 self.waiting.append(connection)
-        if self.vhost.dirty:
+        if self.vhost.has_work():
             self.schedule()
 
     def hand_out(self, now_us: int) -> None:
@@ -284,7 +281,7 @@ class App(Host):
         self.vhost.tick(now_us)
         if self.ticks % TICKS_A_SECOND == 0:
             self.every_second(now_us)
-        if self.vhost.dirty:
+        if self.vhost.has_work():
             self.schedule()
         self.loop.call_later(TICK_S, self.tick)
 
@@ -302,7 +299,7 @@ class App(Host):
                 connection.transport.abort()  # not even its protocol is known, so there is nothing to say
         if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
             self.vhost.commit_streams()
-        self.vhost.retain(now_us)
+        self.vhost.sweep(now_us)
         self.look_at_memory()
         self.tell_room()
         self.start_commit(self.store.flush())
@@ -368,6 +365,7 @@ class App(Host):
         await asyncio.sleep(0.05)
         for connection in list(self.connections.values()):
             connection.transport.close()
+            self.lost(connection)
         self.ended = True
         self.thread.stop()
         last = self.store.flush()  # what the end of the connections has left: queues that go with them

@@ -32,11 +32,11 @@ def make_session(
     identity  the user that a client's certificate names; empty without one
     """
     if default == MQTT_ONLY:
-        return MqttSession(id, vhost, auth, options, loopback)
+        return MqttSession(id, vhost, auth, options, loopback, identity)
     if data.startswith(b"FBLK"):
         return BlocksSession(id, vhost, auth, options, loopback)
     if data[0] == MQTT_CONNECT:
-        return MqttSession(id, vhost, auth, options, loopback)
+        return MqttSession(id, vhost, auth, options, loopback, identity)
     if data.startswith(b"AMQP") or default == "amqp":
         return Amqp091Session(id, vhost, auth, options, loopback)
-    return MqttSession(id, vhost, auth, options, loopback)
+    return MqttSession(id, vhost, auth, options, loopback, identity)

@@ -22,7 +22,6 @@ class Session(ABC):
     parts      long octets and what was written before them: to be sent before `out`
     out        frames gathered until the end of the turn; the server takes them and truncates it
     closing    close the connection once `out` is written
-    client_id  names the client where at most one connection may have the name; else empty
     reason     why the connection ends, for the operator; empty when the peer took its leave
     hold_lsn   while it is above what is durable, the server keeps what was written since it was set, in order
     unread     the server does not read the connection for now: that nothing is heard from it says nothing
@@ -34,7 +33,6 @@ class Session(ABC):
         self.out = BytesWriter()
         self.parts: list[bytes] = []
         self.closing = False
-        self.client_id = ""
         self.reason = ""
         self.hold_lsn: i64 = 0
         self.unread = False
@@ -79,7 +77,7 @@ class Session(ABC):
 
     @abstractmethod
     def taken_over(self) -> None:
-        """Another connection has claimed `client_id`: say so and close."""
+        """Another connection has come with the same client identifier: say so and close."""
 
     @abstractmethod
     def shut_down(self) -> None:

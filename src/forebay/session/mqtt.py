@@ -1,9 +1,8 @@
-"""One MQTT connection, versions 3.1.1 and 5.0: what the client sends, and when it gets its answers.
+"""One MQTT connection, versions 3.1.1 and 5.0: which packet is whose.
 
-Receiving is here; `mqtt_deliver` sends, `mqtt_subscriptions` subscribes, `mqtt_commands` settles by topic. A PUBACK or
-PUBREC is written into `acks` when its PUBLISH is routed, in order, and leaves when the turn is on disk. QoS 2 is
-exactly once within a connection: an identifier is remembered from PUBLISH to PUBREL. Sessions end with their
-connection.
+`mqtt_connect` says what a client is granted, `mqtt_publish` takes in what it publishes, `mqtt_deliver` sends,
+`mqtt_subscriptions` subscribes, `mqtt_auth` authenticates by exchange. What belongs to the client rather than to the
+connection is its `ClientSession` in the broker.
 """
 
 from __future__ import annotations
@@ -11,38 +10,40 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, final
 
-from librt.strings import BytesWriter, write_i32_be
-from mypy_extensions import i32, i64, u8
+from librt.strings import BytesWriter
+from mypy_extensions import i64
 
 from forebay.broker.auth import Auth
-from forebay.broker.vhost import Route, Vhost
-from forebay.core.errors import TAKEN_OVER, TIMED_OUT, TOO_LARGE, UNSUPPORTED_VERSION, PeerError, RequestError
-from forebay.core.message import ACCEPTED, MQTT, REJECTED, UNROUTABLE
+from forebay.broker.client_session import ClientSession
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import TAKEN_OVER, TIMED_OUT, UNSUPPORTED_VERSION, PeerError, RequestError
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer, Delivery
 from forebay.session.effects import Session
-from forebay.session.mqtt_commands import command_at, run_command
+from forebay.session.mqtt_auth import Answer, Exchange
+from forebay.session.mqtt_connect import Terms, changed_expiry, is_v5, will_of
 from forebay.session.mqtt_deliver import Outbox
-from forebay.session.mqtt_subscriptions import Subscriptions, group_of_client
+from forebay.session.mqtt_publish import Inbox
+from forebay.session.mqtt_redirect import redirect_answer
+from forebay.session.mqtt_subscriptions import Subscriptions
+from forebay.session.mqtt_window import Window
 from forebay.wire import mqtt_codes as codes
-from forebay.wire import mqtt_properties as props
 from forebay.wire.mqtt import (
     Ack,
     Connack,
     Connect,
-    Publish,
     Subscribe,
     decode_connect,
     decode_packet,
-    decode_publish,
     frame,
     frame_octets,
-    write_ack,
     write_bare,
     write_connack,
     write_suback,
 )
 from forebay.wire.mqtt_codes import (
+    AUTH,
+    CONNACK,
     CONNECT,
     DISCONNECT,
     PINGREQ,
@@ -55,22 +56,16 @@ from forebay.wire.mqtt_codes import (
     UNSUBSCRIBE,
     V5,
     V311,
-    check_topic_name,
     unexpected,
 )
 
-MEMO_ENTRIES: Final = 4096
-MEMO_TOPIC_OCTETS_MAX: Final = 512
-PACKET_OCTETS_MAX: Final = 268_435_455 + 5
-REASON_OCTETS_MAX: Final = 4096
 MICROSECONDS: Final = 1000
 ANONYMOUS: Final = "guest"  # who a client without user name is, with the password of the same name
-V5_CONNECT: Final = b"\x00\x04MQTT\x05"
 
 
 @final
 class Confirms:
-    """PUBACK and PUBREC packets that leave when frame `lsn` of the log is on disk."""
+    """Packets that leave when frame `lsn` of the log is on disk; `count` of them are PUBACKs."""
 
     def __init__(self, lsn: i64, octets: bytes, count: i64) -> None:
         self.lsn: i64 = lsn
@@ -80,44 +75,40 @@ class Confirms:
 
 @final
 class MqttSession(Session):
-    """The session of one MQTT connection."""
+    """The session of one MQTT connection.
 
-    def __init__(self, session_id: int, vhost: Vhost, auth: Auth, options: Options, loopback: bool) -> None:
+    held    what leaves when this turn is on disk
+    client  what outlives the connection; None until the CONNECT is accepted
+    """
+
+    def __init__(
+        self, session_id: int, vhost: Vhost, auth: Auth, options: Options, loopback: bool, identity: str = ""
+    ) -> None:
         super().__init__(session_id, vhost)
         self.auth = auth
+        self.options = options
         self.loopback = loopback
-        self.client_id = ""
+        self.identity = identity
         self.user = ""
         self.version: i64 = 0  # 0 until a CONNECT came
+        self.client: ClientSession | None = None
         self.connected = False
-        self.problem_information = True
-        # limits
+        self.connect: Connect | None = None  # not answered yet: an exchange is under way
+        self.exchange: Exchange | None = None
+        self.terms: Terms | None = None
         self.octets_max: i64 = options.mqtt_packet_octets_max
-        self.body_octets_max: i64 = options.message_octets_max
-        self.levels_max: i64 = options.mqtt_topic_levels_max
-        self.receive_max: i64 = options.mqtt_inflight_max
         self.unread_octets_max: i64 = options.send_buffer_octets_max
         self.unread_octets: i64 = 0  # answers written since the connection takes no more
         self.handshake_us: i64 = options.handshake_timeout_ms * MICROSECONDS
         self.keep_alive_us: i64 = 0
         self.deadline_us: i64 = 0
         self.heard = True
-        # publishes
-        self.packet = Publish()
-        self.memo: dict[bytes, Route] = {}  # checked topic -> route, of vhost epoch `epoch`
-        self.epoch: i64 = -1
-        self.acks = BytesWriter()  # of this turn
-        self.ack_count: i64 = 0  # PUBACKs among them
-        self.due: deque[Confirms] = deque()
-        self.unconfirmed: i64 = 0  # PUBACKs not yet in `out`
-        self.awaiting_rel: set[int] = set()
-        self.ignored: i64 = 0  # refused publishes of clients that cannot be told
-        self.received: i64 = 0
-        # deliveries
-        self.outbox = Outbox(session_id, vhost, self.out, options.mqtt_backlog_octets_max)
-        self.subscriptions = Subscriptions(session_id, vhost, self.outbox, options.mqtt_topic_levels_max)
-        # will
-        self.will: Connect | None = None
+        self.held = BytesWriter()
+        self.due: deque[Confirms] | None = None
+        spill = options.mqtt_max_mqueue_len if options.mqtt_mqueue_overflow == "spill" else 0
+        self.outbox = Outbox(session_id, vhost, self.out, self.held, spill)
+        self.inbox = Inbox(vhost, self.outbox.encoder, self.out, self.held, options)
+        self.subscriptions = Subscriptions(session_id, vhost, self.outbox, options)
 
     # ---- octets in
 
@@ -125,8 +116,11 @@ class MqttSession(Session):
         at: i64 = 0
         size: i64 = len(data)
         self.heard = True
+        client = self.client
+        if client is not None and client.connection != self.id:
+            return int(size)  # another connection has the session: nothing that comes here counts any more
         try:
-            if not self.connected and size and data[0] != CONNECT << 4:
+            if not self.connected and self.connect is None and size and data[0] != CONNECT << 4:
                 raise unexpected(f"first packet of type {data[0] >> 4}: must be CONNECT")
             while at + 2 <= size:
                 found = frame(data, at, size, self.octets_max)
@@ -136,9 +130,9 @@ class MqttSession(Session):
                 start = at + (found & 7)
                 first = i64(data[at])
                 if first >> 4 == PUBLISH and self.connected:
-                    self.on_publish(data, first & 15, start, end)
-                elif first == PUBACK << 4 and end - start == 2 and (data[start] or data[start + 1]):
-                    self.outbox.acknowledged(i64(data[start]) << 8 | i64(data[start + 1]), 0)
+                    self.inbox.publish(data, first & 15, start, end)
+                elif end - start == 2 and self.connected and PUBACK << 4 <= first < SUBSCRIBE << 4:
+                    self.on_plain_ack(data, first, start, end)
                 else:
                     self.on_packet(data, first, start, end)
                 at = end
@@ -150,55 +144,75 @@ class MqttSession(Session):
         outbox = self.outbox
         if outbox.acked is not None:
             outbox.settle()
-        if outbox.backlog and not self.closing:
+        if not self.closing and outbox.has_waiting():
             outbox.drain()
         return int(at)
 
     def wanted(self, rest: bytes) -> int:
         return int(frame_octets(rest))
 
+    def on_plain_ack(self, data: bytes, first: i64, at: i64, end: i64) -> None:
+        """PUBACK, PUBREC, PUBREL or PUBCOMP of two octets, which say success."""
+        id = i64(data[at]) << 8 | i64(data[at + 1])
+        if id == 0:
+            self.on_packet(data, first, at, end)
+        elif first == PUBACK << 4:
+            self.outbox.acknowledged(id, 0)
+        elif first == PUBREL << 4 | 2:
+            self.inbox.release(id)
+        elif first == PUBREC << 4:
+            self.outbox.received(id, 0)
+        elif first == PUBCOMP << 4:
+            self.outbox.completed(id)
+        else:
+            self.on_packet(data, first, at, end)
+
     def on_packet(self, data: bytes, first: i64, at: i64, end: i64) -> None:
-        """Any packet but PUBLISH and the plain PUBACK."""
+        """Any packet but PUBLISH and the plain acknowledgements."""
         kind = first >> 4
-        if not self.connected:
+        if not self.connected and self.connect is None:
             if kind != CONNECT:
                 raise unexpected(f"first packet of type {kind}: must be CONNECT")
             self.on_connect(data, first & 15, at, end)
+            return
+        if not self.connected:
+            assert self.exchange is not None
+            self.on_answer(self.exchange.on_packet(data, first, at, end))
             return
         packet = decode_packet(data, first, at, end, self.version)
         if isinstance(packet, Subscribe):
             self.on_subscribe(packet)
         elif isinstance(packet, Ack):
-            if kind == PUBACK:
-                self.outbox.acknowledged(packet.packet_id, packet.code)
-            elif kind == PUBREL:
-                self.on_pubrel(packet)
-            elif kind == PINGREQ:
-                self.out.write(b"\xd0\x00")
-            elif kind == DISCONNECT:
-                self.on_disconnect(packet)
-            else:
-                self.on_strange(packet)
+            self.on_ack(packet)
         else:
             raise unexpected(
                 f"packet type {kind}: " + ("a second CONNECT" if kind == CONNECT else "only servers send it")
             )
 
-    def on_strange(self, packet: Ack) -> None:
-        """What belongs to no exchange that this session has begun."""
+    def on_ack(self, packet: Ack) -> None:
         kind = packet.kind
-        if kind not in (PUBREC, PUBCOMP):
-            raise unexpected(f"packet type {kind}: not expected from this client")
-        # Nothing is delivered at QoS 2.
-        self.outbox.unknown_acks += 1
-        if kind == PUBREC and packet.code < codes.FAILURE:
-            write_ack(self.out, PUBREL, packet.packet_id, codes.ID_NOT_FOUND if self.version == V5 else 0, b"")
+        if kind == PUBACK:
+            self.outbox.acknowledged(packet.packet_id, packet.code)
+        elif kind == PUBREC:
+            self.outbox.received(packet.packet_id, packet.code)
+        elif kind == PUBREL:
+            self.inbox.release(packet.packet_id)
+        elif kind == PUBCOMP:
+            self.outbox.completed(packet.packet_id)
+        elif kind == PINGREQ:
+            self.out.write(b"\xd0\x00")
+        elif kind == DISCONNECT:
+            self.on_disconnect(packet)
+        elif kind == AUTH:
+            self.on_auth(packet)
+        else:
+            raise unexpected(f"packet type {kind}: only servers send it")
 
-    # ---- CONNECT and DISCONNECT
+    # ---- CONNECT, AUTH and DISCONNECT
 
     def on_connect(self, data: bytes, flags: i64, at: i64, end: i64) -> None:
         try:
-            if data[at : at + 7] == V5_CONNECT:
+            if is_v5(data, at):
                 self.version = V5
             packet = decode_connect(data, flags, at, end)
         except PeerError as error:
@@ -206,37 +220,33 @@ class MqttSession(Session):
                 self.out.write(b"\x20\x02\x00\x01")  # [MQTT-3.1.2-2] of 3.1.1; a client of any version knows it
             raise
         self.version = packet.version
-        if packet.version == V5:
-            self.take_limits(packet)
-        else:
-            self.outbox.window = self.receive_max
-        if packet.has_will:
-            check_topic_name(packet.will_topic, "CONNECT: will topic", self.levels_max)
-            if packet.will_retain and packet.version == V5:
-                raise PeerError(codes.RETAIN, "CONNECT: will retain: retained messages are not supported")
+        self.inbox.version = packet.version
+        terms = self.terms = Terms(self.options)
+        terms.take(packet, self.outbox.encoder)
+        self.inbox.problem_information = terms.problem_information
         if not packet.client_id and not packet.clean and packet.version == V311:
-            self.refuse(codes.V311_BAD_CLIENT_ID, "CONNECT: client identifier: empty without clean session")
+            self.refuse(codes.V311_BAD_CLIENT_ID, b"", "CONNECT: client identifier: empty without clean session")
             return
+        redirect = redirect_answer(self.options)
+        if redirect is not None:
+            code, block = redirect
+            self.refuse(code if self.version == V5 else codes.V311_UNAVAILABLE, block, "redirected")
+            return
+        if self.version == V5:
+            self.exchange = Exchange(self.auth, self.loopback)
+            answer = self.exchange.on_connect(packet.properties)
+            if answer is not None:
+                self.connect = packet
+                self.on_answer(answer)
+                return
         if self.login(packet):
-            self.accept(packet)
-
-    def take_limits(self, packet: Connect) -> None:
-        """The client's limits, from its CONNECT properties."""
-        block = packet.properties
-        window = props.number_of(block, props.RECEIVE_MAXIMUM, 65_535)
-        self.outbox.window = min(self.receive_max, window)
-        self.outbox.packet_octets_max = min(
-            props.number_of(block, props.MAXIMUM_PACKET_SIZE, PACKET_OCTETS_MAX), PACKET_OCTETS_MAX
-        )
-        self.outbox.version = V5
-        self.problem_information = props.number_of(block, props.REQUEST_PROBLEM_INFORMATION, 1) == 1
-        for property in props.decode_properties(block):
-            if property.id == props.AUTH_METHOD:
-                raise PeerError(codes.AUTH_METHOD, "CONNECT: authentication method: none is supported")
-            if property.id == props.AUTH_DATA:
-                raise unexpected("CONNECT: authentication data without method")
+            self.accept(packet, b"")
 
     def login(self, packet: Connect) -> bool:
+        """Whether the client is who it says."""
+        if packet.user is None and self.identity:
+            self.user = self.identity
+            return True
         user = ANONYMOUS
         password = ANONYMOUS
         if packet.user is not None or packet.password is not None:
@@ -246,52 +256,84 @@ class MqttSession(Session):
             self.user = self.auth.check(user, password, self.loopback)
         except RequestError as error:
             detail = getattr(error, "detail", error.text)
-            self.refuse(codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED, str(detail))
+            self.refuse(codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED, b"", str(detail))
             return False
         return True
 
-    def refuse(self, code: i64, reason: str) -> None:
+    def refuse(self, code: i64, block: bytes, reason: str) -> None:
         """CONNACK with an error; its reason is for the operator."""
-        write_connack(self.out, Connack(False, code, b""), self.version)
+        write_connack(self.out, Connack(False, code, block), self.version)
         self.reason = reason
         self.closing = True
 
-    def accept(self, packet: Connect) -> None:
-        """CONNACK with what this broker can do."""
-        assigned = not packet.client_id
-        client_id = b"auto-%d" % self.id if assigned else packet.client_id
-        self.client_id = client_id.decode("utf-8")
-        if self.version == V311:
-            self.subscriptions.default_group = group_of_client(self.client_id)
-        self.keep_alive_us = packet.keep_alive_s * 1_500_000  # one and a half [MQTT-3.1.2-22]
+    def accept(self, packet: Connect, auth_block: bytes) -> None:
+        """Take the client's session up, and say in CONNACK what this broker can do."""
+        terms = self.terms
+        assert terms is not None
+        sessions = self.vhost.sessions
+        assigned = b"" if packet.client_id else b"auto-%d-%d" % (int(sessions.now_us), self.id)
+        try:
+            client = self.vhost.attach_client(packet.client_id or assigned, self.id, packet.clean, terms.expiry_s)
+        except RequestError as error:
+            code = codes.QUOTA_EXCEEDED if self.version == V5 else codes.V311_UNAVAILABLE
+            self.refuse(code, b"", error.text)
+            return
+        self.client = client
+        self.keep_alive_us = terms.keep_alive_us
         self.deadline_us = 0
-        if packet.has_will:
-            self.will = packet
         self.connected = True
+        self.connect = None
+        if packet.has_will or client.will is not None:
+            sessions.set_will(client, will_of(packet))
         block = b""
         if self.version == V5:
-            made = [
-                props.Property(props.SESSION_EXPIRY, 0, b"", b""),
-                props.Property(props.RECEIVE_MAXIMUM, self.receive_max, b"", b""),
-                props.Property(props.RETAIN_AVAILABLE, 0, b"", b""),
-                props.Property(props.MAXIMUM_PACKET_SIZE, self.octets_max, b"", b""),
-                props.Property(props.TOPIC_ALIAS_MAXIMUM, 0, b"", b""),
-                props.Property(props.WILDCARD_AVAILABLE, 1, b"", b""),
-                props.Property(props.SUBSCRIPTION_ID_AVAILABLE, 0, b"", b""),
-                props.Property(props.SHARED_AVAILABLE, 0, b"", b""),
-            ]
-            if assigned:
-                made.append(props.Property(props.ASSIGNED_CLIENT_ID, 0, client_id, b""))
-            block = props.encode_properties(made)
-        write_connack(self.out, Connack(False, codes.SUCCESS, block), self.version)
+            block = terms.connack_block(packet, assigned) + auth_block
+        write_connack(self.out, Connack(sessions.present, codes.SUCCESS, block), self.version)
+        if client.durable:
+            self.hold()
+        self.outbox.window = Window(terms.window)
+        self.outbox.client = client
+        self.inbox.client = client
+        self.subscriptions.begin(client, self.version)
+        self.outbox.resume()
+
+    def on_auth(self, packet: Ack) -> None:
+        exchange = self.exchange
+        assert exchange is not None, "the codec knows no AUTH in 3.1.1"
+        self.on_answer(exchange.on_auth(packet))
+
+    def on_answer(self, answer: Answer | None) -> None:
+        """Send what the exchange of an enhanced authentication says; None where the client takes its leave."""
+        exchange = self.exchange
+        assert exchange is not None
+        if answer is None:
+            self.closing = True
+        elif answer.kind == CONNACK and answer.code == codes.SUCCESS:
+            packet = self.connect
+            assert packet is not None
+            self.user = exchange.user
+            self.accept(packet, answer.block)
+        elif answer.kind == CONNACK:
+            self.refuse(answer.code, answer.block, answer.detail)
+        else:
+            write_bare(self.out, answer.kind, answer.code, answer.block)
+            if answer.code >= codes.FAILURE:
+                self.reason = answer.detail
+                self.closing = True
 
     def on_disconnect(self, packet: Ack) -> None:
-        if packet.properties and props.number_of(packet.properties, props.SESSION_EXPIRY, 0):
-            # The session ends with the connection, so the CONNACK said 0, and it may not be raised [MQTT-3.14.2-2].
-            raise unexpected("DISCONNECT: session expiry interval: was 0")
-        if packet.code != codes.DISCONNECT_WITH_WILL:
-            self.will = None
+        client = self.client
+        terms = self.terms
         self.closing = True
+        if client is None or terms is None:
+            return
+        if packet.properties:
+            expiry_s = changed_expiry(client, terms, packet.properties)
+            if expiry_s < 0:
+                raise unexpected("DISCONNECT: session expiry interval: was 0")
+            client.expiry_s = expiry_s
+        if packet.code != codes.DISCONNECT_WITH_WILL:
+            client.will = None
 
     def fail(self, error: PeerError) -> None:
         """The peer broke the protocol: say so as far as its version can, and end the connection."""
@@ -299,164 +341,26 @@ class MqttSession(Session):
         self.closing = True
         code: i64 = codes.PEER_CODES.get(error.reason, codes.PROTOCOL_ERROR)
         if self.version == V5:
+            block = self.inbox.reason_block(error.text)
             if self.connected:
-                write_bare(self.out, DISCONNECT, code, self.reason_block(error.text))
+                write_bare(self.out, DISCONNECT, code, block)
             elif error.reason not in (UNSUPPORTED_VERSION, TIMED_OUT):
-                write_connack(self.out, Connack(False, code, self.reason_block(error.text)), V5)
+                write_connack(self.out, Connack(False, code, block), V5)
 
-    def reason_block(self, text: str) -> bytes:
-        """A property block with this reason string; empty where the client does not want it [MQTT-3.1.2-29]."""
-        octets = text.encode("utf-8", "replace")[:REASON_OCTETS_MAX]
-        if not self.problem_information or len(octets) + 16 > self.outbox.packet_octets_max:
-            return b""
-        octets = octets.decode("utf-8", "ignore").replace("\0", " ").encode()
-        block = BytesWriter()
-        props.append_text_property(block, props.REASON_STRING, octets)
-        return block.getvalue()
-
-    # ---- PUBLISH
-
-    def on_publish(self, data: bytes, flags: i64, at: i64, end: i64) -> None:
-        packet = self.packet
-        decode_publish(packet, data, flags, at, end, self.version)
-        self.received += 1
-        if flags & 1 and self.version == V5:
-            # CONNACK said so [MQTT-3.2.2-14]. A 3.1.1 client cannot be told: its message is published unretained.
-            raise PeerError(codes.RETAIN, "PUBLISH: retain: retained messages are not supported")
-        if end - packet.properties_end > self.body_octets_max:
-            raise PeerError(
-                TOO_LARGE,
-                f"PUBLISH: payload of {end - packet.properties_end} octets, the limit is {self.body_octets_max}",
-            )
-        properties = b""
-        if packet.properties_at < packet.properties_end:
-            properties = self.publish_properties(packet)
-        qos = packet.qos
-        if qos and not self.may_publish(packet):
-            return
-        vhost = self.vhost
-        epoch: i64 = vhost.epoch
-        if epoch != self.epoch:
-            self.memo.clear()
-            self.epoch = epoch
-        topic = data[packet.topic_at : packet.topic_end]
-        route = self.memo.get(topic)
-        if route is None:
-            route = self.find_route(packet, topic, properties)
-            if route is None:
-                return
-        outcome = vhost.publish(route, u8(MQTT | qos << 4), properties, data[packet.properties_end : end])
-        if qos == 1 and outcome == ACCEPTED:
-            write_i32_be(self.acks, i32(0x40020000 | packet.packet_id))
-            self.ack_count += 1
-            self.unconfirmed += 1
-        elif qos or outcome == REJECTED:
-            self.answer(packet, outcome)
-
-    def publish_properties(self, packet: Publish) -> bytes:
-        """The property block as it is kept with the message: checked, without what concerns this connection only."""
-        seen = props.check_properties(packet.data, packet.properties_at, packet.properties_end, PUBLISH)
-        if seen & (1 << props.TOPIC_ALIAS):
-            raise PeerError(codes.ALIAS, "PUBLISH: topic alias: the maximum is 0")
-        if seen & (1 << props.SUBSCRIPTION_ID):
-            raise unexpected("PUBLISH: subscription identifier from a client")  # [MQTT-3.3.4-6]
-        return packet.properties()
-
-    def may_publish(self, packet: Publish) -> bool:
-        """Whether a PUBLISH of QoS 1 or 2 is new; PeerError if there are more than the receive maximum."""
-        if packet.qos == 2 and packet.packet_id in self.awaiting_rel:
-            write_ack(self.acks, PUBREC, packet.packet_id, 0, b"")
-            return False
-        if self.unconfirmed + len(self.awaiting_rel) >= self.receive_max and self.version == V5:
-            raise PeerError(
-                codes.RECEIVE_MAXIMUM, f"PUBLISH: more than {self.receive_max} unacknowledged, the receive maximum"
-            )
-        return True
-
-    def find_route(self, packet: Publish, topic: bytes, properties: bytes) -> Route | None:
-        """Where a topic leads; None where the publish is dealt with already."""
-        check_topic_name(topic, "PUBLISH: topic", self.levels_max)
-        try:
-            at = command_at(topic)
-            if at:
-                run_command(self.vhost, topic, at, properties)
-                if packet.qos:
-                    self.answer(packet, ACCEPTED)
-                return None
-            route = self.vhost.route_topic(topic)
-        except RequestError as error:
-            self.answer_error(packet, error)
-            return None
-        # Looking may have made an ephemeral queue; what was known before is of another epoch then.
-        epoch: i64 = self.vhost.epoch
-        if epoch != self.epoch or len(self.memo) >= MEMO_ENTRIES:
-            self.memo.clear()
-            self.epoch = epoch
-        if len(topic) <= MEMO_TOPIC_OCTETS_MAX:
-            self.memo[topic] = route
-        return route
-
-    def answer_error(self, packet: Publish, error: RequestError) -> None:
-        """A command or address that means nothing. A 3.1.1 client cannot be told: it gets its PUBACK."""
-        self.ignored += 1
-        if packet.qos == 0:
-            return
-        code: i64 = codes.SUCCESS
-        block = b""
-        if self.version == V5:
-            code = codes.PAYLOAD_INVALID if error.reason == "invalid" else codes.IMPLEMENTATION_ERROR
-            block = self.reason_block(error.text)
-        self.write_answer(packet, code, block)
-
-    def answer(self, packet: Publish, outcome: i64) -> None:
-        """Answer a PUBLISH whose answer is not the plain PUBACK."""
-        if outcome == REJECTED and (packet.qos == 0 or self.version == V311):
-            self.ignored += 1
-            if packet.qos:
-                # 3.1.1 has no way to refuse; without PUBACK the client sends it again when it comes back.
-                self.reason = f"a publish was refused: {self.vhost.refusal}"
-                self.closing = True
-            return
-        code: i64 = codes.SUCCESS
-        block = b""
-        if outcome == UNROUTABLE and self.version == V5:
-            code = codes.NO_MATCHING_SUBSCRIBERS
-        elif outcome == REJECTED:
-            code = codes.QUOTA_EXCEEDED
-            block = self.reason_block(self.vhost.refusal)
-        self.write_answer(packet, code, block)
-
-    def write_answer(self, packet: Publish, code: i64, block: bytes) -> None:
-        """Append PUBACK or PUBREC to what leaves when the turn is on disk."""
-        if packet.qos == 2:
-            if code < codes.FAILURE:
-                self.awaiting_rel.add(int(packet.packet_id))
-            write_ack(self.acks, PUBREC, packet.packet_id, code, block)
-            return
-        write_ack(self.acks, PUBACK, packet.packet_id, code, block)
-        self.ack_count += 1
-        self.unconfirmed += 1
-
-    def on_pubrel(self, packet: Ack) -> None:
-        code: i64 = codes.SUCCESS
-        if packet.packet_id in self.awaiting_rel:
-            self.awaiting_rel.discard(packet.packet_id)
-        elif self.version == V5:
-            code = codes.ID_NOT_FOUND
-        write_ack(self.out, PUBCOMP, packet.packet_id, code, b"")
-
-    # ---- SUBSCRIBE
+    # ---- SUBSCRIBE, and deliveries
 
     def on_subscribe(self, packet: Subscribe) -> None:
         subscriptions = self.subscriptions
         if packet.kind == SUBSCRIBE:
             answer = subscriptions.subscribe(packet)
             if subscriptions.reason and self.version == V5:
-                answer.properties = self.reason_block(subscriptions.reason)
+                answer.properties = self.inbox.reason_block(subscriptions.reason)
         else:
             assert packet.kind == UNSUBSCRIBE
             answer = subscriptions.unsubscribe(packet)
         write_suback(self.out, answer, self.version)
+        if self.client is not None and self.client.durable:
+            self.hold()
 
     def deliver(self, delivery: Delivery) -> None:
         if not self.closing:
@@ -467,18 +371,22 @@ class MqttSession(Session):
             # MQTT cannot end one subscription from this side; a client that reconnects learns what is there.
             self.fail(PeerError(codes.ADMINISTRATIVE, "the queue of a subscription was deleted"))
 
-    # ---- confirms
+    # ---- what waits for the disk
 
     def end_turn(self, lsn: int, durable: int) -> None:
-        if len(self.acks):
-            confirms = Confirms(lsn, self.acks.getvalue(), self.ack_count)
-            self.acks.truncate(0)
-            self.ack_count = 0
+        if len(self.held):
+            confirms = Confirms(lsn, self.held.getvalue(), self.inbox.ack_count)
+            self.held.truncate(0)
+            self.inbox.ack_count = 0
             if durable >= lsn and not self.due:
                 self.release(confirms)
             else:
+                if self.due is None:
+                    self.due = deque()
                 self.due.append(confirms)
         self.limit_answers()
+        if self.outbox.feeds is not None and not self.closing:
+            self.outbox.drain()
 
     def limit_answers(self) -> None:
         """Deliveries wait while the connection takes no more; a client that asks on and never reads has to go."""
@@ -491,23 +399,28 @@ class MqttSession(Session):
 
     def on_durable(self, durable: int) -> None:
         due = self.due
+        if due is None:
+            return
         while due and due[0].lsn <= durable:
             self.release(due.popleft())
+        if not due:
+            self.due = None
         self.limit_answers()
 
     def release(self, confirms: Confirms) -> None:
         if not self.closing:
             self.out.write(confirms.octets)
-        self.unconfirmed -= confirms.count
+        self.inbox.unconfirmed -= confirms.count
 
     def waiting(self) -> bool:
-        return len(self.due) > 0
+        return self.due is not None
 
     # ---- time, and the end
 
     def tick(self, now_us: int) -> None:
         now: i64 = now_us
-        self.outbox.sweep()
+        if not self.closing:
+            self.outbox.sweep()
         if not self.connected:
             if self.deadline_us == 0:
                 self.deadline_us = now + self.handshake_us
@@ -529,42 +442,36 @@ class MqttSession(Session):
 
     def shut_down(self) -> None:
         """The broker stops: no wills, for nobody could be told."""
-        self.will = None
+        if self.client is not None and self.client.connection == self.id:
+            self.client.will = None
         if not self.closing:
             self.closing = True
             if self.connected and self.version == V5:
                 write_bare(self.out, DISCONNECT, codes.SHUTTING_DOWN, b"")
 
     def closed(self) -> None:
+        self.outbox.close()
         self.vhost.session_closed(self.id)
-        will = self.will
-        self.will = None
-        if will is not None:
-            self.publish_will(will)
-
-    def publish_will(self, will: Connect) -> None:
-        """The connection ended without DISCONNECT [MQTT-3.1.2-8]; nobody hears of a will that is refused."""
-        if command_at(will.will_topic):
-            return
-        try:
-            route = self.vhost.route_topic(will.will_topic)
-        except RequestError:
-            return
-        block = props.without(will.will_properties, 1 << props.WILL_DELAY)
-        self.vhost.publish(route, u8(MQTT | will.will_qos << 4), block, will.will_body)
+        if self.client is not None:
+            self.vhost.detach_client(self.client, self.id)
 
     def describe(self) -> dict[str, object]:
+        client = self.client
         outbox = self.outbox
-        return {
+        facts: dict[str, object] = {
             "protocol": "MQTT 5.0" if self.version == V5 else "MQTT 3.1.1",
             "user": self.user,
-            "client_id": self.client_id,
-            "subscriptions": len(self.subscriptions.topics) + len(self.subscriptions.queues),
-            "received": int(self.received),
-            "sent": int(outbox.sent),
-            "inflight": int(outbox.inflight),
-            "backlog_octets": int(outbox.backlog_octets),
-            "dropped": int(outbox.dropped),
-            "too_large": int(outbox.too_large),
-            "ignored": int(self.ignored),
+            "received": int(self.inbox.received),
+            "ignored": int(self.inbox.ignored),
+            "sent": int(outbox.encoder.sent),
+            "too_large": int(outbox.encoder.too_large),
+            "expired": int(outbox.encoder.expired),
+            "inflight": int(outbox.window.inflight),
         }
+        if client is not None:
+            facts["client_id"] = client.client_id.decode()
+            facts["durable"] = client.durable
+            facts["subscriptions"] = len(client.subscriptions)
+            facts["waiting"] = int(client.mqueue.count)
+            facts["dropped"] = int(client.mqueue.dropped)
+        return facts

@@ -1,12 +1,14 @@
 """What leaves for an MQTT client: records become PUBLISH packets, within the client's window.
 
-Packet identifiers run through a ring of slots not much larger than the window. A slot holds the run of consecutive
-identifiers that its message was sent in, so that a message in flight costs a reference and no object of its own. What
-the window has no room for waits as runs that refer to their block.
+What the window has no room for waits: of topics in the session's message queue, which outlives the connection; of
+queues as runs that refer to their block, bounded by the consumers' credit.
 
 A delivery from a queue is at QoS 1 or, where nothing is to be settled, at QoS 0. A 3.1.1 client settles by PUBACK; a
 version 5 client by a publish to `$queue/<queue>/$ack`, and its PUBACK only frees the window, unless it is an error:
-then the record returns to the queue. What was read from a stream is settled by PUBACK in both.
+then the record returns to the queue. What was read from a stream, or came by a shared subscription, is settled by
+PUBACK in both.
+
+A packet of QoS 2 to a durable session goes to `held`: it leaves when the note of its identifier is on disk.
 """
 
 from __future__ import annotations
@@ -14,72 +16,55 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i32_le, write_i16_be
+from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
-from forebay.broker.vhost import Vhost
-from forebay.core.message import MQTT
-from forebay.log.block import Block
-from forebay.queue.leases import Consumer, Delivery, Lease
-from forebay.wire.convert import convert
-from forebay.wire.mqtt_codes import FAILURE, V5, V311
-from forebay.wire.mqtt_properties import (
-    STRING_OCTETS_MAX,
-    append_user_property,
-    i16_of,
-    varint_octets,
-    write_varint,
+from forebay.broker.client_session import (
+    ASSIGNED_1,
+    ASSIGNED_2,
+    AWAIT_PUBACK,
+    AWAIT_PUBCOMP,
+    AWAIT_PUBREC,
+    COMPLETED,
+    PHASE_BITS,
+    TAKEN,
+    ClientSession,
 )
+from forebay.broker.client_session import RELEASED as NOTE_RELEASED
+from forebay.broker.fanout import DIRECT, LOGGED, Target
+from forebay.broker.retained import RetainedMessage
+from forebay.broker.vhost import Vhost
+from forebay.log.block import Block
+from forebay.queue.leases import Consumer, Delivery, Encoded, Encodings, Lease
+from forebay.session.mqtt_encode import DUP, Encoder, QueueSubscription, qos_of
+from forebay.session.mqtt_window import (
+    DIRECT_1,
+    DIRECT_2,
+    LOGGED_1,
+    LOGGED_2,
+    QUEUED,
+    RELEASED,
+    RELEASED_LOGGED,
+    SHARED_1,
+    SHARED_2,
+    Flight,
+    Window,
+)
+from forebay.wire.mqtt import write_ack
+from forebay.wire.mqtt_codes import FAILURE, ID_NOT_FOUND, PUBREL, V5, V311
 
-FORMAT_MASK: Final = 15  # the bits above hold the QoS of an MQTT publish
-QUEUE_PREFIX: Final = b"$queue/"
-DOLLAR: Final = 0x24
-QOS_0: Final = 0x30
-QOS_1: Final = 0x32
-IDS_MAX: Final = 65_535
-IDS_LEAST: Final = 64
-PACKET_OCTETS_MAX: Final = 268_435_455 + 5
-# Octets of a user property beside its value: identifier, two lengths and the name.
-MESSAGE_ID_OCTETS: Final = 5 + 10
-OFFSET_OCTETS: Final = 5 + 6
-DELIVERY_COUNT_OCTETS: Final = 5 + 14
-SWAP: Final = bytes.maketrans(b"/.+#", b"./*_")
-
-
-@final
-class QueueSubscription:
-    """A subscription to `$queue/<name>[/<filter>]`, and what each of its deliveries says alike.
-
-    arguments  as given to `Vhost.consume`, to tell whether a repeated SUBSCRIBE changes anything
-    """
-
-    def __init__(self, filter: bytes, consumer: Consumer, arguments: dict[str, object]) -> None:
-        self.filter = filter
-        self.consumer = consumer
-        self.arguments = arguments
-        self.name = consumer.queue_name
-        self.prefix = QUEUE_PREFIX + consumer.queue_name + b"/"
-        self.message_id_prefix = consumer.queue_name + b":"
-        tail = BytesWriter()
-        if not consumer.group_name.startswith(b"\0"):  # a stream cursor of its own has no name to tell
-            append_user_property(tail, b"group-id", consumer.group_name)
-        append_user_property(tail, b"queue", consumer.queue_name)
-        self.tail = tail.getvalue()
-
-
-@final
-class Flight:
-    """Messages in flight under consecutive packet identifiers; `lease` is None where PUBACK settles nothing."""
-
-    def __init__(self, first_id: i64, first_offset: i64, lease: Lease | None) -> None:
-        self.first_id: i64 = first_id
-        self.first_offset: i64 = first_offset
-        self.lease = lease
+FEED_RECORDS: Final = 256  # retained messages that a turn gives to one subscriber whose window sets no limit
+DIRECT_FLIGHT_1: Final = Flight(DIRECT_1, 0, 0, None)
+DIRECT_FLIGHT_2: Final = Flight(DIRECT_2, 0, 0, None)
+LOGGED_FLIGHT_1: Final = Flight(LOGGED_1, 0, 0, None)
+LOGGED_FLIGHT_2: Final = Flight(LOGGED_2, 0, 0, None)
+RELEASED_FLIGHT: Final = Flight(RELEASED, 0, 0, None)
+RELEASED_LOGGED_FLIGHT: Final = Flight(RELEASED_LOGGED, 0, 0, None)
 
 
 @final
 class Waiting:
-    """Records block[index .. end) for which the window has no room yet."""
+    """Records block[index .. end) of a queue, for which the window has no room yet."""
 
     def __init__(self, consumer: Consumer, block: Block, index: i64, end: i64, lease: Lease | None) -> None:
         self.consumer = consumer
@@ -90,263 +75,325 @@ class Waiting:
 
 
 @final
+class Feed:
+    """Retained messages that a new subscription has yet to be given."""
+
+    def __init__(self, qos: i64, identifier: i64, messages: list[RetainedMessage]) -> None:
+        self.qos: i64 = qos
+        self.identifier: i64 = identifier
+        self.messages = messages
+        self.next: i64 = 0
+
+
+@final
 class Outbox:
     """The sending half of one MQTT connection."""
 
-    def __init__(self, session_id: i64, vhost: Vhost, out: BytesWriter, backlog_octets_max: i64) -> None:
+    def __init__(self, session_id: i64, vhost: Vhost, out: BytesWriter, held: BytesWriter, spill_at: i64) -> None:
         self.session_id = session_id
         self.vhost = vhost
         self.out = out
-        self.version: i64 = V311
-        self.window: i64 = 1
-        self.packet_octets_max: i64 = PACKET_OCTETS_MAX
+        self.held = held
+        self.spill_at: i64 = spill_at  # messages in memory beyond which more go to the disk; 0 for no limit
+        self.client = ClientSession(0, b"", False, 0, vhost.sessions.rules)  # until CONNECT names it
+        self.encoder = Encoder()
+        self.window = Window(1)
         self.queues: dict[int, QueueSubscription] = {}  # by consumer
-        self.slots: list[Flight | None] = []  # by packet identifier; made with the first message
-        self.ids: i64 = 0
-        self.last_id: i64 = 0
-        self.inflight: i64 = 0
-        self.direct = Flight(0, 0, None)  # stands for every message of a topic subscription
-        self.backlog: deque[Waiting] = deque()
-        self.backlog_octets: i64 = 0  # of topic subscriptions; a queue's consumer is bounded by its credit
-        self.backlog_octets_max: i64 = backlog_octets_max
+        self.backlog: deque[Waiting] | None = None
+        self.feeds: deque[Feed] | None = None
+        self.unsent: list[int] | None = None  # identifiers of an earlier connection, to be sent again
         # PUBACKs of neighbours, to be settled as one run
         self.acked: Lease | None = None
         self.acked_first: i64 = 0
         self.acked_count: i64 = 0
-        self.sent: i64 = 0
-        self.dropped: i64 = 0
-        self.too_large: i64 = 0
         self.unknown_acks: i64 = 0
 
     # ---- deliveries
 
     def deliver(self, delivery: Delivery) -> None:
         """Write what the window allows; the rest waits."""
+        self.encoder.now_us = self.vhost.now_us
         consumer = delivery.consumer
         block = delivery.block
         index = delivery.index
         end = index + delivery.count
-        if consumer.queue < 0 and consumer.qos == 0:
-            while index < end:
-                self.write_direct(block, index, 0)
-                index += 1
+        if isinstance(consumer, Target):
+            if consumer.queue == DIRECT:
+                self.deliver_direct(consumer, delivery)
+                return
+            mqueue = self.client.mqueue
+            if mqueue.count == 0 and self.unsent is None and not self.is_paused():
+                index = self.send_logged(consumer, block, index, end)
+            if index < end:
+                self.vhost.sessions.keep(consumer, block, index, end - index)
             return
         # What is not to be settled needs no window; and while the connection is paused no queue delivers.
-        if (consumer.queue >= 0 and consumer.no_ack) or (not self.backlog and not self.is_paused()):
-            index = self.send(consumer, block, index, end, delivery.lease)
+        if consumer.no_ack or (not self.backlog and not self.is_paused()):
+            index = self.send_queued(consumer, block, index, end, delivery.lease)
         if index < end:
-            self.wait(Waiting(consumer, block, index, end, delivery.lease))
+            if self.backlog is None:
+                self.backlog = deque()
+            self.backlog.append(Waiting(consumer, block, index, end, delivery.lease))
+
+    def deliver_direct(self, target: Target, delivery: Delivery) -> None:
+        index = delivery.index
+        end = index + delivery.count
+        mqueue = self.client.mqueue
+        if target.qos == 0:
+            in_order = mqueue.count == 0 and not self.window.is_full()
+            may_send = in_order or not mqueue.rules.store_qos0
+        else:
+            may_send = mqueue.count == 0 and not self.is_paused()
+        if may_send:
+            encodings = delivery.encodings
+            if encodings is not None and self.encoder.encodings_key(target) >= 0:
+                index = self.send_encoded(target, delivery, encodings)
+            else:
+                index = self.send_direct(target, delivery.block, index, end)
+        if index < end:
+            self.keep_direct(target, delivery.block, index, end)
 
     def is_paused(self) -> bool:
         """Whether the connection takes no more octets for now."""
         paused = self.vhost.paused
         return len(paused) > 0 and self.session_id in paused
 
-    def send(self, consumer: Consumer, block: Block, index: i64, end: i64, lease: Lease | None) -> i64:
-        """Write records until the window is full; index of the first one not written."""
-        if consumer.queue >= 0:
-            queue = self.queues.get(consumer.id)
-            if queue is None:
-                return end  # cancelled: its leases have returned
-            return self.send_queued(queue, block, index, end, lease)
-        data = block.data
+    def send_encoded(self, target: Target, delivery: Delivery, encodings: Encodings) -> i64:
+        """Write records that many get alike; index of the first one for which the window has no room."""
+        key = self.encoder.encodings_key(target)
+        made = encodings.made.get(int(key))
+        if made is None:
+            sent = self.encoder.sent
+            made = encodings.made[int(key)] = self.encoder.encode(delivery, target)
+            self.encoder.sent = sent
+        if target.qos == 0:
+            self.out.write(made.octets)
+            self.encoder.sent += delivery.count
+            return delivery.index + delivery.count
+        return delivery.index + self.send_marked(made, delivery)
+
+    def send_marked(self, made: Encoded, delivery: Delivery) -> i64:
+        """Write encoded records with identifiers of this connection; how many."""
+        out = self.out
+        window = self.window
+        starts = made.starts
+        marks = made.marks
+        for step in range(delivery.count):
+            start: i64 = starts[step]
+            mark: i64 = marks[step]
+            if mark >= 0 and window.is_full():
+                return step
+            at: i64 = len(out)
+            out.write(made.octets[start : starts[step + 1]])
+            self.encoder.sent += 1
+            if mark >= 0 and i64(len(out)) > at:
+                at += mark - start
+                id = window.next_id()
+                out[at] = u8(id >> 8)
+                out[at + 1] = u8(id & 255)
+                window.take(id, DIRECT_FLIGHT_2 if made.octets[start] & 4 else DIRECT_FLIGHT_1)
+        return delivery.count
+
+    def send_direct(self, target: Target, block: Block, index: i64, end: i64) -> i64:
+        """Write records of memory until the window is full; index of the first one not written."""
+        window = self.window
+        encoder = self.encoder
+        out = self.out
         while index < end:
-            format = i64(data[block.formats_at + index])
-            if format == MQTT:
-                self.write_direct(block, index, 0)
+            qos = qos_of(block, index, target)
+            if qos == 0:
+                encoder.write(out, block, index, target, 0, 0, 0, True)
             else:
-                if self.inflight >= self.window:
+                if window.is_full():
                     return index
-                id = self.next_id()
-                if self.write_direct(block, index, id):
-                    self.slots[id] = self.direct
-                    self.inflight += 1
+                id = window.next_id()
+                if encoder.write(out, block, index, target, id, qos, 0, True):
+                    window.take(id, DIRECT_FLIGHT_1 if qos == 1 else DIRECT_FLIGHT_2)
             index += 1
         return end
 
-    def send_queued(self, queue: QueueSubscription, block: Block, index: i64, end: i64, lease: Lease | None) -> i64:
+    def send_logged(self, target: Target, block: Block, index: i64, end: i64) -> i64:
+        """Write records of the sessions' log until the window is full; index of the first one not written."""
+        window = self.window
+        client = self.client
+        sessions = self.vhost.sessions
+        while index < end:
+            offset = block.base + index
+            qos = qos_of(block, index, target)
+            if qos == 0:
+                self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+                sessions.operate(client, TAKEN, 0, offset, False)
+            elif window.is_full():
+                return index
+            else:
+                id = window.next_id()
+                out = self.out if qos == 1 else self.held
+                if not self.encoder.write(out, block, index, target, id, qos, 0, qos == 1):
+                    sessions.operate(client, TAKEN, 0, offset, False)
+                elif qos == 1:
+                    window.take(id, LOGGED_FLIGHT_1)
+                    client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBACK)
+                    sessions.operate(client, ASSIGNED_1, id, offset, False)
+                else:
+                    window.take(id, LOGGED_FLIGHT_2)
+                    client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBREC)
+                    sessions.operate(client, ASSIGNED_2, id, offset, True)
+            index += 1
+        return end
+
+    def send_queued(self, consumer: Consumer, block: Block, index: i64, end: i64, lease: Lease | None) -> i64:
+        """Write records of a queue until the window is full; index of the first one not written."""
+        queue = self.queues.get(int(consumer.id))
+        if queue is None:
+            return end  # cancelled: its leases have returned
         if lease is None:
             while index < end:
-                self.write_queued(queue, block, index, 0, 1)
+                self.encoder.write_queued(self.out, queue, block, index, 0, 1)
                 index += 1
             return end
+        target = queue.target
+        if target is not None:
+            return self.send_shared(target, block, index, end, lease)
         flight: Flight | None = None
-        offset = block.base + index
+        window = self.window
         while index < end:
-            if self.inflight >= self.window:
+            if window.is_full():
                 return index
-            id = self.next_id()
+            offset = block.base + index
+            id = window.next_id()
             if flight is None or id - flight.first_id != offset - flight.first_offset:
-                flight = Flight(id, offset, lease)
-            if self.write_queued(queue, block, index, id, lease.deliveries):
-                self.slots[id] = flight
-                self.inflight += 1
+                flight = Flight(QUEUED, id, offset, lease)
+            if self.encoder.write_queued(self.out, queue, block, index, id, lease.deliveries):
+                window.take(id, flight)
             else:
                 self.vhost.reject(lease, offset, 1)  # it cannot be sent to this client, ever [MQTT-3.1.2-25]
-            offset += 1
             index += 1
         return end
 
-    def next_id(self) -> i64:
-        """The next free packet identifier; there is one, as there are more of them than the window is wide."""
-        if self.ids == 0:
-            ids = 2 * self.window
-            ids = max(ids, IDS_LEAST)
-            self.ids = min(IDS_MAX, ids)
-            self.slots = [None] * (self.ids + 1)
-        id = self.last_id + 1
-        while True:
-            if id > self.ids:
-                id = 1
-            if self.slots[id] is None:
-                self.last_id = id
-                return id
-            id += 1
-
-    # ---- packets
-
-    def write_direct(self, block: Block, index: i64, id: i64) -> bool:
-        """Append a PUBLISH for a topic subscription, at QoS 1 if it has an identifier; False if it is too large."""
-        data = block.data
-        at = block.key_at + 4 * index
-        base = block.key_octets_at
-        topic = data[base + i64(read_i32_le(data, at)) : base + i64(read_i32_le(data, at + 4))]
-        format = i64(data[block.formats_at + index]) & FORMAT_MASK
-        if format != MQTT:
-            topic = topic_of_key(topic)
-        properties = b""
-        if self.version == V5:
-            at = block.properties_at + 4 * index
-            base = block.properties_octets_at
-            start = base + i64(read_i32_le(data, at))
-            stop = base + i64(read_i32_le(data, at + 4))
-            if format != MQTT:
-                properties = convert(int(format), data[start:stop], MQTT)
-            elif start < stop:
-                properties = data[start:stop]
-        at = block.body_at + 4 * index
-        base = block.body_octets_at
-        start = base + i64(read_i32_le(data, at))
-        stop = base + i64(read_i32_le(data, at + 4))
-        octets: i64 = len(properties)
-        if not self.write_head(topic, id, octets, stop - start):
-            return False
-        out = self.out
-        if octets:
-            out.write(properties)
-        out.write(data[start:stop])
-        return True
-
-    def write_head(self, topic: bytes, id: i64, properties: i64, body: i64) -> bool:
-        """Append a PUBLISH up to its properties, of which so many octets follow; False if it would be too large."""
-        octets: i64 = len(topic)
-        rest = 2 + octets + body
-        if id:
-            rest += 2
-        if self.version == V5:
-            rest += varint_octets(properties) + properties
-        if rest + 1 + varint_octets(rest) > self.packet_octets_max or octets > STRING_OCTETS_MAX or octets == 0:
-            self.too_large += 1
-            return False
-        out = self.out
-        out.append(QOS_1 if id else QOS_0)
-        if rest < 128:
-            out.append(u8(rest))
-        else:
-            write_varint(out, rest)
-        write_i16_be(out, i16_of(octets))
-        out.write(topic)
-        if id:
-            write_i16_be(out, i16_of(id))
-        if self.version == V5:
-            if properties < 128:
-                out.append(u8(properties))
+    def send_shared(self, target: Target, block: Block, index: i64, end: i64, lease: Lease) -> i64:
+        """Write records of a shared subscription, as `send_queued`."""
+        window = self.window
+        while index < end:
+            offset = block.base + index
+            qos = qos_of(block, index, target)
+            if qos == 0:
+                self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+                self.vhost.ack(lease, offset, 1)
+            elif qos == 2 and self.client.durable:
+                # From here on it is this session's, and nobody else's [MQTT-4.8.2-4].
+                self.move_private(target, block, index)
+                self.vhost.ack(lease, offset, 1)
+            elif window.is_full():
+                return index
             else:
-                write_varint(out, properties)
-        self.sent += 1
-        return True
+                id = window.next_id()
+                if self.encoder.write(self.out, block, index, target, id, qos, 0, True):
+                    window.take(id, Flight(SHARED_1 if qos == 1 else SHARED_2, id, offset, lease))
+                else:
+                    self.vhost.ack(lease, offset, 1)
+            index += 1
+        return end
 
-    def write_queued(self, queue: QueueSubscription, block: Block, index: i64, id: i64, deliveries: i64) -> bool:
-        """Append a PUBLISH for a queue subscription; False if it is too large."""
-        format = block.format(index) & FORMAT_MASK
-        topic = queued_topic(queue, format, block.exchange(index), block.routing_key(index))
-        body = block.body(index)
-        if self.version != V5:
-            if not self.write_head(topic, id, 0, len(body)):
-                return False
-            self.out.write(body)
-            return True
-        properties = block.properties(index)
-        if format != MQTT:
-            properties = convert(int(format), properties, MQTT)
-        digits = str(int(block.base + index)).encode()
-        octets: i64 = len(properties) + len(queue.tail) + MESSAGE_ID_OCTETS + len(queue.message_id_prefix)
-        octets += OFFSET_OCTETS + 2 * len(digits)
-        count = b""
-        if deliveries > 1:
-            count = str(int(deliveries)).encode()
-            octets += DELIVERY_COUNT_OCTETS + len(count)
-        if not self.write_head(topic, id, octets, len(body)):
-            return False
-        out = self.out
-        out.write(properties)
-        out.write(queue.tail)
-        out.write(b"\x26\x00\x0amessage-id")
-        write_i16_be(out, i16_of(len(queue.message_id_prefix) + len(digits)))
-        out.write(queue.message_id_prefix)
-        out.write(digits)
-        out.write(b"\x26\x00\x06offset")
-        write_i16_be(out, i16_of(len(digits)))
-        out.write(digits)
-        if deliveries > 1:
-            append_user_property(out, b"delivery-count", count)
-        out.write(body)
-        return True
+    # ---- what waits
 
-    # ---- the backlog
+    def keep_direct(self, target: Target, block: Block, index: i64, end: i64) -> None:
+        """Let records of memory wait in the session's message queue, or on the disk where memory has enough."""
+        mqueue = self.client.mqueue
+        rules = mqueue.rules
+        while index < end:
+            zero = qos_of(block, index, target) == 0
+            if self.spill_at and mqueue.count >= self.spill_at:
+                self.move_private(target, block, index)
+            elif rules.priorities:
+                mqueue.push(target, block, index, 1, zero, rules.priority(block.routing_key(index)))
+            else:
+                mqueue.push(target, block, index, 1, zero, 0)
+            index += 1
 
-    def wait(self, waiting: Waiting) -> None:
-        """Keep records until the window opens; of topic subscriptions the oldest go when they are too many."""
-        self.backlog.append(waiting)
-        if waiting.consumer.queue >= 0:
-            return
-        self.backlog_octets += span(waiting.block, waiting.index, waiting.end)
-        while self.backlog_octets > self.backlog_octets_max:
-            self.drop_oldest()
+    def move_private(self, target: Target, block: Block, index: i64) -> None:
+        """Put one record into the sessions' log, for this session."""
+        logged = Target(self.client, LOGGED, target.qos)
+        logged.identifiers = target.identifiers
+        logged.keep_retain = target.keep_retain
+        self.vhost.sessions.append_private(
+            logged,
+            block.data[block.formats_at + index],
+            block.routing_key(index),
+            block.properties(index),
+            block.body(index),
+        )
 
-    def drop_oldest(self) -> None:
-        for waiting in self.backlog:
-            if waiting.consumer.queue < 0:
-                self.backlog_octets -= span(waiting.block, waiting.index, waiting.index + 1)
-                waiting.index += 1
-                self.dropped += 1
-                if waiting.index == waiting.end:
-                    self.backlog.remove(waiting)
-                return
-        raise AssertionError("octets wait for topic subscriptions, and no record does")
+    def has_waiting(self) -> bool:
+        return self.client.mqueue.count > 0 or bool(self.backlog) or self.feeds is not None or self.unsent is not None
 
     def drain(self) -> None:
         """Send what waits, as far as window and connection allow."""
-        backlog = self.backlog
-        while backlog and not self.is_paused():
+        self.encoder.now_us = self.vhost.now_us
+        if self.is_paused():
+            return
+        if self.unsent is not None:
+            self.send_again()
+        if self.backlog:
+            self.drain_backlog(self.backlog)
+        if self.unsent is None:
+            self.drain_mqueue()
+        if self.feeds is not None and self.client.mqueue.count == 0:
+            self.feed(self.feeds)
+
+    def drain_backlog(self, backlog: deque[Waiting]) -> None:
+        while backlog:
             waiting = backlog[0]
-            index = waiting.index
             lease = waiting.lease
             if lease is not None and lease.left == 0:
                 backlog.popleft()  # expired while it waited: the records are somebody else's
                 continue
-            next = self.send(waiting.consumer, waiting.block, index, waiting.end, lease)
-            if waiting.consumer.queue < 0:
-                self.backlog_octets -= span(waiting.block, index, next)
+            next = self.send_queued(waiting.consumer, waiting.block, waiting.index, waiting.end, lease)
             if next < waiting.end:
                 waiting.index = next
                 return
             backlog.popleft()
+        self.backlog = None
+
+    def drain_mqueue(self) -> None:
+        mqueue = self.client.mqueue
+        log = self.vhost.sessions.log
+        while mqueue.count and not self.window.is_full() and mqueue.head():
+            target = mqueue.run_consumer
+            assert isinstance(target, Target)
+            block = mqueue.run_block
+            index = mqueue.run_first
+            count = mqueue.run_count
+            if block is not None:
+                taken = self.send_direct(target, block, index, index + count) - index
+            else:
+                block = log.block(index)
+                assert block is not None and block.base <= index, "what waits is in the log"
+                index -= block.base
+                count = min(count, block.count - index)
+                taken = self.send_logged(target, block, index, index + count) - index
+            mqueue.take(taken)
+            if taken < count:
+                return
+
+    def feed(self, feeds: deque[Feed]) -> None:
+        """Publish retained messages to this client, as many as its window has places."""
+        room = min(self.window.size - self.window.inflight, i64(FEED_RECORDS))
+        while feeds and room > 0:
+            feed = feeds[0]
+            if feed.next >= i64(len(feed.messages)):
+                feeds.popleft()
+                continue
+            self.vhost.give_retained(self.client, feed.qos, feed.identifier, feed.messages[feed.next])
+            feed.next += 1
+            room -= 1
+        if not feeds:
+            self.feeds = None
 
     def forget(self, consumer: Consumer) -> None:
         """A queue's consumer is cancelled: what waits for it is not its own any more."""
-        self.queues.pop(consumer.id, None)
-        self.backlog = deque([waiting for waiting in self.backlog if waiting.consumer is not consumer])
+        self.queues.pop(int(consumer.id), None)
+        if self.backlog:
+            self.backlog = deque([waiting for waiting in self.backlog if waiting.consumer is not consumer])
 
     def sweep(self) -> None:
         """Let go of blocks whose lease has expired while they waited, then send what may be sent."""
@@ -356,26 +403,70 @@ class Outbox:
                 if waiting.lease is None or waiting.lease.left:
                     kept.append(waiting)
             self.backlog = kept
+        if self.has_waiting():
             self.drain()
+
+    # ---- a session goes on
+
+    def resume(self) -> None:
+        """Send again what an earlier connection left unacknowledged, in its order [MQTT-4.4.0-1, 4.6.0-1]."""
+        inflight = self.client.inflight
+        if not inflight:
+            return
+        highest: i64 = 0
+        for id in inflight:
+            highest = max(highest, i64(id))
+        self.window.make_slots(highest)
+        self.unsent = list(inflight)
+        self.send_again()
+
+    def send_again(self) -> None:
+        unsent = self.unsent
+        assert unsent is not None
+        sent = 0
+        for id in unsent:
+            if self.window.is_full():
+                break
+            sent += 1
+            word: i64 = self.client.inflight[id]
+            if word & 3 == AWAIT_PUBCOMP:
+                self.window.take(id, RELEASED_LOGGED_FLIGHT)
+                write_ack(self.out, PUBREL, id, 0, b"")
+            else:
+                self.send_offset_again(id, word)
+        self.unsent = unsent[sent:] or None
+
+    def send_offset_again(self, id: i64, word: i64) -> None:
+        offset = word >> PHASE_BITS
+        block = self.vhost.sessions.log.block(offset)
+        assert block is not None and block.base <= offset, "what is in flight is in the log"
+        index = offset - block.base
+        target = self.vhost.sessions.target(self.client, block.routing_key(index))
+        qos: i64 = 1 if word & 3 == AWAIT_PUBACK else 2
+        self.window.take(id, LOGGED_FLIGHT_1 if qos == 1 else LOGGED_FLIGHT_2)
+        if not self.encoder.write(self.out, block, index, target, id, qos, DUP, False):
+            self.complete(id)
 
     # ---- acknowledgements
 
     def acknowledged(self, id: i64, code: i64) -> None:
         """PUBACK: the window has one place more, and the record is settled where that is how the client settles."""
-        flight = self.slots[id] if id <= self.ids and self.ids else None
-        if flight is None:
+        flight = self.window.find(id)
+        if flight is None or flight.kind not in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
             self.unknown_acks += 1
             return
-        self.slots[id] = None
-        self.inflight -= 1
+        if flight.kind == LOGGED_1:
+            self.complete(id)
+            return
+        self.window.free(id)
         lease = flight.lease
         if lease is None:
             return
         offset = flight.first_offset + id - flight.first_id
-        if code >= FAILURE:
+        if code >= FAILURE and flight.kind == QUEUED:
             self.settle()
             self.vhost.nack(lease, offset, 1, 0)
-        elif self.version == V311 or lease.page is None:
+        elif flight.kind == SHARED_1 or self.encoder.version == V311 or lease.page is None:
             if lease is self.acked and offset == self.acked_first + self.acked_count:
                 self.acked_count += 1
                 return
@@ -384,6 +475,46 @@ class Outbox:
             self.acked_first = offset
             self.acked_count = 1
 
+    def received(self, id: i64, code: i64) -> None:
+        """PUBREC: the message is the client's; PUBREL follows, of a durable session once that is on disk."""
+        flight = self.window.find(id)
+        kind = DIRECT_1 if flight is None else flight.kind
+        if flight is None or kind in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
+            self.unknown_acks += 1
+            if code < FAILURE:
+                write_ack(self.out, PUBREL, id, ID_NOT_FOUND if self.encoder.version == V5 else 0, b"")
+            return
+        if flight.lease is not None:
+            self.vhost.ack(flight.lease, flight.first_offset + id - flight.first_id, 1)
+        if code >= FAILURE:
+            if kind not in (RELEASED, RELEASED_LOGGED):
+                self.complete(id)
+        elif kind == LOGGED_2:
+            self.window.slots[id] = RELEASED_LOGGED_FLIGHT
+            # Last, as PUBREL packets go out in the order in which PUBREC came [MQTT-4.6.0-4].
+            del self.client.inflight[int(id)]
+            self.client.inflight[int(id)] = AWAIT_PUBCOMP
+            self.vhost.sessions.operate(self.client, NOTE_RELEASED, id, 0, True)
+            write_ack(self.held, PUBREL, id, 0, b"")
+        else:
+            if kind != RELEASED_LOGGED:
+                self.window.slots[id] = RELEASED_FLIGHT
+            write_ack(self.out, PUBREL, id, 0, b"")
+
+    def completed(self, id: i64) -> None:
+        """PUBCOMP: the exchange is over."""
+        flight = self.window.find(id)
+        if flight is None or flight.kind not in (RELEASED, RELEASED_LOGGED):
+            self.unknown_acks += 1
+            return
+        self.complete(id)
+
+    def complete(self, id: i64) -> None:
+        """Nothing more is expected for an identifier."""
+        self.window.free(id)
+        if self.client.inflight.pop(int(id), None) is not None:
+            self.vhost.sessions.operate(self.client, COMPLETED, id, 0, False)
+
     def settle(self) -> None:
         """Settle the run of records that the last PUBACKs acknowledged."""
         lease = self.acked
@@ -391,36 +522,9 @@ class Outbox:
             self.vhost.ack(lease, self.acked_first, self.acked_count)
             self.acked = None
 
-
-def span(block: Block, index: i64, end: i64) -> i64:
-    """About how many octets of packets these records are."""
-    data = block.data
-    octets = block.body_span(index, end - index) + 8 * (end - index)
-    at = block.key_at
-    octets += i64(read_i32_le(data, at + 4 * end)) - i64(read_i32_le(data, at + 4 * index))
-    at = block.properties_at
-    return octets + i64(read_i32_le(data, at + 4 * end)) - i64(read_i32_le(data, at + 4 * index))
-
-
-def queued_topic(queue: QueueSubscription, format: i64, exchange: bytes, key: bytes) -> bytes:
-    """The topic of a delivery from a queue: as published if that was to `$queue/…`, else below `$queue/<queue>/`."""
-    if len(key) > 6 and key[0] == DOLLAR and key.startswith(QUEUE_PREFIX):
-        return key if format == MQTT else clean_topic(key)
-    if format == MQTT:
-        return queue.prefix + key
-    if not exchange and key == queue.name:
-        return queue.prefix[:-1]  # AMQP's default exchange: the queue's name is the whole address
-    return queue.prefix + topic_of_key(key)
-
-
-def topic_of_key(key: bytes) -> bytes:
-    """An AMQP routing key as a topic name: '.' and '/' change places; what no topic may contain becomes '_' or '*'."""
-    return clean_topic(key.translate(SWAP))
-
-
-def clean_topic(topic: bytes) -> bytes:
-    if b"+" in topic or b"#" in topic or b"\0" in topic:
-        topic = topic.replace(b"+", b"*").replace(b"#", b"_").replace(b"\0", b"_")
-    if topic.isascii():
-        return topic
-    return topic.decode("utf-8", "replace").encode("utf-8")
+    def close(self) -> None:
+        """The connection is gone: a shared message that left at QoS 2 is nobody else's any more [MQTT-4.8.2-5]."""
+        self.settle()
+        for slot in self.window.slots:
+            if slot is not None and slot.kind == SHARED_2 and slot.lease is not None:
+                self.vhost.ack(slot.lease, slot.first_offset, 1)

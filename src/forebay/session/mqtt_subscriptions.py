@@ -1,35 +1,44 @@
-"""What an MQTT client is subscribed to: topics, and queues under `$queue/<name>[/<filter>]`."""
+"""What an MQTT client is subscribed to: topics, queues under `$queue/<name>[/<filter>]`, and shares of topics."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.client_session import ClientSession, Subscription
+from forebay.broker.fanout import LOGGED, Target, identifier_property
+from forebay.broker.sessions import is_topic
+from forebay.broker.shares import SHARE_PREFIX
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_IMPLEMENTED, PRECONDITION, RequestError
+from forebay.core.options import Options
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import CLASSIC
-from forebay.session.mqtt_deliver import Outbox, QueueSubscription
-from forebay.wire.mqtt import SHARE_PREFIX, Suback, Subscribe
+from forebay.session.mqtt_deliver import Feed, Outbox
+from forebay.session.mqtt_encode import QueueSubscription
+from forebay.wire.mqtt import Suback, Subscribe
 from forebay.wire.mqtt_codes import (
     FAILURE,
-    IMPLEMENTATION_ERROR,
     NO_SUBSCRIPTION,
+    QUOTA_EXCEEDED,
     REQUEST_CODES,
-    SHARED_UNSUPPORTED,
     SUBACK,
-    SUBSCRIPTION_ID_UNSUPPORTED,
     SUCCESS,
     UNSUBACK,
     V5,
+    V311,
     filter_error,
 )
 from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, number_of, user_property
 
 QUEUE_PREFIX: Final = b"$queue/"
 NO_LOCAL: Final = 4
-QOS_MAX: Final = 1  # of what is delivered
+KEEP_RETAIN: Final = 8
+RETAIN_IF_NEW: Final = 1  # retain handling
+RETAIN_NEVER: Final = 2
+QUEUE_QOS_MAX: Final = 1  # of what is delivered from a queue
 GROUP_CHARACTERS_MAX: Final = 255
 REASON_CHARACTERS_MAX: Final = 1000
 # User property of SUBSCRIBE -> argument of Vhost.consume
@@ -42,80 +51,137 @@ ARGUMENTS: Final = (
 
 @final
 class Subscriptions:
-    """The subscriptions of one session.
+    """The subscriptions of one connection's session.
 
     default_group  consumer group of a 3.1.1 client, which has no way to name one
     """
 
-    def __init__(self, session_id: i64, vhost: Vhost, outbox: Outbox, levels_max: i64) -> None:
+    def __init__(self, session_id: i64, vhost: Vhost, outbox: Outbox, options: Options) -> None:
         self.session_id = session_id
         self.vhost = vhost
         self.outbox = outbox
-        self.levels_max: i64 = levels_max
+        self.levels_max: i64 = options.mqtt_topic_levels_max
+        self.max_qos: i64 = options.mqtt_max_qos
+        self.count_max: i64 = options.mqtt_max_subscriptions
+        self.client = outbox.client
         self.default_group = ""
-        self.queues: dict[bytes, QueueSubscription] = {}  # by topic filter
-        self.topics: set[bytes] = set()
+        self.queues: dict[bytes, QueueSubscription] | None = None  # by topic filter
         self.reason = ""
+
+    def begin(self, client: ClientSession, version: i64) -> None:
+        """Take up the subscriptions that the session has; those to queues need a consumer of this connection."""
+        self.client = client
+        if version == V311:
+            self.default_group = group_of_client(client.client_id.decode("utf-8"))
+        for subscription in list(client.subscriptions.values()):
+            if not is_topic(subscription.filter):
+                try:
+                    self.consume(subscription)
+                except RequestError as error:
+                    self.refused(FAILURE, error.text)
+                    self.vhost.unsubscribe_client(client, subscription.filter)
 
     # ---- SUBSCRIBE
 
     def subscribe(self, packet: Subscribe) -> Suback:
         """Subscribe to each filter; the answer, with the reasons of those refused in `self.reason`."""
         self.reason = ""
+        identifier = number_of(packet.properties, SUBSCRIPTION_ID, 0) if packet.properties else 0
         answers: list[int] = []
         for index, filter in enumerate(packet.filters):
-            answers.append(int(self.add(filter, packet.options[index], packet.properties)))
+            answers.append(int(self.add(filter, packet.options[index], identifier, packet.properties)))
         return Suback(SUBACK, packet.packet_id, bytes(answers), b"")
 
-    def add(self, filter: bytes, options: i64, block: bytes) -> i64:
+    def add(self, filter: bytes, options: i64, identifier: i64, block: bytes) -> i64:
         """Subscribe to one filter: the granted QoS or why not."""
         wrong = filter_error(filter, self.levels_max)
         if wrong:
             return self.refused(REQUEST_CODES[INVALID], wrong)
-        if filter.startswith(SHARE_PREFIX):
-            return self.refused(SHARED_UNSUPPORTED, "shared subscriptions are not supported; consume from a queue")
-        if block and number_of(block, SUBSCRIPTION_ID, 0):
-            return self.refused(SUBSCRIPTION_ID_UNSUPPORTED, "subscription identifiers are not supported")
-        if options & NO_LOCAL:
-            return self.refused(IMPLEMENTATION_ERROR, "no-local is not supported")
-        qos: i64 = options & 3
-        qos = min(qos, QOS_MAX)
+        client = self.client
+        if self.count_max and filter not in client.subscriptions and i64(len(client.subscriptions)) >= self.count_max:
+            return self.refused(QUOTA_EXCEEDED, f"there are {self.count_max} subscriptions, mqtt_max_subscriptions")
+        wanted = Subscription(client, filter, min(options & 3, self.max_qos), self.vhost.sessions.next_offset())
+        wanted.no_local = options & NO_LOCAL != 0
+        wanted.keep_retain = options & KEEP_RETAIN != 0
+        wanted.identifier = identifier
         try:
-            if filter.startswith(QUEUE_PREFIX):
-                return self.add_queue(filter, qos, block)
-            self.vhost.subscribe_topic(filter, self.session_id, qos)
+            if is_topic(filter):
+                self.add_topic(wanted, options >> 4 & 3)
+            else:
+                self.add_queue(wanted, block)
         except RequestError as error:
             return self.refused(REQUEST_CODES.get(error.reason, FAILURE), error.text)
-        self.topics.add(filter)
-        return qos
+        return wanted.qos
 
     def refused(self, code: i64, text: str) -> i64:
         text = f"{self.reason}; {text}" if self.reason else text
         self.reason = text[:REASON_CHARACTERS_MAX]
-        return code if self.outbox.version == V5 else FAILURE
+        return code if self.outbox.encoder.version == V5 else FAILURE
 
-    def add_queue(self, filter: bytes, qos: i64, block: bytes) -> i64:
-        """Consume from a queue, or go on as before if the same subscription is there."""
-        name = queue_name(filter)
-        arguments = self.arguments(block)
+    def add_topic(self, wanted: Subscription, handling: i64) -> None:
+        """Subscribe to topics; what is retained on them follows as the client wants it [MQTT-3.3.1-9 to -11]."""
+        new = self.vhost.subscribe_client(self.client, wanted)
+        if handling == RETAIN_NEVER or (handling == RETAIN_IF_NEW and not new):
+            return
+        messages = self.vhost.retained.matching(wanted.filter, self.vhost.now_us)
+        if messages:
+            outbox = self.outbox
+            if outbox.feeds is None:
+                outbox.feeds = deque()
+            outbox.feeds.append(Feed(wanted.qos, wanted.identifier, messages))
+
+    def add_queue(self, wanted: Subscription, block: bytes) -> None:
+        """Consume from a queue or a share, or go on as before if the same subscription is there."""
+        filter = wanted.filter
+        shared = filter.startswith(SHARE_PREFIX)
+        if not shared:
+            wanted.qos = min(wanted.qos, i64(QUEUE_QOS_MAX))
+            wanted.arguments = self.arguments(block)
+            self.check_queue(wanted)
+        old = None if self.queues is None else self.queues.get(filter)
+        if old is not None:
+            if not shared and old.arguments == wanted.arguments and old.consumer.no_ack == (wanted.qos == 0):
+                return
+            self.drop_queue(old)
+        if shared:
+            self.vhost.subscribe_client(self.client, wanted)
+            self.consume(wanted)
+        else:
+            self.consume(wanted)
+            self.vhost.subscribe_client(self.client, wanted)
+
+    def check_queue(self, wanted: Subscription) -> None:
+        name = queue_name(wanted.filter)
         queue = self.vhost.queues.get(name)
-        if qos == 0 and queue is not None and queue.kind == CLASSIC and "x-stream-offset" not in arguments:
+        if (
+            wanted.qos == 0
+            and queue is not None
+            and queue.kind == CLASSIC
+            and "x-stream-offset" not in wanted.arguments
+        ):
             raise RequestError(
                 PRECONDITION,
                 f"QoS 0: nothing could be settled on queue '{name.decode()}'; subscribe with QoS 1",
             )
-        old = self.queues.get(filter)
-        if old is not None:
-            if old.arguments == arguments and old.consumer.no_ack == (qos == 0):
-                return qos
-            self.drop_queue(old)
+
+    def consume(self, subscription: Subscription) -> None:
+        """Attach a consumer of this connection; RequestError where there is nothing to consume from."""
+        filter = subscription.filter
+        shared = filter.startswith(SHARE_PREFIX)
+        no_ack = subscription.qos == 0 and not shared
+        target: Target | None = None
+        if shared:
+            target = Target(self.client, LOGGED, subscription.qos)
+            target.keep_retain = subscription.keep_retain
+            target.identifiers = identifier_property(subscription.identifier)
         consumer = self.vhost.consume(
-            filter, self.session_id, 0, filter, qos == 0, False, self.outbox.window, arguments
+            filter, self.session_id, 0, filter, no_ack, False, self.outbox.window.size, subscription.arguments
         )
-        subscription = QueueSubscription(filter, consumer, arguments)
-        self.queues[filter] = subscription
-        self.outbox.queues[consumer.id] = subscription
-        return qos
+        queue = QueueSubscription(filter, consumer, subscription.arguments, target)
+        if self.queues is None:
+            self.queues = {}
+        self.queues[filter] = queue
+        self.outbox.queues[int(consumer.id)] = queue
 
     def arguments(self, block: bytes) -> dict[str, object]:
         """The arguments of `Vhost.consume` that the user properties ask for."""
@@ -143,29 +209,36 @@ class Subscriptions:
         answers: list[int] = []
         for filter in packet.filters:
             answers.append(SUCCESS if self.remove(filter) else NO_SUBSCRIPTION)
-        return Suback(UNSUBACK, packet.packet_id, bytes(answers) if self.outbox.version == V5 else b"", b"")
+        return Suback(UNSUBACK, packet.packet_id, bytes(answers) if self.outbox.encoder.version == V5 else b"", b"")
 
     def remove(self, filter: bytes) -> bool:
-        queue = self.queues.get(filter)
+        queue = None if self.queues is None else self.queues.get(filter)
         if queue is not None:
             self.drop_queue(queue)
-            return True
-        self.topics.discard(filter)
-        return self.vhost.unsubscribe_topic(filter, self.session_id)
+        return self.vhost.unsubscribe_client(self.client, filter)
 
     def drop_queue(self, subscription: QueueSubscription) -> None:
+        assert self.queues is not None
         del self.queues[subscription.filter]
         self.outbox.forget(subscription.consumer)
         self.vhost.cancel(subscription.consumer)
 
     def cancelled(self, consumer: Consumer) -> bool:
-        """The queue of a consumer is gone; whether it was one of ours."""
-        subscription = self.outbox.queues.get(consumer.id)
-        if subscription is None:
+        """The queue of a consumer is gone; whether a subscription of ours ends with it."""
+        queue = self.outbox.queues.get(int(consumer.id))
+        if queue is None or self.queues is None:
             return False
         self.outbox.forget(consumer)
-        if self.queues.get(subscription.filter) is subscription:
-            del self.queues[subscription.filter]
+        if self.queues.get(queue.filter) is not queue:
+            return True
+        del self.queues[queue.filter]
+        subscription = self.client.subscriptions.get(queue.filter)
+        if subscription is None:
+            return False
+        if queue.target is not None and queue.filter in self.vhost.queues:
+            self.consume(subscription)  # the share became durable
+            return False
+        self.vhost.unsubscribe_client(self.client, queue.filter)
         return True
 
 

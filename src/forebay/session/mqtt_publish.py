@@ -1,0 +1,269 @@
+"""What an MQTT client publishes: checked, routed, and answered when it is on disk.
+
+PUBACK, PUBREC and, of a durable session, PUBCOMP are written to `held` when their packet is dealt with, in order, and
+leave when the turn is on disk. QoS 2 is exactly once: an identifier is remembered from PUBLISH to PUBREL, and in a
+durable session that is on disk before each answer leaves.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i32, i64, u8
+
+from forebay.broker.client_session import FORGOTTEN, RECEIVED, ClientSession
+from forebay.broker.vhost import Route, Vhost
+from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, PeerError, RequestError
+from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
+from forebay.core.options import Options
+from forebay.session.mqtt_commands import command_at, run_command
+from forebay.session.mqtt_delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
+from forebay.session.mqtt_encode import Encoder
+from forebay.wire import mqtt_codes as codes
+from forebay.wire import mqtt_properties as props
+from forebay.wire.mqtt import Publish, decode_publish, write_ack
+from forebay.wire.mqtt_codes import PUBACK, PUBCOMP, PUBLISH, PUBREC, V5, V311, check_topic_name, unexpected
+
+MEMO_ENTRIES: Final = 4096
+MEMO_TOPIC_OCTETS_MAX: Final = 512
+REASON_OCTETS_MAX: Final = 4096
+ALIAS_BLOCK_OCTETS: Final = 3  # a property block that holds the alias and nothing else
+# Properties that are not kept with the message: bits of TOPIC_ALIAS and SUBSCRIPTION_ID.
+CONNECTION_PROPERTIES: Final = 0x8_0000_0800
+DOLLAR: Final = 0x24
+SYS_PREFIX: Final = b"$SYS/"
+
+
+@final
+class Inbox:
+    """The receiving half of one MQTT connection.
+
+    ignored  refused publishes of clients that cannot be told
+    """
+
+    def __init__(self, vhost: Vhost, encoder: Encoder, out: BytesWriter, held: BytesWriter, options: Options) -> None:
+        self.vhost = vhost
+        self.encoder = encoder
+        self.out = out
+        self.held = held
+        self.client = ClientSession(0, b"", False, 0, vhost.sessions.rules)  # until CONNECT names it
+        self.version: i64 = V311
+        self.problem_information = True
+        self.body_octets_max: i64 = options.message_octets_max
+        self.levels_max: i64 = options.mqtt_topic_levels_max
+        self.receive_max: i64 = options.mqtt_receive_max
+        self.awaiting_max: i64 = options.mqtt_max_awaiting_rel
+        self.expiry_max_s: i64 = options.mqtt_message_expiry_max_s
+        self.max_qos: i64 = options.mqtt_max_qos
+        self.alias_max: i64 = options.mqtt_topic_alias_max
+        self.aliases: dict[int, bytes] | None = None
+        self.packet = Publish()
+        self.memo: dict[bytes, Route] = {}  # checked topic -> route, of vhost epoch `epoch`
+        self.epoch: i64 = -1
+        self.ack_count: i64 = 0  # PUBACKs in `held`
+        self.unconfirmed: i64 = 0  # PUBACKs not yet sent
+        self.unreleased: i64 = 0  # QoS 2 publishes of this connection whose PUBREL has not come
+        self.ignored: i64 = 0
+        self.received: i64 = 0
+
+    # ---- PUBLISH
+
+    def publish(self, data: bytes, flags: i64, at: i64, end: i64) -> None:
+        """Take a PUBLISH in; PeerError where the client may not send it."""
+        packet = self.packet
+        decode_publish(packet, data, flags, at, end, self.version)
+        self.received += 1
+        qos = packet.qos
+        if qos > self.max_qos:
+            raise PeerError(codes.QOS, f"PUBLISH: QoS {qos}: the maximum is {self.max_qos}")
+        if end - packet.properties_end > self.body_octets_max:
+            raise PeerError(
+                TOO_LARGE,
+                f"PUBLISH: payload of {end - packet.properties_end} octets, the limit is {self.body_octets_max}",
+            )
+        topic = data[packet.topic_at : packet.topic_end]
+        properties = b""
+        if packet.properties_at < packet.properties_end:
+            seen = props.check_properties(data, packet.properties_at, packet.properties_end, PUBLISH)
+            properties = packet.properties()
+            if seen & CONNECTION_PROPERTIES:
+                topic, properties = self.special_properties(topic, properties, seen)
+        if qos and not self.may_publish(packet):
+            return
+        vhost = self.vhost
+        epoch: i64 = vhost.epoch
+        if epoch != self.epoch:
+            self.memo.clear()
+            self.epoch = epoch
+        route = self.memo.get(topic)
+        if route is None:
+            route = self.find_route(packet, topic, properties, data[packet.properties_end : end])
+            if route is None:
+                return
+        format: i64 = MQTT | qos << QOS_SHIFT
+        body = data[packet.properties_end : end]
+        if flags & 1:
+            format |= RETAIN
+            if route.routing_key[0] != DOLLAR and not vhost.retain(route.routing_key, u8(format), properties, body):
+                self.answer(packet, REJECTED)
+                return
+        if self.expiry_max_s:
+            properties = props.with_expiry_at_most(properties, self.expiry_max_s)
+        outcome = vhost.publish(route, u8(format), properties, body)
+        if qos == 1 and outcome == ACCEPTED:
+            write_i32_be(self.held, i32(0x40020000 | packet.packet_id))
+            self.ack_count += 1
+            self.unconfirmed += 1
+        elif qos or outcome == REJECTED:
+            self.answer(packet, outcome)
+
+    def special_properties(self, topic: bytes, properties: bytes, seen: i64) -> tuple[bytes, bytes]:
+        """Topic and kept properties where the block has what concerns this connection only."""
+        if seen & (1 << props.SUBSCRIPTION_ID):
+            raise unexpected("PUBLISH: subscription identifier from a client")  # [MQTT-3.3.4-6]
+        alias = props.number_of(properties, props.TOPIC_ALIAS, 0)
+        if alias == 0 or alias > self.alias_max:
+            raise PeerError(codes.ALIAS, f"PUBLISH: topic alias {alias}: must be 1 to {self.alias_max}")
+        aliases = self.aliases
+        if aliases is None:
+            aliases = self.aliases = {}
+        if topic:
+            check_topic_name(topic, "PUBLISH: topic", self.levels_max)
+            aliases[int(alias)] = topic
+        else:
+            known = aliases.get(int(alias))
+            if known is None:
+                raise unexpected(f"PUBLISH: topic alias {alias}: no topic has been given for it")
+            topic = known
+        if len(properties) == ALIAS_BLOCK_OCTETS:
+            return topic, b""
+        return topic, props.without(properties, 1 << props.TOPIC_ALIAS)
+
+    def may_publish(self, packet: Publish) -> bool:
+        """Whether a PUBLISH of QoS 1 or 2 is new; PeerError if there are more than the client may have open."""
+        client = self.client
+        if packet.qos == 2:
+            if packet.packet_id in client.received:
+                write_ack(self.held, PUBREC, packet.packet_id, 0, b"")
+                return False
+            if self.awaiting_max and i64(len(client.received)) >= self.awaiting_max:
+                raise PeerError(codes.RECEIVE_MAXIMUM, f"PUBLISH: more than {self.awaiting_max} wait for their PUBREL")
+        if self.version == V5 and self.unconfirmed + self.unreleased >= self.receive_max:
+            raise PeerError(
+                codes.RECEIVE_MAXIMUM, f"PUBLISH: more than {self.receive_max} unacknowledged, the receive maximum"
+            )
+        return True
+
+    def find_route(self, packet: Publish, topic: bytes, properties: bytes, body: bytes) -> Route | None:
+        """Where a topic leads; None where the publish is dealt with already."""
+        check_topic_name(topic, "PUBLISH: topic", self.levels_max)
+        try:
+            if topic[0] == DOLLAR and self.is_command(packet, topic, properties, body):
+                return None
+            route = self.vhost.route_topic(topic, self.client)
+        except RequestError as error:
+            self.answer_error(packet, error)
+            return None
+        # Looking may have made an ephemeral queue; what was known before is of another epoch then.
+        epoch: i64 = self.vhost.epoch
+        if epoch != self.epoch or len(self.memo) >= MEMO_ENTRIES:
+            self.memo.clear()
+            self.epoch = epoch
+        if len(topic) <= MEMO_TOPIC_OCTETS_MAX:
+            self.memo[topic] = route
+        return route
+
+    def is_command(self, packet: Publish, topic: bytes, properties: bytes, body: bytes) -> bool:
+        """Whether the publish means something else than a message to subscribers; then it is done and answered."""
+        if topic.startswith(SYS_PREFIX):
+            raise RequestError(REFUSED, "topic: only the broker publishes to $SYS/")
+        outcome: i64 = ACCEPTED
+        at = command_at(topic)
+        if at:
+            run_command(self.vhost, topic, at, properties)
+        elif not delayed_at(topic):
+            return False
+        elif cancels_delayed(topic):
+            cancel_delayed(self.vhost.delayed, properties)
+        else:
+            due_us, target = parse_delayed(topic, self.vhost.now_us)
+            format: i64 = MQTT | packet.qos << QOS_SHIFT | (RETAIN if packet.retain else 0)
+            if not self.vhost.delay(delay_id(properties), due_us, u8(format), target, properties, body):
+                outcome = REJECTED
+        if packet.qos or outcome == REJECTED:
+            self.answer(packet, outcome)
+        return True
+
+    # ---- answers
+
+    def answer_error(self, packet: Publish, error: RequestError) -> None:
+        """A command or address that means nothing. A 3.1.1 client cannot be told: it gets its PUBACK."""
+        self.ignored += 1
+        if packet.qos == 0:
+            return
+        code: i64 = codes.SUCCESS
+        block = b""
+        if self.version == V5:
+            code = codes.IMPLEMENTATION_ERROR
+            if error.reason == INVALID:
+                code = codes.PAYLOAD_INVALID
+            elif error.reason == REFUSED:
+                code = codes.NOT_AUTHORIZED
+            block = self.reason_block(error.text)
+        self.write_answer(packet, code, block)
+
+    def answer(self, packet: Publish, outcome: i64) -> None:
+        """Answer a PUBLISH whose answer is not the plain PUBACK."""
+        if outcome == REJECTED and (packet.qos == 0 or self.version == V311):
+            self.ignored += 1
+            if packet.qos:
+                # 3.1.1 has no way to refuse; without PUBACK the client sends it again when it comes back.
+                raise PeerError(codes.REJECTED_PUBLISH, f"a publish was refused: {self.vhost.refusal}")
+            return
+        code: i64 = codes.SUCCESS
+        block = b""
+        if outcome == UNROUTABLE and self.version == V5:
+            code = codes.NO_MATCHING_SUBSCRIBERS
+        elif outcome == REJECTED:
+            code = codes.QUOTA_EXCEEDED
+            block = self.reason_block(self.vhost.refusal)
+        self.write_answer(packet, code, block)
+
+    def write_answer(self, packet: Publish, code: i64, block: bytes) -> None:
+        """Append PUBACK or PUBREC to what leaves when the turn is on disk."""
+        if packet.qos == 2:
+            if code < codes.FAILURE:
+                self.client.received.add(int(packet.packet_id))
+                self.unreleased += 1
+                self.vhost.sessions.operate(self.client, RECEIVED, packet.packet_id, 0, True)
+            write_ack(self.held, PUBREC, packet.packet_id, code, block)
+            return
+        write_ack(self.held, PUBACK, packet.packet_id, code, block)
+        self.ack_count += 1
+        self.unconfirmed += 1
+
+    def release(self, id: i64) -> None:
+        """PUBREL: the identifier may mean a new message from here on."""
+        client = self.client
+        if int(id) not in client.received:
+            write_ack(self.out, PUBCOMP, id, codes.ID_NOT_FOUND if self.version == V5 else 0, b"")
+            return
+        client.received.discard(int(id))
+        self.unreleased = max(self.unreleased - 1, i64(0))
+        if client.durable:
+            # Were it forgotten only in memory, a crash would have the next message of this identifier dropped.
+            self.vhost.sessions.operate(client, FORGOTTEN, id, 0, True)
+            write_ack(self.held, PUBCOMP, id, 0, b"")
+        else:
+            write_ack(self.out, PUBCOMP, id, 0, b"")
+
+    def reason_block(self, text: str) -> bytes:
+        """A property block with this reason string; empty where the client does not want it [MQTT-3.1.2-29]."""
+        octets = text.encode("utf-8", "replace")[:REASON_OCTETS_MAX]
+        if not self.problem_information or len(octets) + 16 > self.encoder.packet_octets_max:
+            return b""
+        octets = octets.decode("utf-8", "ignore").replace("\0", " ").encode()
+        block = BytesWriter()
+        props.append_text_property(block, props.REASON_STRING, octets)
+        return block.getvalue()
