@@ -26,10 +26,10 @@ class SessionRig:
         self.disk = DataDisk(folder)
         self.store = Store(self.disk, self.clock, SMALL)
         self.store.open()
-        self.vhost = Vhost(b"/", self.store, 30_000, 300_000)
-        self.vhost.recover([])
-        self.store.start(self.vhost.checkpoint())
         made = make_options(options)
+        self.vhost = Vhost(b"/", self.store, made)
+        self.vhost.recover([], self.clock.us)
+        self.store.start(self.vhost.checkpoint())
         self.session = make(1, self.vhost, Auth(made.users), made, True)
         self.rest = b""
         self.sent = b""
@@ -47,6 +47,7 @@ class SessionRig:
         """The end of a turn whose writes are on disk at once."""
         for delivery in self.vhost.end_turn(self.clock.us):
             self.session.deliver(delivery)
+        self.vhost.note_sessions()
         cancelled, self.vhost.cancelled = self.vhost.cancelled, []
         for consumer in cancelled:
             self.session.cancelled(consumer)

@@ -10,6 +10,7 @@ import pytest
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, REJECTED, UNROUTABLE
+from forebay.core.options import make_options
 from forebay.log.store import Store
 from tests.stores import SMALL, SmallDisk, TestClock
 
@@ -22,8 +23,8 @@ class Broker:
         self.clock = TestClock()
         self.store = Store(self.disk, self.clock, SMALL)
         recovery = self.store.open()
-        self.vhost = Vhost(b"/", self.store, 30_000, 300_000)
-        self.vhost.recover(recovery.entries)
+        self.vhost = Vhost(b"/", self.store, make_options({}))
+        self.vhost.recover(recovery.entries, self.clock.us)
         self.store.start(self.vhost.checkpoint())
 
     def turn(self) -> list[bytes]:
