@@ -27,6 +27,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
         self.now_us = 1
         self.settled: set[int] = set()
         self.holder: dict[int, Lease] = {}
+        self.deadline: dict[int, int] = {}  # of what is held
         self.delayed: dict[int, int] = {}
         self.count = 0
         self.next_id = 1
@@ -37,6 +38,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
     def begin(self, credit: int) -> None:
         self.join(credit)
         self.publish(5, 1)
+        self.dispatch()
 
     @rule(count=st.sampled_from([1, 2, 5, 700, 1500]), blocks=st.integers(1, 3))
     def publish(self, count: int, blocks: int) -> None:
@@ -66,6 +68,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
                 assert offset < self.count and offset not in self.settled and offset not in self.holder
                 assert self.delayed.pop(offset, 0) <= self.now_us
                 self.holder[offset] = lease
+                self.deadline[offset] = self.now_us + VISIBILITY_US
             self.leases.append(lease)
 
     @precondition(lambda self: self.leases)
@@ -89,6 +92,39 @@ class WorkGroupMachine(RuleBasedStateMachine):
             del self.holder[offset]
             self.delayed[offset] = due
 
+    @precondition(lambda self: self.holder)
+    @rule(data=st.data(), us=st.sampled_from([0, 500_000, 2 * VISIBILITY_US, 5 * VISIBILITY_US]), late=st.booleans())
+    def extend(self, data: st.DataObject, us: int, late: bool) -> None:
+        """Some records are held longer; then perhaps their lease's own deadline passes."""
+        lease, first, count = self.part(data, list(self.holder.values()))
+        held = [offset for offset in range(first, first + count) if self.holder.get(offset) is lease]
+        assert self.group.extend(lease, first, count, self.now_us + us) == len(held)
+        for offset in held:
+            self.deadline[offset] = max(self.deadline[offset], self.now_us + us)
+        if late:
+            self.now_us += VISIBILITY_US + 1
+            self.dispatch()
+
+    @rule(part=st.floats(0, 1))
+    def find(self, part: float) -> None:
+        """The holder of some record, and those of the edges of what is held."""
+        for offset in {int(self.count * part), *sorted(self.holder)[:2], *sorted(self.holder)[-2:]}:
+            assert self.group.find(offset) is self.holder.get(offset)
+
+    @rule()
+    def compact(self) -> None:
+        """Memory of what is used up goes; what is held stays."""
+        self.group.index.sweep()
+        assert self.group.index.count == self.group.live
+
+    @rule()
+    def next_due(self) -> None:
+        """Nothing ends before the group says so."""
+        times = [self.deadline[offset] for offset in self.holder]
+        times += [due for offset, due in self.delayed.items() if due > self.now_us]
+        due = self.group.next_due_us()
+        assert not times or 0 < due <= max(self.now_us, min(times))
+
     @rule(us=st.sampled_from([1, 400_000, VISIBILITY_US + 1]))
     def wait(self, us: int) -> None:
         self.now_us += us
@@ -103,6 +139,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
             if lease.consumer is consumer:
                 del self.holder[offset]
 
+    @precondition(lambda self: len(self.leases) > 3)
     @rule()
     def restart(self) -> None:
         """What was logged comes back; leases do not."""
@@ -138,9 +175,9 @@ class WorkGroupMachine(RuleBasedStateMachine):
         assert self.group.purge() == len(ready)
         self.settled |= ready
 
-    def part(self, data: st.DataObject) -> tuple[Lease, int, int]:
+    def part(self, data: st.DataObject, leases: list[Lease] | None = None) -> tuple[Lease, int, int]:
         """Some records of some lease, mostly of a late one."""
-        lease = data.draw(st.sampled_from(self.leases[-3:] + self.leases))
+        lease = data.draw(st.sampled_from(leases or self.leases[-3:] + self.leases))
         first = data.draw(st.integers(0, lease.count - 1))
         count = data.draw(st.integers(1, lease.count - first))
         return lease, lease.first + first, count
@@ -149,8 +186,8 @@ class WorkGroupMachine(RuleBasedStateMachine):
         self.folder.cleanup()
 
     def drop_expired(self) -> None:
-        for offset, lease in list(self.holder.items()):
-            if lease.deadline_us <= self.now_us:
+        for offset in list(self.holder):
+            if self.deadline[offset] <= self.now_us:
                 del self.holder[offset]
 
     def ready(self) -> set[int]:
@@ -164,6 +201,10 @@ class WorkGroupMachine(RuleBasedStateMachine):
         assert committed == self.count or committed not in self.settled
 
     @invariant()
+    def only_what_is_held_is_extended(self) -> None:
+        assert set(self.group.extended) <= set(self.holder)
+
+    @invariant()
     def the_unsettled_are_known(self) -> None:
         unsettled = set()
         for first, end in self.group.unsettled(0, self.count):
@@ -171,5 +212,5 @@ class WorkGroupMachine(RuleBasedStateMachine):
         assert unsettled == set(range(self.count)) - self.settled
 
 
-WorkGroupMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+WorkGroupMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
 TestWorkGroup = WorkGroupMachine.TestCase

@@ -203,6 +203,17 @@ class Vhost(Publishing):
         """Discard records of a lease."""
         return self.ack(lease, first, count)
 
+    def extend(self, lease: Lease, first: i64, count: i64, extend_ms: i64) -> i64:
+        """Let records of a lease be held for so long from now on, or for 0 as long as if they were handed out now.
+
+        Never shorter than before; how many of them were held by the lease.
+        """
+        group = self.group_of(lease)
+        if not isinstance(group, WorkGroup):
+            return 0
+        length_us = extend_ms * 1000 if extend_ms > 0 else group.visibility_us
+        return group.extend(lease, first, count, self.now_us + length_us)
+
     def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
         """Who holds this record, if anybody does; RequestError if there is no such queue or group."""
         where = self.queue(queue)
@@ -358,6 +369,7 @@ class Vhost(Publishing):
 
     def tick(self, now_us: i64) -> None:
         """What time alone brings, several times a second: leases that end, delays that are over, queues unused."""
+        self.now_us = now_us  # on a quiet broker the turn before may be long ago
         for queue in list(self.queues.values()):
             if queue.kind == EPHEMERAL and not queue.consumer_count():
                 if not queue.unused_since_us:

@@ -17,6 +17,7 @@ from mypy_extensions import i64
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS, Group
+from forebay.queue.lease_index import LeaseIndex, holds
 from forebay.queue.leases import (
     LEASED,
     PAGE_BITS,
@@ -31,7 +32,7 @@ from forebay.queue.leases import (
 )
 from forebay.queue.picker import HASH_TOPIC, Picker
 
-LEASES_SLACK: Final = 1024  # settled leases kept in the deadline queue before it is compacted
+LEASES_SLACK: Final = 1024  # settled leases kept in a list before it is compacted
 
 
 @final
@@ -54,6 +55,12 @@ class WorkGroup(Group):
         self.delayed_count: i64 = 0
         self.attempts: dict[int, int] = {}  # offset -> deliveries so far, of returned records only
         self.leases: deque[Lease] = deque()  # by deadline
+        self.extended: dict[int, int] = {}  # offset -> its own deadline, later than its lease's
+        self.late: list[
+            tuple[int, int, Lease]
+        ] = []  # heap of (deadline, serial, lease): left of it is what was extended
+        self.late_serial: i64 = 0
+        self.index = LeaseIndex()
         self.live: i64 = 0  # leases with something left
         self.leased_count: i64 = 0
         self.delivered: i64 = 0
@@ -154,6 +161,7 @@ class WorkGroup(Group):
             lease = Lease(consumer, page, first, count, now_us + self.visibility_us)
             lease.deliveries = deliveries
             self.leases.append(lease)
+            self.index.add(lease)
             self.live += 1
             self.leased_count += count
             delivery = Delivery(consumer, block, index, count, lease)
@@ -199,6 +207,9 @@ class WorkGroup(Group):
         if self.attempts:
             for offset in range(first, first + count):
                 self.attempts.pop(offset, None)
+        if self.extended:
+            for offset in range(first, first + count):
+                self.extended.pop(offset, None)
         return settled
 
     def ack_each(self, lease: Lease, first: i64, count: i64) -> i64:
@@ -213,6 +224,8 @@ class WorkGroup(Group):
                 settled += 1
                 self.note(offset, offset + 1)
                 self.attempts.pop(offset, None)
+                if self.extended:
+                    self.extended.pop(offset, None)
         self.settled_lease(lease, page, settled)
         return settled
 
@@ -247,6 +260,8 @@ class WorkGroup(Group):
             if held:
                 page.states[offset - page.base] = RETURNED
                 self.attempts[offset] = lease.deliveries
+                if self.extended:
+                    self.extended.pop(offset, None)
                 given += 1
                 if not whole:
                     if holes is None:
@@ -263,6 +278,19 @@ class WorkGroup(Group):
         self.shrink(lease, given)
         return given
 
+    def extend(self, lease: Lease, first: i64, count: i64, deadline_us: i64) -> i64:
+        """Let records of a lease be held until `deadline_us`, if that is later; how many of them were held by it.
+
+        The lease's other records keep their deadline.
+        """
+        held: i64 = 0
+        for offset in range(first, first + count):
+            if holds(lease, offset):
+                held += 1
+                if deadline_us > lease.deadline_us and deadline_us > self.extended.get(offset, 0):
+                    self.extended[offset] = deadline_us
+        return held
+
     def push_returned(self, first: i64, count: i64, due_us: i64) -> None:
         if due_us > 0:
             heapq.heappush(self.delayed, (due_us, first, count))
@@ -272,7 +300,7 @@ class WorkGroup(Group):
             self.returned_count += count
 
     def expire(self, now_us: i64) -> None:
-        """Return leases past their deadline, and delayed records whose time has come."""
+        """Return what is past its deadline, and delayed records whose time has come."""
         leases = self.leases
         while leases:
             lease = leases[0]
@@ -280,21 +308,60 @@ class WorkGroup(Group):
                 break
             leases.popleft()
             if lease.left:
-                self.give_back(lease, lease.first, lease.count, 0)
-        if len(leases) > LEASES_SLACK and len(leases) > 2 * self.live:
-            # Behind one long lease the settled ones would pile up.
-            self.leases = deque([lease for lease in leases if lease.left])
+                self.expire_lease(lease, now_us)
+        late = self.late
+        while late and late[0][0] <= now_us:
+            lease = heapq.heappop(late)[2]
+            if lease.left:
+                self.expire_lease(lease, now_us)
+        self.forget_settled()
         while self.delayed and self.delayed[0][0] <= now_us:
             _, first, count = heapq.heappop(self.delayed)
             self.delayed_count -= count
             heapq.heappush(self.returned, (first, count))
             self.returned_count += count
 
+    def expire_lease(self, lease: Lease, now_us: i64) -> None:
+        """Return the records of a lease whose deadline has passed; those that were extended stay until theirs."""
+        end = lease.first + lease.count
+        if not self.extended:
+            self.give_back(lease, lease.first, lease.count, 0)
+            return
+        next_us: i64 = 0
+        start: i64 = lease.first
+        for offset in range(lease.first, end):
+            deadline_us: i64 = self.extended.get(offset, 0)
+            if deadline_us > now_us and holds(lease, offset):
+                if next_us == 0 or deadline_us < next_us:
+                    next_us = deadline_us
+                if start < offset:
+                    self.give_back(lease, start, offset - start, 0)
+                start = offset + 1
+        if start < end:
+            self.give_back(lease, start, end - start, 0)
+        if next_us:
+            lease.deadline_us = next_us
+            self.late_serial += 1
+            heapq.heappush(self.late, (int(next_us), int(self.late_serial), lease))
+
+    def forget_settled(self) -> None:
+        """Behind one long lease the settled ones would pile up."""
+        most = max(LEASES_SLACK, 2 * self.live)
+        if len(self.leases) > most:
+            self.leases = deque([lease for lease in self.leases if lease.left])
+        if len(self.late) > most:
+            self.late = [each for each in self.late if each[2].left]
+            heapq.heapify(self.late)
+        if self.index.count > most:
+            self.index.sweep()
+
     def next_due_us(self) -> i64:
         """When `expire` next has something to do; 0 for never."""
         due: i64 = 0
         if self.leases:
             due = self.leases[0].deadline_us
+        if self.late and (due == 0 or self.late[0][0] < due):
+            due = self.late[0][0]
         if self.delayed and (due == 0 or self.delayed[0][0] < due):
             due = self.delayed[0][0]
         return due
@@ -304,17 +371,13 @@ class WorkGroup(Group):
         for lease in self.leases:
             if lease.consumer is consumer and lease.left:
                 self.give_back(lease, lease.first, lease.count, 0)
+        for _, _, lease in self.late:
+            if lease.consumer is consumer and lease.left:
+                self.give_back(lease, lease.first, lease.count, 0)
 
     def find(self, offset: i64) -> Lease | None:
         """The lease that holds this record now."""
-        for lease in self.leases:
-            if lease.left and lease.first <= offset < lease.first + lease.count:
-                page = lease.page
-                assert page is not None
-                holes = lease.holes
-                if page.states[offset - page.base] == LEASED and (holes is None or offset not in holes):
-                    return lease
-        return None
+        return self.index.find(offset)
 
     def ready(self) -> i64:
         return self.log.end - self.cursor + self.returned_count

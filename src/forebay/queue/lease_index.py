@@ -1,0 +1,102 @@
+"""The leases of a group by what they hold, for those who know a record by its offset only.
+
+A lease lies within one page of 1024 offsets. Those of a page stand in order of their first offsets, so that the usual
+ones, which do not overlap, are found in a few steps; a record that returned and was leased again is within two of them,
+and only one still holds it. Leases that are used up stay until `sweep`.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.queue.leases import LEASED, PAGE_BITS, Lease
+
+
+@final
+class LeaseIndex:
+    """All leases of one group, by page.
+
+    count   entries, used-up leases among them
+    number  the page that the last lease was in: the next one is most likely in the same
+    """
+
+    def __init__(self) -> None:
+        self.pages: dict[int, list[Lease]] = {}
+        self.count: i64 = 0
+        self.number: i64 = -1
+        self.last: list[Lease] = []
+
+    def add(self, lease: Lease) -> None:
+        number = lease.first >> PAGE_BITS
+        if number != self.number:
+            self.turn_to(number)
+        leases = self.last
+        size = i64(len(leases))
+        if size == 0 or leases[size - 1].first < lease.first:
+            leases.append(lease)
+            self.count += 1
+            return
+        at = place_after(leases, lease.first)
+        if at and leases[at - 1].first == lease.first and leases[at - 1].left == 0:
+            leases[at - 1] = lease
+            return
+        leases.insert(at, lease)
+        self.count += 1
+
+    def turn_to(self, number: i64) -> None:
+        leases = self.pages.get(number)
+        if leases is None:
+            leases = []
+            self.pages[number] = leases
+        self.number = number
+        self.last = leases
+
+    def find(self, offset: i64) -> Lease | None:
+        """The lease that holds this record now."""
+        leases = self.pages.get(offset >> PAGE_BITS)
+        if leases is None:
+            return None
+        at = place_after(leases, offset) - 1
+        while at >= 0:
+            lease = leases[at]
+            if offset < lease.first + lease.count and holds(lease, offset):
+                return lease
+            at -= 1
+        return None
+
+    def sweep(self) -> None:
+        """Forget the leases that are used up."""
+        pages: dict[int, list[Lease]] = {}
+        self.count = 0
+        for number, leases in self.pages.items():
+            left = [lease for lease in leases if lease.left]
+            if left:
+                pages[number] = left
+                self.count += len(left)
+        self.pages = pages
+        self.number = -1
+        self.last = []
+
+
+def holds(lease: Lease, offset: i64) -> bool:
+    """Whether this record, which the lease was given for, is neither settled nor returned."""
+    page = lease.page
+    if lease.left == 0 or page is None or page.states[offset - page.base] != LEASED:
+        return False
+    holes = lease.holes
+    return holes is None or offset not in holes
+
+
+def place_after(leases: list[Lease], offset: i64) -> i64:
+    """How many of these begin at or before `offset`."""
+    low: i64 = 0
+    high = i64(len(leases))
+    while low < high:
+        middle = (low + high) >> 1
+        if leases[middle].first <= offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low
