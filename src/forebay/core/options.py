@@ -302,6 +302,9 @@ class Options:
         1 * MIB, "octets", 0, 128 * MIB, "The longest body of a retained message; 0 sets no limit."
     )
     mqtt_delayed_max: int = _integer(0, "messages", 0, 2**31 - 1, "Delayed messages kept; 0 sets no limit.")
+    mqtt_sys_interval_s: int = _integer(
+        10, "s", 0, 86_400, "Seconds between updates of the broker's figures under `$SYS/broker/`; 0 for none."
+    )
 
     # AMQP
     amqp_frame_octets_max: int = _integer(131_072, "octets", 4096, 16 * MIB, "The longest AMQP frame, offered in tune.")

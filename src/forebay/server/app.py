@@ -30,6 +30,7 @@ from forebay.log.wal import Commit
 from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
 from forebay.server.disk import DataDisk, DiskThread
+from forebay.server.figures import Figures
 from forebay.server.listen import endpoints, listen
 from forebay.server.net import Connection, Host
 from forebay.server.protocols import make_session
@@ -72,6 +73,8 @@ class App(Host):
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
         self.connections: dict[int, Connection] = {}
         self.open: set[Connection] = set()  # with and without a session
+        self.figures = Figures(options, self.clock.now_us())
+        self.totals = self.figures.totals
         self.next_session = 1
         self.dirty: list[Connection] = []
         self.waiting: list[Connection] = []
@@ -95,6 +98,8 @@ class App(Host):
         self.store.start(self.vhost.checkpoint())
         self.vhost.sweep(now_us)
         declare_configured(self.vhost, self.options)
+        if self.figures.interval_s:
+            self.tell_figures(now_us)
 
     # ---- connections
 
@@ -175,6 +180,7 @@ class App(Host):
         del self.connections[session.id]
         if session.reason:
             logger.info("connection from %s ended: %s", connection.peer, session.reason)
+        self.figures.ended(session)
         session.closed()
         self.schedule()
 
@@ -302,6 +308,8 @@ class App(Host):
         self.vhost.sweep(now_us)
         self.look_at_memory()
         self.tell_room()
+        if self.figures.is_due(self.ticks // TICKS_A_SECOND):
+            self.tell_figures(now_us)
         self.start_commit(self.store.flush())
         job = self.store.plan(self.wanted, now_us)
         if job is not None:
@@ -321,6 +329,12 @@ class App(Host):
             logger.warning("%d octets of memory, memory_octets_max is %d: %s", resident, limit, state)
         if self.choked and not self.over_limit():
             self.release()
+
+    def tell_figures(self, now_us: int) -> None:
+        """Publish what has changed of the broker's figures."""
+        sessions = [each.session for each in self.connections.values() if each.session is not None]
+        self.figures.tell(self.vhost, sessions, resident_octets(), now_us)
+        self.schedule()
 
     def tell_room(self) -> None:
         """Say once when the disk is full, and once when it no longer is."""

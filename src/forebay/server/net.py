@@ -9,6 +9,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
+from forebay.core.metrics import Totals
 from forebay.server.peer import UNKNOWN, Peer, peer_at
 from forebay.server.tls import common_name
 from forebay.session.effects import Session
@@ -20,6 +21,7 @@ class Host(ABC):
     """What connections need of the process that they belong to."""
 
     send_buffer_octets_max: int
+    totals: Totals  # octets and sockets are counted here
 
     @abstractmethod
     def opened(self, connection: Connection) -> None:
@@ -108,9 +110,11 @@ class Connection(asyncio.Protocol):
         if self.named:
             self.identity = common_name(transport.get_extra_info("peercert"))
         self.opened_us = self.host.now_us()
+        self.host.totals.sockets += 1
         self.host.opened(self)
 
     def data_received(self, data: bytes) -> None:
+        self.host.totals.octets_received += len(data)
         parts = self.parts
         if parts is not None:
             parts.append(data)
@@ -152,8 +156,10 @@ class Connection(asyncio.Protocol):
             if len(out):
                 parts.append(out.getvalue())
                 out.truncate(0)
+            self.host.totals.octets_sent += sum(map(len, parts))
             self.transport.writelines(parts)  # at once: over WebSocket a flush is a frame
         elif len(out):
+            self.host.totals.octets_sent += len(out)
             self.transport.write(out.getvalue())
             out.truncate(0)
         if session.closing and not self.closing:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from forebay.core.metrics import Totals
 from forebay.core.options import make_options
 from forebay.server.listen import Acceptor, endpoints, listen
 from forebay.server.net import Connection, Host
@@ -30,6 +31,7 @@ class Visitors(Host):
 
     def __init__(self) -> None:
         self.send_buffer_octets_max = 1 << 20
+        self.totals = Totals()
         self.came: asyncio.Queue[Connection] = asyncio.Queue()
         self.gone: asyncio.Queue[Connection] = asyncio.Queue()
 

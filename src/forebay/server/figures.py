@@ -1,0 +1,97 @@
+"""What the broker counts of itself, gathered from where it is counted and published under `$SYS`."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import forebay
+from forebay.broker.vhost import Vhost
+from forebay.core.message import MQTT
+from forebay.core.metrics import Totals
+from forebay.core.options import Options
+from forebay.server.sys_topics import SysTopics
+from forebay.session.effects import Session
+from forebay.session.mqtt import MqttSession
+
+NANOSECONDS: Final = 1000  # a microsecond
+KIB: Final = 1024
+
+
+class Figures:
+    """The broker's totals, and when they are told.
+
+    totals      octets and sockets in it are counted by the connections
+    interval_s  0: they are never told
+    """
+
+    def __init__(self, options: Options, started_us: int) -> None:
+        self.totals = Totals()
+        self.interval_s = options.mqtt_sys_interval_s
+        built_us = Path(forebay.__file__).stat().st_mtime_ns // NANOSECONDS
+        self.topics = SysTopics(forebay.__version__, started_us, built_us)
+        self.past = Totals()  # of MQTT connections that have ended
+        self.dropped: dict[int, int] = {}  # by session, at the last look
+
+    def ended(self, session: Session) -> None:
+        """This session's connection is gone."""
+        add_session(self.past, session)
+
+    def is_due(self, second: int) -> bool:
+        """Whether the figures are to be told, so many seconds after the start."""
+        return self.interval_s > 0 and second % self.interval_s == 0
+
+    def tell(self, vhost: Vhost, sessions: Iterable[Session], resident_octets: int, now_us: int) -> None:
+        """Publish what has changed, to subscribers of now and, in memory, to those of later."""
+        self.look(vhost, sessions, resident_octets)
+        for topic, value in self.topics.changed(self.totals, now_us):
+            vhost.retained.put_volatile(topic, value, now_us)
+            vhost.publish_topic(topic, MQTT, b"", value)
+
+    def look(self, vhost: Vhost, sessions: Iterable[Session], resident_octets: int) -> None:
+        """Bring the totals up to date."""
+        totals = self.totals
+        spoken = Totals()
+        for session in sessions:
+            add_session(spoken, session)
+        totals.connects = self.past.connects + spoken.connects
+        totals.publishes_received = self.past.publishes_received + spoken.publishes_received
+        totals.publishes_sent = self.past.publishes_sent + spoken.publishes_sent
+        clients = vhost.sessions
+        totals.clients_connected = len(clients.connected)
+        totals.clients_disconnected = len(clients.offline)
+        totals.clients_expired = clients.expired
+        totals.subscriptions = len(vhost.fanout.subscriptions)
+        totals.shared_subscriptions = sum(map(len, vhost.shares.members.values()))
+        totals.retained = vhost.retained.count()
+        self.look_at_queues(vhost)
+        totals.memory_octets = resident_octets
+        totals.memory_octets_peak = max(resident_octets, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB)
+
+    def look_at_queues(self, vhost: Vhost) -> None:
+        """What waits for clients, and what they did not get. A session's counter goes with it, these sums do not."""
+        totals = self.totals
+        waiting = 0
+        dropped: dict[int, int] = {}
+        lost = 0
+        for number, client in vhost.sessions.by_number.items():
+            waiting += client.mqueue.count
+            if client.mqueue.dropped:
+                dropped[number] = client.mqueue.dropped
+                lost += dropped[number] - self.dropped.get(number, 0)
+        lost += vhost.fanout.dropped - self.dropped.get(0, 0)
+        dropped[0] = vhost.fanout.dropped
+        self.dropped = dropped
+        totals.publishes_dropped += lost
+        totals.stored_messages = vhost.retained.count() + waiting
+        totals.stored_octets = vhost.retained.octets() + vhost.sessions.log.octets
+
+
+def add_session(totals: Totals, session: Session) -> None:
+    """Add what an MQTT connection has counted."""
+    if isinstance(session, MqttSession):
+        totals.connects += session.version != 0
+        totals.publishes_received += session.inbox.received
+        totals.publishes_sent += session.outbox.encoder.sent

@@ -1,0 +1,110 @@
+"""The broker's totals, gathered from a real vhost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.client_session import ClientSession, Subscription
+from forebay.broker.vhost import Vhost
+from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
+from forebay.core.options import Options
+from forebay.log.store import Store
+from forebay.server.figures import Figures
+from tests.stores import SMALL, SmallDisk, TestClock
+
+QOS_1 = MQTT | 1 << QOS_SHIFT
+OPTIONS = Options(mqtt_max_mqueue_len=2)
+
+
+class Broker:
+    """A vhost on a store on real files, and the figures of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = TestClock()
+        self.disk = SmallDisk(str(folder))
+        self.store = Store(self.disk, self.clock, SMALL)
+        recovery = self.store.open()
+        self.vhost = Vhost(b"/", self.store, OPTIONS)
+        self.vhost.recover(recovery.entries, self.clock.now_us())
+        self.store.start(self.vhost.checkpoint())
+        self.figures = Figures(OPTIONS, self.clock.now_us())
+        self.turn()
+
+    def turn(self) -> None:
+        self.vhost.end_turn(self.clock.now_us())
+
+    def look(self) -> None:
+        self.turn()
+        self.figures.look(self.vhost, [], 1000)
+
+    def away(self, name: bytes, connection: int, filter: bytes) -> ClientSession:
+        """A durable session whose client has subscribed at QoS 1 and gone."""
+        client = self.vhost.attach_client(name, connection, False, 100)
+        self.vhost.subscribe_client(client, Subscription(client, filter, 1, 0))
+        self.vhost.detach_client(client, connection)
+        return client
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    broker = Broker(tmp_path / "data")
+    yield broker
+    broker.disk.close_all()
+
+
+def test_clients_subscriptions_and_what_is_kept(broker: Broker) -> None:
+    vhost = broker.vhost
+    broker.away(b"a", 1, b"t/#")
+    broker.away(b"b", 2, b"$share/g/s")
+    vhost.attach_client(b"c", 3, True, 0)
+    vhost.retain(b"kept", QOS_1, b"", b"12345")
+    vhost.retained.put_volatile(b"$SYS/x", b"1", 1)
+    assert vhost.publish_topic(b"t/1", QOS_1, b"", b"x") == ACCEPTED
+    broker.look()
+    totals = broker.figures.totals
+    assert (totals.clients_connected, totals.clients_disconnected) == (1, 2)
+    assert (totals.subscriptions, totals.shared_subscriptions) == (1, 1)
+    assert (totals.retained, totals.stored_messages) == (1, 2)
+    assert totals.stored_octets == 5 + vhost.sessions.log.octets
+    assert totals.memory_octets == 1000 < totals.memory_octets_peak
+
+
+def test_what_was_dropped_stays_counted_when_its_session_ends(broker: Broker) -> None:
+    vhost = broker.vhost
+    broker.away(b"a", 1, b"t")
+    for expected in (3, 8):
+        for _ in range(5):
+            vhost.publish_topic(b"t", QOS_1, b"", b"x")
+        broker.look()
+        assert broker.figures.totals.publishes_dropped == expected
+        assert broker.figures.totals.stored_messages == 2
+    vhost.attach_client(b"a", 2, True, 0)
+    broker.look()
+    assert broker.figures.totals.publishes_dropped == 8
+    assert broker.figures.totals.stored_messages == 0
+
+
+def test_they_are_retained_and_published(broker: Broker) -> None:
+    vhost = broker.vhost
+    client = vhost.attach_client(b"a", 1, True, 0)
+    vhost.subscribe_client(client, Subscription(client, b"$SYS/broker/retained messages/#", 0, 0))
+    broker.figures.tell(vhost, [], 1000, broker.clock.us)
+    told = vhost.end_turn(broker.clock.us)
+    assert [(each.block.routing_key(each.index), each.block.body(each.index), each.count) for each in told] == [
+        (b"$SYS/broker/retained messages/count", b"0", 1)
+    ]
+    kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
+    assert [each.body for each in kept] == [b"0"]
+    vhost.retain(b"kept", QOS_1, b"", b"1")
+    broker.figures.tell(vhost, [], 1000, broker.clock.us)
+    kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
+    assert [each.body for each in kept] == [b"1"]
+
+
+@pytest.mark.parametrize(("interval_s", "due"), [(0, []), (1, [1, 2, 3, 4, 5, 6]), (3, [3, 6])])
+def test_when_they_are_due(interval_s: int, due: list[int]) -> None:
+    figures = Figures(Options(mqtt_sys_interval_s=interval_s), 1)
+    assert [second for second in range(1, 7) if figures.is_due(second)] == due
