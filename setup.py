@@ -31,6 +31,7 @@ COMPILED = [
     "broker/sessions.py",
     "broker/client_session.py",
     "broker/delayed.py",
+    "broker/dead_letters.py",
 ]
 # Modules that a pattern above takes in and that stay interpreted, each with the reason.
 INTERPRETED: dict[str, str] = {}

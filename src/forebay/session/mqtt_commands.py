@@ -1,10 +1,13 @@
-"""What an MQTT client says to a queue by publishing: `$queue/<queue>/$ack`, `$nack`, `$reject`, `$commit`.
+"""What an MQTT client says to a queue by publishing: `$queue/<queue>/$ack`, `$nack`, `$reject`, `$extend`, `$commit`.
 
-The fields are user properties of the publish; its payload is ignored.
+The fields are user properties of the publish; its payload is ignored. To a dead-letter queue, whose name is
+`$dlq/<queue>`, the same is said at `$dlq/<queue>/$ack` and so on.
 
-    $ack, $reject   message-id `<queue>:<offset>`, group-id
-    $nack           message-id, group-id, delay-ms (absent: at once)
-    $commit         group-id, offset: where a stream group resumes
+    $ack      message-id `<queue>:<offset>`, group-id
+    $nack     message-id, group-id, delay-ms (absent: at once)
+    $reject   message-id, group-id, reason (may be absent): it goes to the dead-letter queue
+    $extend   message-id, group-id, extend-ms from now on (absent: the queue's visibility timeout)
+    $commit   group-id, offset: where a stream group resumes
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from forebay.broker.dead_letters import DEAD_LETTER_PREFIX, reject
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.queue.leases import Lease
@@ -21,15 +25,18 @@ from forebay.wire.mqtt_properties import user_property
 QUEUE_PREFIX: Final = b"$queue/"
 DOLLAR: Final = 0x24
 DIGITS_MAX: Final = 18  # an i64 holds any number of so many digits
-DELAY_MS_MAX: Final = 10**10
+DURATION_MS_MAX: Final = 10**10
 SHOWN_MAX: Final = 100
 
 
 def command_at(topic: bytes) -> i64:
     """Where the command stands in `$queue/<queue>/$<command>`; 0 if the topic is no such address."""
+    name_at: i64 = 7
     if not topic.startswith(QUEUE_PREFIX):
-        return 0
-    cut: i64 = topic.find(b"/", 7)
+        if not topic.startswith(DEAD_LETTER_PREFIX):
+            return 0
+        name_at = 5
+    cut: i64 = topic.find(b"/", name_at)
     if cut < 0 or cut + 1 >= len(topic) or topic[cut + 1] != DOLLAR or topic.find(b"/", cut + 1) >= 0:
         return 0
     return cut + 1
@@ -39,9 +46,10 @@ def run_command(vhost: Vhost, topic: bytes, at: i64, block: bytes) -> None:
     """Do what the topic says, `at` being where its command stands.
 
     block   checked property block
-    raises  RequestError, with the field and its value: INVALID if a field is bad, NOT_FOUND if nothing is meant by it
+    raises  RequestError, with the field and its value: INVALID if a field is bad, NOT_FOUND if nothing is meant by it;
+            and what `dead_letters.reject` raises
     """
-    queue = topic[7 : at - 1]
+    queue = topic[7 : at - 1] if topic.startswith(QUEUE_PREFIX) else topic[: at - 1]
     command = topic[at:]
     group = user_property(block, b"group-id")
     if command == b"$commit":
@@ -49,16 +57,28 @@ def run_command(vhost: Vhost, topic: bytes, at: i64, block: bytes) -> None:
             raise RequestError(INVALID, "group-id: missing")
         vhost.commit_offset(queue, group, number_field(block, "offset", -1))
         return
-    if command not in (b"$ack", b"$nack", b"$reject"):
-        raise RequestError(INVALID, f"topic: {shown(command)} is no command; there are $ack, $nack, $reject, $commit")
+    if command not in (b"$ack", b"$nack", b"$reject", b"$extend"):
+        raise RequestError(
+            INVALID, f"topic: {shown(command)} is no command; there are $ack, $nack, $reject, $extend, $commit"
+        )
     offset = message_offset(block, queue)
     lease = held(vhost, queue, b"" if group is None else group, offset)
     if command == b"$ack":
         vhost.ack(lease, offset, 1)
     elif command == b"$nack":
         vhost.nack(lease, offset, 1, number_field(block, "delay-ms", 0))
+    elif command == b"$extend":
+        vhost.extend(lease, offset, 1, extension(block))
     else:
-        vhost.reject(lease, offset, 1)
+        reject(vhost, lease, offset, user_property(block, b"reason") or b"")
+
+
+def extension(block: bytes) -> i64:
+    """The number in `extend-ms`, which may not be 0; 0 where it is absent."""
+    found = number_field(block, "extend-ms", 0)
+    if found == 0 and user_property(block, b"extend-ms") is not None:
+        raise RequestError(INVALID, "extend-ms: 0 is not above 0")
+    return found
 
 
 def held(vhost: Vhost, queue: bytes, group: bytes, offset: i64) -> Lease:
@@ -90,8 +110,8 @@ def number_field(block: bytes, name: str, default: i64) -> i64:
             raise RequestError(INVALID, f"{name}: missing")
         return default
     found = number(value, name, value)
-    if name == "delay-ms" and found > DELAY_MS_MAX:
-        raise RequestError(INVALID, f"{name}: {found} is more than {DELAY_MS_MAX}")
+    if name != "offset" and found > DURATION_MS_MAX:
+        raise RequestError(INVALID, f"{name}: {found} is more than {DURATION_MS_MAX}")
     return found
 
 

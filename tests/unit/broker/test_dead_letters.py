@@ -1,0 +1,266 @@
+"""What is rejected moves to `$dlq/<queue>`: what it says there, how long it is kept, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.dead_letters import (
+    REASON_OCTETS_MAX,
+    dead_letter_address,
+    dead_letter_queue,
+    reject,
+    with_headers,
+    with_user_properties,
+)
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
+from forebay.core.message import AMQP091, MQTT, Properties
+from forebay.core.options import make_options
+from forebay.log.store import Store
+from forebay.queue.leases import Delivery, Lease
+from forebay.queue.queue import CLASSIC, EPHEMERAL
+from forebay.wire import amqp091_properties as amqp
+from forebay.wire.amqp091 import TABLE_DEPTH_MAX
+from forebay.wire.mqtt_properties import CONTENT_TYPE, USER_PROPERTY, Property, decode_properties, encode_properties
+from tests.stores import SMALL, SmallDisk, TestClock
+
+VALUES = [b"q", b"5", b"rejected", b"2", b"1700000000000"]
+MARKED = {
+    "dlq-queue": "q",
+    "dlq-offset": "0",
+    "dlq-reason": "rejected",
+    "dlq-deliveries": "1",
+    "dlq-time-ms": "1700000000000",
+}
+
+
+class Broker:
+    """A vhost on a store on real files, synced by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.disk = SmallDisk(str(folder))
+        self.clock = TestClock()
+        self.store = Store(self.disk, self.clock, SMALL)
+        recovery = self.store.open()
+        self.vhost = Vhost(b"/", self.store, make_options({}))
+        self.vhost.recover(recovery.entries, self.clock.us)
+        self.store.start(self.vhost.checkpoint())
+        self.turn()
+
+    def turn(self) -> list[Delivery]:
+        deliveries = self.vhost.end_turn(self.clock.us)
+        commit = self.store.commit()
+        if commit is not None:
+            commit.run()
+            self.store.synced(commit)
+            self.vhost.synced()
+        return deliveries
+
+    def held(self, queue: bytes = b"q") -> Lease:
+        """The lease of all that a new consumer gets."""
+        self.vhost.consume(queue, 1, 1, b"c", False, False, 0, {})
+        return leased(self.turn())
+
+    def published(self, queue: bytes, *bodies: bytes) -> Lease:
+        """Publish to a queue over MQTT; the lease of it."""
+        for body in bodies:
+            route = self.vhost.route_topic(b"$queue/" + queue + b"/k", None)
+            self.vhost.publish(route, MQTT | 16, b"", body)
+        return self.held(queue)
+
+    def crash(self) -> None:
+        self.disk.close_all()
+
+
+def leased(deliveries: list[Delivery]) -> Lease:
+    lease = deliveries[0].lease
+    assert lease is not None
+    return lease
+
+
+def facts(block: bytes) -> dict[str, str]:
+    """The user properties of a block."""
+    pairs = [each for each in decode_properties(block) if each.id == USER_PROPERTY]
+    return {each.text.decode(): each.value.decode() for each in pairs}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    broker = Broker(tmp_path / "data")
+    broker.vhost.declare_queue(b"q", True, False, False, {}, 1)
+    return broker
+
+
+def test_a_rejected_record_is_in_the_dead_letter_queue_as_it_was(broker: Broker) -> None:
+    properties = encode_properties([Property(CONTENT_TYPE, 0, b"text/plain", b"")])
+    broker.vhost.publish(broker.vhost.route_topic(b"$queue/q/eu/a", None), MQTT | 16, properties, b"body")
+    reject(broker.vhost, broker.held(), 0, b"")
+    broker.turn()
+    assert broker.vhost.queue(b"q").log.start == 1
+    dead = broker.vhost.queue(b"$dlq/q")
+    block = dead.log.block(0)
+    assert block is not None
+    assert (block.routing_key(0), block.body(0), block.format(0)) == (b"$queue/q/eu/a", b"body", MQTT | 16)
+    assert block.properties(0).startswith(properties)
+    assert facts(block.properties(0)) == MARKED
+    broker.vhost.consume(b"$dlq/q", 2, 1, b"c", False, False, 0, {})
+    assert [each.block.body(each.index) for each in broker.turn()] == [b"body"]
+
+
+def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: Broker) -> None:
+    lease = broker.published(b"q", b"0", b"1", b"2")
+    broker.vhost.nack(lease, 1, 1, 0)
+    again = leased(broker.turn())
+    assert (again.first, again.deliveries) == (1, 2)
+    reject(broker.vhost, again, 1, b"no such account")
+    broker.turn()
+    block = broker.vhost.queue(b"$dlq/q").log.block(0)
+    assert block is not None and block.count == 1
+    assert facts(block.properties(0)) == MARKED | {
+        "dlq-offset": "1",
+        "dlq-reason": "no such account",
+        "dlq-deliveries": "2",
+    }
+    assert broker.vhost.queue(b"q").live(0, 3) == [(0, 1), (2, 3)]
+
+
+def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: Broker, tmp_path: Path) -> None:
+    lease = broker.published(b"q", b"0", b"1")
+    reject(broker.vhost, lease, 0, b"")
+    broker.turn()
+    reject(broker.vhost, lease, 1, b"")  # the turn does not end
+    broker.crash()
+    again = Broker(tmp_path / "data")
+    assert again.vhost.queue(b"q").live(0, 2) == [(1, 2)]
+    dead = again.vhost.queue(b"$dlq/q")
+    assert (dead.log.durable, dead.log.end) == (True, 1)
+
+
+def test_what_is_rejected_from_a_dead_letter_queue_is_discarded(broker: Broker) -> None:
+    reject(broker.vhost, broker.published(b"q", b"0"), 0, b"")
+    broker.turn()
+    reject(broker.vhost, broker.held(b"$dlq/q"), 0, b"")
+    broker.turn()
+    assert broker.vhost.queue(b"$dlq/q").log.start == 1
+    assert b"$dlq/$dlq/q" not in broker.vhost.queues
+
+
+@pytest.mark.parametrize(("durable", "kind"), [(True, CLASSIC), (False, CLASSIC), (False, EPHEMERAL)])
+def test_a_dead_letter_queue_is_as_durable_as_its_source(broker: Broker, durable: bool, kind: int) -> None:
+    if kind == EPHEMERAL:
+        broker.vhost.ephemeral_queue(b"s")
+    else:
+        broker.vhost.declare_queue(b"s", durable, False, False, {}, 1)
+    made = dead_letter_queue(broker.vhost, b"$dlq/s")
+    assert (made.name, made.log.durable, made.kind) == (b"$dlq/s", durable, kind)
+    assert dead_letter_queue(broker.vhost, b"$dlq/s") is made
+
+
+def test_a_durable_record_does_not_move_into_memory(broker: Broker) -> None:
+    broker.vhost.declare_queue(b"$dlq/q", False, False, False, {}, 1)
+    lease = broker.published(b"q", b"0")
+    with pytest.raises(RequestError, match=r"'\$dlq/q' is not durable, but queue 'q' is") as refused:
+        reject(broker.vhost, lease, 0, b"")
+    assert refused.value.reason == PRECONDITION
+    assert broker.vhost.ack(lease, 0, 1) == 1
+
+
+def test_a_queue_that_was_deleted_leaves_its_dead_letters(broker: Broker) -> None:
+    reject(broker.vhost, broker.published(b"q", b"0"), 0, b"")
+    broker.vhost.delete_queue(b"q", False, False)
+    broker.turn()
+    assert dead_letter_queue(broker.vhost, b"$dlq/q").ready() == 1
+    with pytest.raises(RequestError, match="no queue 'none'") as unknown:
+        dead_letter_queue(broker.vhost, b"$dlq/none")
+    assert unknown.value.reason == NOT_FOUND
+
+
+def test_what_finds_no_room_on_the_disk_stays_held(broker: Broker) -> None:
+    lease = broker.published(b"q", b"x" * 20_000)
+    broker.disk.octets_max = broker.disk.used()
+    with pytest.raises(RequestError, match="no room on the disk") as refused:
+        reject(broker.vhost, lease, 0, b"")
+    assert refused.value.reason == REFUSED
+    assert broker.vhost.find_lease(b"q", b"", 0) is lease
+
+
+def test_a_reason_has_a_limit(broker: Broker) -> None:
+    lease = broker.published(b"q", b"0", b"1")
+    with pytest.raises(RequestError, match="reason: 256 octets") as wrong:
+        reject(broker.vhost, lease, 0, b"r" * (REASON_OCTETS_MAX + 1))
+    assert wrong.value.reason == INVALID
+    assert b"$dlq/q" not in broker.vhost.queues
+    reject(broker.vhost, lease, 0, b"r" * REASON_OCTETS_MAX)
+
+
+def test_a_record_of_amqp_gets_headers(broker: Broker) -> None:
+    said = Properties()
+    said.message_id = "m"
+    said.headers = [("colour", "red"), ("dlq-reason", "of an earlier death")]
+    properties = amqp.encode_properties(said)
+    broker.vhost.publish(broker.vhost.route(b"", b"q"), AMQP091, properties, b"body")
+    reject(broker.vhost, broker.held(), 0, b"")
+    broker.turn()
+    block = broker.vhost.queue(b"$dlq/q").log.block(0)
+    assert block is not None
+    assert (block.exchange(0), block.routing_key(0), block.body(0)) == (b"", b"q", b"body")
+    found = amqp.decode_properties(block.properties(0), TABLE_DEPTH_MAX)
+    assert found.message_id == "m"
+    numbers = {"dlq-offset": 0, "dlq-deliveries": 1, "dlq-time-ms": 1_700_000_000_000}
+    assert found.headers == [("colour", "red"), *(MARKED | numbers).items()]
+
+
+def test_headers_of_amqp_stay_as_they_are_to_the_octet() -> None:
+    """A short number is no long one to every client."""
+    tail = b"\x02"  # delivery mode
+    table = b"\x01as\x00\x07" + b"\x03arrA\x00\x00\x00\x02b\x01" + b"\x0adlq-offsetb\x09"
+    flags = amqp.HEADERS | amqp.DELIVERY_MODE
+    before = flags.to_bytes(2, "big") + len(table).to_bytes(4, "big") + table + tail
+    assert amqp.check_properties(before, TABLE_DEPTH_MAX) == flags
+    after = with_headers(before, VALUES)
+    assert amqp.check_properties(after, TABLE_DEPTH_MAX) == flags
+    assert after[6:].startswith(table[:-13])
+    assert after.endswith(tail)
+    headers = amqp.headers_of(after, TABLE_DEPTH_MAX)
+    assert [value for name, value in headers if name == "dlq-offset"] == [5]
+    assert with_headers(after, VALUES) == after
+
+
+def test_marks_of_an_earlier_death_are_replaced() -> None:
+    once = with_user_properties(encode_properties([Property(USER_PROPERTY, 0, b"colour", b"red")]), VALUES)
+    twice = with_user_properties(once, [b"other", *VALUES[1:]])
+    assert len(decode_properties(twice)) == len(decode_properties(once)) == 6
+    assert facts(twice)["dlq-queue"] == "other"
+    assert facts(twice)["colour"] == "red"
+
+
+@pytest.mark.parametrize(
+    ("filter", "name", "rest"),
+    [
+        (b"$dlq/q", b"$dlq/q", b""),
+        (b"$dlq/q/#", b"$dlq/q", b"#"),
+        (b"$dlq/q/a/+/b", b"$dlq/q", b"a/+/b"),
+        (b"$dlq/q/", b"$dlq/q", b""),
+    ],
+)
+def test_the_address_of_a_dead_letter_queue(filter: bytes, name: bytes, rest: bytes) -> None:
+    assert dead_letter_address(filter) == (name, rest)
+
+
+@pytest.mark.parametrize(
+    ("filter", "reason"),
+    [
+        (b"$dlq/", INVALID),
+        (b"$dlq//a", INVALID),
+        (b"$dlq/+", INVALID),
+        (b"$dlq/#", INVALID),
+        (b"$dlq/+/a", INVALID),
+        (b"$dlq/q/$ack", NOT_IMPLEMENTED),
+    ],
+)
+def test_what_is_no_address_of_a_dead_letter_queue(filter: bytes, reason: str) -> None:
+    with pytest.raises(RequestError) as wrong:
+        dead_letter_address(filter)
+    assert wrong.value.reason == reason
