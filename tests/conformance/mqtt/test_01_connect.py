@@ -37,6 +37,7 @@ def refusal(broker: BrokerProcess, octets: bytes, code: int, version: int = V5) 
     assert raw.ended()
 
 
+@statement("MQTT-3.1.0-1", version=V311)
 @statement("MQTT-3.1.0-1")
 def test_mqtt5_3_1_0_1_first_packet_must_be_connect(broker: BrokerProcess) -> None:
     for octets in (PINGREQ, publish("a"), subscribe(1, ("a", 0)), DISCONNECT, b"\x00\x00", b"GET / HTTP/1.1\r\n\r\n"):
@@ -45,6 +46,7 @@ def test_mqtt5_3_1_0_1_first_packet_must_be_connect(broker: BrokerProcess) -> No
         assert raw.ended()
 
 
+@statement("MQTT-3.1.0-2", "MQTT-4.8.0-1", version=V311)
 @statement("MQTT-3.1.0-2", "MQTT-3.2.0-2")
 @VERSIONS
 def test_mqtt5_3_1_0_2_second_connect_is_a_protocol_error(broker: BrokerProcess, version: int) -> None:
@@ -53,6 +55,7 @@ def test_mqtt5_3_1_0_2_second_connect_is_a_protocol_error(broker: BrokerProcess,
     raw.refused(0x82)
 
 
+@statement("MQTT-3.1.2-1", version=V311)
 @statement("MQTT-3.1.2-1")
 def test_mqtt5_3_1_2_1_protocol_name_must_be_mqtt(broker: BrokerProcess) -> None:
     for name in ("MQTX", "mqtt", ""):
@@ -61,6 +64,7 @@ def test_mqtt5_3_1_2_1_protocol_name_must_be_mqtt(broker: BrokerProcess) -> None
         assert raw.ended()
 
 
+@statement("MQTT-3.1.2-2", "MQTT-3.2.2-4", "MQTT-3.2.2-5", version=V311)
 @statement("MQTT-3.1.2-2")
 def test_mqtt5_3_1_2_2_unsupported_version_is_told(broker: BrokerProcess) -> None:
     for head in (text("MQTT") + b"\x06", text("MQTT") + b"\x03", text("MQIsdp") + b"\x03"):
@@ -70,6 +74,16 @@ def test_mqtt5_3_1_2_2_unsupported_version_is_told(broker: BrokerProcess) -> Non
         assert raw.ended()
 
 
+@statement(
+    "MQTT-3.1.2-3",
+    "MQTT-3.1.2-11",
+    "MQTT-3.1.2-13",
+    "MQTT-3.1.2-14",
+    "MQTT-3.1.2-15",
+    "MQTT-3.1.4-1",
+    "MQTT-3.2.2-6",
+    version=V311,
+)
 @statement("MQTT-3.1.2-3", "MQTT-3.1.2-11", "MQTT-3.1.2-12", "MQTT-3.1.2-13", "MQTT-3.1.4-1", "MQTT-3.2.2-6")
 @VERSIONS
 @pytest.mark.parametrize("flags", [0xC3, 0xDE, 0xCA, 0xE2])  # reserved, will QoS 3, will QoS or retain without will
@@ -78,6 +92,7 @@ def test_mqtt5_3_1_2_3_connect_flags_that_no_client_may_set(broker: BrokerProces
     refusal(broker, packet(0x10, connect_head(flags, version) + text("c") + part + LOGIN), 0x81, version)
 
 
+@statement("MQTT-3.1.2-22", "MQTT-3.1.4-1", version=V311)
 def test_mqtt3_3_1_2_22_password_without_user_name(broker: BrokerProcess) -> None:
     octets = packet(0x10, connect_head(0x42, V311) + text("c") + text("guest"))
     refusal(broker, octets, 0, V311)
@@ -128,6 +143,7 @@ def test_mqtt5_3_1_3_6_empty_client_identifier(broker: BrokerProcess) -> None:
     assert stale.ended()
 
 
+@statement("MQTT-3.2.2-4", "MQTT-3.2.2-5", version=V311)
 @statement("MQTT-3.1.4-2", "MQTT-3.2.2-6", "MQTT-3.2.2-7")
 def test_mqtt5_3_1_4_2_bad_login(broker: BrokerProcess) -> None:
     for login in (("guest", "wrong"), ("nobody", "guest")):
@@ -138,6 +154,7 @@ def test_mqtt5_3_1_4_2_bad_login(broker: BrokerProcess) -> None:
         assert old.ended()
 
 
+@statement("MQTT-3.1.4-2", "MQTT-3.1.3-2", version=V311)
 @statement("MQTT-3.1.4-3", "MQTT-3.1.3-2")
 @VERSIONS
 def test_mqtt5_3_1_4_3_the_connection_that_comes_last_takes_over(broker: BrokerProcess, version: int) -> None:

@@ -38,6 +38,7 @@ def answers(broker: BrokerProcess, octets: bytes, code: int) -> None:
     raw.refused(code)
 
 
+@statement("MQTT-4.3.2-2", "MQTT-2.3.1-6", "MQTT-3.3.4-1", version=V311)
 @statement("MQTT-4.3.2-4", "MQTT-2.2.1-5", "MQTT-3.3.4-1", "MQTT-3.4.2-1")
 @VERSIONS
 def test_mqtt5_4_3_2_4_qos_1_is_acknowledged_with_its_identifier(broker: BrokerProcess, version: int) -> None:
@@ -52,6 +53,7 @@ def test_mqtt5_4_3_2_4_qos_1_is_acknowledged_with_its_identifier(broker: BrokerP
     assert wanting.delivery().body == b"x"
 
 
+@statement("MQTT-4.3.3-2", "MQTT-2.3.1-6", "MQTT-3.3.4-1", version=V311)
 @statement("MQTT-4.3.3-8", "MQTT-4.3.3-10", "MQTT-4.3.3-11", "MQTT-4.3.3-12", "MQTT-2.2.1-5", "MQTT-3.7.2-1")
 @VERSIONS
 def test_mqtt5_4_3_3_8_qos_2_comes_once(broker: BrokerProcess, version: int) -> None:
@@ -170,6 +172,7 @@ def raw_code(raw: Raw, octets: bytes) -> tuple[bytes, list[tuple[int, object]]]:
     return first.body, first.properties
 
 
+@statement("MQTT-3.3.1-3", "MQTT-4.3.2-1", version=V311)
 @statement("MQTT-3.3.1-3", "MQTT-4.3.2-2")
 @VERSIONS
 def test_mqtt5_3_3_1_3_dup_and_retain_are_not_passed_on(broker: BrokerProcess, version: int) -> None:

@@ -76,6 +76,9 @@ def test_mqtt5_3_2_2_3_12_what_connack_said_is_not_available(broker: BrokerProce
 
 
 @statement(
+    "MQTT-3.10.4-1", "MQTT-3.10.4-2", "MQTT-3.10.4-4", "MQTT-3.10.4-5", "MQTT-3.10.4-6", "MQTT-2.3.1-7", version=V311
+)
+@statement(
     "MQTT-3.10.4-1",
     "MQTT-3.10.4-2",
     "MQTT-3.10.4-4",
@@ -97,6 +100,7 @@ def test_mqtt5_3_10_4_1_unsubscribe(broker: BrokerProcess, version: int) -> None
     raw.quiet()
 
 
+@statement("MQTT-4.7.2-1", version=V311)
 @statement("MQTT-4.7.2-1")
 @VERSIONS
 def test_mqtt5_4_7_2_1_wildcards_do_not_match_dollar_topics(broker: BrokerProcess, version: int) -> None:
@@ -140,6 +144,7 @@ def test_mqtt5_4_7_3_4_each_filter_matches_its_topics_and_no_others(broker: Brok
         reader.quiet()
 
 
+@statement("MQTT-3.3.5-1", "MQTT-3.8.4-3", version=V311)
 @statement("MQTT-3.3.4-2", "MQTT-3.8.4-3")
 @VERSIONS
 def test_mqtt5_3_3_4_2_overlapping_subscriptions_one_copy_at_the_highest_qos(

@@ -44,6 +44,7 @@ def heir(broker: BrokerProcess) -> Raw:
     return raw
 
 
+@statement("MQTT-3.12.4-1", version=V311)
 @statement("MQTT-3.12.4-1")
 @VERSIONS
 def test_mqtt5_3_12_4_1_pingreq_is_answered(broker: BrokerProcess, version: int) -> None:
@@ -52,6 +53,7 @@ def test_mqtt5_3_12_4_1_pingreq_is_answered(broker: BrokerProcess, version: int)
     assert raw.read(4) == PINGRESP + PINGRESP
 
 
+@statement("MQTT-3.1.2-24", version=V311)
 @statement("MQTT-3.1.2-22", "MQTT-3.2.2-22")
 def test_mqtt5_3_1_2_22_silence_of_one_and_a_half_keep_alives_ends_the_connection(
     broker: BrokerProcess, heir: Raw
@@ -79,6 +81,7 @@ def test_mqtt5_3_1_2_22_silence_of_one_and_a_half_keep_alives_ends_the_connectio
     pinging.quiet()
 
 
+@statement("MQTT-3.14.4-3", "MQTT-3.14.4-2", "MQTT-3.1.2-10", version=V311)
 @statement("MQTT-3.14.4-3", "MQTT-3.14.4-1", "MQTT-3.1.2-10")
 @VERSIONS
 def test_mqtt5_3_14_4_3_no_will_behind_disconnect(broker: BrokerProcess, heir: Raw, version: int) -> None:
@@ -96,6 +99,7 @@ def test_mqtt5_3_1_2_10_disconnect_with_will(broker: BrokerProcess, heir: Raw) -
     assert heir.delivery().body == b"gone"
 
 
+@statement("MQTT-3.1.2-8", "MQTT-3.1.2-16", version=V311)
 @statement("MQTT-3.1.2-7", "MQTT-3.1.2-8", "MQTT-3.1.2-14")
 @VERSIONS
 def test_mqtt5_3_1_2_8_will_of_a_connection_that_breaks(broker: BrokerProcess, heir: Raw, version: int) -> None:

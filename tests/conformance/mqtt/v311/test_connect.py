@@ -17,7 +17,6 @@ from tests.conformance.mqtt.v311.old import (
     publish,
     session,
     subscribe,
-    will,
 )
 
 LOGIN = text("guest") + text("guest")
@@ -57,15 +56,6 @@ def test_mqtt3_3_1_4_1_a_payload_that_is_not_what_the_flags_say_gets_no_connack(
 @pytest.mark.parametrize("rest", [b"", text("MQTT"), text("MQTT") + b"\x04\xc2\0", connect_head(2, V311)])
 def test_mqtt3_3_1_3_3_a_connect_that_ends_before_the_client_identifier(broker: BrokerProcess, rest: bytes) -> None:
     assert opened(broker, packet(0x10, rest)).ended()
-
-
-@statement(
-    "MQTT-3.1.2-3", "MQTT-3.1.2-11", "MQTT-3.1.2-13", "MQTT-3.1.2-14", "MQTT-3.1.2-15", "MQTT-3.2.2-6", version=V311
-)
-@pytest.mark.parametrize("flags", [0xC3, 0xDE, 0xCA, 0xD2, 0xE2])  # reserved; will QoS 3; QoS or retain and no will
-def test_mqtt3_3_1_2_3_flags_that_no_client_may_set_get_no_connack(broker: BrokerProcess, flags: int) -> None:
-    part = will("w", b"") if flags & 4 else b""
-    assert opened(broker, raw_connect(flags, text("c") + part + LOGIN)).ended()
 
 
 @statement("MQTT-1.5.3-1", "MQTT-1.5.3-2", "MQTT-3.1.3-4", "MQTT-3.1.3-10", "MQTT-3.1.3-11", version=V311)

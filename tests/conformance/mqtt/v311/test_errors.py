@@ -14,7 +14,6 @@ from tests.conformance.mqtt.raw import (
     PUBREL,
     V311,
     acknowledge,
-    packet,
     text,
 )
 from tests.conformance.mqtt.statements import statement
@@ -111,26 +110,6 @@ def test_mqtt3_4_8_0_1_only_the_connection_at_fault_is_closed(broker: BrokerProc
     raw.send(b"\x00\x00")
     assert raw.ended()
     other.quiet()
-
-
-@statement("MQTT-3.1.0-1", "MQTT-4.8.0-1", version=V311)
-@pytest.mark.parametrize("name", WELL_FORMED)
-def test_mqtt3_3_1_0_1_the_first_packet_must_be_connect(broker: BrokerProcess, name: str) -> None:
-    assert opened(broker, WELL_FORMED[name], connect()).ended()
-
-
-@statement("MQTT-3.1.2-1", version=V311)
-@pytest.mark.parametrize("name", [b"MQTX", b"mqtt", b"", b"MQTT ", b"\xff"])
-def test_mqtt3_3_1_2_1_another_protocol_name_is_not_processed(broker: BrokerProcess, name: bytes) -> None:
-    assert opened(broker, packet(0x10, text(name) + b"\x04\x02\0\0" + text("c"))).ended()
-
-
-@statement("MQTT-3.1.2-2", "MQTT-3.2.2-4", "MQTT-3.2.2-5", version=V311)
-@pytest.mark.parametrize("level", [0, 1, 2, 3, 6, 0x83, 0x84, 255])
-def test_mqtt3_3_1_2_2_another_protocol_level_is_told(broker: BrokerProcess, level: int) -> None:
-    raw = opened(broker, packet(0x10, text("MQTT") + bytes([level]) + b"\x02\0\0" + text("c")))
-    assert raw.read(4) == b"\x20\x02\0\x01"
-    assert raw.ended()
 
 
 @statement("MQTT-7.1.1-1", version=V311)

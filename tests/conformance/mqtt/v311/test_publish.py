@@ -126,28 +126,6 @@ def test_mqtt3_4_3_2_2_behind_its_puback_an_identifier_is_new(broker: BrokerProc
         assert (found.body, found.bits) == (body, 0)
 
 
-@statement("MQTT-4.3.3-2", version=V311)
-def test_mqtt3_4_3_3_2_qos_2_is_passed_on_once(broker: BrokerProcess, own: str) -> None:
-    reader = connected(broker, f"{own} reader")
-    reader.subscribe(own, qos=0)
-    raw = connected(broker, own)
-    raw.send(publish(own, b"1", 2, 5), publish(own, b"other", 2, 6))
-    raw.acked(5, kind=PUBREC)
-    raw.acked(6, kind=PUBREC)
-    for bits in (DUP, DUP, 0):
-        raw.send(publish(own, b"1", 2, 5, bits=bits))
-        raw.acked(5, kind=PUBREC)
-    raw.send(acknowledge(PUBREL, 5))
-    raw.acked(5, kind=PUBCOMP)
-    raw.send(acknowledge(PUBREL, 5))  # nothing is known of it: complete [MQTT-4.3.3-2]
-    raw.acked(5, kind=PUBCOMP)
-    raw.send(publish(own, b"2", 2, 5, bits=DUP), publish(own, b"other", 2, 6, bits=DUP))
-    raw.acked(5, kind=PUBREC)
-    raw.acked(6, kind=PUBREC)
-    assert [reader.delivery().body for _ in range(3)] == [b"1", b"other", b"2"]
-    reader.quiet()
-
-
 @statement("MQTT-4.6.0-2", "MQTT-4.6.0-3", version=V311)
 @pytest.mark.parametrize(("qos", "kind"), [(1, PUBACK), (2, PUBREC)])
 def test_mqtt3_4_6_0_2_acknowledgements_in_the_order_of_the_publishes(

@@ -172,19 +172,6 @@ def test_mqtt3_3_10_4_1_filters_are_compared_octet_by_octet(broker: BrokerProces
     raw.quiet()
 
 
-@statement("MQTT-3.10.4-6", "MQTT-3.10.4-1", version=V311)
-def test_mqtt3_3_10_4_6_several_filters_get_one_answer(broker: BrokerProcess, own: str) -> None:
-    raw = connected(broker, own)
-    raw.subscribe(f"{own}/a", f"{own}/b", f"{own}/c")
-    raw.send(unsubscribe(5, f"{own}/a", f"{own}/none", f"{own}/c", f"{own}/a"))
-    assert raw.read(4) == b"\xb0\x02\0\x05"
-    publisher = connected(broker, f"{own} publisher")
-    for name in ("a", "b", "c"):
-        publisher.publish(f"{own}/{name}", name.encode())
-    assert raw.delivery().body == b"b"
-    raw.quiet()
-
-
 @statement("MQTT-3.10.4-2", "MQTT-3.10.4-3", version=V311)
 def test_mqtt3_3_10_4_3_exchanges_that_have_begun_are_completed(broker: BrokerProcess, own: str) -> None:
     raw = connected(broker, own)

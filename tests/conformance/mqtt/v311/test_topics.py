@@ -110,16 +110,3 @@ def test_mqtt3_4_7_3_3_topics_of_any_length(broker: BrokerProcess, own: str, oct
     publisher = connected(broker, f"{own} publisher")
     publisher.publish(topic, b"x")
     assert raw.delivery().topic == topic
-
-
-@statement("MQTT-4.7.2-1", version=V311)
-def test_mqtt3_4_7_2_1_wildcards_in_front_match_no_dollar_topics(broker: BrokerProcess, own: str) -> None:
-    raw, other = connected(broker, own), connected(broker, f"{own} other")
-    raw.subscribe("#", "+/x", "+/#", "+/+")
-    other.subscribe(f"${own}/#", f"${own}/+")
-    publisher = connected(broker, f"{own} publisher")
-    publisher.publish(f"${own}/x", b"dollar", 0)
-    assert other.delivery().topic == f"${own}/x"
-    raw.quiet()
-    publisher.publish(f"{own}/$x", b"within", 0)
-    assert raw.delivery().topic == f"{own}/$x"

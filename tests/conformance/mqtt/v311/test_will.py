@@ -130,15 +130,6 @@ def test_mqtt3_3_1_2_8_a_will_waits_for_who_is_away(broker: BrokerProcess, own: 
     assert (found.body, found.qos) == (b"gone", 1)
 
 
-@statement("MQTT-3.1.2-24", "MQTT-3.1.2-8", version=V311)
-def test_mqtt3_3_1_2_24_silence_closes_the_connection_and_publishes_the_will(broker: BrokerProcess, own: str) -> None:
-    heir = heir_of(broker, own)
-    raw = opened(broker, connect(own, beat=1, will=will(own, b"silent")))
-    raw.connack()
-    assert raw.ended()
-    assert heir.delivery().body == b"silent"
-
-
 @statement("MQTT-3.1.2-8", version=V311)
 def test_mqtt3_3_1_2_8_a_will_reaches_a_client_of_version_5(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker()
