@@ -40,7 +40,14 @@ def refusal(broker: BrokerProcess, octets: bytes, code: int, version: int = V5) 
 @statement("MQTT-3.1.0-1", version=V311)
 @statement("MQTT-3.1.0-1")
 def test_mqtt5_3_1_0_1_first_packet_must_be_connect(broker: BrokerProcess) -> None:
-    for octets in (PINGREQ, publish("a"), subscribe(1, ("a", 0)), DISCONNECT, b"\x00\x00", b"GET / HTTP/1.1\r\n\r\n"):
+    for octets in (
+        2 * PINGREQ,
+        publish("a"),
+        subscribe(1, ("a", 0)),
+        2 * DISCONNECT,
+        bytes(4),
+        b"GET / HTTP/1.1\r\n\r\n",
+    ):
         raw = Raw(broker)
         raw.send(octets)
         assert raw.ended()

@@ -163,9 +163,9 @@ def test_the_servers_keep_alive_is_the_one_that_counts(start_broker: Callable[..
 
 @statement("MQTT-3.2.2-19", "MQTT-3.1.2-24")
 def test_a_refusal_fits_into_the_clients_packet_size(broker: BrokerProcess, own: str) -> None:
-    wrong = ("guest", "wrong")
-    assert b"\x1f" in answer(broker, connect(own, login=wrong))  # the reason string
-    assert answer(broker, connect(own, properties=packet_maximum(20), login=wrong)) == b"\x00\x86\x00"
+    part = will("a/#", b"")
+    assert b"\x1f" in answer(broker, connect(own, will=part))  # the reason string
+    assert answer(broker, connect(own, properties=packet_maximum(20), will=part)) == b"\x00\x90\x00"
 
 
 def test_no_more_sessions_than_the_limit(start_broker: Callable[..., BrokerProcess]) -> None:

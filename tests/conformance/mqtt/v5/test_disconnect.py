@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import (
+    DISCONNECT,
     DISCONNECTED,
     PINGREQ,
     Raw,
@@ -32,7 +33,7 @@ def farewell(raw: Raw) -> tuple[int, set[int]]:
 
 @statement("MQTT-3.14.0-1")
 def test_no_disconnect_before_connack(broker: BrokerProcess, own: str) -> None:
-    for octets in (PINGREQ, publish("a"), b"\xf0\x00", b"\xe0\x00"):
+    for octets in (2 * PINGREQ, publish("a"), 2 * b"\xf0\x00", 2 * DISCONNECT):
         raw = Raw(broker)
         raw.send(octets)
         assert raw.ended()

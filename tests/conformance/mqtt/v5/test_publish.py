@@ -157,7 +157,7 @@ def test_a_message_that_waits_grows_older_and_expires(broker: BrokerProcess, own
     for seconds in (1, 600):
         for qos in (0, 1, 2):
             publish_whole(publisher, own, b"%d" % seconds, qos, message_expiry(seconds))
-    time.sleep(2)
+    time.sleep(2.5)
     raw = session(broker, own, present=True)
     found = take_all(raw, 3)
     assert [(each.qos, each.body) for each in found] == [(0, b"600"), (1, b"600"), (2, b"600")]

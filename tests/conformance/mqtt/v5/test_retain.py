@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.conformance.mqtt.raw import connected, subscribe, text, user
+from tests.conformance.mqtt.raw import connected, text, user
 from tests.conformance.mqtt.statements import statement
 from tests.conformance.mqtt.v5.flows import (
     AS_PUBLISHED,
@@ -106,27 +106,22 @@ def test_retain_as_published(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-3.3.1-9", "MQTT-4.7.2-1")
-def test_retained_messages_are_found_by_filters(broker: BrokerProcess, own: str) -> None:
-    publisher = connected(broker, f"{own} publisher")
-    for topic in (f"{own}/a", f"{own}/a/b", f"{own}/c/b", f"${own}/a", f"{own}"):
+def test_retained_messages_are_found_by_filters(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker()
+    publisher = connected(broker, "publisher")
+    for topic in ("t/a", "t/a/b", "t/c/b", "$t/a", "t"):
         retain(publisher, topic, topic.encode())
     for filter, expected in (
-        (f"{own}/#", [f"{own}", f"{own}/a", f"{own}/a/b", f"{own}/c/b"]),
-        (f"{own}/+", [f"{own}/a"]),
-        (f"{own}/+/b", [f"{own}/a/b", f"{own}/c/b"]),
-        (f"${own}/#", [f"${own}/a"]),
-        (f"+/{own}", []),
+        ("#", ["t", "t/a", "t/a/b", "t/c/b"]),
+        ("t/#", ["t", "t/a", "t/a/b", "t/c/b"]),
+        ("+/a", ["t/a"]),
+        ("t/+/b", ["t/a/b", "t/c/b"]),
+        ("$t/#", ["$t/a"]),
+        ("a/#", []),
     ):
-        raw = subscribed(connected(broker, own), (filter, 1))
+        raw = subscribed(connected(broker), (filter, 1))
         assert sorted(found.topic for found in take_all(raw, len(expected))) == expected, filter
         raw.quiet()
-    everything = connected(broker, own)
-    everything.send(subscribe(1, ("#", 0)), b"\xc0\x00")
-    everything.granted()
-    topics = set()
-    while (each := everything.packet())[0] != 0xD0:
-        topics.add(everything.parsed(*each).topic)
-    assert f"{own}/a" in topics and not any(topic.startswith("$") for topic in topics)
 
 
 @statement("MQTT-3.3.2-4", "MQTT-3.3.2-17", "MQTT-3.3.2-18", "MQTT-3.3.2-20", "MQTT-3.3.4-3")
@@ -145,7 +140,7 @@ def test_retained_messages_expire(broker: BrokerProcess, own: str) -> None:
     publisher = connected(broker, f"{own} publisher")
     retain(publisher, f"{own}/short", b"x", properties=message_expiry(1))
     retain(publisher, f"{own}/long", b"x", properties=message_expiry(600))
-    time.sleep(2)
+    time.sleep(2.5)
     raw = subscribed(connected(broker, own), (f"{own}/+", 1))
     found = take(raw)
     assert found.topic == f"{own}/long"
