@@ -37,6 +37,7 @@ from forebay.routing.topic_trie import check_topic, swap_key
 from forebay.wire.mqtt_properties import WILL_DELAY, rest_of_expiry, without
 
 QUEUE_PREFIX: Final = b"$queue/"
+SYS_PREFIX: Final = b"$SYS."
 RECORD_OVERHEAD: Final = 144  # octets a record takes on disk beside its contents and address, at most
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
@@ -95,6 +96,8 @@ class Publishing(Topology):
             queue = self.queues.get(routing_key)
             return Route(exchange, routing_key, [] if queue is None else [queue], None)
         where = self.check_exchange(exchange)
+        if exchange == TOPIC_EXCHANGE and routing_key.startswith(SYS_PREFIX):
+            raise RequestError(REFUSED, f"routing key '{text(routing_key)}': only the broker publishes below $SYS")
         if where.internal:
             raise RequestError(
                 REFUSED, f"cannot publish to internal exchange '{text(exchange)}' in vhost '{text(self.name)}'"
@@ -206,13 +209,14 @@ class Publishing(Topology):
         target = Target(client, LOGGED if qos and client.durable else DIRECT, qos)
         target.identifiers = identifier_property(identifier)
         properties = rest_of_expiry(message.properties, self.now_us - message.stamp_us)
+        audience = Audience()
         if target.queue == LOGGED:
             octets = len(properties) + len(message.body) + RECORD_OVERHEAD + len(message.topic)
             if octets <= self.room or self.make_room(octets):
                 self.room -= octets
-                self.sessions.append_private(target, u8(format), message.topic, properties, message.body)
+                audience.logged.append(target)
+                self.sessions.append_private(client, audience, u8(format), message.topic, properties, message.body)
             return
-        audience = Audience()
         audience.direct.append(target)
         self.fanout.append(audience, u8(format), TOPIC_EXCHANGE, message.topic, properties, message.body)
 

@@ -64,7 +64,9 @@ class Sessions(InternalLog):
 
     # ---- sessions come and go
 
-    def attach(self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64) -> ClientSession:
+    def attach(
+        self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64, will: Will | None
+    ) -> ClientSession:
         """The session of a client that connects; RequestError(REFUSED) if there are too many.
 
         expiry_s  how long it outlives the connection; 0: not at all
@@ -90,9 +92,10 @@ class Sessions(InternalLog):
         client.paused = False
         client.expiry_s = expiry_s
         client.ended_us = 0
+        client.will = will
         client.will_due_us = 0
         self.fanout.changed()
-        self.describe(client)
+        self.describe(client, True)
         return client
 
     def make(self, client_id: bytes, expiry_s: i64) -> ClientSession:
@@ -123,7 +126,7 @@ class Sessions(InternalLog):
             self.end(client)
             return
         self.offline[int(client.number)] = client
-        self.describe(client)
+        self.describe(client, False)
 
     def settle_will(self, client: ClientSession, resumed: bool) -> None:
         """Its connection has ended, or the client is back: publish the will unless its delay lets it off [3.1.3-9]."""
@@ -157,7 +160,7 @@ class Sessions(InternalLog):
         for client in list(self.offline.values()):
             if client.will is not None and client.will_due_us and client.will_due_us <= now_us:
                 self.settle_will(client, False)
-                self.describe(client)
+                self.describe(client, True)
             if client.expiry_s < NEVER and client.ended_us + client.expiry_s * SECOND_US <= now_us:
                 self.expired += 1
                 self.end(client)
@@ -198,10 +201,6 @@ class Sessions(InternalLog):
             self.fact(client, {"op": "unsubscribe", "filter": filter}, True)
         return True
 
-    def set_will(self, client: ClientSession, will: Will | None) -> None:
-        client.will = will
-        self.describe(client)
-
     def target(self, client: ClientSession, topic: bytes) -> Target:
         """How this client gets what was published on a topic, by its subscriptions of now."""
         found = self.fanout.audience(topic, 0)
@@ -227,13 +226,14 @@ class Sessions(InternalLog):
         if len(writer.bodies.octets) > BLOCK_OCTETS:
             self.end_turn(self.now_us)
 
-    def append_private(self, target: Target, format: u8, topic: bytes, properties: bytes, body: bytes) -> None:
-        """One message for one session."""
-        audience = Audience()
-        audience.logged.append(target)
-        self.append(audience, format, b"\x01%d" % int(target.client.number), topic, properties, body)
+    def append_private(
+        self, client: ClientSession, audience: Audience, format: u8, topic: bytes, properties: bytes, body: bytes
+    ) -> None:
+        """One message for one session; its audience has that session's target, or none where it is on its way."""
+        self.append(audience, format, b"\x01%d" % int(client.number), topic, properties, body)
 
     def end_turn(self, now_us: i64) -> None:
+        """Seal what was appended, and find who gets it: see `take_deliveries`."""
         self.now_us = now_us
         writer = self.log.writer
         if writer.count == 0:
@@ -296,7 +296,8 @@ class Sessions(InternalLog):
             self.changed.append(client)
 
     def note_changes(self) -> None:
-        """Write down the operations of this turn."""
+        """Write down the operations of this turn, along with the records that they are about."""
+        self.end_turn(self.now_us)
         changed = self.changed
         if not changed:
             return
@@ -314,9 +315,9 @@ class Sessions(InternalLog):
             self.note(int(client.number), payload, client.urgent)
         self.note(int(client.number), msgspec.msgpack.encode(fields), urgent)
 
-    def describe(self, client: ClientSession) -> None:
+    def describe(self, client: ClientSession, urgent: bool) -> None:
         if client.durable and not client.ended:
-            self.fact(client, session_fact(client), False)
+            self.fact(client, session_fact(client), urgent)
 
     # ---- recovery
 

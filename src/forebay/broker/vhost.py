@@ -11,7 +11,7 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.arguments import auto_commit, group_name, stream_start
-from forebay.broker.client_session import ClientSession, Subscription
+from forebay.broker.client_session import ClientSession, Subscription, Will
 from forebay.broker.publishing import QUEUE_PREFIX, Publishing, Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX, Shares
@@ -239,10 +239,12 @@ class Vhost(Publishing):
         super().recover(entries, now_us)
         self.shares.recovered(list(self.sessions.by_number.values()))
 
-    def attach_client(self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64) -> ClientSession:
+    def attach_client(
+        self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64, will: Will | None
+    ) -> ClientSession:
         """The MQTT session of a client that connects (see `Sessions.attach`)."""
         self.epoch += 1
-        return self.sessions.attach(client_id, connection, clean_start, expiry_s)
+        return self.sessions.attach(client_id, connection, clean_start, expiry_s, will)
 
     def subscribe_client(self, client: ClientSession, wanted: Subscription) -> bool:
         """Add or change a subscription of an MQTT session; whether it is new. RequestError(INVALID) for no filter."""
@@ -343,7 +345,8 @@ class Vhost(Publishing):
 
     def has_work(self) -> bool:
         """Whether another turn is due though nobody has sent anything."""
-        return bool(self.dirty) or self.fanout.writer.count > 0 or self.sessions.log.writer.count > 0
+        sessions = self.sessions
+        return bool(self.dirty) or self.fanout.writer.count > 0 or sessions.log.writer.count > 0 or bool(sessions.out)
 
     def note_progress(self, queue: Queue) -> None:
         """Log the settlements of a queue, and let its log forget what all work groups have settled."""
@@ -369,6 +372,7 @@ class Vhost(Publishing):
 
     def tick(self, now_us: i64) -> None:
         """What time alone brings, several times a second: leases that end, delays that are over, queues unused."""
+        self.now_us = now_us
         self.now_us = now_us  # on a quiet broker the turn before may be long ago
         for queue in list(self.queues.values()):
             if queue.kind == EPHEMERAL and not queue.consumer_count():

@@ -256,7 +256,8 @@ class MqttSession(Session):
             self.user = self.auth.check(user, password, self.loopback)
         except RequestError as error:
             detail = getattr(error, "detail", error.text)
-            self.refuse(codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED, b"", str(detail))
+            code = codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED
+            self.refuse(code, self.inbox.reason_block(error.text), str(detail))
             return False
         return True
 
@@ -273,18 +274,18 @@ class MqttSession(Session):
         sessions = self.vhost.sessions
         assigned = b"" if packet.client_id else b"auto-%d-%d" % (int(sessions.now_us), self.id)
         try:
-            client = self.vhost.attach_client(packet.client_id or assigned, self.id, packet.clean, terms.expiry_s)
+            client = self.vhost.attach_client(
+                packet.client_id or assigned, self.id, packet.clean, terms.expiry_s, will_of(packet)
+            )
         except RequestError as error:
             code = codes.QUOTA_EXCEEDED if self.version == V5 else codes.V311_UNAVAILABLE
-            self.refuse(code, b"", error.text)
+            self.refuse(code, self.inbox.reason_block(error.text), error.text)
             return
         self.client = client
         self.keep_alive_us = terms.keep_alive_us
         self.deadline_us = 0
         self.connected = True
         self.connect = None
-        if packet.has_will or client.will is not None:
-            sessions.set_will(client, will_of(packet))
         block = b""
         if self.version == V5:
             block = terms.connack_block(packet, assigned) + auth_block
@@ -411,6 +412,8 @@ class MqttSession(Session):
         if not self.closing:
             self.out.write(confirms.octets)
         self.inbox.unconfirmed -= confirms.count
+        if not self.due and not len(self.held):
+            self.outbox.is_holding = False
 
     def waiting(self) -> bool:
         return self.due is not None

@@ -31,7 +31,7 @@ from forebay.broker.client_session import (
     ClientSession,
 )
 from forebay.broker.client_session import RELEASED as NOTE_RELEASED
-from forebay.broker.fanout import DIRECT, LOGGED, Target
+from forebay.broker.fanout import DIRECT, LOGGED, Audience, Target
 from forebay.broker.retained import RetainedMessage
 from forebay.broker.vhost import Vhost
 from forebay.log.block import Block
@@ -94,6 +94,7 @@ class Outbox:
         self.vhost = vhost
         self.out = out
         self.held = held
+        self.is_holding = False  # packets of QoS 2 are in it, which those of QoS 1 may not overtake
         self.spill_at: i64 = spill_at  # messages in memory beyond which more go to the disk; 0 for no limit
         self.client = ClientSession(0, b"", False, 0, vhost.sessions.rules)  # until CONNECT names it
         self.encoder = Encoder()
@@ -227,14 +228,17 @@ class Outbox:
                 return index
             else:
                 id = window.next_id()
-                out = self.out if qos == 1 else self.held
-                if not self.encoder.write(out, block, index, target, id, qos, 0, qos == 1):
+                holds = qos == 2 or self.is_holding
+                if not self.encoder.write(
+                    self.held if holds else self.out, block, index, target, id, qos, 0, not holds
+                ):
                     sessions.operate(client, TAKEN, 0, offset, False)
                 elif qos == 1:
                     window.take(id, LOGGED_FLIGHT_1)
                     client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBACK)
                     sessions.operate(client, ASSIGNED_1, id, offset, False)
                 else:
+                    self.is_holding = True
                     window.take(id, LOGGED_FLIGHT_2)
                     client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBREC)
                     sessions.operate(client, ASSIGNED_2, id, offset, True)
@@ -279,12 +283,11 @@ class Outbox:
             if qos == 0:
                 self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
                 self.vhost.ack(lease, offset, 1)
-            elif qos == 2 and self.client.durable:
-                # From here on it is this session's, and nobody else's [MQTT-4.8.2-4].
-                self.move_private(target, block, index)
-                self.vhost.ack(lease, offset, 1)
             elif window.is_full():
                 return index
+            elif qos == 2 and self.client.durable:
+                self.send_moved(target, block, index)
+                self.vhost.ack(lease, offset, 1)
             else:
                 id = window.next_id()
                 if self.encoder.write(self.out, block, index, target, id, qos, 0, True):
@@ -293,6 +296,19 @@ class Outbox:
                     self.vhost.ack(lease, offset, 1)
             index += 1
         return end
+
+    def send_moved(self, target: Target, block: Block, index: i64) -> None:
+        """Write a shared record at QoS 2: from here on it is this session's and nobody else's [MQTT-4.8.2-4]."""
+        sessions = self.vhost.sessions
+        id = self.window.next_id()
+        if not self.encoder.write(self.held, block, index, target, id, 2, 0, False):
+            return
+        offset = sessions.next_offset()
+        self.move_private(Audience(), block, index)
+        self.is_holding = True
+        self.window.take(id, LOGGED_FLIGHT_2)
+        self.client.inflight[int(id)] = int(offset << PHASE_BITS | AWAIT_PUBREC)
+        sessions.operate(self.client, ASSIGNED_2, id, offset, True)
 
     # ---- what waits
 
@@ -303,20 +319,27 @@ class Outbox:
         while index < end:
             zero = qos_of(block, index, target) == 0
             if self.spill_at and mqueue.count >= self.spill_at:
-                self.move_private(target, block, index)
+                self.spill(target, block, index)
             elif rules.priorities:
                 mqueue.push(target, block, index, 1, zero, rules.priority(block.routing_key(index)))
             else:
                 mqueue.push(target, block, index, 1, zero, 0)
             index += 1
 
-    def move_private(self, target: Target, block: Block, index: i64) -> None:
-        """Put one record into the sessions' log, for this session."""
+    def spill(self, target: Target, block: Block, index: i64) -> None:
+        """Let one record wait on the disk."""
         logged = Target(self.client, LOGGED, target.qos)
         logged.identifiers = target.identifiers
         logged.keep_retain = target.keep_retain
+        audience = Audience()
+        audience.logged.append(logged)
+        self.move_private(audience, block, index)
+
+    def move_private(self, audience: Audience, block: Block, index: i64) -> None:
+        """Put one record into the sessions' log, for this session."""
         self.vhost.sessions.append_private(
-            logged,
+            self.client,
+            audience,
             block.data[block.formats_at + index],
             block.routing_key(index),
             block.properties(index),

@@ -13,6 +13,7 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64, u8
 
 from forebay.broker.client_session import FORGOTTEN, RECEIVED, ClientSession
+from forebay.broker.sessions import is_topic
 from forebay.broker.vhost import Route, Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
@@ -105,7 +106,7 @@ class Inbox:
         body = data[packet.properties_end : end]
         if flags & 1:
             format |= RETAIN
-            if route.routing_key[0] != DOLLAR and not vhost.retain(route.routing_key, u8(format), properties, body):
+            if is_topic(route.routing_key) and not vhost.retain(route.routing_key, u8(format), properties, body):
                 self.answer(packet, REJECTED)
                 return
         if self.expiry_max_s:
