@@ -190,8 +190,9 @@ def test_mqtt3_4_3_3_1_an_identifier_is_in_use_until_pubcomp(broker: BrokerProce
     publisher = connected(broker, f"{own} publisher")
     waiting: set[int] = set()
     for count in range(200):
-        publisher.send(publish(own, number(count), 2, 1), acknowledge(PUBREL, 1))
+        publisher.send(publish(own, number(count), 2, 1))
         publisher.acked(1, kind=PUBREC)
+        publisher.send(acknowledge(PUBREL, 1))
         publisher.acked(1, kind=PUBCOMP)
         found = raw.delivery()
         assert found.id not in waiting

@@ -77,7 +77,7 @@ def test_mqtt3_3_3_1_6_wildcards_find_no_retained_dollar_topics(broker: BrokerPr
     retain(connected(broker, own), f"${own}/a", b"dollar")
     assert retained(broker, own, f"${own}/+") == [(f"${own}/a", b"dollar", 1)]
     assert [topic for topic, _, _ in retained(broker, own, "#") if topic.startswith("$")] == []
-    assert retained(broker, own, "+/a") == []
+    assert not [topic for topic, _, _ in retained(broker, own, "+/a") if topic.startswith("$")]
 
 
 @statement("MQTT-3.3.1-7", version=V311)
