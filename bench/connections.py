@@ -113,6 +113,8 @@ async def measure(process: subprocess.Popen[str], address: str, options: argpars
     seconds = time.monotonic() - began
     await asyncio.sleep(SETTLE_S)
     after = resident(process.pid)
+    held = sum(os.readlink(each).startswith("socket:") for each in Path(f"/proc/{process.pid}/fd").iterdir())
+    assert held > len(clients), f"the broker has {held} sockets open, for {len(clients)} clients and a listener"
     what = f"{len(clients)} idle clients over {options.listener}" + (", subscribed" if options.subscribe else "")
     print(f"{what}: {before >> 20} MiB before, {after >> 20} MiB after, connected in {seconds:.1f} s")
     print(f"octets a connection: {(after - before) / len(clients):.0f}")
