@@ -6,7 +6,7 @@ from functools import partial
 
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt import raw
-from tests.conformance.mqtt.raw import V311, Raw
+from tests.conformance.mqtt.raw import PUBCOMP, PUBREC, PUBREL, V311, Raw, acknowledge
 
 connect = partial(raw.connect, version=V311)
 connected = partial(raw.connected, version=V311)
@@ -33,3 +33,16 @@ def mortal(broker: BrokerProcess, client: str, topic: str, body: bytes, flags: i
     made = opened(broker, connect(client, will=will(topic, body), will_flags=flags))
     made.connack()
     return made
+
+
+def publish_whole(raw: Raw, topic: str, body: bytes, qos: int = 1, id: int = 1, bits: int = 0) -> None:
+    """A publish and all of its exchange: behind it the message is on its way to every subscriber."""
+    raw.send(publish(topic, body, qos, id, bits=bits))
+    if qos == 0:
+        raw.quiet()
+    elif qos == 1:
+        raw.acked(id)
+    else:
+        raw.acked(id, kind=PUBREC)
+        raw.send(acknowledge(PUBREL, id))
+        raw.acked(id, kind=PUBCOMP)

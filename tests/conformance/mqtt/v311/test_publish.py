@@ -20,7 +20,7 @@ from tests.conformance.mqtt.raw import (
     text,
 )
 from tests.conformance.mqtt.statements import statement
-from tests.conformance.mqtt.v311.old import connected, publish, session, subscribe
+from tests.conformance.mqtt.v311.old import connected, publish, publish_whole, session, subscribe
 
 DUP, RETAIN = 8, 1
 
@@ -31,7 +31,7 @@ def test_mqtt3_4_3_1_1_qos_0_has_neither_identifier_nor_dup(broker: BrokerProces
     raw = connected(broker, own)
     raw.subscribe(own, qos=0)
     publisher = connected(broker, f"{own} publisher")
-    publisher.send(publish(own, b"\0\x07body", qos, 5, bits=DUP if qos else 0))
+    publish_whole(publisher, own, b"\0\x07body", qos, 5, bits=DUP if qos else 0)
     assert raw.expect(0x30) == text(own) + b"\0\x07body"
 
 
@@ -168,8 +168,7 @@ def test_mqtt3_4_3_3_1_qos_2_to_the_client(broker: BrokerProcess, own: str) -> N
     publisher = connected(broker, f"{own} publisher")
     used: list[int] = []
     for count in range(3):
-        publisher.send(publish(own, number(count), 2, count + 1))
-        publisher.acked(count + 1, kind=PUBREC)
+        publish_whole(publisher, own, number(count), 2, count + 1)
         found = raw.delivery()
         assert (found.body, found.qos, found.bits) == (number(count), 2, 0)
         used.append(found.id)
@@ -190,10 +189,7 @@ def test_mqtt3_4_3_3_1_an_identifier_is_in_use_until_pubcomp(broker: BrokerProce
     publisher = connected(broker, f"{own} publisher")
     waiting: set[int] = set()
     for count in range(200):
-        publisher.send(publish(own, number(count), 2, 1))
-        publisher.acked(1, kind=PUBREC)
-        publisher.send(acknowledge(PUBREL, 1))
-        publisher.acked(1, kind=PUBCOMP)
+        publish_whole(publisher, own, number(count), 2)
         found = raw.delivery()
         assert found.id not in waiting
         raw.send(acknowledge(PUBREC, found.id))
@@ -209,7 +205,8 @@ def test_mqtt3_4_6_0_4_pubrels_in_the_order_of_the_pubrecs(broker: BrokerProcess
     raw = connected(broker, own)
     raw.subscribe(own, qos=2)
     publisher = connected(broker, f"{own} publisher")
-    publisher.send(*[publish(own, number(count), 2, count) for count in range(1, 21)])
+    for count in range(20):
+        publish_whole(publisher, own, number(count), 2)
     ids = [raw.delivery().id for _ in range(20)]
     order = ids[::2] + ids[1::2]
     raw.send(*[acknowledge(PUBREC, id) for id in order])
@@ -226,6 +223,8 @@ def test_mqtt3_4_6_0_6_messages_in_the_order_of_their_publishes(broker: BrokerPr
     raw = connected(broker, own)
     count = 200
     raw.send(*[publish(own, number(place), qos, place + 1) for place in range(count)])
+    if qos == 2:
+        raw.send(*[acknowledge(PUBREL, place + 1) for place in range(count)])
     for reader in (direct, wild):
         bodies: list[int] = []
         while len(bodies) < count:
@@ -249,8 +248,7 @@ def test_mqtt3_3_3_5_1_overlapping_subscriptions_deliver_at_the_highest_qos(
     raw.send(subscribe(1, *zip((f"{own}/a", f"{own}/+", f"{own}/#"), filters, strict=True)))
     assert raw.granted() == list(filters)
     publisher = connected(broker, f"{own} publisher")
-    publisher.send(publish(f"{own}/a", b"x", 2, 4))
-    publisher.acked(4, kind=PUBREC)
+    publish_whole(publisher, f"{own}/a", b"x", 2)
     assert raw.delivery().qos == qos
 
 

@@ -7,22 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.conformance.mqtt.raw import PINGREQ, PINGRESP, PUBCOMP, PUBREC, PUBREL, V311, Raw, acknowledge
+from tests.conformance.mqtt.raw import PINGREQ, PINGRESP, V311, Raw
 from tests.conformance.mqtt.statements import statement
-from tests.conformance.mqtt.v311.old import connected, publish, session, unsubscribe
+from tests.conformance.mqtt.v311.old import connected, publish_whole, session, unsubscribe
 
 
 def retain(raw: Raw, topic: str, body: bytes, qos: int = 1) -> None:
     """Publish with RETAIN, and wait until the broker has it."""
-    raw.send(publish(topic, body, qos, 7, bits=1))
-    if qos == 0:
-        raw.quiet()
-    elif qos == 1:
-        raw.acked(7)
-    else:
-        raw.acked(7, kind=PUBREC)
-        raw.send(acknowledge(PUBREL, 7))
-        raw.acked(7, kind=PUBCOMP)
+    publish_whole(raw, topic, body, qos, bits=1)
 
 
 def retained(broker: BrokerProcess, own: str, filter: str) -> list[tuple[str, bytes, int]]:

@@ -19,7 +19,7 @@ from tests.conformance.mqtt.raw import (
 )
 from tests.conformance.mqtt.statements import statement
 from tests.conformance.mqtt.v5.flows import take_all
-from tests.conformance.mqtt.v311.old import connected, publish, session, subscribe, unsubscribe
+from tests.conformance.mqtt.v311.old import connected, publish, publish_whole, session, subscribe, unsubscribe
 
 DUP = 8
 
@@ -35,14 +35,6 @@ def subscribed(broker: BrokerProcess, client: str, *filters: tuple[str, int]) ->
 def received(raw: Raw, count: int = 1) -> list[tuple[bytes, int]]:
     """Body and QoS of so many deliveries, all acknowledged to the end."""
     return [(found.body, found.qos) for found in take_all(raw, count)]
-
-
-def publish_at_2(raw: Raw, topic: str, body: bytes, id: int = 1) -> None:
-    """The whole exchange of a publish at QoS 2."""
-    raw.send(publish(topic, body, 2, id))
-    raw.acked(id, kind=PUBREC)
-    raw.send(acknowledge(PUBREL, id))
-    raw.acked(id, kind=PUBCOMP)
 
 
 @statement("MQTT-3.1.2-4", "MQTT-4.1.0-1", "MQTT-3.1.4-3", version=V311)
@@ -64,7 +56,7 @@ def test_mqtt3_3_1_2_5_messages_are_kept_for_who_is_away(broker: BrokerProcess, 
     other = subscribed(broker, f"{own} other", (f"{own}/one", 1))
     publisher = connected(broker, f"{own} publisher")
     publisher.publish(f"{own}/one", b"at 1")
-    publish_at_2(publisher, f"{own}/two", b"at 2")
+    publish_whole(publisher, f"{own}/two", b"at 2", 2)
     publisher.publish(f"{own}/one", b"at 1 again", id=2)
     assert received(other, 2) == [(b"at 1", 1), (b"at 1 again", 1)]
     raw = session(broker, own, present=True)
@@ -125,9 +117,8 @@ def test_mqtt3_4_4_0_1_unacknowledged_publishes_come_again(broker: BrokerProcess
     raw = subscribed(broker, own, (own, qos))
     publisher = connected(broker, f"{own} publisher")
     bodies = [b"%d" % number for number in range(4)]
-    for id, body in enumerate(bodies, 1):
-        publisher.send(publish(own, body, qos, id))
-        publisher.acked(id, kind=PUBREC if qos == 2 else PUBACK)
+    for body in bodies:
+        publish_whole(publisher, own, body, qos)
     before = [raw.delivery() for _ in bodies]
     assert [(one.body, one.qos, one.bits) for one in before] == [(body, qos, 0) for body in bodies]
     raw.leave() if end == "leave" else raw.vanish()
@@ -166,7 +157,7 @@ def test_mqtt3_4_4_0_1_pubrel_comes_again_and_its_publish_does_not(broker: Broke
     raw = subscribed(broker, own, (own, 2))
     publisher = connected(broker, f"{own} publisher")
     for number in range(3):
-        publish_at_2(publisher, own, b"%d" % number, number + 1)
+        publish_whole(publisher, own, b"%d" % number, 2)
     ids = [raw.delivery().id for _ in range(3)]
     for id in ids[:2]:
         raw.send(acknowledge(PUBREC, id))
@@ -192,18 +183,17 @@ def test_mqtt3_4_3_3_2_identifiers_that_await_pubrel_outlive_the_connection(brok
     raw.send(publish(own, b"once", 2, 7))
     raw.acked(7, kind=PUBREC)
     raw.vanish()
-    assert received(reader) == [(b"once", 1)]
     raw = session(broker, own, present=True)
     raw.send(publish(own, b"once", 2, 7, bits=DUP))
     raw.acked(7, kind=PUBREC)
-    reader.quiet()
     raw.vanish()
     raw = session(broker, own, present=True)
     raw.send(acknowledge(PUBREL, 7))
     raw.acked(7, kind=PUBCOMP)
-    raw.send(publish(own, b"twice", 2, 7))
-    raw.acked(7, kind=PUBREC)
-    assert received(reader) == [(b"twice", 1)]
+    assert received(reader) == [(b"once", 1)]
+    publish_whole(raw, own, b"another", 2, 7)
+    assert received(reader) == [(b"another", 1)]
+    reader.quiet()
 
 
 @statement("MQTT-4.3.3-2", "MQTT-3.1.2-6", version=V311)
@@ -214,10 +204,12 @@ def test_mqtt3_3_1_2_6_a_clean_session_awaits_no_pubrel(broker: BrokerProcess, o
     raw.send(publish(own, b"1", 2, 7))
     raw.acked(7, kind=PUBREC)
     raw.vanish()
-    raw = connected(broker, own)
-    raw.send(publish(own, b"2", 2, 7))
-    raw.acked(7, kind=PUBREC)
-    assert received(reader, 2) == [(b"1", 1), (b"2", 1)]
+    publish_whole(connected(broker, own), own, b"2", 2, 7)
+    found = received(reader)
+    if found == [(b"1", 1)]:  # it may be passed on by PUBLISH, or not before PUBREL
+        found = received(reader)
+    assert found == [(b"2", 1)]
+    reader.quiet()
 
 
 @statement("MQTT-3.10.4-3", version=V311)
@@ -227,8 +219,7 @@ def test_mqtt3_3_10_4_3_what_was_begun_is_completed_after_unsubscribe(
 ) -> None:
     raw = subscribed(broker, own, (own, qos))
     publisher = connected(broker, f"{own} publisher")
-    publisher.send(publish(own, b"begun", qos, 3))
-    publisher.acked(3, kind=PUBREC if qos == 2 else PUBACK)
+    publish_whole(publisher, own, b"begun", qos)
     found = raw.delivery()
     raw.send(unsubscribe(9, own))
     raw.acked(9, kind=0xB0)
@@ -267,7 +258,7 @@ def test_mqtt3_4_1_0_1_sessions_outlive_the_broker(start_broker: Callable[..., B
     raw = subscribed(broker, "reader", ("a", 2))
     publisher = session(broker, "publisher")
     publisher.publish("a", b"sent")
-    publish_at_2(publisher, "a", b"received")
+    publish_whole(publisher, "a", b"received", 2)
     publisher.send(publish("a", b"awaits PUBREL", 2, 5))
     publisher.acked(5, kind=PUBREC)
     sent, received, _ = (raw.delivery() for _ in range(3))

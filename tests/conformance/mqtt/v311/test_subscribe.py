@@ -18,7 +18,7 @@ from tests.conformance.mqtt.raw import (
     text,
 )
 from tests.conformance.mqtt.statements import statement
-from tests.conformance.mqtt.v311.old import connected, publish, subscribe, unsubscribe
+from tests.conformance.mqtt.v311.old import connected, publish, publish_whole, subscribe, unsubscribe
 
 
 @statement(
@@ -97,7 +97,7 @@ def test_mqtt3_3_8_4_6_qos_is_the_lower_of_both(broker: BrokerProcess, own: str,
     raw.subscribe(own, qos=granted)
     publisher = connected(broker, f"{own} publisher")
     for published in (2, 0, 1):
-        publisher.send(publish(own, b"%d" % published, published, published + 1))
+        publish_whole(publisher, own, b"%d" % published, published)
         found = raw.delivery()
         assert (found.body, found.qos) == (b"%d" % published, min(published, granted))
 
@@ -108,16 +108,14 @@ def test_mqtt3_3_8_4_3_the_same_filter_again_replaces_the_subscription(
     broker: BrokerProcess, own: str, before: int, after: int
 ) -> None:
     publisher = connected(broker, f"{own} publisher")
-    publisher.send(publish(f"{own}/kept", b"retained", 2, 9, bits=1))
-    publisher.acked(9, kind=PUBREC)
+    publish_whole(publisher, f"{own}/kept", b"retained", 2, bits=1)
     raw = connected(broker, own)
     for qos in (before, after):
         raw.send(subscribe(7, (f"{own}/#", qos)))
         assert raw.granted(7) == [qos]
         found = raw.delivery()
         assert (found.body, found.bits, found.qos) == (b"retained", 1, qos)
-    publisher.send(publish(f"{own}/a", b"once", 2, 3))
-    publisher.acked(3, kind=PUBREC)
+    publish_whole(publisher, f"{own}/a", b"once", 2)
     found = raw.delivery()
     assert (found.body, found.qos) == (b"once", after)
     raw.quiet()
@@ -159,7 +157,7 @@ def test_mqtt3_3_8_4_4_of_the_same_filter_twice_the_last_holds(broker: BrokerPro
 def test_mqtt3_3_10_4_1_filters_are_compared_octet_by_octet(broker: BrokerProcess, own: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(f"{own}/é/+")
-    others = [f"{own}/é/#", f"{own}/#", "#", f"{own}/é", f"{own}/é/a", f"{own}/É/+", f"{own}/e\u0301/+", f"{own}/é/+ "]
+    others = [f"{own}/é/#", f"{own}/#", "#", f"{own}/é", f"{own}/é/a", f"{own}/É/+", f"{own}/e\u0301/+"]
     for name in others:
         raw.send(unsubscribe(5, name))
         assert raw.expect(UNSUBACK) == number(5)
@@ -177,9 +175,8 @@ def test_mqtt3_3_10_4_3_exchanges_that_have_begun_are_completed(broker: BrokerPr
     raw = connected(broker, own)
     raw.subscribe(own, qos=2)
     publisher = connected(broker, f"{own} publisher")
-    publisher.send(publish(own, b"1", 1, 1), publish(own, b"2", 2, 2))
-    publisher.acked(1)
-    publisher.acked(2, kind=PUBREC)
+    publish_whole(publisher, own, b"1", 1)
+    publish_whole(publisher, own, b"2", 2)
     first, second = raw.delivery(), raw.delivery()
     raw.send(unsubscribe(5, own))
     raw.expect(UNSUBACK)
