@@ -122,17 +122,6 @@ def test_mqtt5_2_1_3_1_reserved_flags_of_the_fixed_header(broker: BrokerProcess)
         raw.refused(0x81)
 
 
-def test_mqtt5_3_2_0_1_connack_says_what_the_broker_can(broker: BrokerProcess) -> None:
-    raw = Raw(broker)
-    raw.send(connect())
-    told = dict(raw.connack())
-    assert (told[0x11], told[0x21], told[0x25], told[0x22]) == (0, 1024, 0, 0)  # expiry, receive maximum, retain, alias
-    assert (told[0x27], told[0x28], told[0x29], told[0x2A]) == (17 << 20, 1, 0, 0)
-    old = Raw(broker, V311)
-    old.send(connect("d", V311))
-    assert old.read(4) == b"\x20\x02\x00\x00"
-
-
 @statement("MQTT-3.1.3-6", "MQTT-3.1.3-7", "MQTT-3.2.2-16")
 def test_mqtt5_3_1_3_6_empty_client_identifier(broker: BrokerProcess) -> None:
     names = set()
@@ -219,14 +208,14 @@ def test_mqtt5_3_1_2_29_no_reason_string_for_who_wants_none(broker: BrokerProces
     assert raw.ended()
 
 
-def test_mqtt5_3_2_2_13_will_that_cannot_be_kept(broker: BrokerProcess) -> None:
-    refusal(broker, connect(will=will("w", b""), will_flags=0x24), 0x9A)
+@statement("MQTT-3.1.4-1", "MQTT-3.2.2-8")
+def test_mqtt5_3_1_4_1_will_that_cannot_be_published(broker: BrokerProcess) -> None:
     refusal(broker, connect(will=will("w/#", b"")), 0x90)
     refusal(broker, connect(will=will("", b"")), 0x82)
     refusal(broker, connect(will=will("w", b"", properties=b"\x23\0\x01")), 0x82)
 
 
-@statement("MQTT-3.1.4-5", "MQTT-3.2.0-1")
+@statement("MQTT-3.1.4-5", "MQTT-3.2.0-1", "MQTT-4.2.0-1")
 def test_mqtt5_3_1_4_5_requests_need_not_wait_for_connack(broker: BrokerProcess) -> None:
     raw = Raw(broker)
     octets = connect() + subscribe(7, ("a", 1)) + publish("a", b"x", 1, 9)
