@@ -14,6 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import V311, connected, publish
+from tests.conformance.mqtt.statements import statement
 
 DISK = "24m"
 BODY = b"x" * 16_384
@@ -88,6 +89,7 @@ def test_disk_full_refuses_publishers_and_recovers(
     assert b"again" in bodies
 
 
+@statement("MQTT-4.8.0-2", version=V311)
 def test_disk_full_is_told_to_mqtt_publishers_by_code(
     start_broker: Callable[..., BrokerProcess], small_disk: Path
 ) -> None:
