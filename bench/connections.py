@@ -39,6 +39,11 @@ def resident(pid: int) -> int:
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def sockets_of(pid: int) -> int:
+    """How many sockets a process has open."""
+    return sum(os.readlink(each).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir())
+
+
 def start(folder: Path, listener: str, count: int) -> tuple[subprocess.Popen[str], dict[str, str]]:
     """A broker with this listener only; its process and ready line."""
     values: dict[str, object] = {"amqp": "", "mqtt": "", "mqtt_websocket": "", listener: "127.0.0.1:0"}
@@ -113,7 +118,7 @@ async def measure(process: subprocess.Popen[str], address: str, options: argpars
     seconds = time.monotonic() - began
     await asyncio.sleep(SETTLE_S)
     after = resident(process.pid)
-    held = sum(os.readlink(each).startswith("socket:") for each in Path(f"/proc/{process.pid}/fd").iterdir())
+    held = sockets_of(process.pid)
     assert held > len(clients), f"the broker has {held} sockets open, for {len(clients)} clients and a listener"
     what = f"{len(clients)} idle clients over {options.listener}" + (", subscribed" if options.subscribe else "")
     print(f"{what}: {before >> 20} MiB before, {after >> 20} MiB after, connected in {seconds:.1f} s")

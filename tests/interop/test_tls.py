@@ -17,7 +17,7 @@ import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
-from tests.conformance.mqtt.raw import Raw, connect
+from tests.conformance.mqtt.raw import V5, V311, Raw, connect, connect_head, packet, text
 from tests.interop.mqtt_client import Client
 
 WAIT_S = 20
@@ -162,16 +162,18 @@ def header(version: int, source: str) -> bytes:
 LOCAL = SIGNATURE + b"\x20\x00\x00\x00"
 
 
-def proxied(broker: BrokerProcess, head: bytes, secure: ssl.SSLContext | None = None) -> Raw:
-    """A client behind a proxy, which has said the header."""
-    raw = Raw(broker)
+def proxied(
+    broker: BrokerProcess, head: bytes, secure: ssl.SSLContext | None = None, said: bytes = b"", version: int = V5
+) -> Raw:
+    """A client behind a proxy, which has said the header; what the client says is a CONNECT of guest or else `said`."""
+    raw = Raw(broker, version)
     if secure is not None:
         raw.socket.close()
         raw.socket = socket.create_connection(("127.0.0.1", broker.port("mqtts")), timeout=WAIT_S)
         raw.socket.sendall(head)
         raw.socket = secure.wrap_socket(raw.socket, server_hostname="localhost")
         head = b""
-    raw.socket.sendall(head + connect())
+    raw.socket.sendall(head + (said or connect()))
     return raw
 
 
@@ -203,6 +205,30 @@ def test_guest_is_who_is_announced_from_this_machine(
         assert not code or raw.ended()
     if code:
         wait_for_log(broker, f"connection from {'unknown' if b'UNKNOWN' in head else '192.0.2.1:4000'} ended")
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+@pytest.mark.parametrize(
+    ("identity", "name", "welcome"),
+    [("cn", "sensor-1", True), ("cn", "", False), ("none", "sensor-1", False)],
+)
+def test_a_certificate_logs_its_owner_in(
+    start_broker: Start, made: Certificates, version: int, identity: str, name: str, welcome: bool
+) -> None:
+    """Without a user name a client is guest, who may not come from elsewhere; the owner of a certificate may."""
+    trust = made.options(tls_client_ca=str(made.ca), tls_client_auth="optional", tls_identity=identity)
+    broker = start_broker(**trust, proxy_protocol=True, **SECURE)
+    nameless = packet(0x10, connect_head(2, version) + text("c"))
+    with closing(proxied(broker, header(2, "192.0.2.1"), made.client(name), nameless, version)) as raw:
+        assert (raw.expect(0x20)[1] == 0) is welcome
+
+
+def test_a_user_name_goes_before_the_certificate(start_broker: Start, made: Certificates) -> None:
+    trust = made.options(tls_client_ca=str(made.ca), tls_client_auth="required", tls_identity="cn")
+    broker = start_broker(**trust, proxy_protocol=True, **SECURE)
+    wrong = connect(login=("guest", "wrong"))
+    with closing(proxied(broker, LOCAL, made.client("sensor-1"), wrong)) as raw:
+        assert raw.expect(0x20)[1] == 0x86
 
 
 @contextmanager
