@@ -18,6 +18,7 @@ from tests.conformance.mqtt.raw import (
     connected,
     number,
     packet,
+    puback,
     publish,
     subscribe,
     text,
@@ -336,3 +337,20 @@ def test_bodies_pass_unaltered(broker: BrokerProcess, own: str) -> None:
     for body in sent:
         publish_whole(publisher, own, body)
     assert bodies(raw, len(sent)) == sent
+
+
+@statement("MQTT-2.2.1-4", "MQTT-4.3.2-1")
+def test_identifiers_that_are_used_again_pass_over_those_in_use(start_broker: Callable[..., BrokerProcess]) -> None:
+    count = 1000
+    broker = start_broker(mqtt_max_inflight=count + 1)
+    raw = subscribed(connected(broker), ("a", 1))
+    publisher = connected(broker, "publisher")
+    publish_whole(publisher, "a")
+    held = raw.delivery().id  # which is never acknowledged
+    octets = [publish("a", b"", 1, n + 1) for n in range(count)]
+    for _ in range(66):  # more messages than there are identifiers
+        publisher.send(*octets)
+        ids = [raw.delivery().id for _ in range(count)]
+        assert len(set(ids)) == count and held not in ids
+        raw.send(*[puback(id) for id in ids])
+        publisher.read(4 * count)
