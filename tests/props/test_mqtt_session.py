@@ -103,8 +103,9 @@ def request(draw: st.DrawFn, version: int) -> bytes:
 class Client(SessionRig):
     """An MQTT client, with a classic queue q and a stream s to talk to."""
 
-    def __init__(self, folder: str, version: int) -> None:
-        super().__init__(folder, MqttSession, mqtt_inflight_max=WINDOW, mqtt_packet_octets_max=OCTETS_MAX)
+    def __init__(self, folder: str, version: int, **options: object) -> None:
+        options = {"mqtt_max_inflight": WINDOW, "mqtt_packet_octets_max": OCTETS_MAX, **options}
+        super().__init__(folder, MqttSession, **options)
         self.version = version
         assert isinstance(self.session, MqttSession)
         self.outbox = self.session.outbox
@@ -154,7 +155,7 @@ def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version
             client.send(b"".join(requests))
             client.turn()
             client.packets()
-            assert client.outbox.inflight <= WINDOW
+            assert client.outbox.window.inflight <= WINDOW
             client.clock.us += 1_000_000
             client.session.tick(client.clock.us)
         client.close()
@@ -224,17 +225,16 @@ def test_what_the_window_has_no_room_for_comes_in_order(version: int) -> None:
         client.close()
 
 
-def test_topic_subscribers_lose_the_oldest_beyond_the_backlog() -> None:
+def test_topic_subscribers_lose_the_oldest_beyond_their_message_queue() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        client = Client(folder, V311)
+        client = Client(folder, V311, mqtt_max_mqueue_len=10)
         client.connect()
         client.send(subscribe(codes.SUBSCRIBE, [b"a"], 1, b"", V311))
-        outbox = client.outbox
-        outbox.backlog_octets_max = 10 * 1009  # a record is counted as 8 octets more than topic and body
         for number in range(30):
-            client.send(publish(b"a", b"%1000d" % number, V311, 1, number + 1))
+            client.send(publish(b"a", b"%d" % number, V311, 1, number + 1))
             client.turn()
-        assert (outbox.dropped, outbox.backlog_octets) == (17, 10 * 1009)
+        mqueue = client.outbox.client.mqueue
+        assert (mqueue.dropped, mqueue.count) == (17, 10)
         got: list[int] = []
         pending = client.packets()
         while pending:
@@ -245,7 +245,7 @@ def test_topic_subscribers_lose_the_oldest_beyond_the_backlog() -> None:
             client.turn()
             pending = client.packets()
         assert got == [0, 1, 2, *range(20, 30)]
-        assert (outbox.backlog_octets, outbox.inflight) == (0, 0)
+        assert (mqueue.count, client.outbox.window.inflight) == (0, 0)
         client.close()
 
 
@@ -263,7 +263,7 @@ def test_a_record_too_large_for_its_consumer_is_settled() -> None:
         client.turn()
         bodies = [len(each.body()) for each in client.packets() if isinstance(each, Publish)]
         assert bodies == [10]
-        assert client.outbox.too_large == 1
+        assert client.outbox.encoder.too_large == 1
         client.close()
 
 

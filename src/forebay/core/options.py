@@ -219,14 +219,8 @@ class Options:
     )
 
     # MQTT
-    mqtt_inflight_max: int = _integer(
-        1024, "messages", 1, 65_535, "QoS 1 messages that a client may leave unacknowledged, each way."
-    )
     mqtt_packet_octets_max: int = _integer(
         17 * MIB, "octets", 1 * KIB, 268_435_455 + 5, "The longest MQTT packet accepted."
-    )
-    mqtt_backlog_octets_max: int = _integer(
-        64 * MIB, "octets", 64 * KIB, 16 * GIB, "Octets that may wait for one subscriber's inflight window to open."
     )
     mqtt_topic_levels_max: int = _integer(128, "levels", 1, 1024, "Levels of a topic or topic filter.")
     mqtt_max_qos: int = _integer(2, "QoS", 0, 2, "The highest QoS; subscriptions are granted it at most.")
