@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
@@ -28,6 +29,7 @@ from forebay.wire.mqtt import (
     write_publish,
 )
 from forebay.wire.mqtt_codes import V5, V311
+from tests.conformance.mqtt import raw
 
 OCTETS_MAX = 4096
 VERSION = st.sampled_from([V311, V5])
@@ -35,6 +37,7 @@ PACKET_ID = st.integers(1, 65_535)
 LONE = st.characters(codec="utf-8", exclude_characters="\0")
 TEXT = st.text(LONE, max_size=30).map(str.encode)
 TOPIC = st.text(st.characters(codec="utf-8", exclude_characters="\0+#"), min_size=1, max_size=30).map(str.encode)
+FILTER = st.one_of(TEXT, st.sampled_from([b"$share/g/a/+", b"$queue/q/#", b"#"]))
 BITS = {props.FLAG: 1, props.SHORT: 16, props.LONG: 32, props.VARINT: 28}
 
 
@@ -58,8 +61,20 @@ def block(draw: st.DrawFn, packet: int, version: int) -> bytes:
         return b""
     allowed = [id for id in range(props.IDS) if props.KINDS[id] and (1 << id) & props.CARRIERS[packet]]
     chosen = draw(st.lists(st.sampled_from(allowed), max_size=5))
-    once = [id for place, id in enumerate(chosen) if id == props.USER_PROPERTY or id not in chosen[:place]]
+    repeated = {props.USER_PROPERTY} | ({props.SUBSCRIPTION_ID} if packet == codes.PUBLISH else set())
+    once = [id for place, id in enumerate(chosen) if id in repeated or id not in chosen[:place]]
     return props.encode_properties([draw(one_property(id)) for id in once])
+
+
+def subscription_options(version: int, filter: bytes) -> st.SearchStrategy[int]:
+    """QoS and, of version 5, no-local, retain-as-published and retain handling."""
+    if version == V311:
+        return st.integers(0, 2)
+    no_local = st.just(0) if filter.startswith(b"$share/") else st.sampled_from([0, 4])
+    return st.builds(
+        lambda qos, local, published, handling: qos | local | published | handling,
+        st.integers(0, 2), no_local, st.sampled_from([0, 8]), st.sampled_from([0, 0x10, 0x20]),
+    )  # fmt: skip
 
 
 @st.composite
@@ -97,9 +112,9 @@ def any_packet(draw: st.DrawFn, version: int) -> Packet:
     if kind in {codes.SUBSCRIBE, codes.UNSUBSCRIBE}:
         packet = Subscribe(kind, draw(PACKET_ID))
         packet.properties = properties
-        packet.filters = draw(st.lists(TEXT, min_size=1, max_size=4))
+        packet.filters = draw(st.lists(FILTER, min_size=1, max_size=4))
         if kind == codes.SUBSCRIBE:
-            packet.options = [draw(st.integers(0, 2)) for _ in packet.filters]
+            packet.options = [draw(subscription_options(version, filter)) for filter in packet.filters]
         return packet
     if kind in {codes.SUBACK, codes.UNSUBACK}:
         least = 0 if kind == codes.UNSUBACK and version == V311 else 1
@@ -164,6 +179,112 @@ def test_any_cut_is_an_error_or_a_shorter_packet(data: st.DataObject, version: i
             decode_packet(octets, first, start, cut, version)
         except PeerError:
             continue
+
+
+def values(block: bytes) -> list[tuple[int, object]]:
+    """Identifier and value of each property, as the raw client says it."""
+    found: list[tuple[int, object]] = []
+    for one in props.decode_properties(block):
+        kind = props.KINDS[one.id]
+        if kind == props.PAIR:
+            found.append((int(one.id), (one.text.decode(), one.value.decode())))
+        else:
+            found.append((int(one.id), int(one.number) if kind < props.TEXT else one.text))
+    return found
+
+
+@given(st.data(), st.sampled_from([packet for packet, allowed in enumerate(props.CARRIERS) if allowed]))
+def test_a_client_that_shares_no_code_reads_the_same_properties(data: st.DataObject, packet: int) -> None:
+    octets = data.draw(block(packet, V5))
+    assert raw.properties_of(octets) == values(octets)
+
+
+@given(st.data(), VERSION)
+def test_a_connect_of_a_client_that_shares_no_code_is_understood(data: st.DataObject, version: int) -> None:
+    properties, will_properties = data.draw(block(codes.CONNECT, version)), data.draw(block(codes.WILL, version))
+    client, topic, body = data.draw(TEXT), data.draw(TOPIC), data.draw(st.binary(max_size=30))
+    login = (data.draw(TEXT).decode(), data.draw(TEXT).decode())
+    qos, retain, clean, beat = data.draw(
+        st.tuples(st.integers(0, 2), st.booleans(), st.booleans(), st.integers(0, 65_535))
+    )
+    octets = raw.connect(
+        client.decode(), version, properties, beat, raw.will(topic.decode(), body, version, will_properties),
+        4 | qos << 3 | retain << 5, login, clean,
+    )  # fmt: skip
+    start, end, first = parts(octets)
+    found = decode_packet(octets, first, start, end, version)
+    assert isinstance(found, Connect)
+    assert encode_packet(found, version) == octets
+    assert (found.version, found.client_id, found.clean, found.keep_alive_s) == (version, client, clean, beat)
+    assert (found.will_topic, found.will_body, found.will_qos, found.will_retain) == (topic, body, qos, retain)
+    assert (found.properties, found.will_properties) == (properties, will_properties)
+    assert (found.user, found.password) == (login[0].encode(), login[1].encode())
+
+
+@given(st.data(), VERSION, PACKET_ID)
+def test_a_subscribe_of_a_client_that_shares_no_code_is_understood(data: st.DataObject, version: int, id: int) -> None:
+    properties = data.draw(block(codes.SUBSCRIBE, version))
+    filters = [
+        (filter, data.draw(subscription_options(version, filter)))
+        for filter in data.draw(st.lists(FILTER, min_size=1, max_size=4))
+    ]
+    octets = raw.subscribe(id, *filters, version=version, properties=properties)
+    start, end, first = parts(octets)
+    found = decode_packet(octets, first, start, end, version)
+    assert isinstance(found, Subscribe)
+    assert (found.packet_id, found.properties) == (id, properties)
+    assert list(zip(found.filters, found.options, strict=True)) == filters
+
+
+@given(st.data(), st.sampled_from([codes.PUBACK, codes.PUBREC, codes.PUBREL, codes.PUBCOMP]), PACKET_ID)
+def test_an_acknowledgement_is_as_short_as_may_be(data: st.DataObject, kind: int, id: int) -> None:
+    """Reason code and property length are left out where they say nothing (3.4.2.1, 3.4.2.2.1); both forms are read."""
+    code, properties = data.draw(st.integers(0, 255)), data.draw(block(kind, V5))
+    octets = encode_packet(Ack(kind, id, code, properties), V5)
+    start, end, first = parts(octets)
+    if properties:
+        assert octets[start:] == raw.number(id) + bytes([code]) + raw.block(V5, properties)
+    else:
+        assert octets[start:] == raw.number(id) + (bytes([code]) if code else b"")
+    full = raw.packet(first, raw.number(id) + bytes([code]) + raw.block(V5, properties))
+    for form in (octets, full):
+        start, end, first = parts(form)
+        found = decode_packet(form, first, start, end, V5)
+        assert facts(found) == facts(Ack(kind, id, code, properties))
+
+
+@given(st.integers(0, 255), VERSION, FILTER)
+def test_subscription_options_are_read_back_or_refused(options: int, version: int, filter: bytes) -> None:
+    allowed = options & 3 < 3 and (
+        options < 4
+        if version == V311
+        else options < 0x40 and options & 0x30 < 0x30 and not (options & 4 and filter.startswith(b"$share/"))
+    )
+    octets = raw.subscribe(1, (filter, options), version=version)
+    start, end, first = parts(octets)
+    assert (reason(octets, first, start, end, version) == "") == allowed
+
+
+@given(st.data(), st.sampled_from([packet for packet, allowed in enumerate(props.CARRIERS) if allowed]))
+def test_a_property_that_may_occur_once_occurs_once(data: st.DataObject, packet: int) -> None:
+    octets = data.draw(block(packet, V5).filter(bool))
+    one = data.draw(st.sampled_from(props.decode_properties(octets)))
+    twice = octets + props.encode_properties([one])
+    if one.id == props.USER_PROPERTY or (one.id == props.SUBSCRIPTION_ID and packet == codes.PUBLISH):
+        assert props.check_properties(twice, 0, len(twice), packet)
+    else:
+        with pytest.raises(PeerError):
+            props.check_properties(twice, 0, len(twice), packet)
+
+
+@given(st.integers(0, 255), st.sampled_from([packet for packet, allowed in enumerate(props.CARRIERS) if allowed]))
+def test_a_property_of_another_packet_is_refused(id: int, packet: int) -> None:
+    known = id < props.IDS and props.KINDS[id]
+    if known and props.CARRIERS[packet] >> id & 1:
+        return
+    octets = bytes([id]) + bytes(8)
+    with pytest.raises(PeerError):
+        props.check_properties(octets, 0, len(octets), packet)
 
 
 def packets_of(reads: list[bytes], octets_max: int) -> tuple[list[bytes], bool, bytes]:
