@@ -18,9 +18,10 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
+from forebay.broker.topology import DEAD_LETTER_PREFIX
 from forebay.broker.vhost import Route, Vhost
-from forebay.core.errors import INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
-from forebay.core.message import MQTT, REJECTED
+from forebay.core.errors import INVALID, PRECONDITION, REFUSED, RequestError
+from forebay.core.message import FORMAT_MASK, MQTT, REJECTED
 from forebay.log.block import Block
 from forebay.queue.leases import Lease
 from forebay.queue.queue import EPHEMERAL, Queue
@@ -29,32 +30,14 @@ from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_long_string, put_short, pu
 from forebay.wire.amqp091_properties import FLAGS_OCTETS, HEADERS, field_at, flags_of
 from forebay.wire.mqtt_properties import USER_PROPERTY, Property, decode_properties, encode_properties
 
-DEAD_LETTER_PREFIX: Final = b"$dlq/"
-PREFIX_OCTETS: Final = 5
 REASON: Final = b"rejected"
 REASON_OCTETS_MAX: Final = 255
-FORMAT_MASK: Final = 15
 QUEUE_MARK: Final = b"dlq-queue"
 OFFSET_MARK: Final = b"dlq-offset"
 REASON_MARK: Final = b"dlq-reason"
 DELIVERIES_MARK: Final = b"dlq-deliveries"
 TIME_MARK: Final = b"dlq-time-ms"
 MARKS: Final = (QUEUE_MARK, OFFSET_MARK, REASON_MARK, DELIVERIES_MARK, TIME_MARK)
-
-
-def dead_letter_address(filter: bytes) -> tuple[bytes, bytes]:
-    """Name of the queue, and the filter, of `$dlq/<queue>[/<filter>]`.
-
-    raises  RequestError: INVALID where it names no one queue, NOT_IMPLEMENTED for a command
-    """
-    cut: i64 = filter.find(b"/", PREFIX_OCTETS)
-    name = filter if cut < 0 else filter[:cut]
-    rest = b"" if cut < 0 else filter[cut + 1 :]
-    if name[PREFIX_OCTETS:] in (b"", b"+", b"#"):
-        raise RequestError(INVALID, f"dead-letter queue '{text(name)}': must name one queue")
-    if rest.startswith(b"$"):
-        raise RequestError(NOT_IMPLEMENTED, f"topic filter '{text(filter)}': commands cannot be subscribed to")
-    return name, rest
 
 
 def dead_letter_queue(vhost: Vhost, name: bytes) -> Queue:
@@ -64,14 +47,14 @@ def dead_letter_queue(vhost: Vhost, name: bytes) -> Queue:
     """
     queue = vhost.queues.get(name)
     if queue is not None:
-        source = vhost.queues.get(name[PREFIX_OCTETS:])
+        source = vhost.queues.get(name[len(DEAD_LETTER_PREFIX) :])
         if source is not None and source.log.durable and not queue.log.durable:
             raise RequestError(
                 PRECONDITION,
                 f"queue '{text(name)}' is not durable, but queue '{text(source.name)}' is: delete the former first",
             )
         return queue
-    source = vhost.queue(name[PREFIX_OCTETS:])
+    source = vhost.queue(name[len(DEAD_LETTER_PREFIX) :])
     if source.kind == EPHEMERAL:
         return vhost.ephemeral_queue(name)
     return vhost.declare_queue(name, source.log.durable, False, False, {}, 0)

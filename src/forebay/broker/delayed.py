@@ -54,7 +54,7 @@ class Delayed(InternalLog):
     def __init__(self, store: Store, messages_max: i64) -> None:
         super().__init__(DELAYED_LOG, LOG_NAME, store)
         self.messages_max: i64 = messages_max
-        self.ledger = Ledger(self.log)
+        self.ledger = Ledger(self.log, store)
         self.waiting: dict[int, bytes] = {}  # offset -> key
         self.keys: dict[bytes, int] = {}  # key -> offset
         self.times: list[tuple[int, int]] = []  # heap of (due, offset); the cancelled are passed over when met
@@ -168,6 +168,7 @@ class Delayed(InternalLog):
     def end_turn(self, now_us: i64) -> None:
         self.now_us = now_us
         self.seal_now()
+        self.ledger.truncate()
         if not self.gone:
             return
         for offset in sorted(self.gone):
@@ -175,9 +176,6 @@ class Delayed(InternalLog):
         self.gone = []
         # Urgent: on a quiet broker nothing else might ever take it to the disk, and the message would come once more.
         self.note(0, self.ledger.progress(), True)
-        floor = self.ledger.floor()
-        if floor > self.log.start:
-            self.log.truncate(floor)
 
     def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
         return self.ledger.wanted(first, end)

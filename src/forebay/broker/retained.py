@@ -10,21 +10,18 @@ Volatile ones are the broker's own figures: they are gone with the process, and 
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from typing import Final, final
 
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal import INTERNAL, RETAINED_LOG, InternalLog
-from forebay.core.message import MQTT
+from forebay.core.message import FORMAT_MASK, MQTT, RETAIN
 from forebay.log.block import Block
 from forebay.log.store import Entry, Store
 from forebay.queue.ledger import Ledger
 from forebay.routing.topic_tree import TopicTree
 from forebay.wire.mqtt_properties import MESSAGE_EXPIRY, number_of
 
-RETAIN_BIT: Final = 64  # of the format octet: the publisher set RETAIN
-FORMAT_BITS: Final = 15  # of the format octet: the protocol
 RECORD_OVERHEAD: Final = 144  # octets a record takes on disk beside its contents and topic, at most
 SEAL_OCTETS: Final = 64 << 20  # of bodies gathered in a turn, after which a block is sealed before the turn ends
 SWEEP_MAX: Final = 10_000  # expired messages dropped by one `sweep`
@@ -63,20 +60,6 @@ class Place:
 
 
 @final
-class Turn:
-    """What a turn settled, until that is on disk: up to then a crash brings these records back.
-
-    lsn    of the frame that says so
-    floor  of the log, once it is
-    """
-
-    def __init__(self, lsn: i64, floor: i64, offsets: list[int]) -> None:
-        self.lsn: i64 = lsn
-        self.floor: i64 = floor
-        self.offsets = offsets
-
-
-@final
 class Retained(InternalLog):
     """The retained messages of a vhost.
 
@@ -88,7 +71,7 @@ class Retained(InternalLog):
         super().__init__(RETAINED_LOG, "$retained", store)
         self.messages_max: i64 = messages_max
         self.octets_max: i64 = octets_max
-        self.ledger = Ledger(self.log)
+        self.ledger = Ledger(self.log, store)
         self.tree = TopicTree()  # topic -> offset, or number of a volatile one
         self.places: dict[int, Place] = {}  # by offset
         self.body_octets: i64 = 0
@@ -98,16 +81,15 @@ class Retained(InternalLog):
         self.expiring: i64 = 0  # entries that are not stale
         self.dropped: list[int] = []  # offsets to be settled at the end of the turn
         self.removed = False  # a client waits for that, or for what was dropped before
-        self.undurable: deque[Turn] = deque()
 
     # ---- storing
 
     def put(self, topic: bytes, format: u8, properties: bytes, body: bytes, now_us: i64) -> str:
         """Store a topic's message in place of any other, or with an empty body remove it; why not, or an empty text."""
         if not body:
-            self.truncate()
+            self.ledger.truncate()
             # Where it is gone already, the client still waits until the disk says so too.
-            if self.forget(topic) or self.dropped or self.undurable:
+            if self.forget(topic) or self.dropped or self.ledger.undurable:
                 self.removed = True
             return ""
         refusal = self.refusal(topic, properties, body)
@@ -140,7 +122,7 @@ class Retained(InternalLog):
         if body:
             number = self.next_volatile
             self.next_volatile -= 1
-            self.volatile[int(number)] = RetainedMessage(topic, MQTT | RETAIN_BIT, b"", body, now_us)
+            self.volatile[int(number)] = RetainedMessage(topic, MQTT | RETAIN, b"", body, now_us)
             self.tree.set(topic, number)
 
     def take(self, topic: bytes, offset: i64, octets: i64, due_us: i64) -> None:
@@ -241,32 +223,17 @@ class Retained(InternalLog):
 
     def end_turn(self, now_us: i64) -> None:
         self.make_readable(now_us)
-        self.truncate()
+        self.ledger.truncate()
         if not self.dropped and not self.removed:
             return
         for offset in self.dropped:
             self.ledger.settle(offset, 1)
         self.note(0, self.ledger.progress(), self.removed)
-        self.undurable.append(Turn(self.store.lsn, self.ledger.floor(), self.dropped))
         self.dropped = []
         self.removed = False
 
-    def truncate(self) -> None:
-        """Let the log forget what the disk says is settled."""
-        undurable = self.undurable
-        while undurable and undurable[0].lsn <= self.store.durable:
-            self.log.truncate(undurable.popleft().floor)
-
     def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        found = self.ledger.wanted(first, end)
-        kept = len(found)
-        for turn in self.undurable:
-            for offset in turn.offsets:
-                if turn.lsn > self.store.durable and first <= offset < end:
-                    found.append((offset, offset + 1))
-        if len(found) > kept:
-            found.sort()
-        return found
+        return self.ledger.wanted(first, end)
 
     # ---- recovery
 
@@ -310,7 +277,7 @@ class Retained(InternalLog):
 
 def expiry_us(format: i64, properties: bytes, stamp_us: i64) -> i64:
     """When a message that was stored at `stamp_us` expires; 0 for never."""
-    if not properties or format & FORMAT_BITS != MQTT:
+    if not properties or format & FORMAT_MASK != MQTT:
         return 0
     seconds = number_of(properties, MESSAGE_EXPIRY, -1)
     return 0 if seconds < 0 else stamp_us + seconds * SECOND_US

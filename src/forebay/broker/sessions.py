@@ -248,12 +248,7 @@ class Sessions(InternalLog):
         for at in range(len(runs.audiences)):
             count = runs.counts[at]
             for target in runs.audiences[at].logged:
-                client = target.client
-                if client.connection:
-                    target.session_id = client.connection
-                    self.out.append(Delivery(target, block, index, count, None))
-                elif not client.ended:
-                    self.keep(target, block, index, count)
+                self.out.append(Delivery(target, block, index, count, None))
             index += count
 
     def keep(self, target: Target, block: Block, index: i64, count: i64) -> None:
@@ -275,7 +270,16 @@ class Sessions(InternalLog):
             mqueue.lost = []
 
     def take_deliveries(self) -> list[Delivery]:
-        out = self.out
+        """The deliveries of this turn, and of the end of the one before, whose connections are still there."""
+        out: list[Delivery] = []
+        for delivery in self.out:
+            target = delivery.consumer
+            assert isinstance(target, Target)
+            if target.client.connection:
+                target.session_id = target.client.connection
+                out.append(delivery)
+            elif not target.client.ended:
+                self.keep(target, delivery.block, delivery.index, delivery.count)
         self.out = []
         return out
 

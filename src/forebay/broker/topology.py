@@ -13,7 +13,7 @@ import msgspec
 from mypy_extensions import i64
 
 from forebay.broker.internal import INTERNAL, InternalLog
-from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
 from forebay.queue.group import Group
 from forebay.queue.leases import Consumer
@@ -33,6 +33,7 @@ NAME_OCTETS_MAX: Final = 255
 FOREVER_MS: Final = 10**12  # a member of a shared subscription holds a message as long as its connection lasts
 TOPIC_EXCHANGE: Final = b"amq.topic"
 RESERVED: Final = b"amq."
+DEAD_LETTER_PREFIX: Final = b"$dlq/"
 BUILT_IN: Final = (
     (b"", b"direct"),
     (b"amq.direct", b"direct"),
@@ -476,6 +477,21 @@ def queue_address(address: bytes) -> tuple[bytes, bytes]:
     if not name:
         raise RequestError(INVALID, f"queue address '{text(address)}' names no queue")
     return name, b"" if cut < 0 else address[cut + 1 :]
+
+
+def dead_letter_address(filter: bytes) -> tuple[bytes, bytes]:
+    """Name of the queue, and the filter, of `$dlq/<queue>[/<filter>]`.
+
+    raises  RequestError: INVALID where it names no one queue, NOT_IMPLEMENTED for a command
+    """
+    cut: i64 = filter.find(b"/", len(DEAD_LETTER_PREFIX))
+    name = filter if cut < 0 else filter[:cut]
+    rest = b"" if cut < 0 else filter[cut + 1 :]
+    if name[len(DEAD_LETTER_PREFIX) :] in (b"", b"+", b"#"):
+        raise RequestError(INVALID, f"dead-letter queue '{text(name)}': must name one queue")
+    if rest.startswith(b"$"):
+        raise RequestError(NOT_IMPLEMENTED, f"topic filter '{text(filter)}': commands cannot be subscribed to")
+    return name, rest
 
 
 def shown(value: object) -> str:

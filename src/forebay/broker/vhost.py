@@ -15,8 +15,17 @@ from forebay.broker.client_session import ClientSession, Subscription, Will
 from forebay.broker.publishing import QUEUE_PREFIX, Publishing, Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX, Shares
-from forebay.broker.topology import CURSOR, SETTLED, check_queue_name, queue_address, queue_command
+from forebay.broker.topology import (
+    CURSOR,
+    DEAD_LETTER_PREFIX,
+    SETTLED,
+    check_queue_name,
+    dead_letter_address,
+    queue_address,
+    queue_command,
+)
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, REFUSED, RequestError
+from forebay.core.message import REJECTED
 from forebay.core.options import Options
 from forebay.log.store import Entry, Store
 from forebay.queue.group import Group
@@ -31,6 +40,7 @@ from forebay.routing.topic_trie import check_filter
 __all__ = ["Route", "Vhost"]
 
 DELAYED_AT_ONCE: Final = 10_000  # messages whose time has come that one tick publishes
+RETRY_US: Final = 1_000_000  # after which a delayed message for which the disk had no room is tried again
 
 
 @final
@@ -61,19 +71,23 @@ class Vhost(Publishing):
     ) -> Consumer:
         """Attach a consumer to a group of a queue.
 
-        queue      name or `$queue/<name>[/<filter>]`; the latter makes an ephemeral queue where there is none
+        queue      name, `$queue/<name>[/<filter>]` or `$dlq/<name>[/<filter>]`; the second makes an ephemeral queue
+                   where there is none
         credit     records it may hold unsettled; 0 is no limit
         arguments  x-consumer-group, x-stream-offset, x-auto-commit
         """
         filter = b""
-        if queue.startswith(QUEUE_PREFIX):
+        is_address = queue.startswith(QUEUE_PREFIX)
+        if is_address:
             queue, filter = queue_address(queue)
-            if filter == b"#":
-                filter = b""
-            if filter:
-                check_filter(filter)
-            if queue not in self.queues:
-                self.ephemeral_queue(queue)
+        elif queue.startswith(DEAD_LETTER_PREFIX):
+            queue, filter = dead_letter_address(queue)
+        if filter == b"#":
+            filter = b""
+        if filter:
+            check_filter(filter)
+        if is_address and queue not in self.queues:
+            self.ephemeral_queue(queue)
         where = self.queue(queue)
         self.check_owner(where, session_id)
         group = self.group_for(where, group_name(arguments), filter, arguments)
@@ -372,7 +386,6 @@ class Vhost(Publishing):
 
     def tick(self, now_us: i64) -> None:
         """What time alone brings, several times a second: leases that end, delays that are over, queues unused."""
-        self.now_us = now_us
         self.now_us = now_us  # on a quiet broker the turn before may be long ago
         for queue in list(self.queues.values()):
             if queue.kind == EPHEMERAL and not queue.consumer_count():
@@ -389,7 +402,9 @@ class Vhost(Publishing):
         if self.store.full:
             return
         for message in self.delayed.due(now_us, DELAYED_AT_ONCE):
-            self.publish_topic(message.topic, u8(message.format), message.properties, message.body)
+            outcome = self.publish_topic(message.topic, u8(message.format), message.properties, message.body)
+            if outcome == REJECTED and self.room == 0:  # not for what the topic or a limit refuses
+                self.delayed.put_back(message, now_us + RETRY_US)
 
     def sweep(self, now_us: i64) -> None:
         """About once a second: what expires, and what streams need not keep."""

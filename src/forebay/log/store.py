@@ -405,10 +405,16 @@ class Store:
                 log.start_noted = log.start
 
     def plan_removals(self, job: Job) -> None:
-        """Files of which no log holds a block any more."""
+        """Files of which no log holds a block any more; where that came of a note, once the note is on the disk."""
         active = self.wals[-1]
+        frame = self.frame
+        assert frame is not None
+        noted = self.lsn if frame.pieces else self.lsn - 1
         if self.durable >= active.head.first_lsn:
             for wal in [wal for wal in self.wals[:-1] if wal.blocks.blocks == 0 and wal is not self.finished]:
+                wal.empty_lsn = wal.empty_lsn or noted
+                if wal.empty_lsn > self.durable:
+                    continue
                 self.wals.remove(wal)
                 self.logs.files.forget(wal.blocks)
                 job.remove.append(wal.blocks.path)

@@ -47,6 +47,7 @@ class WalFile:
     named      it has its lasting name
     full       nothing will be written to it any more
     full_us    since when
+    empty_lsn  frame with the last note of why no log holds a block of it; 0 while one does
     """
 
     def __init__(self, head: FileHead, blocks: BlockFile, tail: int, reserved: int, named: bool) -> None:
@@ -55,6 +56,7 @@ class WalFile:
         self.tail = tail
         self.reserved = reserved
         self.named = named
+        self.empty_lsn = 0
         self.full = False
         self.full_us = 0
 

@@ -1,24 +1,44 @@
 """Which records of a log are still wanted, where nobody consumes them: the broker's own logs.
 
-The states, intervals and their notes are those of a work group without consumers.
+The states, intervals and their notes are those of a work group without consumers. What was settled stays wanted until
+the disk says so: a crash before that brings the record back, and it must be there then.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import final
 
 from mypy_extensions import i64
 
 from forebay.log.queue_log import QueueLog
+from forebay.log.store import Store
 from forebay.queue.work_group import WorkGroup
+
+
+@final
+class Settled:
+    """What one turn settled, until that is on disk.
+
+    lsn    of the frame that says so
+    floor  every lower offset is settled, once it is
+    """
+
+    def __init__(self, lsn: i64, floor: i64, bounds: list[tuple[int, int]]) -> None:
+        self.lsn: i64 = lsn
+        self.floor: i64 = floor
+        self.bounds = bounds
 
 
 @final
 class Ledger:
     """The records of one log that nobody has settled yet."""
 
-    def __init__(self, log: QueueLog) -> None:
+    def __init__(self, log: QueueLog, store: Store) -> None:
         self.log = log
+        self.store = store
+        self.settling: list[tuple[int, int]] = []  # in this turn
+        self.undurable: deque[Settled] = deque()
         self.group = WorkGroup(1, b"", b"", log, 0, 0)
 
     def sealed(self) -> None:
@@ -33,18 +53,43 @@ class Ledger:
         """Nobody wants these any more; they must be sealed."""
         self.group.settle_range(first, first + count)
         self.group.note(first, first + count)
+        self.settling.append((int(first), int(first + count)))
 
     def progress(self) -> bytes:
-        """What was settled since the last call, for the write-ahead log; empty for nothing."""
+        """What was settled since the last call, to be noted now; empty for nothing."""
+        if not self.settling:
+            return b""
+        self.undurable.append(Settled(self.store.lsn, self.floor(), self.settling))
+        self.settling = []
         return self.group.take_progress()
+
+    def truncate(self) -> None:
+        """Let the log forget what the disk says is settled."""
+        durable: i64 = self.store.durable
+        undurable = self.undurable
+        floor: i64 = 0
+        while undurable and undurable[0].lsn <= durable:
+            floor = undurable.popleft().floor
+        if floor > self.log.start:
+            self.log.truncate(floor)
 
     def floor(self) -> i64:
         """Every lower offset is settled."""
         return self.group.advance()
 
     def wanted(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals of [first, end) that are not settled."""
-        return self.group.unsettled(first, end)
+        """The intervals of [first, end) that are not settled, or not yet on disk, ascending."""
+        found = self.group.unsettled(first, end)
+        if not self.undurable:
+            return found
+        for settled in self.undurable:
+            if settled.lsn <= self.store.durable:
+                continue
+            for low, high in settled.bounds:
+                if low < end and high > first:
+                    found.append((max(low, int(first)), min(high, int(end))))
+        found.sort()
+        return found
 
     def restore(self, progress: bytes) -> None:
         """Apply what `progress` or `snapshot` gave, in recovery."""

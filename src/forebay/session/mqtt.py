@@ -364,7 +364,9 @@ class MqttSession(Session):
             self.hold()
 
     def deliver(self, delivery: Delivery) -> None:
-        if not self.closing:
+        if self.closing:
+            self.outbox.keep(delivery)
+        else:
             self.outbox.deliver(delivery)
 
     def cancelled(self, consumer: Consumer) -> None:

@@ -16,7 +16,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.dead_letters import DEAD_LETTER_PREFIX, reject
+from forebay.broker.dead_letters import reject
+from forebay.broker.topology import DEAD_LETTER_PREFIX
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.queue.leases import Lease

@@ -312,6 +312,12 @@ class Outbox:
 
     # ---- what waits
 
+    def keep(self, delivery: Delivery) -> None:
+        """The connection takes no more: what is logged waits for the next one, and leases return by themselves."""
+        target = delivery.consumer
+        if isinstance(target, Target) and target.queue == LOGGED:
+            self.vhost.sessions.keep(target, delivery.block, delivery.index, delivery.count)
+
     def keep_direct(self, target: Target, block: Block, index: i64, end: i64) -> None:
         """Let records of memory wait in the session's message queue, or on the disk where memory has enough."""
         mqueue = self.client.mqueue

@@ -8,9 +8,11 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.client_session import ClientSession, Subscription
+from forebay.broker.dead_letters import dead_letter_queue
 from forebay.broker.fanout import LOGGED, Target, identifier_property
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
+from forebay.broker.topology import DEAD_LETTER_PREFIX, dead_letter_address
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_IMPLEMENTED, PRECONDITION, RequestError
 from forebay.core.options import Options
@@ -151,7 +153,12 @@ class Subscriptions:
             self.vhost.subscribe_client(self.client, wanted)
 
     def check_queue(self, wanted: Subscription) -> None:
-        name = queue_name(wanted.filter)
+        """RequestError where the filter names no one queue, or nothing could be settled at QoS 0."""
+        if wanted.filter.startswith(DEAD_LETTER_PREFIX):
+            name = dead_letter_address(wanted.filter)[0]
+            dead_letter_queue(self.vhost, name)
+        else:
+            name = queue_name(wanted.filter)
         queue = self.vhost.queues.get(name)
         if (
             wanted.qos == 0

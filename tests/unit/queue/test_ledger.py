@@ -6,9 +6,20 @@ from pathlib import Path
 
 from forebay.core.message import MQTT
 from forebay.log.queue_log import QueueLog
+from forebay.log.store import Store
 from forebay.queue.leases import PAGE_RECORDS
 from forebay.queue.ledger import Ledger
-from tests.logs import memory_log
+from forebay.server.disk import DataDisk
+from tests.stores import SMALL, TestClock
+
+
+def make(folder: Path) -> tuple[QueueLog, Store]:
+    """A log in memory, and a store that writes down what is noted of it."""
+    store = Store(DataDisk(str(folder)), TestClock(), SMALL)
+    store.open()
+    log = store.create_log(1, "q", False)
+    store.start([])
+    return log, store
 
 
 def fill(log: QueueLog, count: int) -> None:
@@ -18,8 +29,8 @@ def fill(log: QueueLog, count: int) -> None:
 
 
 def test_what_is_sealed_is_wanted_until_it_is_settled(tmp_path: Path) -> None:
-    log = memory_log(str(tmp_path))
-    ledger = Ledger(log)
+    log, store = make(tmp_path)
+    ledger = Ledger(log, store)
     for end in (3, 3 * PAGE_RECORDS):
         fill(log, end - int(log.end))
         ledger.sealed()
@@ -34,18 +45,28 @@ def test_what_is_sealed_is_wanted_until_it_is_settled(tmp_path: Path) -> None:
 
 
 def test_notes_and_snapshot_give_the_same_ledger_again(tmp_path: Path) -> None:
-    log = memory_log(str(tmp_path))
-    ledger = Ledger(log)
+    log, store = make(tmp_path)
+    ledger = Ledger(log, store)
     fill(log, 2 * PAGE_RECORDS)
     ledger.sealed()
     ledger.settle(0, 2)
     ledger.settle(5, PAGE_RECORDS)
     noted = ledger.progress()
+    store.note(9, 1, 0, noted, True)
+    ledger.truncate()
+    assert log.start == 0  # the disk has not said so
+    assert (0, 2) in ledger.wanted(0, log.end)
+    commit = store.commit()
+    assert commit is not None
+    commit.run()
+    store.synced(commit)
+    ledger.truncate()
+    assert log.start == 2
     fill(log, 4)
     ledger.sealed()
     wanted = ledger.wanted(0, log.end)
     for payload in (noted, ledger.snapshot()):
-        again = Ledger(log)
+        again = Ledger(log, store)
         again.restore(payload)
         again.sealed()
         assert again.wanted(0, log.end) == wanted
