@@ -32,16 +32,21 @@ from tests.sessions import SessionRig
 
 EXAMPLES = 60  # each makes stores on real files
 WINDOW = 3
+ALIASES = 2
 OCTETS_MAX = 4096
 VERSION = st.sampled_from([V311, V5])
 ID = st.integers(1, 6)
 TOPIC = st.sampled_from(
-    [b"a", b"a/b", b"$queue/q/x", b"$queue/e", b"$queue/s/x", b"", b"a/+", b"\xff", b"$queue/", b"nobody"]
-)
+    [b"a", b"a", b"a/b", b"$queue/q/x", b"$queue/e", b"$queue/s/x", b"$delayed/1/a", b"$delayed/$cancel", b"$SYS/a",
+     b"$queue/", b"nobody"]
+)  # fmt: skip
+WRONG_TOPIC = st.sampled_from([b"a", b"", b"a/+", b"\xff", b"/" * 200])
 FILTER = st.sampled_from(
-    [b"a/#", b"+", b"$queue/q/#", b"$queue/q", b"$queue/s/#", b"$queue/e", b"#/a", b"$queue/+", b"$share/g/a"]
-)
-COMMAND = st.sampled_from([b"$ack", b"$nack", b"$reject", b"$commit", b"$none"])
+    [b"a/#", b"a", b"+", b"$queue/q/#", b"$queue/q", b"$queue/s/#", b"$queue/e", b"$dlq/q", b"#/a", b"$queue/+",
+     b"$share/g/a", b"$share/g/+", b"$share/+/a", b"$share/g"]
+)  # fmt: skip
+COMMAND = st.sampled_from([b"$ack", b"$nack", b"$reject", b"$extend", b"$commit", b"$none"])
+CODE = st.sampled_from([0, 0, 0, 0x04, 0x10, 0x18, 0x19, 0x80, 0x92])
 
 
 def user(*pairs: tuple[bytes, bytes]) -> bytes:
@@ -49,9 +54,47 @@ def user(*pairs: tuple[bytes, bytes]) -> bytes:
     return props.encode_properties([props.Property(props.USER_PROPERTY, 0, name, value) for name, value in pairs])
 
 
-def publish(topic: bytes, body: bytes, version: int, qos: int = 0, id: int = 1, properties: bytes = b"") -> bytes:
+def number(id: int, value: int) -> bytes:
+    """A block of one property that is a number."""
+    return props.encode_properties([props.Property(id, value, b"", b"")])
+
+
+def text(id: int, value: bytes) -> bytes:
+    return props.encode_properties([props.Property(id, 0, value, b"")])
+
+
+def any_of(*blocks: bytes) -> st.SearchStrategy[bytes]:
+    """A property block with some of these parts."""
+    return st.lists(st.sampled_from(blocks), max_size=3, unique=True).map(b"".join)
+
+
+CONNECT_BLOCK = any_of(
+    number(props.SESSION_EXPIRY, 60), number(props.RECEIVE_MAXIMUM, 1), number(props.TOPIC_ALIAS_MAXIMUM, 1),
+    number(props.MAXIMUM_PACKET_SIZE, 60), number(props.REQUEST_PROBLEM_INFORMATION, 0), user((b"n", b"v")),
+)  # fmt: skip
+PUBLISH_BLOCK = any_of(
+    number(props.TOPIC_ALIAS, 1), number(props.TOPIC_ALIAS, ALIASES), number(props.MESSAGE_EXPIRY, 0),
+    number(props.MESSAGE_EXPIRY, 2), number(props.PAYLOAD_FORMAT, 1), text(props.RESPONSE_TOPIC, b"r"),
+    text(props.CORRELATION_DATA, b"\0"), user((b"n", b"v"), (b"delay-id", b"x")),
+)  # fmt: skip
+WRONG_PUBLISH_BLOCK = any_of(number(props.TOPIC_ALIAS, ALIASES + 1), number(props.SUBSCRIPTION_ID, 1), b"\x01\x02")
+WILL_BLOCK = any_of(
+    number(props.WILL_DELAY, 0), number(props.WILL_DELAY, 1), number(props.MESSAGE_EXPIRY, 2), user((b"n", b"v"))
+)
+SUBSCRIBE_BLOCK = any_of(
+    number(props.SUBSCRIPTION_ID, props.VARINT_MAX), user((b"consumer-group", b"g")), user((b"stream-offset", b"first"))
+)
+ACK_BLOCK = any_of(text(props.REASON_STRING, b"because"), user((b"n", b"v")))
+LEAVE_BLOCK = any_of(number(props.SESSION_EXPIRY, 9), text(props.REASON_STRING, b"because"))
+AUTH_BLOCK = any_of(text(props.AUTH_METHOD, b"SCRAM-SHA-256"), text(props.AUTH_DATA, b"n,,n=guest,r=x"))
+
+
+def publish(
+    topic: bytes, body: bytes, version: int, qos: int = 0, id: int = 1, properties: bytes = b"", bits: int = 0
+) -> bytes:
     out = BytesWriter()
-    write_publish(out, 0x30 | qos << 1, topic, id if qos else 0, properties, body, version)
+    block = properties if version == V5 else b""
+    write_publish(out, 0x30 | qos << 1 | bits, topic, id if qos else 0, block, body, version)
     return out.getvalue()
 
 
@@ -61,6 +104,29 @@ def subscribe(kind: int, filters: list[bytes], options: int, properties: bytes, 
     packet.options = [options] * len(filters)
     packet.properties = properties if version == V5 else b""
     return encode_packet(packet, version)
+
+
+@st.composite
+def connect(draw: st.DrawFn, version: int) -> Connect:
+    """A CONNECT, more often acceptable than not."""
+    packet = Connect()
+    packet.version = version
+    packet.client_id = draw(st.sampled_from([b"c-1", b"c-1", b""]))
+    packet.clean = draw(st.booleans())
+    packet.keep_alive_s = draw(st.sampled_from([0, 5, 65_535]))
+    packet.has_will = draw(st.booleans())
+    if packet.has_will:
+        packet.will_topic = draw(st.sampled_from([b"a", b"a", b"a/b", b"$queue/q/x", b"$queue/", b"$SYS/a", b"a/#"]))
+        packet.will_body = draw(st.binary(max_size=20))
+        packet.will_qos = draw(st.integers(0, 2))
+        packet.will_retain = draw(st.booleans())
+    if version == V5:
+        packet.properties = draw(CONNECT_BLOCK)
+        if draw(st.integers(0, 9)) == 0:
+            packet.properties += draw(AUTH_BLOCK)
+        if packet.has_will:
+            packet.will_properties = draw(WILL_BLOCK)
+    return packet
 
 
 @st.composite
@@ -78,46 +144,69 @@ def command(draw: st.DrawFn, version: int) -> bytes:
     return publish(topic, b"", version, draw(st.integers(0, 2)), draw(ID), block if version == V5 else b"")
 
 
+def ack(draw: st.DrawFn, kind: int, id: int, version: int, block: bytes) -> bytes:
+    """An acknowledgement, a DISCONNECT or an AUTH; of version 5 with a reason code and properties."""
+    if version == V311:
+        return encode_packet(Ack(kind, id, 0, b""), version)
+    return encode_packet(Ack(kind, id, draw(CODE), block), version)
+
+
+@st.composite
+def last_request(draw: st.DrawFn, version: int) -> bytes:
+    """One packet that may end the connection."""
+    kind = draw(st.sampled_from([codes.DISCONNECT, codes.AUTH, codes.CONNECT, codes.PUBLISH]))
+    if kind == codes.CONNECT:
+        return encode_packet(draw(connect(version)), version)
+    if kind == codes.PUBLISH:
+        return publish(draw(WRONG_TOPIC), b"", version, draw(st.integers(0, 2)), draw(ID), draw(WRONG_PUBLISH_BLOCK))
+    if kind == codes.AUTH and version == V311:
+        return b"\xf0\x00"
+    return ack(draw, kind, 0, version, draw(LEAVE_BLOCK if kind == codes.DISCONNECT else AUTH_BLOCK))
+
+
 @st.composite
 def request(draw: st.DrawFn, version: int) -> bytes:
     """One packet of a client, more often sensible than not."""
-    which = draw(st.integers(0, 9))
-    if which <= 3:
-        return publish(draw(TOPIC), draw(st.binary(max_size=40)), version, draw(st.integers(0, 2)), draw(ID))
-    if which <= 5:
-        block = draw(st.sampled_from([b"", user((b"consumer-group", b"g")), user((b"stream-offset", b"first"))]))
+    which = draw(st.integers(0, 20))
+    if which <= 6:
+        qos = draw(st.integers(0, 2))
+        bits = draw(st.sampled_from([0, 1, 8, 9] if qos else [0, 1]))
+        block = draw(PUBLISH_BLOCK)
+        return publish(draw(TOPIC), draw(st.binary(max_size=40)), version, qos, draw(ID), block, bits)
+    if which <= 10:
         kind = draw(st.sampled_from([codes.SUBSCRIBE, codes.SUBSCRIBE, codes.UNSUBSCRIBE]))
         filters = draw(st.lists(FILTER, min_size=1, max_size=3))
-        return subscribe(kind, filters, draw(st.integers(0, 2)), block if kind == codes.SUBSCRIBE else b"", version)
-    if which <= 7:
-        kind = draw(st.sampled_from([codes.PUBACK, codes.PUBACK, codes.PUBREL, codes.PUBREC, codes.PUBCOMP]))
-        code = draw(st.sampled_from([0, 0, 0x80])) if version == V5 else 0
-        return encode_packet(Ack(kind, draw(ID), code, b""), version)
-    if which == 8:
+        more = draw(st.sampled_from([0, 0, 4, 8, 0x10, 0x28])) if version == V5 else 0
+        block = draw(SUBSCRIBE_BLOCK) if kind == codes.SUBSCRIBE else b""
+        return subscribe(kind, filters, draw(st.integers(0, 2)) | more, block, version)
+    if which <= 16:
+        kind = draw(st.sampled_from([codes.PUBACK, codes.PUBREC, codes.PUBREC, codes.PUBREL, codes.PUBCOMP]))
+        return ack(draw, kind, draw(ID), version, draw(ACK_BLOCK))
+    if which <= 18:
         return draw(command(version))
-    return encode_packet(
-        Ack(draw(st.sampled_from([codes.PINGREQ, codes.PINGREQ, codes.DISCONNECT])), 0, 0, b""), version
-    )
+    return b"\xc0\x00" if which == 19 else draw(last_request(version))
 
 
 class Client(SessionRig):
     """An MQTT client, with a classic queue q and a stream s to talk to."""
 
     def __init__(self, folder: str, version: int, **options: object) -> None:
-        options = {"mqtt_max_inflight": WINDOW, "mqtt_packet_octets_max": OCTETS_MAX, **options}
+        limits = {"mqtt_max_inflight": WINDOW, "mqtt_packet_octets_max": OCTETS_MAX, "mqtt_topic_alias_max": ALIASES}
+        options = {**limits, **options}
         super().__init__(folder, MqttSession, **options)
         self.version = version
         assert isinstance(self.session, MqttSession)
         self.outbox = self.session.outbox
         self.vhost.declare_queue(b"q", True, False, False, {}, 0)
         self.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
-        self.in_flight: set[int] = set()
 
-    def connect(self) -> None:
-        packet = Connect()
-        packet.version = self.version
-        packet.client_id = b"c-1"
-        packet.clean = True
+    def connect(self, packet: Connect | None = None) -> None:
+        """Send this CONNECT, or the simplest one."""
+        if packet is None:
+            packet = Connect()
+            packet.version = self.version
+            packet.client_id = b"c-1"
+            packet.clean = True
         self.send(encode_packet(packet, self.version))
 
     def packets(self) -> list[Packet | Publish]:
@@ -147,16 +236,18 @@ class Client(SessionRig):
 @settings(max_examples=EXAMPLES)
 @given(st.data(), VERSION)
 def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version: int) -> None:
+    first = data.draw(connect(version))
     turns = data.draw(st.lists(st.lists(request(version), max_size=8), max_size=8))
     with tempfile.TemporaryDirectory() as folder:
         client = Client(folder, version)
-        client.connect()
+        client.connect(first)
         for requests in turns:
             client.send(b"".join(requests))
             client.turn()
             client.packets()
             assert client.outbox.window.inflight <= WINDOW
             client.clock.us += 1_000_000
+            client.vhost.tick(client.clock.us)
             client.session.tick(client.clock.us)
         client.close()
 
@@ -164,13 +255,13 @@ def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version
 @settings(max_examples=EXAMPLES)
 @given(st.data(), VERSION)
 def test_any_cut_of_the_requests_gives_the_same_answers(data: st.DataObject, version: int) -> None:
-    octets = b"".join(data.draw(st.lists(request(version), max_size=12)))
+    octets = encode_packet(data.draw(connect(version)), version)
+    octets += b"".join(data.draw(st.lists(request(version), max_size=12)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(octets)), max_size=6)))
     answers: list[bytes] = []
     for places in ([], cuts):
         with tempfile.TemporaryDirectory() as folder:
             client = Client(folder, version)
-            client.connect()
             for start, end in pairwise([0, *places, len(octets)]):
                 client.send(octets[start:end])
             client.turn()
@@ -182,11 +273,11 @@ def test_any_cut_of_the_requests_gives_the_same_answers(data: st.DataObject, ver
 @settings(max_examples=EXAMPLES)
 @given(st.data(), VERSION, st.binary(min_size=1, max_size=3))
 def test_damage_ends_in_answers_or_a_close(data: st.DataObject, version: int, damage: bytes) -> None:
-    octets = b"".join(data.draw(st.lists(request(version), min_size=1, max_size=6)))
+    octets = encode_packet(data.draw(connect(version)), version)
+    octets += b"".join(data.draw(st.lists(request(version), min_size=1, max_size=6)))
     place = data.draw(st.integers(0, len(octets) - 1))
     with tempfile.TemporaryDirectory() as folder:
         client = Client(folder, version)
-        client.connect()
         client.send(octets[:place] + damage + octets[place + len(damage) :])
         client.turn()
         client.packets()
