@@ -175,3 +175,10 @@ def test_no_more_sessions_than_the_limit(start_broker: Callable[..., BrokerProce
     raw.vanish()
     assert answer(broker, connect("second"))[:2] == b"\x00\x97"
     session(broker, "first", present=True).quiet()
+
+
+@statement("MQTT-3.2.2-19", "MQTT-3.1.2-24")
+def test_an_error_in_connect_fits_too(broker: BrokerProcess, own: str) -> None:
+    for properties in (packet_maximum(20) + b"\x21\0\0", b"\x21\0\0" + packet_maximum(20)):
+        rest = answer(broker, connect(own, properties=properties))
+        assert rest[:2] == b"\x00\x82" and len(rest) <= 18

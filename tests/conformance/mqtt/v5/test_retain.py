@@ -12,6 +12,7 @@ from tests.conformance.mqtt.raw import connected, text, user
 from tests.conformance.mqtt.statements import statement
 from tests.conformance.mqtt.v5.flows import (
     AS_PUBLISHED,
+    DUP,
     IF_NEW,
     NEVER,
     RETAIN,
@@ -158,4 +159,28 @@ def test_retained_messages_survive_the_broker(start_broker: Callable[..., Broker
     broker.start()
     raw = subscribed(connected(broker), ("#", 1))
     assert bodies(raw, 1) == [b"3"]
+    raw.quiet()
+
+
+@statement("MQTT-4.4.0-1", "MQTT-4.5.0-1")
+def test_retained_messages_are_sent_again(broker: BrokerProcess, own: str) -> None:
+    publisher = connected(broker, f"{own} publisher")
+    for n in range(3):
+        retain(publisher, f"{own}/{n}", b"%d" % n, n)
+    raw = subscribed(session(broker, own), (f"{own}/+", 2))
+    first = [raw.delivery() for _ in range(3)]
+    raw.vanish()
+    raw = session(broker, own, present=True)
+    again = take_all(raw, 2)
+    assert [(each.body, each.id, each.bits) for each in again] == [
+        (each.body, each.id, RETAIN | DUP) for each in first if each.qos
+    ]
+    raw.quiet()
+
+
+@statement("MQTT-3.8.4-5", "MQTT-3.3.1-9")
+def test_each_filter_of_a_subscribe_brings_its_retained_messages(broker: BrokerProcess, own: str) -> None:
+    retain(connected(broker, f"{own} publisher"), f"{own}/a", b"kept")
+    raw = subscribed(connected(broker, own), (f"{own}/a", 1), (f"{own}/+", 0), (f"{own}/#", 1 | NEVER))
+    assert sorted(each.qos for each in take_all(raw, 2)) == [0, 1]
     raw.quiet()

@@ -28,7 +28,9 @@ from tests.conformance.mqtt.v5.flows import (
     LONG_S,
     bodies,
     expiry,
+    packet_maximum,
     publish_whole,
+    receive_maximum,
     session,
     settle,
     subscribed,
@@ -206,3 +208,64 @@ def test_sessions_survive_the_broker(start_broker: Callable[..., BrokerProcess])
     assert [(each.body, each.bits) for each in found] == [(b"unanswered", DUP), (b"at 1", DUP), (b"from before", 0)]
     assert [each.id for each in found[:2]] == [unanswered.id, at_1.id]
     raw.quiet()
+
+
+@statement("MQTT-4.1.0-2")
+def test_the_expiry_is_that_of_the_last_connection(broker: BrokerProcess, own: str) -> None:
+    session(broker, own).leave()
+    connected(broker, own, properties=expiry(0), clean=False, present=True).leave()
+    connected(broker, own, properties=expiry(0), clean=False, present=False).leave()
+
+
+@statement("MQTT-4.1.0-2", "MQTT-3.1.2-6")
+def test_a_session_of_expiry_0_does_not_survive_the_broker(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker()
+    subscribed(connected(broker, properties=expiry(0)), ("a", 1))
+    session(broker, "lasting")
+    broker.kill9()
+    broker.start()
+    raw = session(broker, "c", present=False)
+    assert raw.publish("a", b"nobody's") == 0x10
+    session(broker, "lasting", present=True).quiet()
+
+
+@statement("MQTT-4.4.0-1", "MQTT-3.3.2-7", "MQTT-3.1.2-27")
+def test_what_is_sent_again_needs_no_alias_of_the_connection_before(broker: BrokerProcess, own: str) -> None:
+    raw = subscribed(session(broker, own, properties=b"\x22\0\x05"), (own, 2))
+    publisher = connected(broker, f"{own} publisher")
+    for qos in (1, 2, 1):
+        publish_whole(publisher, own, b"x", qos)
+        raw.delivery()
+    raw.vanish()
+    raw = session(broker, own, present=True)
+    found = [raw.delivery() for _ in range(3)]
+    assert [(each.topic, each.bits, each.properties) for each in found] == [(own, DUP, [])] * 3
+
+
+@statement("MQTT-4.4.0-1", "MQTT-3.1.2-24", "MQTT-3.1.2-25")
+def test_what_is_sent_again_fits_the_new_connection(broker: BrokerProcess, own: str) -> None:
+    raw = subscribed(session(broker, own), (own, 2))
+    publisher = connected(broker, f"{own} publisher")
+    for qos, body in ((1, bytes(200)), (2, bytes(200)), (1, b"small")):
+        publish_whole(publisher, own, body, qos)
+        raw.delivery()
+    raw.vanish()
+    raw = session(broker, own, present=True, properties=packet_maximum(100))
+    found = raw.delivery()
+    assert (found.body, found.bits) == (b"small", DUP)
+    settle(raw, found)
+    raw.quiet()
+    raw.vanish()
+    session(broker, own, present=True).quiet()  # the others are as if they had been sent
+
+
+@statement("MQTT-4.4.0-1", "MQTT-3.3.1-1")
+def test_what_was_never_sent_has_no_dup(broker: BrokerProcess, own: str) -> None:
+    raw = subscribed(session(broker, own, properties=receive_maximum(1)), (own, 1))
+    publisher = connected(broker, f"{own} publisher")
+    for body in (b"1", b"2"):
+        publish_whole(publisher, own, body)
+    raw.delivery()
+    raw.vanish()
+    raw = session(broker, own, present=True)
+    assert [(each.body, each.bits) for each in take_all(raw, 2)] == [(b"1", DUP), (b"2", 0)]

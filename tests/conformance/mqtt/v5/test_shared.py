@@ -168,3 +168,22 @@ def test_messages_wait_for_a_member_that_is_away(broker: BrokerProcess, own: str
     found = raw.delivery()
     assert found.body == b"x"
     settle(raw, found)
+
+
+@statement("MQTT-4.8.2-1", "MQTT-3.3.4-3")
+def test_a_client_may_have_a_message_for_each_of_its_subscriptions(broker: BrokerProcess, own: str) -> None:
+    raw = connected(broker, own)
+    for id, filter in enumerate((f"$share/g/{own}", f"$share/h/{own}", own), 1):
+        subscribed(raw, (filter, 1), properties=subscription_id(id))
+    publish_whole(connected(broker, f"{own} publisher"), own, b"x")
+    assert sorted(ids_of(take(raw)) for _ in range(3)) == [[1], [2], [3]]
+    raw.quiet()
+
+
+@statement("MQTT-4.8.2-3", "MQTT-3.8.4-3")
+def test_a_shared_subscription_again_replaces_it(broker: BrokerProcess, own: str) -> None:
+    raw = subscribed(connected(broker, own), (f"$share/g/{own}", 2))
+    subscribed(raw, (f"$share/g/{own}", 0))
+    publish_whole(connected(broker, f"{own} publisher"), own, b"x", 2)
+    assert take(raw).qos == 0
+    raw.quiet()

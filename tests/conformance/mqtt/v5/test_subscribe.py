@@ -221,3 +221,12 @@ def test_messages_of_a_topic_come_in_the_order_they_were_published(broker: Broke
         for n in range(len(sent)):
             publisher.acked(n + 1, kind=PUBCOMP if qos == 2 else PUBACK)
     assert bodies(raw, len(sent)) == sent
+
+
+@statement("MQTT-3.8.4-5", "MQTT-3.10.4-6")
+def test_a_thousand_filters_in_one_packet(broker: BrokerProcess, own: str) -> None:
+    raw = connected(broker, own)
+    names = [f"{own}/{n}" for n in range(1000)]
+    raw.send(subscribe(4, *[(name, n % 3) for n, name in enumerate(names)]), unsubscribe(5, *names, own))
+    assert raw.granted(4) == [n % 3 for n in range(1000)]
+    assert raw.granted(5, UNSUBACK) == [0] * 1000 + [0x11]

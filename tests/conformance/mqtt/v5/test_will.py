@@ -136,3 +136,26 @@ def test_a_will_that_waits_survives_the_broker(start_broker: Callable[..., Broke
     broker.kill9()
     broker.start()
     assert take(session(broker, "heir", present=True)).body == b"will"
+
+
+@statement("MQTT-3.1.3-9", "MQTT-3.1.2-8")
+@pytest.mark.parametrize("seconds", [0, LONG_S])
+def test_a_session_that_is_taken_over(broker: BrokerProcess, own: str, heir: Raw, seconds: int) -> None:
+    raw = mortal(broker, own, properties=delay(seconds), lasts_s=LONG_S)
+    session(broker, f"{own} mortal", present=True)
+    raw.refused(0x8E)
+    if seconds == 0:  # the connection was closed, and there was nothing to wait for
+        assert take(heir).body == b"will"
+    heir.quiet()
+
+
+@statement("MQTT-3.1.2-7")
+def test_the_will_of_a_session_is_that_of_its_last_connection(broker: BrokerProcess, own: str, heir: Raw) -> None:
+    mortal(broker, own, properties=delay(LONG_S), lasts_s=LONG_S).vanish()
+    raw = Raw(broker)
+    part = will(own, b"another")
+    raw.send(connect(f"{own} mortal", properties=expiry(LONG_S), will=part, clean=False))
+    raw.connack(present=True)
+    raw.vanish()
+    assert take(heir).body == b"another"
+    heir.quiet()
