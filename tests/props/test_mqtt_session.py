@@ -33,6 +33,7 @@ from tests.sessions import SessionRig
 EXAMPLES = 60  # each makes stores on real files
 WINDOW = 3
 ALIASES = 2
+FOREVER_US = 10**15
 OCTETS_MAX = 4096
 VERSION = st.sampled_from([V311, V5])
 ID = st.integers(1, 6)
@@ -211,6 +212,8 @@ class Client(SessionRig):
 
     def packets(self) -> list[Packet | Publish]:
         """What the session has sent since the last call: whole packets, each well-formed."""
+        assert isinstance(self.session, MqttSession)
+        version = int(self.session.version) or V311  # which is what a client of a version unknown is told in
         found: list[Packet | Publish] = []
         at = 0
         while at < len(self.sent):
@@ -219,18 +222,22 @@ class Client(SessionRig):
             start, end, first = at + (where & 7), where >> 3, self.sent[at]
             if first >> 4 == codes.PUBLISH:
                 packet = Publish()
-                decode_publish(packet, self.sent, first & 15, start, end, self.version)
+                decode_publish(packet, self.sent, first & 15, start, end, version)
                 props.check_properties(self.sent, packet.properties_at, packet.properties_end, codes.PUBLISH)
                 found.append(packet)
             else:
-                found.append(decode_packet(self.sent, first, start, end, self.version))
+                found.append(decode_packet(self.sent, first, start, end, version))
             at = end
         self.sent = b""
         return found
 
     def close(self) -> None:
+        """The connection is gone, and when its time is over the session: nothing may be left of it."""
         super().close()
+        self.clock.us += FOREVER_US
+        self.vhost.sweep(self.clock.us)
         assert not self.vhost.fanout.subscriptions
+        assert not self.vhost.sessions.clients
 
 
 @settings(max_examples=EXAMPLES)
@@ -248,6 +255,7 @@ def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version
             assert client.outbox.window.inflight <= WINDOW
             client.clock.us += 1_000_000
             client.vhost.tick(client.clock.us)
+            client.vhost.sweep(client.clock.us)
             client.session.tick(client.clock.us)
         client.close()
 
