@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
+from forebay.broker.auth import Login, Mechanism
 from forebay.session.mqtt import MqttSession
 from forebay.wire import mqtt_codes as codes
 from forebay.wire import mqtt_properties as props
@@ -87,7 +88,27 @@ SUBSCRIBE_BLOCK = any_of(
 )
 ACK_BLOCK = any_of(text(props.REASON_STRING, b"because"), user((b"n", b"v")))
 LEAVE_BLOCK = any_of(number(props.SESSION_EXPIRY, 9), text(props.REASON_STRING, b"because"))
-AUTH_BLOCK = any_of(text(props.AUTH_METHOD, b"SCRAM-SHA-256"), text(props.AUTH_DATA, b"n,,n=guest,r=x"))
+AUTH_BLOCK = st.sampled_from([b"TALK", b"TALK", b"TALK", b"NONE", b""]).flatmap(
+    lambda method: st.sampled_from([b"", text(props.AUTH_DATA, b"more"), text(props.AUTH_DATA, b"guest")]).map(
+        lambda data: (text(props.AUTH_METHOD, method) if method else b"") + data
+    )
+)
+
+
+class Talk(Login):
+    """A login that goes on until the client says who it is."""
+
+    def step(self, data: bytes) -> bytes:
+        self.done = data == b"guest"
+        self.user = "guest" if self.done else ""
+        return data
+
+
+class Talking(Mechanism):
+    """A mechanism of any number of messages."""
+
+    def start(self) -> Login:
+        return Talk()
 
 
 def publish(
@@ -123,7 +144,7 @@ def connect(draw: st.DrawFn, version: int) -> Connect:
         packet.will_retain = draw(st.booleans())
     if version == V5:
         packet.properties = draw(CONNECT_BLOCK)
-        if draw(st.integers(0, 9)) == 0:
+        if draw(st.integers(0, 4)) == 0:
             packet.properties += draw(AUTH_BLOCK)
         if packet.has_will:
             packet.will_properties = draw(WILL_BLOCK)
@@ -197,6 +218,7 @@ class Client(SessionRig):
         super().__init__(folder, MqttSession, **options)
         self.version = version
         assert isinstance(self.session, MqttSession)
+        self.session.auth.mechanisms["TALK"] = Talking()
         self.outbox = self.session.outbox
         self.vhost.declare_queue(b"q", True, False, False, {}, 0)
         self.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
@@ -290,6 +312,21 @@ def test_damage_ends_in_answers_or_a_close(data: st.DataObject, version: int, da
         client.turn()
         client.packets()
         client.close()
+
+
+@settings(max_examples=EXAMPLES)
+@given(st.lists(st.binary(max_size=60), max_size=6), VERSION)
+def test_any_octets_end_in_answers_or_a_close(reads: list[bytes], version: int) -> None:
+    for connects in (False, True):
+        with tempfile.TemporaryDirectory() as folder:
+            client = Client(folder, version)
+            if connects:
+                client.connect()
+            for read in reads:
+                client.send(read)
+                client.turn()
+            client.packets()
+            client.close()
 
 
 @pytest.mark.parametrize("version", [V311, V5])
