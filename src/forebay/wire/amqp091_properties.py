@@ -51,6 +51,7 @@ PAYLOAD_FORMAT_HEADER: Final = "mqtt-payload-format"
 
 
 def flags_of(properties: bytes) -> i64:
+    """The property flags; PeerError(MALFORMED) where there are none."""
     if len(properties) < FLAGS_OCTETS:
         raise PeerError(MALFORMED, f"content header ends {len(properties)} octets after the body size")
     return i64(properties[0]) << 8 | i64(properties[1])
