@@ -19,13 +19,16 @@ from forebay.log import block
 
 HERE = Path(__file__).resolve().parent
 PEERS = HERE / "load" / "peers.sh"
+# What peers.sh gives mosquitto as max_inflight_messages and max_queued_messages.
+AS_PEERS = {"FOREBAY_MQTT_MAX_INFLIGHT": "1000", "FOREBAY_MQTT_MAX_MQUEUE_LEN": "0"}
 
 
-def start_forebay(data: Path) -> tuple[subprocess.Popen[str], dict[str, str]]:
-    """A broker on free ports; its process and ready line."""
+def start_forebay(data: Path, settings: dict[str, str]) -> tuple[subprocess.Popen[str], dict[str, str]]:
+    """A broker on free ports, with these settings in its environment; its process and ready line."""
     command = [sys.executable, "-m", "forebay", "serve", "--data", str(data)]
     command += ["--amqp", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"]
-    environment = {**os.environ, "FOREBAY_MQTT_WEBSOCKET": ""}  # its port is not free beside another broker
+    # The port of the WebSocket listener is not free beside another broker.
+    environment = {**os.environ, "FOREBAY_MQTT_WEBSOCKET": "", **settings}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     return process, json.loads(process.stdout.readline().removeprefix("ready "))
@@ -36,18 +39,22 @@ def check_compiled() -> None:
         print("warning: this is not the compiled build", file=sys.stderr)
 
 
+def peer_pid(name: str) -> str:
+    """Process id of a peer, which is started if it does not run."""
+    subprocess.run([str(PEERS), name, "start"], check=True, stdout=subprocess.DEVNULL)
+    return subprocess.run([str(PEERS), name, "pid"], check=True, capture_output=True, text=True).stdout.strip()
+
+
 def peer_targets() -> list[str]:
-    """The peers as targets of compare.py, started where they do not run."""
-    targets = []
-    for name, amqp, mqtt, login in (
-        ("rmq4", 21020, 21021, ""),
-        ("rmq3", 21010, 21011, ""),
-        ("mosq", 0, 21060, ",-"),
-    ):
-        subprocess.run([str(PEERS), name, "start"], check=True, stdout=subprocess.DEVNULL)
-        pid = subprocess.run([str(PEERS), name, "pid"], check=True, capture_output=True, text=True).stdout.strip()
-        targets.append(f"{name}={amqp},{mqtt},{pid}{login}")
-    return targets
+    """The peers as targets of compare.py."""
+    return [
+        f"{name}={amqp},{mqtt},{peer_pid(name)}{login}"
+        for name, amqp, mqtt, login in (
+            ("rmq4", 21020, 21021, ""),
+            ("rmq3", 21010, 21011, ""),
+            ("mosq", 0, 21060, ",-"),
+        )
+    ]
 
 
 def main() -> None:
@@ -60,7 +67,7 @@ def main() -> None:
     options = parser.parse_args()
     check_compiled()
     folder = Path(tempfile.mkdtemp(prefix="forebay-bench-"))
-    process, ready = start_forebay(folder / "data")
+    process, ready = start_forebay(folder / "data", AS_PEERS)
     try:
         amqp, mqtt = (ready[name].rpartition(":")[2] for name in ("amqp", "mqtt"))
         targets = [f"forebay={amqp},{mqtt},{ready['pid']}"]
