@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.conformance.mqtt.raw import PINGREQ, PINGRESP, V311, Raw
+from tests.conformance.mqtt.raw import PINGREQ, PINGRESP, V311, Raw, puback
 from tests.conformance.mqtt.statements import statement
-from tests.conformance.mqtt.v311.old import connected, publish_whole, session, unsubscribe
+from tests.conformance.mqtt.v311.old import connected, publish, publish_whole, session, subscribe, unsubscribe
 
 
 def retain(raw: Raw, topic: str, body: bytes, qos: int = 1) -> None:
@@ -147,6 +147,44 @@ def test_mqtt3_3_3_1_6_each_new_subscription_gets_them(broker: BrokerProcess, ow
     raw.send(unsubscribe(3, f"{own}/a"))
     raw.acked(3, kind=0xB0)
     raw.quiet()
+
+
+def all_acknowledged(raw: Raw) -> list[tuple[str, bytes]]:
+    """Topic and body of all that comes, acknowledged as it comes; the end is where three pings bring nothing."""
+    found: list[tuple[str, bytes]] = []
+    idle = 0
+    while idle < 3:
+        raw.send(PINGREQ)
+        before = len(found)
+        while (come := raw.packet())[0] != PINGRESP[0]:
+            one = raw.parsed(*come)
+            found.append((one.topic, one.body))
+            raw.send(puback(one.id))
+        idle = 0 if len(found) > before else idle + 1
+    return found
+
+
+@statement("MQTT-3.3.1-6", "MQTT-4.6.0-6", version=V311)
+def test_mqtt3_3_3_1_6_no_old_one_comes_behind_a_newer_message(broker: BrokerProcess, own: str) -> None:
+    publisher = connected(broker, own)
+    topics = [f"{own}/{place}" for place in range(100)]  # more than fit into a window
+    for topic in topics:
+        retain(publisher, topic, b"old")
+    raw = connected(broker, f"{own} reader")
+    raw.subscribe(f"{own}/#")
+    for topic in topics:
+        retain(publisher, topic, b"new")
+    last = dict(all_acknowledged(raw))
+    assert last == dict.fromkeys(topics, b"new")
+
+
+@statement("MQTT-3.3.1-6", "MQTT-4.6.0-6", version=V311)
+def test_mqtt3_3_3_1_6_what_was_kept_comes_before_what_follows_the_subscribe(broker: BrokerProcess, own: str) -> None:
+    raw = connected(broker, own)
+    retain(raw, own, b"kept", 0)
+    raw.send(subscribe(1, (own, 0)) + publish(own, b"next"))
+    assert raw.granted() == [0]
+    assert [raw.delivery().body for _ in range(2)] == [b"kept", b"next"]
 
 
 @statement("MQTT-3.3.1-5", "MQTT-3.1.2-7", version=V311)
