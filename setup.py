@@ -29,6 +29,7 @@ COMPILED = [
     "broker/shares.py",
     "broker/publishing.py",
     "broker/sessions.py",
+    "broker/session_facts.py",
     "broker/client_session.py",
     "broker/delayed.py",
     "broker/dead_letters.py",

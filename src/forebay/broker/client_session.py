@@ -81,6 +81,7 @@ class ClientSession:
     number      names it in the write-ahead log; never used twice
     connection  session id of the connection that has it, 0 while there is none
     covered     offset: for what is before, `mqueue` and `inflight` say all; later records are matched again in recovery
+    away_from   offset: what was published at QoS 0 from here to `away_to` waits, as the client was not there
     inflight    packet identifier -> offset << PHASE_BITS | phase, in the order of sending
     received    identifiers of QoS 2 publishes whose PUBREL has not come
     """
@@ -95,6 +96,8 @@ class ClientSession:
         self.ended = False
         self.ended_us: i64 = 0  # when its connection ended, 0 while it has one
         self.covered: i64 = 0
+        self.away_from: i64 = 0
+        self.away_to: i64 = 0
         self.subscriptions: dict[bytes, Subscription] = {}
         self.mqueue = Mqueue(rules)
         self.inflight: dict[int, int] = {}
@@ -185,6 +188,19 @@ class ClientSession:
             self.received.add(int(id))
         elif operation == FORGOTTEN:
             self.received.discard(int(id))
+
+    def has_taken(self, offset: i64) -> bool:
+        """Whether the record has left the backlog; by binary search, as the bounds ascend."""
+        taken = self.taken
+        low: i64 = 0
+        high: i64 = len(taken)
+        while low < high:
+            middle = (low + high) >> 1
+            if taken[middle] > offset:
+                high = middle
+            else:
+                low = middle + 1
+        return low & 1 == 1
 
     def floor(self, none: i64) -> i64:
         """The lowest offset that this client still wants; `none` if there is none."""

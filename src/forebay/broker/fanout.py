@@ -13,9 +13,10 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
 from forebay.broker.client_session import ClientSession, Subscription
-from forebay.log.block import BlockWriter
+from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
+from forebay.log.block import Block, BlockWriter
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Encodings
-from forebay.routing.topic_trie import TopicTrie
+from forebay.routing.topic_trie import TopicTrie, swap_key
 from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, write_varint
 
 DIRECT: Final = -1  # `queue` of targets whose messages are in memory
@@ -31,7 +32,7 @@ class Target(Consumer):
     qos          the highest that was granted; 0 in the audience of QoS 0 publishes
     identifiers  properties that tell the subscriptions' identifiers
     keep_retain  the RETAIN flag of the publisher is passed on
-    since        offset in the sessions' log of the oldest of the subscriptions
+    since        offset in the sessions' log of the oldest of the subscriptions that have messages in it
     """
 
     def __init__(self, client: ClientSession, place: i64, qos: i64) -> None:
@@ -213,12 +214,24 @@ def make_target(subscriptions: list[Subscription], place: i64, qos: i64) -> Targ
     """The target that these subscriptions of one client make together."""
     first = subscriptions[0]
     target = Target(first.client, place, qos)
-    target.since = first.since
+    target.since = -1
     for subscription in subscriptions:
-        target.since = min(target.since, subscription.since)
+        if (subscription.qos or qos == 0) and (target.since < 0 or subscription.since < target.since):
+            target.since = subscription.since
         target.keep_retain = target.keep_retain or subscription.keep_retain
         target.identifiers += identifier_property(subscription.identifier)
     return target
+
+
+def topic_at(block: Block, index: i64) -> bytes:
+    """The topic that a record was published on, by whichever protocol."""
+    key = block.routing_key(index)
+    return key if block.format(index) & FORMAT_MASK == MQTT else swap_key(key)
+
+
+def is_zero(block: Block, index: i64) -> bool:
+    """Whether a record was published at QoS 0."""
+    return block.format(index) & (FORMAT_MASK | QOS_MASK) == MQTT
 
 
 def identifier_property(identifier: i64) -> bytes:

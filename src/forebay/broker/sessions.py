@@ -15,11 +15,31 @@ from typing import Final, final
 import msgspec
 from mypy_extensions import i64, u8
 
-from forebay.broker.client_session import FORGOTTEN, NEVER, TAKEN, ClientSession, Subscription, Will
-from forebay.broker.fanout import LOGGED, Audience, Fanout, Runs, Target
+from forebay.broker.client_session import (
+    AWAIT_PUBACK,
+    AWAIT_PUBCOMP,
+    COMPLETED,
+    FORGOTTEN,
+    NEVER,
+    PHASE_BITS,
+    RELEASED,
+    TAKEN,
+    ClientSession,
+    Subscription,
+    Will,
+)
+from forebay.broker.fanout import LOGGED, Audience, Fanout, Runs, Target, is_zero, topic_at
 from forebay.broker.internal import INTERNAL, SESSIONS_LOG, InternalLog
+from forebay.broker.session_facts import (
+    kept_fact,
+    numbers,
+    octets,
+    sequence,
+    session_fact,
+    subscribe_fact,
+    whole,
+)
 from forebay.core.errors import REFUSED, RequestError
-from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
 from forebay.log.block import Block
 from forebay.log.store import Entry, Store
 from forebay.queue.leases import Delivery
@@ -29,6 +49,7 @@ PRIVATE: Final = 1
 PUBLISHER: Final = 2
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 SECOND_US: Final = 1_000_000
+NOT_YET: Final = 1 << 62  # above all offsets
 NOT_TOPICS: Final = (b"$queue/", b"$share/", b"$dlq/")
 
 
@@ -84,6 +105,7 @@ class Sessions(InternalLog):
             assert old is not None
             client = old
             self.offline.pop(int(client.number), None)
+            client.away_to = self.next_offset()
             self.mark(client)
         else:
             client = self.make(client_id, expiry_s)
@@ -103,7 +125,7 @@ class Sessions(InternalLog):
             raise RequestError(REFUSED, f"client identifier: there are {self.sessions_max} sessions, mqtt_sessions_max")
         client = ClientSession(self.next_number, client_id, expiry_s > 0, expiry_s, self.rules)
         self.next_number += 1
-        client.covered = self.next_offset()
+        client.covered = client.away_from = client.away_to = self.next_offset()
         self.clients[client_id] = client
         self.by_number[int(client.number)] = client
         return client
@@ -114,6 +136,8 @@ class Sessions(InternalLog):
             return
         client.connection = 0
         client.ended_us = now_us
+        client.away_from = self.next_offset()
+        client.away_to = NOT_YET
         self.connected.pop(int(connection), None)
         will = client.will
         if will is not None and will.delay_s and client.expiry_s:
@@ -164,6 +188,8 @@ class Sessions(InternalLog):
             if client.expiry_s < NEVER and client.ended_us + client.expiry_s * SECOND_US <= now_us:
                 self.expired += 1
                 self.end(client)
+        if self.out:
+            return  # sealed before the turn's end: nobody wants these yet
         floor = self.log.end
         for client in self.by_number.values():
             floor = min(floor, client.floor(floor))
@@ -180,6 +206,8 @@ class Sessions(InternalLog):
             if is_topic(wanted.filter):
                 self.fanout.add(wanted)
         else:
+            if old.qos == 0 and wanted.qos:
+                old.since = wanted.since  # what came at QoS 0 was given away already, if others have it in the log
             old.qos = wanted.qos
             old.no_local = wanted.no_local
             old.keep_retain = wanted.keep_retain
@@ -201,10 +229,12 @@ class Sessions(InternalLog):
             self.fact(client, {"op": "unsubscribe", "filter": filter}, True)
         return True
 
-    def target(self, client: ClientSession, topic: bytes) -> Target:
-        """How this client gets what was published on a topic, by its subscriptions of now."""
-        found = self.fanout.audience(topic, 0)
+    def target(self, client: ClientSession, block: Block, index: i64) -> Target:
+        """How this client gets a record of the log, by its subscriptions of now."""
+        found = self.fanout.audience(topic_at(block, index), 0)
         if found is not None:
+            if is_zero(block, index):
+                found = found.zero
             for target in found.logged:
                 if target.client is client:
                     return target
@@ -259,15 +289,19 @@ class Sessions(InternalLog):
         zero = target.qos == 0
         if mqueue.rules.priorities:
             for step in range(count):
-                priority = mqueue.rules.priority(block.routing_key(index + step))
+                priority = mqueue.rules.priority(topic_at(block, index + step))
                 mqueue.push(target, None, offset + step, 1, zero, priority)
         else:
             mqueue.push(target, None, offset, count, zero, 0)
         if mqueue.lost:
-            for first, end in pairs(mqueue.lost):
-                for each in range(first, end):
-                    self.operate(client, TAKEN, 0, each, False)
-            mqueue.lost = []
+            self.note_lost(client)
+
+    def note_lost(self, client: ClientSession) -> None:
+        """Note what of the log has given way in a message queue."""
+        for first, end in pairs(client.mqueue.lost):
+            for each in range(first, end):
+                self.operate(client, TAKEN, 0, each, False)
+        client.mqueue.lost = []
 
     def take_deliveries(self) -> list[Delivery]:
         """The deliveries of this turn, and of the end of the one before, whose connections are still there."""
@@ -302,6 +336,12 @@ class Sessions(InternalLog):
     def note_changes(self) -> None:
         """Write down the operations of this turn, along with the records that they are about."""
         self.end_turn(self.now_us)
+        for delivery in self.out:  # put there while deliveries were written: behind others that wait already
+            target = delivery.consumer
+            assert isinstance(target, Target)
+            if not target.client.ended:
+                self.keep(target, delivery.block, delivery.index, delivery.count)
+        self.out = []
         changed = self.changed
         if not changed:
             return
@@ -332,6 +372,12 @@ class Sessions(InternalLog):
         return merged(found)
 
     def checkpoint(self) -> list[Entry]:
+        for delivery in self.out:  # of the end of this turn: what is nowhere else yet has to wait like all the rest
+            target = delivery.consumer
+            assert isinstance(target, Target)
+            if not target.client.ended:
+                self.keep(target, delivery.block, delivery.index, delivery.count)
+        self.out = []
         entries = [self.entry(0, msgspec.msgpack.encode({"op": "next", "number": int(self.next_number)}))]
         for client in self.by_number.values():
             if not client.durable:
@@ -360,13 +406,18 @@ class Sessions(InternalLog):
 
     def recovered(self, now_us: i64) -> None:
         self.now_us = now_us
+        were_here: list[ClientSession] = []
         for client in self.by_number.values():
             if client.ended_us == 0:  # it was connected when the broker stopped
                 client.ended_us = now_us
                 if client.will is not None:
                     client.will_due_us = now_us + client.will.delay_s * SECOND_US
+                were_here.append(client)
             self.offline[int(client.number)] = client
         Backlogs(self).fill()
+        for client in were_here:
+            client.away_from = self.log.end
+            client.away_to = NOT_YET
 
 
 @final
@@ -383,6 +434,7 @@ class Backlogs:
         log = self.log
         offset = log.end
         for client in self.sessions.by_number.values():
+            self.check_inflight(client)
             client.taken = [bound for pair in merged(pairs(client.taken)) for bound in pair]
             kept = client.kept
             for place in range(0, len(kept), 2):
@@ -400,49 +452,51 @@ class Backlogs:
             client.kept = []
             client.taken = []
 
-    def put_back(self, client: ClientSession, offset: i64) -> None:
-        """A record that waited when the last checkpoint was made."""
+    def check_inflight(self, client: ClientSession) -> None:
+        """What the log has no more was acknowledged, though the note of that was lost: as if it had come just now."""
+        for id, value in list(client.inflight.items()):
+            word: i64 = value
+            phase = word & 3
+            if phase == AWAIT_PUBCOMP or self.has(word >> PHASE_BITS):
+                continue
+            client.restore_operation(COMPLETED if phase == AWAIT_PUBACK else RELEASED, id, 0)
+
+    def has(self, offset: i64) -> bool:
         block = self.block
         if block is None or not block.base <= offset < block.end:
-            block = self.block = self.log.block(offset)
-        if block is not None and block.base <= offset and not is_taken(client, offset):
-            target = self.sessions.target(client, block.routing_key(offset - block.base))
+            block = self.log.block(offset)
+            if block is not None:
+                self.block = block
+        return offset >= self.log.start and block is not None and block.base <= offset < block.end
+
+    def put_back(self, client: ClientSession, offset: i64) -> None:
+        """A record that waited when the last checkpoint was made."""
+        block = self.block if self.has(offset) else None
+        if block is not None and not client.has_taken(offset):
+            target = self.sessions.target(client, block, offset - block.base)
             self.sessions.keep(target, block, offset - block.base, 1)
 
     def match(self, block: Block, index: i64) -> None:
         """A record of after it: whoever was subscribed in time and has not got it yet."""
         offset = block.base + index
         origin = block.exchange(index)
-        topic = block.routing_key(index)
         number: i64 = int(origin[1:]) if origin else 0
         if origin and origin[0] == PRIVATE:
             client = self.sessions.by_number.get(int(number))
-            if client is not None and offset >= client.covered and not is_taken(client, offset):
-                self.sessions.keep(self.sessions.target(client, topic), block, index, 1)
+            if client is not None and offset >= client.covered and not client.has_taken(offset):
+                self.sessions.keep(self.sessions.target(client, block, index), block, index, 1)
             return
-        audience = self.sessions.fanout.audience(topic, number)
+        audience = self.sessions.fanout.audience(topic_at(block, index), number)
         if audience is None:
             return
-        if block.format(index) & (FORMAT_MASK | QOS_MASK) == MQTT:
+        if is_zero(block, index):
             audience = audience.zero
         for target in audience.logged:
             client = target.client
-            if offset >= target.since and offset >= client.covered and not is_taken(client, offset):
+            if offset < target.since or offset < client.covered or client.has_taken(offset):
+                continue
+            if target.qos or client.away_from <= offset < client.away_to:
                 self.sessions.keep(target, block, index, 1)
-
-
-def is_taken(client: ClientSession, offset: i64) -> bool:
-    """Whether the record has left the backlog; by binary search, as the bounds ascend."""
-    taken = client.taken
-    low: i64 = 0
-    high: i64 = len(taken)
-    while low < high:
-        middle = (low + high) >> 1
-        if taken[middle] > offset:
-            high = middle
-        else:
-            low = middle + 1
-    return low & 1 == 1
 
 
 def is_topic(filter: bytes) -> bool:
@@ -464,47 +518,6 @@ def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             found.append((first, end))
     return found
-
-
-def session_fact(client: ClientSession) -> dict[str, object]:
-    will = client.will
-    return {
-        "op": "session",
-        "id": client.client_id,
-        "expiry": int(client.expiry_s),
-        "ended": int(client.ended_us),
-        "covered": int(client.covered),
-        "due": int(client.will_due_us),
-        "will": None
-        if will is None
-        else [will.topic, will.body, will.properties, int(will.qos), will.retain, int(will.delay_s)],
-    }
-
-
-def kept_fact(client: ClientSession, end: i64) -> dict[str, object]:
-    bounds: list[int] = []
-    for first, last in client.mqueue.logged(0, end):
-        bounds += [first, last]
-    return {
-        "op": "kept",
-        "covered": int(end),
-        "waiting": bounds,
-        "inflight": [[id, value] for id, value in client.inflight.items()],
-        "received": sorted(client.received),
-    }
-
-
-def subscribe_fact(subscription: Subscription) -> dict[str, object]:
-    return {
-        "op": "subscribe",
-        "filter": subscription.filter,
-        "qos": int(subscription.qos),
-        "since": int(subscription.since),
-        "no_local": subscription.no_local,
-        "keep_retain": subscription.keep_retain,
-        "identifier": int(subscription.identifier),
-        "arguments": subscription.arguments,
-    }
 
 
 def restore_fact(sessions: Sessions, number: int, fields: dict[str, object]) -> None:
@@ -550,6 +563,7 @@ def restore_session(sessions: Sessions, number: int, fields: dict[str, object]) 
     client.expiry_s = whole(fields["expiry"])
     client.ended_us = whole(fields["ended"])
     client.will_due_us = whole(fields["due"])
+    client.away_from, client.away_to = numbers(fields["away"])
     will = fields["will"]
     if will is None:
         client.will = None
@@ -566,6 +580,7 @@ def restore_subscription(sessions: Sessions, client: ClientSession, fields: dict
         client.subscriptions[filter] = subscription
         if is_topic(filter):
             sessions.fanout.add(subscription)
+    subscription.since = whole(fields["since"])
     subscription.qos = whole(fields["qos"])
     subscription.no_local = fields["no_local"] is True
     subscription.keep_retain = fields["keep_retain"] is True
@@ -574,22 +589,3 @@ def restore_subscription(sessions: Sessions, client: ClientSession, fields: dict
     assert isinstance(arguments, dict)
     subscription.arguments = arguments
     sessions.fanout.changed()
-
-
-def octets(value: object) -> bytes:
-    assert isinstance(value, bytes)
-    return value
-
-
-def whole(value: object) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def sequence(value: object) -> list[object]:
-    assert isinstance(value, list)
-    return value
-
-
-def numbers(value: object) -> list[int]:
-    return [whole(each) for each in sequence(value)]

@@ -101,7 +101,8 @@ class Shares:
                     self.join(filter, client)
         for queue in list(self.topology.queues.values()):
             if queue.kind == SHARE and queue.name not in self.members:
-                self.topology.remove_queue(queue)
+                # As if the log had said so: the checkpoint of this start does, and before it nothing can be noted.
+                self.topology.apply({"op": "queue-delete", "id": int(queue.id)})
 
     def equip(self, group: WorkGroup) -> None:
         """Have the group pick members by the strategy."""

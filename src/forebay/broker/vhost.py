@@ -356,11 +356,16 @@ class Vhost(Publishing):
     def note_sessions(self) -> None:
         """After the deliveries of a turn: note which packets they went out in."""
         self.sessions.note_changes()
+        for queue in self.dirty:
+            if queue.kind == SHARE:  # what moved from it to a session must not be in both places after a crash
+                self.note_progress(queue)
 
     def has_work(self) -> bool:
         """Whether another turn is due though nobody has sent anything."""
         sessions = self.sessions
-        return bool(self.dirty) or self.fanout.writer.count > 0 or sessions.log.writer.count > 0 or bool(sessions.out)
+        if sessions.log.writer.count > 0 or sessions.out or sessions.changed or sessions.wills or sessions.left:
+            return True
+        return bool(self.dirty) or self.fanout.writer.count > 0
 
     def note_progress(self, queue: Queue) -> None:
         """Log the settlements of a queue, and let its log forget what all work groups have settled."""
@@ -408,7 +413,10 @@ class Vhost(Publishing):
 
     def sweep(self, now_us: i64) -> None:
         """About once a second: what expires, and what streams need not keep."""
+        expired = self.sessions.expired
         self.sessions.tick(now_us)
+        if self.sessions.expired != expired:
+            self.epoch += 1  # routes may lead to sessions that are no more
         self.retained.sweep(now_us)
         self.apply_retention(now_us)
 

@@ -79,6 +79,7 @@ class App(Host):
         self.dirty: list[Connection] = []
         self.waiting: list[Connection] = []
         self.scheduled = False
+        self.flush_due = False  # this turn takes to the disk also what nobody waits for
         self.choked: list[Connection] = []
         self.ticks = 0
         self.stopping: asyncio.Event = asyncio.Event()
@@ -208,7 +209,9 @@ class App(Host):
         if self.store.checkpoint_due():
             self.store.rotate(self.vhost.checkpoint())
         lsn = self.store.due_lsn()
-        self.start_commit(self.store.commit())
+        # At the end of a turn, and nowhere else: what belongs together is in one frame then.
+        self.start_commit(self.store.flush() if self.flush_due else self.store.commit())
+        self.flush_due = False
         durable = self.store.durable
         dirty = self.dirty
         self.dirty = []
@@ -310,7 +313,8 @@ class App(Host):
         self.tell_room()
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):
             self.tell_figures(now_us)
-        self.start_commit(self.store.flush())
+        self.flush_due = True
+        self.schedule()
         job = self.store.plan(self.wanted, now_us)
         if job is not None:
             self.thread.submit_job(job)

@@ -244,16 +244,16 @@ class MqttSession(Session):
 
     def login(self, packet: Connect) -> bool:
         """Whether the client is who it says."""
-        if packet.user is None and self.identity:
-            self.user = self.identity
-            return True
         user = ANONYMOUS
         password = ANONYMOUS
         if packet.user is not None or packet.password is not None:
             user = "" if packet.user is None else packet.user.decode("utf-8")
             password = "" if packet.password is None else packet.password.decode("utf-8", "surrogateescape")
         try:
-            self.user = self.auth.check(user, password, self.loopback)
+            if packet.user is None and self.identity:
+                self.user = self.auth.admit(self.identity, self.loopback)
+            else:
+                self.user = self.auth.check(user, password, self.loopback)
         except RequestError as error:
             detail = getattr(error, "detail", error.text)
             code = codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED
@@ -342,7 +342,8 @@ class MqttSession(Session):
         self.closing = True
         code: i64 = codes.PEER_CODES.get(error.reason, codes.PROTOCOL_ERROR)
         if self.version == V5:
-            block = self.inbox.reason_block(error.text)
+            # Before the CONNECT is decoded nobody knows how long a packet the client takes [MQTT-3.2.2-19].
+            block = b"" if self.terms is None else self.inbox.reason_block(error.text)
             if self.connected:
                 write_bare(self.out, DISCONNECT, code, block)
             elif error.reason not in (UNSUPPORTED_VERSION, TIMED_OUT):
@@ -389,7 +390,7 @@ class MqttSession(Session):
                 self.due.append(confirms)
         self.limit_answers()
         if self.outbox.feeds is not None and not self.closing:
-            self.outbox.drain()
+            self.outbox.feed_on()
 
     def limit_answers(self) -> None:
         """Deliveries wait while the connection takes no more; a client that asks on and never reads has to go."""

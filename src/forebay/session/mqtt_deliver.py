@@ -31,7 +31,7 @@ from forebay.broker.client_session import (
     ClientSession,
 )
 from forebay.broker.client_session import RELEASED as NOTE_RELEASED
-from forebay.broker.fanout import DIRECT, LOGGED, Audience, Target
+from forebay.broker.fanout import DIRECT, LOGGED, Audience, Target, topic_at
 from forebay.broker.retained import RetainedMessage
 from forebay.broker.vhost import Vhost
 from forebay.log.block import Block
@@ -52,6 +52,7 @@ from forebay.session.mqtt_window import (
 )
 from forebay.wire.mqtt import write_ack
 from forebay.wire.mqtt_codes import FAILURE, ID_NOT_FOUND, PUBREL, V5, V311
+from forebay.wire.mqtt_properties import rest_of_expiry
 
 FEED_RECORDS: Final = 256  # retained messages that a turn gives to one subscriber whose window sets no limit
 DIRECT_FLIGHT_1: Final = Flight(DIRECT_1, 0, 0, None)
@@ -327,10 +328,12 @@ class Outbox:
             if self.spill_at and mqueue.count >= self.spill_at:
                 self.spill(target, block, index)
             elif rules.priorities:
-                mqueue.push(target, block, index, 1, zero, rules.priority(block.routing_key(index)))
+                mqueue.push(target, block, index, 1, zero, rules.priority(topic_at(block, index)))
             else:
                 mqueue.push(target, block, index, 1, zero, 0)
             index += 1
+        if mqueue.lost:
+            self.vhost.sessions.note_lost(self.client)
 
     def spill(self, target: Target, block: Block, index: i64) -> None:
         """Let one record wait on the disk."""
@@ -348,7 +351,8 @@ class Outbox:
             audience,
             block.data[block.formats_at + index],
             block.routing_key(index),
-            block.properties(index),
+            # The record's own time begins anew, that of the message does not.
+            rest_of_expiry(block.properties(index), self.vhost.now_us - block.timestamp_us(index)),
             block.body(index),
         )
 
@@ -366,7 +370,11 @@ class Outbox:
             self.drain_backlog(self.backlog)
         if self.unsent is None:
             self.drain_mqueue()
-        if self.feeds is not None and self.client.mqueue.count == 0:
+        self.feed_on()
+
+    def feed_on(self) -> None:
+        """Give on what is retained for new subscriptions, once nothing older waits."""
+        if self.feeds is not None and self.client.mqueue.count == 0 and self.unsent is None and not self.is_paused():
             self.feed(self.feeds)
 
     def drain_backlog(self, backlog: deque[Waiting]) -> None:
@@ -421,6 +429,7 @@ class Outbox:
     def forget(self, consumer: Consumer) -> None:
         """A queue's consumer is cancelled: what waits for it is not its own any more."""
         self.queues.pop(int(consumer.id), None)
+        self.settle_shared(consumer)
         if self.backlog:
             self.backlog = deque([waiting for waiting in self.backlog if waiting.consumer is not consumer])
 
@@ -470,7 +479,7 @@ class Outbox:
         block = self.vhost.sessions.log.block(offset)
         assert block is not None and block.base <= offset, "what is in flight is in the log"
         index = offset - block.base
-        target = self.vhost.sessions.target(self.client, block.routing_key(index))
+        target = self.vhost.sessions.target(self.client, block, index)
         qos: i64 = 1 if word & 3 == AWAIT_PUBACK else 2
         self.window.take(id, LOGGED_FLIGHT_1 if qos == 1 else LOGGED_FLIGHT_2)
         if not self.encoder.write(self.out, block, index, target, id, qos, DUP, False):
@@ -526,8 +535,10 @@ class Outbox:
             self.vhost.sessions.operate(self.client, NOTE_RELEASED, id, 0, True)
             write_ack(self.held, PUBREL, id, 0, b"")
         else:
-            if kind != RELEASED_LOGGED:
-                self.window.slots[id] = RELEASED_FLIGHT
+            if kind == RELEASED_LOGGED:
+                write_ack(self.held, PUBREL, id, 0, b"")  # the note of the first PUBREC may be on its way still
+                return
+            self.window.slots[id] = RELEASED_FLIGHT
             write_ack(self.out, PUBREL, id, 0, b"")
 
     def completed(self, id: i64) -> None:
@@ -554,6 +565,12 @@ class Outbox:
     def close(self) -> None:
         """The connection is gone: a shared message that left at QoS 2 is nobody else's any more [MQTT-4.8.2-5]."""
         self.settle()
+        self.settle_shared(None)
+
+    def settle_shared(self, consumer: Consumer | None) -> None:
+        """Settle what has left at QoS 2 of one shared subscription, or of all: nobody else may have it."""
         for slot in self.window.slots:
-            if slot is not None and slot.kind == SHARED_2 and slot.lease is not None:
+            if slot is None or slot.kind != SHARED_2 or slot.lease is None:
+                continue
+            if consumer is None or slot.lease.consumer is consumer:
                 self.vhost.ack(slot.lease, slot.first_offset, 1)

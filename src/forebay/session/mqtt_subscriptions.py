@@ -142,7 +142,11 @@ class Subscriptions:
             self.check_queue(wanted)
         old = None if self.queues is None else self.queues.get(filter)
         if old is not None:
-            if not shared and old.arguments == wanted.arguments and old.consumer.no_ack == (wanted.qos == 0):
+            if shared:
+                self.vhost.subscribe_client(self.client, wanted)
+                old.target = self.shared_target(wanted)  # what it has in flight stays its own
+                return
+            if old.arguments == wanted.arguments and old.consumer.no_ack == (wanted.qos == 0):
                 return
             self.drop_queue(old)
         if shared:
@@ -178,9 +182,7 @@ class Subscriptions:
         no_ack = subscription.qos == 0 and not shared
         target: Target | None = None
         if shared:
-            target = Target(self.client, LOGGED, subscription.qos)
-            target.keep_retain = subscription.keep_retain
-            target.identifiers = identifier_property(subscription.identifier)
+            target = self.shared_target(subscription)
         consumer = self.vhost.consume(
             filter, self.session_id, 0, filter, no_ack, False, self.outbox.window.size, subscription.arguments
         )
@@ -189,6 +191,12 @@ class Subscriptions:
             self.queues = {}
         self.queues[filter] = queue
         self.outbox.queues[int(consumer.id)] = queue
+
+    def shared_target(self, subscription: Subscription) -> Target:
+        target = Target(self.client, LOGGED, subscription.qos)
+        target.keep_retain = subscription.keep_retain
+        target.identifiers = identifier_property(subscription.identifier)
+        return target
 
     def arguments(self, block: bytes) -> dict[str, object]:
         """The arguments of `Vhost.consume` that the user properties ask for."""
