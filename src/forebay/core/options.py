@@ -168,7 +168,7 @@ class Options:
     mqtt_websocket: str = _option("127.0.0.1:8083", ADDRESS, "Where MQTT clients connect over WebSocket.")
     mqtt_websocket_path: str = _option("/mqtt", TEXT, "Path of the WebSocket listeners.")
     mqtt_websocket_origins: list[str] = _option(
-        [], NAMES, "Origins whose pages may connect over WebSocket; empty for any."
+        [], NAMES, "Origins whose pages may connect over WebSocket, beside our own host's; `*` for any."
     )
     amqps: str = _option("", ADDRESS, "Where AMQP clients connect over TLS.")
     mqtts: str = _option("", ADDRESS, "Where MQTT clients connect over TLS.")

@@ -12,16 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
 from websockets.protocol import Event, State
 from websockets.server import ServerProtocol
-from websockets.typing import Origin, Subprotocol
+from websockets.typing import Subprotocol
 
 from forebay.server.net import Connection
 
 SUBPROTOCOL: Final = Subprotocol("mqtt")  # [MQTT-6.0.0-3]
+THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 DATA: Final = (Opcode.BINARY, Opcode.CONT)
 logger = logging.getLogger("forebay")
 # The library tells of each connection's coming and going; what it says of errors is worth a line.
@@ -34,7 +36,8 @@ class WebSocketSettings:
     """What a listener asks of its clients.
 
     path        where MQTT is; what follows a `?` is the client's own business
-    origins     pages that may connect; empty for any. Clients that are no browsers send no origin, and may
+    origins     whose pages may connect, beside those of this machine and, from elsewhere, those of the host that was
+                asked; "*" for any. Who sends none is no browser, and may
     octets_max  of a message, however many frames it comes in
     leave_s     how long a client may take to answer the close frame
     """
@@ -43,6 +46,16 @@ class WebSocketSettings:
     origins: tuple[str, ...]
     octets_max: int
     leave_s: float
+
+    def admits(self, origin: str, host: str) -> bool:
+        """Whether a page of this origin may connect; `host`: what the request calls us, empty where that proves nothing."""
+        if origin in self.origins or "*" in self.origins:
+            return True
+        try:
+            name = urlsplit(origin).hostname
+            return name is not None and (name in THIS_MACHINE or name == urlsplit(f"//{host}").hostname)
+        except ValueError:
+            return False
 
 
 class WebSocket(asyncio.Protocol, asyncio.Transport):
@@ -54,7 +67,6 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         self.settings = settings
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.frames = ServerProtocol(
-            origins=[*map(Origin, settings.origins), None] if settings.origins else None,
             subprotocols=[SUBPROTOCOL],
             max_size=settings.octets_max,
             logger=library_logger,
@@ -91,7 +103,14 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
             self.log("frames before the handshake was answered")
             self.transport.abort()
             return
-        if request.path.partition("?")[0] == self.settings.path:
+        origin = request.headers.get("Origin")
+        host = "" if self.connection.loopback else request.headers.get("Host", "")
+        if origin is not None and not self.settings.admits(origin, host):
+            # A page from anywhere could reach a broker on this machine, where `guest` needs no password; it could even
+            # give itself the name under which the browser asked, so that on loopback `Host` proves nothing.
+            response = frames.reject(HTTPStatus.FORBIDDEN, "Pages of this origin may not connect.\n")
+            self.log(f"origin {origin[:80]!r} is not among mqtt_websocket_origins")
+        elif request.path.partition("?")[0] == self.settings.path:
             response = frames.accept(request)
         else:
             response = frames.reject(HTTPStatus.NOT_FOUND, f"MQTT is at {self.settings.path}.\n")

@@ -112,6 +112,8 @@ def test_what_is_not_http_is_cut_off(start_broker: Start, octets: bytes) -> None
         ("http://app.example", 403),
         ("https://evil.example", 403),
         ("null", 403),
+        ("http://[", 403),
+        ("http://localhost:3000", 101),  # a page of this machine
     ],
 )
 def test_pages_of_other_origins_are_refused(start_broker: Start, origin: str | None, status: int) -> None:
@@ -120,10 +122,11 @@ def test_pages_of_other_origins_are_refused(start_broker: Start, origin: str | N
     assert raw.answer()[0] == status
 
 
-def test_without_the_option_any_origin_may_connect(broker: BrokerProcess) -> None:
-    raw = RawWebSocket(broker)
-    raw.socket.sendall(request(Origin="https://any.example"))
-    assert raw.answer()[0] == 101
+@pytest.mark.parametrize(("origins", "status"), [([], 403), (["*"], 101)])
+def test_pages_from_anywhere_have_to_be_allowed(start_broker: Start, origins: list[str], status: int) -> None:
+    raw = RawWebSocket(start_broker(mqtt_websocket_origins=origins))
+    raw.socket.sendall(request(Origin="https://any.example", Host="any.example"))
+    assert raw.answer()[0] == status
 
 
 def test_the_path_is_an_option(start_broker: Start) -> None:
