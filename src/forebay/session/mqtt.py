@@ -389,8 +389,8 @@ class MqttSession(Session):
                     self.due = deque()
                 self.due.append(confirms)
         self.limit_answers()
-        if self.outbox.feeds is not None and not self.closing:
-            self.outbox.feed_on()
+        if self.outbox.fed and not self.closing:
+            self.outbox.end_turn()
 
     def limit_answers(self) -> None:
         """Deliveries wait while the connection takes no more; a client that asks on and never reads has to go."""

@@ -32,7 +32,6 @@ from forebay.broker.client_session import (
 )
 from forebay.broker.client_session import RELEASED as NOTE_RELEASED
 from forebay.broker.fanout import DIRECT, LOGGED, Audience, Target, topic_at
-from forebay.broker.retained import RetainedMessage
 from forebay.broker.vhost import Vhost
 from forebay.log.block import Block
 from forebay.queue.leases import Consumer, Delivery, Encoded, Encodings, Lease
@@ -77,12 +76,12 @@ class Waiting:
 
 @final
 class Feed:
-    """Retained messages that a new subscription has yet to be given."""
+    """Retained messages that a new subscription has yet to be given, by number; what is replaced meanwhile is not."""
 
-    def __init__(self, qos: i64, identifier: i64, messages: list[RetainedMessage]) -> None:
+    def __init__(self, qos: i64, identifier: i64, numbers: list[int]) -> None:
         self.qos: i64 = qos
         self.identifier: i64 = identifier
-        self.messages = messages
+        self.numbers = numbers
         self.next: i64 = 0
 
 
@@ -103,6 +102,7 @@ class Outbox:
         self.queues: dict[int, QueueSubscription] = {}  # by consumer
         self.backlog: deque[Waiting] | None = None
         self.feeds: deque[Feed] | None = None
+        self.fed: i64 = 0  # retained messages given in this turn
         self.unsent: list[int] | None = None  # identifiers of an earlier connection, to be sent again
         # PUBACKs of neighbours, to be settled as one run
         self.acked: Lease | None = None
@@ -372,6 +372,11 @@ class Outbox:
             self.drain_mqueue()
         self.feed_on()
 
+    def end_turn(self) -> None:
+        """What was given in this turn has been delivered, or waits."""
+        self.fed = 0
+        self.feed_on()
+
     def feed_on(self) -> None:
         """Give on what is retained for new subscriptions, once nothing older waits."""
         if self.feeds is not None and self.client.mqueue.count == 0 and self.unsent is None and not self.is_paused():
@@ -414,15 +419,19 @@ class Outbox:
 
     def feed(self, feeds: deque[Feed]) -> None:
         """Publish retained messages to this client, as many as its window has places."""
-        room = min(self.window.size - self.window.inflight, i64(FEED_RECORDS))
+        room = min(self.window.size - self.window.inflight, i64(FEED_RECORDS)) - self.fed
+        vhost = self.vhost
         while feeds and room > 0:
             feed = feeds[0]
-            if feed.next >= i64(len(feed.messages)):
+            if feed.next >= i64(len(feed.numbers)):
                 feeds.popleft()
                 continue
-            self.vhost.give_retained(self.client, feed.qos, feed.identifier, feed.messages[feed.next])
+            message = vhost.retained.message(feed.numbers[feed.next], vhost.now_us)
             feed.next += 1
-            room -= 1
+            if message is not None:
+                vhost.give_retained(self.client, feed.qos, feed.identifier, message)
+                self.fed += 1
+                room -= 1
         if not feeds:
             self.feeds = None
 

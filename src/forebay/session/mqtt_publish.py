@@ -248,7 +248,9 @@ class Inbox:
         """PUBREL: the identifier may mean a new message from here on."""
         client = self.client
         if int(id) not in client.received:
-            write_ack(self.out, PUBCOMP, id, codes.ID_NOT_FOUND if self.version == V5 else 0, b"")
+            # It may be the repetition of one whose note is not on the disk yet.
+            out = self.held if client.durable else self.out
+            write_ack(out, PUBCOMP, id, codes.ID_NOT_FOUND if self.version == V5 else 0, b"")
             return
         client.received.discard(int(id))
         self.unreleased = max(self.unreleased - 1, i64(0))

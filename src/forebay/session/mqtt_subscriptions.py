@@ -125,12 +125,13 @@ class Subscriptions:
         new = self.vhost.subscribe_client(self.client, wanted)
         if handling == RETAIN_NEVER or (handling == RETAIN_IF_NEW and not new):
             return
-        messages = self.vhost.retained.matching(wanted.filter, self.vhost.now_us)
-        if messages:
+        numbers = self.vhost.retained.numbers(wanted.filter)
+        if numbers:
             outbox = self.outbox
             if outbox.feeds is None:
                 outbox.feeds = deque()
-            outbox.feeds.append(Feed(wanted.qos, wanted.identifier, messages))
+            outbox.feeds.append(Feed(wanted.qos, wanted.identifier, numbers))
+            outbox.feed_on()  # at once: what is published from here on comes later
 
     def add_queue(self, wanted: Subscription, block: bytes) -> None:
         """Consume from a queue or a share, or go on as before if the same subscription is there."""
