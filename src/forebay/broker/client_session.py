@@ -121,10 +121,12 @@ class ClientSession:
 
     def operate(self, operation: i64, id: i64, offset: i64) -> None:
         """Note one operation; neighbours become one."""
+        has_id = operation != TAKEN
+        has_offset = operation <= ASSIGNED_2 or operation == TAKEN
         if (
             operation == self.last_operation
-            and id == self.last_id + self.last_count
-            and offset == self.last_offset + self.last_count
+            and (not has_id or id == self.last_id + self.last_count)
+            and (not has_offset or offset == self.last_offset + self.last_count)
         ):
             self.last_count += 1
             return

@@ -81,6 +81,7 @@ class Sessions(InternalLog):
         self.runs = Runs()
         self.out: list[Delivery] = []
         self.expired: i64 = 0  # sessions that ended by their expiry
+        self.dropped: i64 = 0  # by the message queues of sessions that have ended
         self.now_us: i64 = 0
 
     # ---- sessions come and go
@@ -171,6 +172,7 @@ class Sessions(InternalLog):
             else:
                 self.left.append(subscription)
         client.subscriptions = {}
+        self.dropped += client.mqueue.dropped
         client.mqueue.clear()
         client.inflight = {}
         del self.clients[client.client_id]

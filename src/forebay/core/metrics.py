@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Totals:
-    """One moment's figures: what has happened since the start, then what is there now. None where nobody counts it.
+    """One moment's figures: what has happened since the start, then what is there now.
 
     octets_received, octets_sent        of all connections, without the framing of TLS and WebSocket
     sockets                             connections taken, whatever they spoke
@@ -31,13 +31,13 @@ class Totals:
     octets_sent: int = 0
     sockets: int = 0
     connects: int = 0
-    packets_received: int | None = None
-    packets_sent: int | None = None
+    packets_received: int = 0
+    packets_sent: int = 0
     publishes_received: int = 0
     publishes_sent: int = 0
     publishes_dropped: int = 0
-    publish_octets_received: int | None = None
-    publish_octets_sent: int | None = None
+    publish_octets_received: int = 0
+    publish_octets_sent: int = 0
     clients_expired: int = 0
 
     clients_connected: int = 0

@@ -82,14 +82,18 @@ class Lease:
 class Encoded:
     """The records of one delivery in a protocol's octets.
 
-    starts  where each record's octets begin, and the end of the last
-    marks   where each record's packet identifier is to be filled in; -1 where it has none
+    starts       where each record's octets begin, and the end of the last
+    marks        where each record's packet identifier is to be filled in; -1 where it has none
+    count        records in it; those that cannot be sent have no octets
+    body_octets  of their bodies
     """
 
-    def __init__(self, octets: bytes, starts: list[int], marks: list[int]) -> None:
+    def __init__(self, octets: bytes, starts: list[int], marks: list[int], count: i64, body_octets: i64) -> None:
         self.octets = octets
         self.starts = starts
         self.marks = marks
+        self.count: i64 = count
+        self.body_octets: i64 = body_octets
 
 
 @final

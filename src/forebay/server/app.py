@@ -81,6 +81,7 @@ class App(Host):
         self.scheduled = False
         self.flush_due = False  # this turn takes to the disk also what nobody waits for
         self.choked: list[Connection] = []
+        self.is_crowded = False  # over the limit at the end of the last turn: asking at each read would cost more
         self.ticks = 0
         self.stopping: asyncio.Event = asyncio.Event()
         self.idle: asyncio.Event = asyncio.Event()
@@ -133,7 +134,7 @@ class App(Host):
             connection.dirty = True
             self.dirty.append(connection)
         self.schedule()
-        if self.over_limit() and connection not in self.choked:
+        if self.is_crowded and connection not in self.choked:
             self.choke(connection)
 
     def over_limit(self) -> bool:
@@ -225,6 +226,7 @@ class App(Host):
             if not connection.waiting and (session.waiting() or session.hold_lsn > durable):
                 connection.waiting = True
                 self.waiting.append(connection)
+        self.is_crowded = self.over_limit()
         if self.vhost.has_work():
             self.schedule()
 
@@ -331,6 +333,7 @@ class App(Host):
             state = "publishers are not read until it is less" if over else "publishers are read again"
             limit = self.options.memory_octets_max
             logger.warning("%d octets of memory, memory_octets_max is %d: %s", resident, limit, state)
+            self.is_crowded = self.over_limit()
         if self.choked and not self.over_limit():
             self.release()
 

@@ -18,6 +18,15 @@ from forebay.session.mqtt import MqttSession
 
 NANOSECONDS: Final = 1000  # a microsecond
 KIB: Final = 1024
+COUNTED_BY_SESSIONS: Final = (
+    "connects",
+    "packets_received",
+    "packets_sent",
+    "publishes_received",
+    "publishes_sent",
+    "publish_octets_received",
+    "publish_octets_sent",
+)
 
 
 class Figures:
@@ -33,7 +42,6 @@ class Figures:
         built_us = Path(forebay.__file__).stat().st_mtime_ns // NANOSECONDS
         self.topics = SysTopics(forebay.__version__, started_us, built_us)
         self.past = Totals()  # of MQTT connections that have ended
-        self.dropped: dict[int, int] = {}  # by session, at the last look
 
     def ended(self, session: Session) -> None:
         """This session's connection is gone."""
@@ -53,12 +61,10 @@ class Figures:
     def look(self, vhost: Vhost, sessions: Iterable[Session], resident_octets: int) -> None:
         """Bring the totals up to date."""
         totals = self.totals
-        spoken = Totals()
+        for name in COUNTED_BY_SESSIONS:
+            setattr(totals, name, getattr(self.past, name))
         for session in sessions:
-            add_session(spoken, session)
-        totals.connects = self.past.connects + spoken.connects
-        totals.publishes_received = self.past.publishes_received + spoken.publishes_received
-        totals.publishes_sent = self.past.publishes_sent + spoken.publishes_sent
+            add_session(totals, session)
         clients = vhost.sessions
         totals.clients_connected = len(clients.connected)
         totals.clients_disconnected = len(clients.offline)
@@ -71,20 +77,14 @@ class Figures:
         totals.memory_octets_peak = max(resident_octets, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB)
 
     def look_at_queues(self, vhost: Vhost) -> None:
-        """What waits for clients, and what they did not get. A session's counter goes with it, these sums do not."""
+        """What waits for clients, and what they did not get."""
         totals = self.totals
         waiting = 0
-        dropped: dict[int, int] = {}
-        lost = 0
-        for number, client in vhost.sessions.by_number.items():
+        dropped = vhost.fanout.dropped + vhost.sessions.dropped
+        for client in vhost.sessions.by_number.values():
             waiting += client.mqueue.count
-            if client.mqueue.dropped:
-                dropped[number] = client.mqueue.dropped
-                lost += dropped[number] - self.dropped.get(number, 0)
-        lost += vhost.fanout.dropped - self.dropped.get(0, 0)
-        dropped[0] = vhost.fanout.dropped
-        self.dropped = dropped
-        totals.publishes_dropped += lost
+            dropped += client.mqueue.dropped
+        totals.publishes_dropped = dropped
         totals.stored_messages = vhost.retained.count() + waiting
         totals.stored_octets = vhost.retained.octets() + vhost.sessions.log.octets
 
@@ -92,6 +92,12 @@ class Figures:
 def add_session(totals: Totals, session: Session) -> None:
     """Add what an MQTT connection has counted."""
     if isinstance(session, MqttSession):
+        inbox = session.inbox
+        encoder = session.outbox.encoder
         totals.connects += session.version != 0
-        totals.publishes_received += session.inbox.received
-        totals.publishes_sent += session.outbox.encoder.sent
+        totals.packets_received += inbox.received + session.others_received
+        totals.packets_sent += encoder.sent + encoder.others_sent
+        totals.publishes_received += inbox.received
+        totals.publishes_sent += encoder.sent
+        totals.publish_octets_received += inbox.body_octets
+        totals.publish_octets_sent += encoder.body_octets

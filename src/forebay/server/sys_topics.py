@@ -64,7 +64,7 @@ class SysTopics:
         figures = [*self.fixed, ("uptime", f"{(now_us - self.started_us) // MICROSECONDS} seconds")]
         figures += self.clients(totals)
         figures += self.load_averages(totals, now_us)
-        figures += [(name, str(value)) for name, value in counted(totals) if value is not None]
+        figures += [(name, str(value)) for name, value in counted(totals)]
         found = [(name, value) for name, value in figures if self.told.get(name) != value]
         self.told.update(found)
         return [((PREFIX + name).encode(), value.encode()) for name, value in found]
@@ -84,8 +84,6 @@ class SysTopics:
         seconds = (now_us - self.loads_us) / MICROSECONDS
         figures: list[tuple[str, str]] = []
         for name, count in measured(totals):
-            if count is None:
-                continue
             load = self.loads.get(name)
             if load is None:
                 load = self.loads[name] = Load(name, count)
@@ -96,7 +94,7 @@ class SysTopics:
         return figures
 
 
-def measured(totals: Totals) -> list[tuple[str, int | None]]:
+def measured(totals: Totals) -> list[tuple[str, int]]:
     """The counters that have load averages."""
     return [
         ("connections", totals.connects),
@@ -111,7 +109,7 @@ def measured(totals: Totals) -> list[tuple[str, int | None]]:
     ]
 
 
-def counted(totals: Totals) -> list[tuple[str, int | None]]:
+def counted(totals: Totals) -> list[tuple[str, int]]:
     """The figures that are told as they are."""
     return [
         ("bytes/received", totals.octets_received),

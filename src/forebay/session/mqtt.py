@@ -77,8 +77,9 @@ class Confirms:
 class MqttSession(Session):
     """The session of one MQTT connection.
 
-    held    what leaves when this turn is on disk
-    client  what outlives the connection; None until the CONNECT is accepted
+    held             what leaves when this turn is on disk
+    client           what outlives the connection; None until the CONNECT is accepted
+    others_received  packets of other types than PUBLISH
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class MqttSession(Session):
         self.keep_alive_us: i64 = 0
         self.deadline_us: i64 = 0
         self.heard = True
+        self.others_received: i64 = 0
         self.held = BytesWriter()
         self.due: deque[Confirms] | None = None
         spill = options.mqtt_max_mqueue_len if options.mqtt_mqueue_overflow == "spill" else 0
@@ -131,10 +133,12 @@ class MqttSession(Session):
                 first = i64(data[at])
                 if first >> 4 == PUBLISH and self.connected:
                     self.inbox.publish(data, first & 15, start, end)
-                elif end - start == 2 and self.connected and PUBACK << 4 <= first < SUBSCRIBE << 4:
-                    self.on_plain_ack(data, first, start, end)
                 else:
-                    self.on_packet(data, first, start, end)
+                    self.others_received += 1
+                    if end - start == 2 and self.connected and PUBACK << 4 <= first < SUBSCRIBE << 4:
+                        self.on_plain_ack(data, first, start, end)
+                    else:
+                        self.on_packet(data, first, start, end)
                 at = end
                 if self.closing:
                     at = size
@@ -200,6 +204,7 @@ class MqttSession(Session):
         elif kind == PUBCOMP:
             self.outbox.completed(packet.packet_id)
         elif kind == PINGREQ:
+            self.wrote()
             self.out.write(b"\xd0\x00")
         elif kind == DISCONNECT:
             self.on_disconnect(packet)
@@ -217,6 +222,7 @@ class MqttSession(Session):
             packet = decode_connect(data, flags, at, end)
         except PeerError as error:
             if error.reason == UNSUPPORTED_VERSION:
+                self.wrote()
                 self.out.write(b"\x20\x02\x00\x01")  # [MQTT-3.1.2-2] of 3.1.1; a client of any version knows it
             raise
         self.version = packet.version
@@ -263,6 +269,7 @@ class MqttSession(Session):
 
     def refuse(self, code: i64, block: bytes, reason: str) -> None:
         """CONNACK with an error; its reason is for the operator."""
+        self.wrote()
         write_connack(self.out, Connack(False, code, block), self.version)
         self.reason = reason
         self.closing = True
@@ -289,6 +296,7 @@ class MqttSession(Session):
         block = b""
         if self.version == V5:
             block = terms.connack_block(packet, assigned) + auth_block
+        self.wrote()
         write_connack(self.out, Connack(sessions.present, codes.SUCCESS, block), self.version)
         if client.durable:
             self.hold()
@@ -317,6 +325,7 @@ class MqttSession(Session):
         elif answer.kind == CONNACK:
             self.refuse(answer.code, answer.block, answer.detail)
         else:
+            self.wrote()
             write_bare(self.out, answer.kind, answer.code, answer.block)
             if answer.code >= codes.FAILURE:
                 self.reason = answer.detail
@@ -345,8 +354,10 @@ class MqttSession(Session):
             # Before the CONNECT is decoded nobody knows how long a packet the client takes [MQTT-3.2.2-19].
             block = b"" if self.terms is None else self.inbox.reason_block(error.text)
             if self.connected:
+                self.wrote()
                 write_bare(self.out, DISCONNECT, code, block)
             elif error.reason not in (UNSUPPORTED_VERSION, TIMED_OUT):
+                self.wrote()
                 write_connack(self.out, Connack(False, code, block), V5)
 
     # ---- SUBSCRIBE, and deliveries
@@ -360,6 +371,7 @@ class MqttSession(Session):
         else:
             assert packet.kind == UNSUBSCRIBE
             answer = subscriptions.unsubscribe(packet)
+        self.wrote()
         write_suback(self.out, answer, self.version)
         if self.client is not None and self.client.durable:
             self.hold()
@@ -414,6 +426,7 @@ class MqttSession(Session):
     def release(self, confirms: Confirms) -> None:
         if not self.closing:
             self.out.write(confirms.octets)
+            self.outbox.encoder.others_sent += confirms.count
         self.inbox.unconfirmed -= confirms.count
         if not self.due and not len(self.held):
             self.outbox.is_holding = False
@@ -441,6 +454,10 @@ class MqttSession(Session):
         elif now > self.deadline_us:
             self.fail(PeerError(TIMED_OUT, "nothing heard for one and a half times the keep alive interval"))
 
+    def wrote(self) -> None:
+        """One packet more that is no PUBLISH."""
+        self.outbox.encoder.others_sent += 1
+
     def taken_over(self) -> None:
         """Another connection has come with this client's identifier."""
         if not self.closing:
@@ -453,6 +470,7 @@ class MqttSession(Session):
         if not self.closing:
             self.closing = True
             if self.connected and self.version == V5:
+                self.wrote()
                 write_bare(self.out, DISCONNECT, codes.SHUTTING_DOWN, b"")
 
     def closed(self) -> None:

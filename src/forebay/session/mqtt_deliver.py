@@ -165,12 +165,11 @@ class Outbox:
         key = self.encoder.encodings_key(target)
         made = encodings.made.get(int(key))
         if made is None:
-            sent = self.encoder.sent
             made = encodings.made[int(key)] = self.encoder.encode(delivery, target)
-            self.encoder.sent = sent
         if target.qos == 0:
             self.out.write(made.octets)
-            self.encoder.sent += delivery.count
+            self.encoder.sent += made.count
+            self.encoder.body_octets += made.body_octets
             return delivery.index + delivery.count
         return delivery.index + self.send_marked(made, delivery)
 
@@ -180,21 +179,32 @@ class Outbox:
         window = self.window
         starts = made.starts
         marks = made.marks
+        block = delivery.block
+        taken = delivery.count
+        left_out: i64 = 0
+        left_out_octets: i64 = 0
         for step in range(delivery.count):
             start: i64 = starts[step]
+            end: i64 = starts[step + 1]
             mark: i64 = marks[step]
+            if start == end:
+                left_out += 1
+                left_out_octets += block.body_span(delivery.index + step, 1)
+                continue
             if mark >= 0 and window.is_full():
-                return step
+                taken = step
+                break
             at: i64 = len(out)
-            out.write(made.octets[start : starts[step + 1]])
-            self.encoder.sent += 1
-            if mark >= 0 and i64(len(out)) > at:
+            out.write(made.octets[start:end])
+            if mark >= 0:
                 at += mark - start
                 id = window.next_id()
                 out[at] = u8(id >> 8)
                 out[at + 1] = u8(id & 255)
                 window.take(id, DIRECT_FLIGHT_2 if made.octets[start] & 4 else DIRECT_FLIGHT_1)
-        return delivery.count
+        self.encoder.sent += taken - left_out
+        self.encoder.body_octets += block.body_span(delivery.index, taken) - left_out_octets
+        return taken
 
     def send_direct(self, target: Target, block: Block, index: i64, end: i64) -> i64:
         """Write records of memory until the window is full; index of the first one not written."""
@@ -478,6 +488,7 @@ class Outbox:
             word: i64 = self.client.inflight[id]
             if word & 3 == AWAIT_PUBCOMP:
                 self.window.take(id, RELEASED_LOGGED_FLIGHT)
+                self.encoder.others_sent += 1
                 write_ack(self.out, PUBREL, id, 0, b"")
             else:
                 self.send_offset_again(id, word)
@@ -529,6 +540,7 @@ class Outbox:
         if flight is None or kind in (DIRECT_1, QUEUED, LOGGED_1, SHARED_1):
             self.unknown_acks += 1
             if code < FAILURE:
+                self.encoder.others_sent += 1
                 write_ack(self.out, PUBREL, id, ID_NOT_FOUND if self.encoder.version == V5 else 0, b"")
             return
         if flight.lease is not None:
@@ -536,7 +548,9 @@ class Outbox:
         if code >= FAILURE:
             if kind not in (RELEASED, RELEASED_LOGGED):
                 self.complete(id)
-        elif kind == LOGGED_2:
+            return
+        self.encoder.others_sent += 1
+        if kind == LOGGED_2:
             self.window.slots[id] = RELEASED_LOGGED_FLIGHT
             # Last, as PUBREL packets go out in the order in which PUBREC came [MQTT-4.6.0-4].
             del self.client.inflight[int(id)]

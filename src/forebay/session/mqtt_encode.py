@@ -68,9 +68,11 @@ class QueueSubscription:
 
 @final
 class Encoder:
-    """What the client said in CONNECT of the packets it takes.
+    """What the client said in CONNECT of the packets it takes, and how many it was given.
 
-    aliases  topic -> alias, given in the order in which topics come until there are `alias_max`
+    aliases      topic -> alias, given in the order in which topics come until there are `alias_max`
+    sent         PUBLISH packets, with `body_octets` of payload
+    others_sent  packets of other types; whoever writes one counts it
     """
 
     def __init__(self) -> None:
@@ -81,6 +83,8 @@ class Encoder:
         self.now_us: i64 = 0
         self.mark: i64 = -1  # where the last packet's identifier stands in its writer
         self.sent: i64 = 0
+        self.body_octets: i64 = 0
+        self.others_sent: i64 = 0
         self.too_large: i64 = 0
         self.expired: i64 = 0
 
@@ -97,6 +101,8 @@ class Encoder:
         out = BytesWriter()
         starts: list[int] = []
         marks: list[int] = []
+        sent = self.sent
+        body_octets = self.body_octets
         for step in range(delivery.count):
             index = delivery.index + step
             starts.append(len(out))
@@ -104,8 +110,10 @@ class Encoder:
             self.write(out, delivery.block, index, target, 0, qos, 0, False)
             marks.append(int(self.mark) if qos else -1)
         starts.append(len(out))
-        self.sent = 0
-        return Encoded(out.getvalue(), starts, marks)
+        made = Encoded(out.getvalue(), starts, marks, self.sent - sent, self.body_octets - body_octets)
+        self.sent = sent  # nothing has been sent yet
+        self.body_octets = body_octets
+        return made
 
     def write(
         self,
@@ -217,6 +225,7 @@ class Encoder:
             else:
                 write_varint(out, properties)
         self.sent += 1
+        self.body_octets += body
         return True
 
     # ---- messages from queues

@@ -40,7 +40,8 @@ SYS_PREFIX: Final = b"$SYS/"
 class Inbox:
     """The receiving half of one MQTT connection.
 
-    ignored  refused publishes of clients that cannot be told
+    received  PUBLISH packets, with `body_octets` of payload
+    ignored   refused publishes of clients that cannot be told
     """
 
     def __init__(self, vhost: Vhost, encoder: Encoder, out: BytesWriter, held: BytesWriter, options: Options) -> None:
@@ -67,6 +68,7 @@ class Inbox:
         self.unreleased: i64 = 0  # QoS 2 publishes of this connection whose PUBREL has not come
         self.ignored: i64 = 0
         self.received: i64 = 0
+        self.body_octets: i64 = 0
 
     # ---- PUBLISH
 
@@ -75,6 +77,7 @@ class Inbox:
         packet = self.packet
         decode_publish(packet, data, flags, at, end, self.version)
         self.received += 1
+        self.body_octets += end - packet.properties_end
         qos = packet.qos
         if qos > self.max_qos:
             raise PeerError(codes.QOS, f"PUBLISH: QoS {qos}: the maximum is {self.max_qos}")
@@ -146,6 +149,7 @@ class Inbox:
         client = self.client
         if packet.qos == 2:
             if packet.packet_id in client.received:
+                self.encoder.others_sent += 1
                 write_ack(self.held, PUBREC, packet.packet_id, 0, b"")
                 return False
             if self.awaiting_max and i64(len(client.received)) >= self.awaiting_max:
@@ -234,6 +238,7 @@ class Inbox:
     def write_answer(self, packet: Publish, code: i64, block: bytes) -> None:
         """Append PUBACK or PUBREC to what leaves when the turn is on disk."""
         if packet.qos == 2:
+            self.encoder.others_sent += 1
             if code < codes.FAILURE:
                 self.client.received.add(int(packet.packet_id))
                 self.unreleased += 1
@@ -247,6 +252,7 @@ class Inbox:
     def release(self, id: i64) -> None:
         """PUBREL: the identifier may mean a new message from here on."""
         client = self.client
+        self.encoder.others_sent += 1
         if int(id) not in client.received:
             # It may be the repetition of one whose note is not on the disk yet.
             out = self.held if client.durable else self.out
