@@ -11,7 +11,7 @@ from tests.broker_process import BrokerProcess
 from tests.interop.test_mosquitto import WAIT_S, command, publish, subscriber
 
 LOADS = ["connections", "sockets", "bytes/received", "bytes/sent"]
-LOADS += ["publish/received", "publish/sent", "publish/dropped"]
+LOADS += ["messages/received", "messages/sent", "publish/received", "publish/sent", "publish/dropped"]
 NAMES = {
     "bytes/received",
     "bytes/sent",
@@ -22,6 +22,10 @@ NAMES = {
     "clients/total",
     "heap/current",
     "heap/maximum",
+    "messages/received",
+    "messages/sent",
+    "publish/bytes/received",
+    "publish/bytes/sent",
     "publish/messages/dropped",
     "publish/messages/received",
     "publish/messages/sent",
@@ -75,6 +79,7 @@ def test_figures_are_told_again_when_they_change(start_broker: Callable[..., Bro
     for number in range(1, 4):
         assert publish(broker, "mqttv311", "-t", f"b/{number}", "-m", "x").returncode == 0
     value_of(broker, "publish/messages/received", "4")
+    value_of(broker, "publish/bytes/received", "7")
     value_of(broker, "retained messages/count", "1")
     value_of(broker, "store/messages/bytes", "4")
     value_of(broker, "clients/connected", "1")

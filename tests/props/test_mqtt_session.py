@@ -253,6 +253,15 @@ class Client(SessionRig):
         self.sent = b""
         return found
 
+    def check_counts(self, sent: int, came: list[Packet | Publish]) -> None:
+        """What the session has counted, against what the client has sent and what came to it since the beginning."""
+        assert isinstance(self.session, MqttSession)
+        bodies = [len(packet.body()) for packet in came if isinstance(packet, Publish)]
+        encoder = self.outbox.encoder
+        assert self.session.inbox.received + self.session.others_received == sent
+        assert (encoder.sent, encoder.body_octets) == (len(bodies), sum(bodies))
+        assert encoder.others_sent == len(came) - len(bodies)
+
     def close(self) -> None:
         """The connection is gone, and when its time is over the session: nothing may be left of it."""
         super().close()
@@ -270,11 +279,14 @@ def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version
     with tempfile.TemporaryDirectory() as folder:
         client = Client(folder, version)
         client.connect(first)
-        for requests in turns:
+        came: list[Packet | Publish] = []
+        for number, requests in enumerate(turns):
             client.send(b"".join(requests))
             client.turn()
-            client.packets()
+            came += client.packets()
             assert client.outbox.window.inflight <= WINDOW
+            if not client.session.closing:
+                client.check_counts(1 + sum(map(len, turns[: number + 1])), came)
             client.clock.us += 1_000_000
             client.vhost.tick(client.clock.us)
             client.vhost.sweep(client.clock.us)
@@ -337,7 +349,8 @@ def test_what_the_window_has_no_room_for_comes_in_order(version: int) -> None:
         client.send(subscribe(codes.SUBSCRIBE, [b"a"], 1, b"", version))
         client.send(subscribe(codes.SUBSCRIBE, [b"$queue/q/#"], 1, b"", version))
         client.turn()
-        assert isinstance(client.packets()[0], Connack)
+        came = client.packets()
+        assert isinstance(came[0], Connack)
         for number in range(10):
             client.send(publish(b"a", b"%d" % number, version))
             client.send(publish(b"a", b"%d" % (number + 10), version, 1, number + 1))
@@ -346,6 +359,7 @@ def test_what_the_window_has_no_room_for_comes_in_order(version: int) -> None:
         got: dict[bytes, list[bytes]] = {b"a": [], b"$queue/q/x": []}
         pending = client.packets()
         while pending:
+            came += pending
             for packet in pending:
                 if isinstance(packet, Publish):
                     got[packet.topic()].append(packet.body())
@@ -358,6 +372,8 @@ def test_what_the_window_has_no_room_for_comes_in_order(version: int) -> None:
         assert [number for number in direct if number < 10] == list(range(10))
         # A version 5 client settles by topic: it gets no more than it may hold unsettled.
         assert [int(body) for body in got[b"$queue/q/x"]] == list(range(WINDOW if version == V5 else 10))
+        acknowledged = sum(isinstance(packet, Publish) and packet.qos > 0 for packet in came)
+        client.check_counts(3 + 30 + acknowledged, came)
         client.close()
 
 

@@ -13,10 +13,18 @@ from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
 from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.server.figures import Figures
+from forebay.session.mqtt import MqttSession
+from forebay.wire.mqtt import frame
+from forebay.wire.mqtt_codes import CONNACK, PINGRESP, PUBLISH, SUBACK, V5, V311
+from tests.sessions import SessionRig
 from tests.stores import SMALL, SmallDisk, TestClock
 
 QOS_1 = MQTT | 1 << QOS_SHIFT
 OPTIONS = Options(mqtt_max_mqueue_len=2)
+EXPIRED = b"\x02\0\0\0\0"  # a message expiry interval of 0
+CONNECTS = {V311: b"\x10\x0c\0\4MQTT\4\2\0\0\0\0", V5: b"\x10\x0d\0\4MQTT\5\2\0\0\0\0\0"}
+SUBSCRIBES = {V311: b"\x82\6\0\1\0\1t", V5: b"\x82\7\0\1\0\0\1t"}  # its last octet is the QoS
+PING = b"\xc0\0"
 
 
 class Broker:
@@ -42,10 +50,34 @@ class Broker:
 
     def away(self, name: bytes, connection: int, filter: bytes) -> ClientSession:
         """A durable session whose client has subscribed at QoS 1 and gone."""
-        client = self.vhost.attach_client(name, connection, False, 100)
+        client = self.vhost.attach_client(name, connection, False, 100, None)
         self.vhost.subscribe_client(client, Subscription(client, filter, 1, 0))
         self.vhost.detach_client(client, connection)
         return client
+
+
+def turn(rig: SessionRig, sessions: dict[int, MqttSession]) -> None:
+    """The end of a turn in which several connections took part, and which is on disk at once."""
+    for delivery in rig.vhost.end_turn(rig.clock.us):
+        sessions[delivery.consumer.session_id].deliver(delivery)
+    rig.vhost.note_sessions()
+    commit = rig.store.commit()
+    if commit is not None:
+        commit.run()
+        rig.store.synced(commit)
+        rig.vhost.synced()
+    for session in sessions.values():
+        session.end_turn(rig.store.lsn, rig.store.lsn)
+
+
+def kinds(octets: bytes) -> list[int]:
+    """The types of these packets."""
+    found: list[int] = []
+    at = 0
+    while at < len(octets):
+        found.append(octets[at] >> 4)
+        at = frame(octets, at, len(octets), len(octets)) >> 3
+    return found
 
 
 @pytest.fixture
@@ -59,7 +91,7 @@ def test_clients_subscriptions_and_what_is_kept(broker: Broker) -> None:
     vhost = broker.vhost
     broker.away(b"a", 1, b"t/#")
     broker.away(b"b", 2, b"$share/g/s")
-    vhost.attach_client(b"c", 3, True, 0)
+    vhost.attach_client(b"c", 3, True, 0, None)
     vhost.retain(b"kept", QOS_1, b"", b"12345")
     vhost.retained.put_volatile(b"$SYS/x", b"1", 1)
     assert vhost.publish_topic(b"t/1", QOS_1, b"", b"x") == ACCEPTED
@@ -81,15 +113,45 @@ def test_what_was_dropped_stays_counted_when_its_session_ends(broker: Broker) ->
         broker.look()
         assert broker.figures.totals.publishes_dropped == expected
         assert broker.figures.totals.stored_messages == 2
-    vhost.attach_client(b"a", 2, True, 0)
+    for _ in range(4):  # and is not seen by any look before the session ends
+        vhost.publish_topic(b"t", QOS_1, b"", b"x")
+    broker.turn()
+    vhost.attach_client(b"a", 2, True, 0, None)
     broker.look()
-    assert broker.figures.totals.publishes_dropped == 8
+    assert broker.figures.totals.publishes_dropped == 12
     assert broker.figures.totals.stored_messages == 0
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+@pytest.mark.parametrize(("qos", "window", "came"), [(0, 1, [5, 11]), (1, 1, [5]), (1, 9, [5, 11])])
+def test_packets_and_payloads_of_connections_that_share_what_they_get(
+    tmp_path: Path, version: int, qos: int, window: int, came: list[int]
+) -> None:
+    rig = SessionRig(str(tmp_path), MqttSession, mqtt_max_inflight=window)
+    assert isinstance(rig.session, MqttSession)
+    other = MqttSession(2, rig.vhost, rig.session.auth, rig.session.options, True)
+    sessions = {1: rig.session, 2: other}
+    for session in sessions.values():
+        session.receive(CONNECTS[version] + SUBSCRIBES[version] + bytes([qos]) + PING)
+    turn(rig, sessions)
+    for properties, body in ((b"", b"12345"), (EXPIRED, b"1234567"), (b"", b"12345678901")):
+        rig.vhost.publish_topic(b"t", QOS_1, properties, body)
+    turn(rig, sessions)
+    figures = Figures(OPTIONS, 1)
+    figures.ended(other)
+    figures.look(rig.vhost, [rig.session], 1)
+    totals = figures.totals
+    for session in sessions.values():
+        packets = kinds(session.out.getvalue())
+        assert packets == [CONNACK, SUBACK, PINGRESP] + [PUBLISH] * len(came)
+    assert (totals.connects, totals.packets_received, totals.packets_sent) == (2, 6, 2 * (3 + len(came)))
+    assert (totals.publishes_sent, totals.publish_octets_sent) == (2 * len(came), 2 * sum(came))
+    rig.close()
 
 
 def test_they_are_retained_and_published(broker: Broker) -> None:
     vhost = broker.vhost
-    client = vhost.attach_client(b"a", 1, True, 0)
+    client = vhost.attach_client(b"a", 1, True, 0, None)
     vhost.subscribe_client(client, Subscription(client, b"$SYS/broker/retained messages/#", 0, 0))
     broker.figures.tell(vhost, [], 1000, broker.clock.us)
     told = vhost.end_turn(broker.clock.us)

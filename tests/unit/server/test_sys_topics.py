@@ -33,7 +33,7 @@ def test_all_is_told_at_first_then_what_changed() -> None:
     first = told(topics, totals, 0)
     loads = {name: value for name, value in first.items() if name.startswith("load/")}
     kinds = ["connections", "sockets", "bytes/received", "bytes/sent"]
-    kinds += ["publish/received", "publish/sent", "publish/dropped"]
+    kinds += ["messages/received", "messages/sent", "publish/received", "publish/sent", "publish/dropped"]
     assert loads == {f"load/{kind}/{window}": "0.00" for kind in kinds for window in ("1min", "5min", "15min")}
     assert {name: value for name, value in first.items() if name not in loads} == FIXED | {
         "uptime": "0 seconds",
@@ -44,6 +44,10 @@ def test_all_is_told_at_first_then_what_changed() -> None:
         "clients/expired": "0",
         "clients/maximum": "0",
         "clients/total": "0",
+        "messages/received": "0",
+        "messages/sent": "0",
+        "publish/bytes/received": "0",
+        "publish/bytes/sent": "0",
         "publish/messages/received": "0",
         "publish/messages/sent": "0",
         "publish/messages/dropped": "0",
@@ -60,7 +64,7 @@ def test_all_is_told_at_first_then_what_changed() -> None:
     assert told(topics, totals, 20) == {"uptime": "20 seconds", "retained messages/count": "4"}
 
 
-def test_figures_that_somebody_counts_are_told() -> None:
+def test_packets_and_payloads() -> None:
     totals = Totals(packets_received=1, packets_sent=2, publish_octets_received=3, publish_octets_sent=4)
     first = told(started(), totals, 0)
     names = ["messages/received", "messages/sent", "publish/bytes/received", "publish/bytes/sent"]
