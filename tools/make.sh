@@ -74,7 +74,12 @@ find_python
 check_venv
 check_compiler
 case $1 in demo | test) find_java ;; esac
-case $1 in test) check_mosquitto ;; esac
+case $1 in
+test)
+    check_mosquitto
+    check_node
+    ;;
+esac
 stop_if_missing
 unset PYTHONPATH
 

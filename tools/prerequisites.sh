@@ -89,6 +89,21 @@ check_mosquitto() {
         need "mosquitto_pub and mosquitto_sub, which the tests drive.  apt-get install mosquitto-clients"
 }
 
+# Node 16 or newer and npm: the tests run MQTT.js, which they install themselves into ~/.cache/forebay-tests.
+node_fits() {
+    command -v npm >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 16 ? 1 : 0)' 2>/dev/null
+}
+
+check_node() {
+    node_fits && return
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "Installing nodejs and npm, for MQTT.js in the tests"
+        (apt-get install -qq -y --no-install-recommends nodejs npm ||
+            (apt-get update -qq && apt-get install -qq -y --no-install-recommends nodejs npm)) >/dev/null 2>&1 || true
+    fi
+    node_fits || need "node 16 or newer and npm, for MQTT.js in the tests.  apt-get install nodejs npm"
+}
+
 stop_if_missing() {
     [ -z "$missing" ] && return
     echo "forebay needs some things that are not here:$missing" >&2

@@ -232,10 +232,10 @@ def test_members_of_a_group_share_messages(broker: BrokerProcess, version: int) 
         ):
             for member in (one, two):
                 await member.subscribe("$share/workers/jobs/+", 2)
-            for number in range(100):
+            for number in range(60):  # so few that no window is ever full: a member would be passed over
                 await source.publish("jobs/1", b"%d" % number, 2)
-            shares = [[int((await member.next()).payload) for _ in range(50)] for member in (one, two)]
-            assert sorted(shares[0] + shares[1]) == list(range(100))
+            shares = [[int((await member.next()).payload) for _ in range(30)] for member in (one, two)]
+            assert sorted(shares[0] + shares[1]) == list(range(60))
             for member, share in ((one, shares[0]), (two, shares[1])):
                 assert share == sorted(share)
                 assert await member.is_quiet()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -187,7 +188,10 @@ def test_the_last_connection_of_a_client_identifier_wins(broker: BrokerProcess, 
 
 
 @each_version
-def test_pipelined_messages_arrive_once_and_in_order(broker: BrokerProcess, version: MQTTProtocolVersion) -> None:
+def test_pipelined_messages_arrive_once_and_in_order(
+    start_broker: Callable[..., BrokerProcess], version: MQTTProtocolVersion
+) -> None:
+    broker = start_broker(mqtt_max_mqueue_len=0)  # the source may be faster than the sink
     with client(broker, "sink", version) as sink:
         sink.subscribe("numbers")
         source = Client(broker, "source", version)

@@ -318,11 +318,11 @@ def test_members_of_a_group_share_a_subscription(broker: BrokerProcess, version:
         for member in (one, two):
             assert member.subscribe("$share/workers/jobs/#", 1).value == 1
         alone.subscribe("jobs/#", 1)
-        for number in range(100):
+        for number in range(60):  # so few that no window is ever full: a member would be passed over
             source.send("jobs/x", b"%d" % number)
-        assert numbers(alone, 100) == list(range(100))
-        found = [sorted(numbers(member, 50)) for member in (one, two)]
-        assert sorted(found[0] + found[1]) == list(range(100))
+        assert numbers(alone, 60) == list(range(60))
+        found = [numbers(member, 30) for member in (one, two)]
+        assert sorted(found[0] + found[1]) == list(range(60))
         for member in (one, two, alone):
             assert member.is_quiet()
 
