@@ -166,14 +166,14 @@ class MqttRig:
                 client.flush()
             self.commit = self.store.commit()
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, sync: bool = True) -> None:
         """Time passes, and what it brings happens."""
         self.clock.us += int(seconds * SECOND_US)
         self.vhost.tick(self.clock.us)
         for client in list(self.clients.values()):
             client.session.tick(self.clock.us)
         self.vhost.sweep(self.clock.us)
-        self.turn()
+        self.turn(sync)
 
     def flush(self) -> None:
         """To the disk, also what nobody waits for."""
