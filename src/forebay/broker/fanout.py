@@ -17,7 +17,7 @@ from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
 from forebay.log.block import Block, BlockWriter
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Encodings
 from forebay.routing.topic_trie import TopicTrie, swap_key
-from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, write_varint
+from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, rest_of_expiry, write_varint
 
 DIRECT: Final = -1  # `queue` of targets whose messages are in memory
 LOGGED: Final = -2  # and of those whose messages are in the sessions' log
@@ -227,6 +227,14 @@ def topic_at(block: Block, index: i64) -> bytes:
     """The topic that a record was published on, by whichever protocol."""
     key = block.routing_key(index)
     return key if block.format(index) & FORMAT_MASK == MQTT else swap_key(key)
+
+
+def properties_at(block: Block, index: i64, now_us: i64) -> bytes:
+    """The properties of a record that moves to another log: its time begins anew there, its expiry does not."""
+    properties = block.properties(index)
+    if not properties or block.format(index) & FORMAT_MASK != MQTT:
+        return properties
+    return rest_of_expiry(properties, now_us - block.timestamp_us(index))
 
 
 def is_zero(block: Block, index: i64) -> bool:

@@ -11,8 +11,10 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.client_session import ClientSession
+from forebay.broker.fanout import properties_at
 from forebay.broker.topology import TOPIC_EXCHANGE, Topology, queue_command
 from forebay.core.errors import INVALID, RequestError
+from forebay.log.block import Block
 from forebay.queue.limits import QueueSpec
 from forebay.queue.picker import Picker
 from forebay.queue.queue import SHARE, Queue
@@ -31,7 +33,7 @@ class Shares:
         self.strategy = strategy
         self.members: dict[bytes, set[int]] = {}
 
-    def join(self, filter: bytes, client: ClientSession) -> None:
+    def join(self, filter: bytes, client: ClientSession, now_us: i64) -> None:
         """Make a session a member; RequestError(INVALID) if it is no `$share/<group>/<filter>`."""
         topics = share_filter(filter)
         check_filter(topics)
@@ -40,7 +42,7 @@ class Shares:
         if queue is None:
             self.make(filter, topics, client.durable)
         elif client.durable and not queue.log.durable:
-            self.make_durable(queue, topics)
+            self.make_durable(queue, topics, now_us)
         self.members.setdefault(filter, set()).add(int(client.number))
 
     def make(self, filter: bytes, topics: bytes, durable: bool) -> Queue:
@@ -52,7 +54,7 @@ class Shares:
         topology.bind(filter, TOPIC_EXCHANGE, swap_key(topics), {})
         return queue
 
-    def make_durable(self, old: Queue, topics: bytes) -> None:
+    def make_durable(self, old: Queue, topics: bytes, now_us: i64) -> None:
         """Put a durable queue in the place of one in memory; the members' sessions consume from it anew.
 
         What is ready goes along; what is leased is settled or lost with its connection, as it would have been.
@@ -65,21 +67,23 @@ class Shares:
                 ready.append((int(group.cursor), int(old.log.end - group.cursor)))
         if not old.groups:
             ready = [(int(old.log.start), int(old.log.end - old.log.start))]
-        topology = self.topology
-        topology.remove_queue(old)
-        queue = self.make(old.name, topics, True)
+        records: list[tuple[Block, int]] = []  # held here, as a log forgets them with its queue
         for first, count in ready:
             for offset in range(first, first + count):
                 block = old.log.block(offset)
                 assert block is not None
-                index: i64 = offset - block.base
-                queue.log.append(
-                    block.data[block.formats_at + index],
-                    block.exchange(index),
-                    block.routing_key(index),
-                    block.properties(index),
-                    block.body(index),
-                )
+                records.append((block, int(offset - block.base)))
+        self.topology.remove_queue(old)
+        queue = self.make(old.name, topics, True)
+        for block, at in records:
+            index: i64 = at
+            queue.log.append(
+                block.data[block.formats_at + index],
+                block.exchange(index),
+                block.routing_key(index),
+                properties_at(block, index, now_us),
+                block.body(index),
+            )
 
     def leave(self, filter: bytes, number: i64) -> None:
         """A session is no member any more; without members there is no shared subscription."""
@@ -93,12 +97,12 @@ class Shares:
             if queue is not None:
                 self.topology.remove_queue(queue)
 
-    def recovered(self, clients: list[ClientSession]) -> None:
+    def recovered(self, clients: list[ClientSession], now_us: i64) -> None:
         """Find the members again; a queue without one goes."""
         for client in clients:
             for filter in client.subscriptions:
                 if filter.startswith(SHARE_PREFIX):
-                    self.join(filter, client)
+                    self.join(filter, client, now_us)
         for queue in list(self.topology.queues.values()):
             if queue.kind == SHARE and queue.name not in self.members:
                 # As if the log had said so: the checkpoint of this start does, and before it nothing can be noted.

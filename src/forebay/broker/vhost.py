@@ -251,7 +251,7 @@ class Vhost(Publishing):
 
     def recover(self, entries: list[Entry], now_us: int) -> None:
         super().recover(entries, now_us)
-        self.shares.recovered(list(self.sessions.by_number.values()))
+        self.shares.recovered(list(self.sessions.by_number.values()), now_us)
 
     def attach_client(
         self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64, will: Will | None
@@ -264,7 +264,7 @@ class Vhost(Publishing):
         """Add or change a subscription of an MQTT session; whether it is new. RequestError(INVALID) for no filter."""
         self.epoch += 1
         if wanted.filter.startswith(SHARE_PREFIX):
-            self.shares.join(wanted.filter, client)
+            self.shares.join(wanted.filter, client, self.now_us)
         elif is_topic(wanted.filter):
             check_filter(wanted.filter)
         return self.sessions.subscribe(client, wanted)

@@ -31,7 +31,7 @@ from forebay.broker.client_session import (
     ClientSession,
 )
 from forebay.broker.client_session import RELEASED as NOTE_RELEASED
-from forebay.broker.fanout import DIRECT, LOGGED, Audience, Target, topic_at
+from forebay.broker.fanout import DIRECT, LOGGED, Audience, Target, properties_at, topic_at
 from forebay.broker.vhost import Vhost
 from forebay.log.block import Block
 from forebay.queue.leases import Consumer, Delivery, Encoded, Encodings, Lease
@@ -51,7 +51,6 @@ from forebay.session.mqtt_window import (
 )
 from forebay.wire.mqtt import write_ack
 from forebay.wire.mqtt_codes import FAILURE, ID_NOT_FOUND, PUBREL, V5, V311
-from forebay.wire.mqtt_properties import rest_of_expiry
 
 FEED_RECORDS: Final = 256  # retained messages that a turn gives to one subscriber whose window sets no limit
 DIRECT_FLIGHT_1: Final = Flight(DIRECT_1, 0, 0, None)
@@ -168,8 +167,7 @@ class Outbox:
             made = encodings.made[int(key)] = self.encoder.encode(delivery, target)
         if target.qos == 0:
             self.out.write(made.octets)
-            self.encoder.sent += made.count
-            self.encoder.body_octets += made.body_octets
+            self.encoder.count_all(made)
             return delivery.index + delivery.count
         return delivery.index + self.send_marked(made, delivery)
 
@@ -179,32 +177,23 @@ class Outbox:
         window = self.window
         starts = made.starts
         marks = made.marks
-        block = delivery.block
-        taken = delivery.count
-        left_out: i64 = 0
-        left_out_octets: i64 = 0
         for step in range(delivery.count):
             start: i64 = starts[step]
             end: i64 = starts[step + 1]
             mark: i64 = marks[step]
-            if start == end:
-                left_out += 1
-                left_out_octets += block.body_span(delivery.index + step, 1)
-                continue
             if mark >= 0 and window.is_full():
-                taken = step
-                break
+                self.encoder.count_part(made, delivery, step)
+                return step
             at: i64 = len(out)
             out.write(made.octets[start:end])
-            if mark >= 0:
+            if mark >= 0 and start < end:
                 at += mark - start
                 id = window.next_id()
                 out[at] = u8(id >> 8)
                 out[at + 1] = u8(id & 255)
                 window.take(id, DIRECT_FLIGHT_2 if made.octets[start] & 4 else DIRECT_FLIGHT_1)
-        self.encoder.sent += taken - left_out
-        self.encoder.body_octets += block.body_span(delivery.index, taken) - left_out_octets
-        return taken
+        self.encoder.count_all(made)
+        return delivery.count
 
     def send_direct(self, target: Target, block: Block, index: i64, end: i64) -> i64:
         """Write records of memory until the window is full; index of the first one not written."""
@@ -361,8 +350,7 @@ class Outbox:
             audience,
             block.data[block.formats_at + index],
             block.routing_key(index),
-            # The record's own time begins anew, that of the message does not.
-            rest_of_expiry(block.properties(index), self.vhost.now_us - block.timestamp_us(index)),
+            properties_at(block, index, self.vhost.now_us),
             block.body(index),
         )
 
