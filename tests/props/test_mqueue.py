@@ -45,6 +45,7 @@ class MqueueMachine(RuleBasedStateMachine):
         self.levels: dict[int, list[Message]] = {priority: [] for priority in PRIORITIES}
         self.ends = [0 for _ in BLOCKS]
         self.dropped = 0
+        self.lost: list[int] = []
         self.waited = dict.fromkeys(PRIORITIES, 0)  # messages of other levels since it got something, or its turn
 
     @rule(
@@ -116,8 +117,10 @@ class MqueueMachine(RuleBasedStateMachine):
         level += messages
         while self.limit and len(level) > self.limit:
             zeros = [index for index, message in enumerate(level) if message[3]]
-            del level[zeros[0] if zeros else 0]
+            _, block, offset, _ = level.pop(zeros[0] if zeros else 0)
             self.dropped += 1
+            if block is None:
+                self.lost.append(offset)
 
     def head(self) -> tuple[int, list[Message]]:
         """The level and the messages of the run that the queue names; it must be the beginning of a level."""
@@ -154,6 +157,13 @@ class MqueueMachine(RuleBasedStateMachine):
     def counts_agree(self) -> None:
         assert self.queue.count == sum(len(level) for level in self.levels.values())
         assert self.queue.dropped == self.dropped
+
+    @invariant()
+    def what_the_log_lost_is_told(self) -> None:
+        bounds, self.queue.lost = self.queue.lost, []
+        found = [offset for at in range(0, len(bounds), 2) for offset in range(bounds[at], bounds[at + 1])]
+        assert found == self.lost
+        self.lost.clear()
 
     @invariant()
     def head_is_the_oldest_of_a_level_and_stays(self) -> None:
