@@ -25,6 +25,7 @@ class Picker:
     def __init__(self, strategy: str) -> None:
         self.strategy = strategy
         self.turn: i64 = 0
+        self.chosen: Consumer | None = None  # whom `sticky` keeps to
         self.state: i64 = 1
         self.by_key = strategy in {HASH_TOPIC, HASH_CLIENT}
 
@@ -42,6 +43,8 @@ class Picker:
             start = self.state >> 16
         elif self.by_key:
             start = hash_of(key)
+        elif strategy == STICKY:
+            start = self.place_of_chosen(consumers)
         for step in range(count):
             at = (start + step) % count
             consumer = consumers[at]
@@ -49,9 +52,18 @@ class Picker:
                 if strategy == ROUND_ROBIN:
                     self.turn = (at + 1) % count
                 elif strategy == STICKY:
-                    self.turn = at
+                    self.chosen = consumer
                 return consumer
         return None
+
+    def place_of_chosen(self, consumers: list[Consumer]) -> i64:
+        """Where among the members of now the chosen one is; the first place where it has gone."""
+        at: i64 = 0
+        for consumer in consumers:
+            if consumer is self.chosen:
+                return at
+            at += 1
+        return 0
 
 
 def most_credit(consumers: list[Consumer]) -> Consumer | None:

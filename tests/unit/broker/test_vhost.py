@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.broker.client_session import ClientSession, Subscription
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, REJECTED, UNROUTABLE
@@ -39,6 +40,13 @@ class Broker:
 
     def close(self) -> None:
         self.disk.close_all()
+
+
+def attached(vhost: Vhost, connection: int, filter: bytes, qos: int) -> ClientSession:
+    """An MQTT client with one subscription, whose session lasts as long as its connection."""
+    client = vhost.attach_client(b"c%d" % connection, connection, True, 0, None)
+    vhost.subscribe_client(client, Subscription(client, filter, qos, 0))
+    return client
 
 
 @pytest.fixture
@@ -78,8 +86,9 @@ def test_the_epoch_tells_when_a_route_is_stale(broker: Broker) -> None:
         lambda: vhost.unbind(b"q", b"amq.direct", b"k", {}),
         lambda: vhost.declare_exchange(b"x", b"fanout", False, False, False, {}),
         lambda: vhost.delete_exchange(b"x", False),
-        lambda: vhost.subscribe_topic(b"a/#", 1, 1),
-        lambda: vhost.unsubscribe_topic(b"a/#", 1),
+        lambda: attached(vhost, 1, b"a/#", 1),
+        lambda: vhost.unsubscribe_client(vhost.sessions.clients[b"c1"], b"a/#"),
+        lambda: vhost.detach_client(vhost.sessions.clients[b"c1"], 1),
         lambda: vhost.delete_queue(b"q", False, False),
     ]
     for step in steps:
@@ -90,11 +99,11 @@ def test_the_epoch_tells_when_a_route_is_stale(broker: Broker) -> None:
 
 def test_subscribers_see_the_order_of_publishing_across_topics(broker: Broker) -> None:
     vhost = broker.vhost
-    vhost.subscribe_topic(b"#", 1, 0)
-    vhost.subscribe_topic(b"a/+", 2, 0)
+    attached(vhost, 1, b"#", 0)
+    attached(vhost, 2, b"a/+", 0)
     expected = [(b"a/x", b"1"), (b"b/x", b"2"), (b"a/y", b"3"), (b"a/x", b"4")]
     for topic, body in expected:
-        vhost.publish(vhost.route_topic(topic), MQTT, b"", body)
+        vhost.publish(vhost.route_topic(topic, None), MQTT, b"", body)
     got: dict[int, list[bytes]] = {1: [], 2: []}
     for delivery in vhost.end_turn(1):
         for at in range(delivery.count):
@@ -104,9 +113,9 @@ def test_subscribers_see_the_order_of_publishing_across_topics(broker: Broker) -
 
 def test_overlapping_subscriptions_of_a_session_give_one_copy_at_the_highest_qos(broker: Broker) -> None:
     vhost = broker.vhost
-    vhost.subscribe_topic(b"a/+", 1, 0)
-    vhost.subscribe_topic(b"a/#", 1, 1)
-    vhost.publish(vhost.route_topic(b"a/b"), MQTT | 16, b"", b"x")
+    client = attached(vhost, 1, b"a/+", 0)
+    vhost.subscribe_client(client, Subscription(client, b"a/#", 1, 0))
+    vhost.publish(vhost.route_topic(b"a/b", None), MQTT | 16, b"", b"x")
     assert [(each.count, each.consumer.qos) for each in vhost.end_turn(1)] == [(1, 1)]
 
 
