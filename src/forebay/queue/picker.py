@@ -58,11 +58,9 @@ class Picker:
 
     def place_of_chosen(self, consumers: list[Consumer]) -> i64:
         """Where among the members of now the chosen one is; the first place where it has gone."""
-        at: i64 = 0
-        for consumer in consumers:
+        for at, consumer in enumerate(consumers):
             if consumer is self.chosen:
                 return at
-            at += 1
         return 0
 
 
