@@ -115,6 +115,18 @@ class Encoder:
         self.body_octets = body_octets
         return made
 
+    def count_all(self, made: Encoded) -> None:
+        """Encoded records have been sent."""
+        self.sent += made.count
+        self.body_octets += made.body_octets
+
+    def count_part(self, made: Encoded, delivery: Delivery, count: i64) -> None:
+        """The first `count` of them have been sent, without those that have no octets."""
+        for step in range(count):
+            if made.starts[step] < made.starts[step + 1]:
+                self.sent += 1
+                self.body_octets += delivery.block.body_span(delivery.index + step, 1)
+
     def write(
         self,
         out: BytesWriter,
