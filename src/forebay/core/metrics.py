@@ -14,7 +14,8 @@ class Totals:
     connects                            MQTT CONNECTs
     packets_received, packets_sent      MQTT packets of any type
     publishes_received, publishes_sent  MQTT PUBLISHes
-    publishes_dropped                   messages that a client did not get because it was behind
+    dropped_...                         messages that one client did not get: its message queue was full, it did not read
+                                        what came at QoS 0, they expired while they waited, its packets may not be so large
     publish_octets_received, ..._sent   of their payloads
     clients_expired                     sessions that ended by their expiry
 
@@ -35,7 +36,10 @@ class Totals:
     packets_sent: int = 0
     publishes_received: int = 0
     publishes_sent: int = 0
-    publishes_dropped: int = 0
+    dropped_queue_full: int = 0
+    dropped_not_read: int = 0
+    dropped_expired: int = 0
+    dropped_too_large: int = 0
     publish_octets_received: int = 0
     publish_octets_sent: int = 0
     clients_expired: int = 0
@@ -49,3 +53,8 @@ class Totals:
     shared_subscriptions: int = 0
     memory_octets: int = 0
     memory_octets_peak: int = 0
+
+    @property
+    def publishes_dropped(self) -> int:
+        """Messages that one client did not get, for whatever reason."""
+        return self.dropped_queue_full + self.dropped_not_read + self.dropped_expired + self.dropped_too_large

@@ -26,6 +26,8 @@ COUNTED_BY_SESSIONS: Final = (
     "publishes_sent",
     "publish_octets_received",
     "publish_octets_sent",
+    "dropped_expired",
+    "dropped_too_large",
 )
 
 
@@ -80,11 +82,12 @@ class Figures:
         """What waits for clients, and what they did not get."""
         totals = self.totals
         waiting = 0
-        dropped = vhost.fanout.dropped + vhost.sessions.dropped
+        dropped = vhost.sessions.dropped
         for client in vhost.sessions.by_number.values():
             waiting += client.mqueue.count
             dropped += client.mqueue.dropped
-        totals.publishes_dropped = dropped
+        totals.dropped_queue_full = dropped
+        totals.dropped_not_read = vhost.fanout.dropped
         totals.stored_messages = vhost.retained.count() + waiting
         totals.stored_octets = vhost.retained.octets() + vhost.sessions.log.octets
 
@@ -101,3 +104,5 @@ def add_session(totals: Totals, session: Session) -> None:
         totals.publishes_sent += encoder.sent
         totals.publish_octets_received += inbox.body_octets
         totals.publish_octets_sent += encoder.body_octets
+        totals.dropped_expired += encoder.expired
+        totals.dropped_too_large += encoder.too_large
