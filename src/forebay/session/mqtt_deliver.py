@@ -461,6 +461,7 @@ class Outbox:
         highest: i64 = 0
         for id in inflight:
             highest = max(highest, i64(id))
+        self.encoder.now_us = self.vhost.now_us
         self.window.make_slots(highest)
         self.unsent = list(inflight)
         self.send_again()
