@@ -27,6 +27,7 @@ NAMES = {
     "publish/bytes/received",
     "publish/bytes/sent",
     "publish/messages/dropped",
+    *(f"publish/messages/dropped/{reason}" for reason in ("queue_full", "not_read", "expired", "too_large")),
     "publish/messages/received",
     "publish/messages/sent",
     "retained messages/count",

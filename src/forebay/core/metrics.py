@@ -14,8 +14,8 @@ class Totals:
     connects                            MQTT CONNECTs
     packets_received, packets_sent      MQTT packets of any type
     publishes_received, publishes_sent  MQTT PUBLISHes
-    dropped_...                         messages that one client did not get: its message queue was full, it did not read
-                                        what came at QoS 0, they expired while they waited, its packets may not be so large
+    dropped_queue_full, ..._not_read,   messages that one client did not get: too many waited, it did not read what came
+    ..._expired, ..._too_large          at QoS 0, they expired while they waited, they were longer than it takes
     publish_octets_received, ..._sent   of their payloads
     clients_expired                     sessions that ended by their expiry
 
