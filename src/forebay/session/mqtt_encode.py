@@ -297,16 +297,6 @@ def qos_of(block: Block, index: i64, target: Target) -> i64:
     return min(qos, target.qos)
 
 
-def span(block: Block, index: i64, end: i64) -> i64:
-    """About how many octets of packets these records are."""
-    data = block.data
-    octets = block.body_span(index, end - index) + 8 * (end - index)
-    at = block.key_at
-    octets += i64(read_i32_le(data, at + 4 * end)) - i64(read_i32_le(data, at + 4 * index))
-    at = block.properties_at
-    return octets + i64(read_i32_le(data, at + 4 * end)) - i64(read_i32_le(data, at + 4 * index))
-
-
 def queued_topic(queue: QueueSubscription, format: i64, exchange: bytes, key: bytes) -> bytes:
     """The topic of a delivery from a queue: as published if that was to `$queue/…`, else below `$queue/<queue>/`."""
     if len(key) > 6 and key[0] == DOLLAR and key.startswith(QUEUE_PREFIX):
