@@ -29,6 +29,8 @@ COMPILED = [
     "broker/shares.py",
     "broker/publishing.py",
     "broker/sessions.py",
+    "broker/session_recovery.py",
+    "broker/checked.py",
     "broker/session_facts.py",
     "broker/client_session.py",
     "broker/delayed.py",

@@ -14,7 +14,7 @@ from forebay.broker.delayed import Delayed
 from forebay.broker.fanout import DIRECT, LOGGED, Audience, Fanout, Target, identifier_property
 from forebay.broker.internal import InternalLog
 from forebay.broker.retained import Retained, RetainedMessage
-from forebay.broker.sessions import Sessions
+from forebay.broker.session_recovery import StoredSessions
 from forebay.broker.topology import TOPIC_EXCHANGE, Topology, queue_address
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import (
@@ -74,7 +74,7 @@ class Publishing(Topology):
     def __init__(self, name: bytes, store: Store, options: Options) -> None:
         super().__init__(name, store, options.visibility_timeout_ms)
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
-        self.sessions = Sessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max)
+        self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max)
         self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max)
         self.delayed = Delayed(store, options.mqtt_delayed_max)
         self.internals: list[InternalLog] = [self.sessions, self.retained, self.delayed]

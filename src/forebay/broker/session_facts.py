@@ -8,6 +8,7 @@ from forebay.broker.client_session import ClientSession, Subscription
 
 
 def session_fact(client: ClientSession) -> dict[str, object]:
+    """That a session is there, and all of it that is not a message or a subscription."""
     will = client.will
     return {
         "op": "session",
@@ -24,6 +25,7 @@ def session_fact(client: ClientSession) -> dict[str, object]:
 
 
 def kept_fact(client: ClientSession, end: i64) -> dict[str, object]:
+    """What a session still has to get of the records below `end`, and what is in flight."""
     bounds: list[int] = []
     for first, last in client.mqueue.logged(0, end):
         bounds += [first, last]
@@ -37,6 +39,7 @@ def kept_fact(client: ClientSession, end: i64) -> dict[str, object]:
 
 
 def subscribe_fact(subscription: Subscription) -> dict[str, object]:
+    """One subscription."""
     return {
         "op": "subscribe",
         "filter": subscription.filter,
@@ -47,22 +50,3 @@ def subscribe_fact(subscription: Subscription) -> dict[str, object]:
         "identifier": int(subscription.identifier),
         "arguments": subscription.arguments,
     }
-
-
-def octets(value: object) -> bytes:
-    assert isinstance(value, bytes)
-    return value
-
-
-def whole(value: object) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def sequence(value: object) -> list[object]:
-    assert isinstance(value, list)
-    return value
-
-
-def numbers(value: object) -> list[int]:
-    return [whole(each) for each in sequence(value)]

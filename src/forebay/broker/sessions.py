@@ -10,38 +10,27 @@ that session only (a retained message, or what overflowed), 2 and a number is no
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Final
 
 import msgspec
 from mypy_extensions import i64, u8
 
 from forebay.broker.client_session import (
-    AWAIT_PUBACK,
-    AWAIT_PUBCOMP,
-    COMPLETED,
-    FORGOTTEN,
     NEVER,
-    PHASE_BITS,
-    RELEASED,
     TAKEN,
     ClientSession,
     Subscription,
     Will,
 )
 from forebay.broker.fanout import LOGGED, Audience, Fanout, Runs, Target, is_zero, topic_at
-from forebay.broker.internal import INTERNAL, SESSIONS_LOG, InternalLog
+from forebay.broker.internal import SESSIONS_LOG, InternalLog
 from forebay.broker.session_facts import (
-    kept_fact,
-    numbers,
-    octets,
-    sequence,
     session_fact,
     subscribe_fact,
-    whole,
 )
 from forebay.core.errors import REFUSED, RequestError
 from forebay.log.block import Block
-from forebay.log.store import Entry, Store
+from forebay.log.store import Store
 from forebay.queue.leases import Delivery
 from forebay.queue.mqueue import MqueueRules
 
@@ -53,9 +42,8 @@ NOT_YET: Final = 1 << 62  # above all offsets
 NOT_TOPICS: Final = (b"$queue/", b"$share/", b"$dlq/")
 
 
-@final
 class Sessions(InternalLog):
-    """All sessions by client identifier.
+    """All sessions by client identifier; `StoredSessions` brings them back after a restart.
 
     present  whether the session that `attach` gave was there before
     taken    connections that have lost their session to another one, for the server to end
@@ -365,141 +353,6 @@ class Sessions(InternalLog):
         if client.durable and not client.ended:
             self.fact(client, session_fact(client), urgent)
 
-    # ---- recovery
-
-    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        for client in self.by_number.values():
-            found += client.wanted(first, end)
-        return merged(found)
-
-    def checkpoint(self) -> list[Entry]:
-        for delivery in self.out:  # of the end of this turn: what is nowhere else yet has to wait like all the rest
-            target = delivery.consumer
-            assert isinstance(target, Target)
-            if not target.client.ended:
-                self.keep(target, delivery.block, delivery.index, delivery.count)
-        self.out = []
-        entries = [self.entry(0, msgspec.msgpack.encode({"op": "next", "number": int(self.next_number)}))]
-        for client in self.by_number.values():
-            if not client.durable:
-                continue
-            client.take_notes()
-            facts = [session_fact(client), kept_fact(client, self.log.end)]
-            facts += [subscribe_fact(subscription) for subscription in client.subscriptions.values()]
-            for fact in facts:
-                entries.append(self.entry(int(client.number), msgspec.msgpack.encode(fact)))
-        return entries
-
-    def entry(self, group: int, payload: bytes) -> Entry:
-        return Entry(INTERNAL, self.number, group, payload)
-
-    def restore(self, group: int, payload: bytes) -> None:
-        if payload[0] <= FORGOTTEN:
-            client = self.by_number.get(group)
-            if client is not None:
-                client.restore_operations(payload)
-            return
-        fields: dict[str, object] = msgspec.msgpack.decode(payload)
-        if fields["op"] == "next":
-            self.next_number = max(self.next_number, whole(fields["number"]))
-        else:
-            restore_fact(self, group, fields)
-
-    def recovered(self, now_us: i64) -> None:
-        self.now_us = now_us
-        were_here: list[ClientSession] = []
-        for client in self.by_number.values():
-            if client.ended_us == 0:  # it was connected when the broker stopped
-                client.ended_us = now_us
-                if client.will is not None:
-                    client.will_due_us = now_us + client.will.delay_s * SECOND_US
-                were_here.append(client)
-            self.offline[int(client.number)] = client
-        Backlogs(self).fill()
-        for client in were_here:
-            client.away_from = self.log.end
-            client.away_to = NOT_YET
-
-
-@final
-class Backlogs:
-    """Recovery's last step: what each session still has to get, from the log."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        self.sessions = sessions
-        self.log = sessions.log
-        self.block: Block | None = None
-        self.at: dict[int, int] = {}  # by session: index in its list of taken intervals
-
-    def fill(self) -> None:
-        log = self.log
-        offset = log.end
-        for client in self.sessions.by_number.values():
-            self.check_inflight(client)
-            client.taken = [bound for pair in merged(pairs(client.taken)) for bound in pair]
-            kept = client.kept
-            for place in range(0, len(kept), 2):
-                for each in range(kept[place], kept[place + 1]):
-                    self.put_back(client, each)
-            offset = min(offset, max(client.covered, log.start))
-        while offset < log.end:
-            block = log.block(offset)
-            if block is None:
-                break
-            for index in range(max(i64(0), offset - block.base), block.count):
-                self.match(block, index)
-            offset = block.end
-        for client in self.sessions.by_number.values():
-            client.kept = []
-            client.taken = []
-
-    def check_inflight(self, client: ClientSession) -> None:
-        """What the log has no more was acknowledged, though the note of that was lost: as if it had come just now."""
-        for id, value in list(client.inflight.items()):
-            word: i64 = value
-            phase = word & 3
-            if phase == AWAIT_PUBCOMP or self.has(word >> PHASE_BITS):
-                continue
-            client.restore_operation(COMPLETED if phase == AWAIT_PUBACK else RELEASED, id, 0)
-
-    def has(self, offset: i64) -> bool:
-        block = self.block
-        if block is None or not block.base <= offset < block.end:
-            block = self.log.block(offset)
-            if block is not None:
-                self.block = block
-        return offset >= self.log.start and block is not None and block.base <= offset < block.end
-
-    def put_back(self, client: ClientSession, offset: i64) -> None:
-        """A record that waited when the last checkpoint was made."""
-        block = self.block if self.has(offset) else None
-        if block is not None and not client.has_taken(offset):
-            target = self.sessions.target(client, block, offset - block.base)
-            self.sessions.keep(target, block, offset - block.base, 1)
-
-    def match(self, block: Block, index: i64) -> None:
-        """A record of after it: whoever was subscribed in time and has not got it yet."""
-        offset = block.base + index
-        origin = block.exchange(index)
-        number: i64 = int(origin[1:]) if origin else 0
-        if origin and origin[0] == PRIVATE:
-            client = self.sessions.by_number.get(int(number))
-            if client is not None and offset >= client.covered and not client.has_taken(offset):
-                self.sessions.keep(self.sessions.target(client, block, index), block, index, 1)
-            return
-        audience = self.sessions.fanout.audience(topic_at(block, index), number)
-        if audience is None:
-            return
-        if is_zero(block, index):
-            audience = audience.zero
-        for target in audience.logged:
-            client = target.client
-            if offset < target.since or offset < client.covered or client.has_taken(offset):
-                continue
-            if target.qos or client.away_from <= offset < client.away_to:
-                self.sessions.keep(target, block, index, 1)
-
 
 def is_topic(filter: bytes) -> bool:
     """Whether a subscription is to topics, and not to a queue or a share of one."""
@@ -520,74 +373,3 @@ def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             found.append((first, end))
     return found
-
-
-def restore_fact(sessions: Sessions, number: int, fields: dict[str, object]) -> None:
-    """Apply one fact of a session."""
-    op = fields["op"]
-    client = sessions.by_number.get(number)
-    if op == "session":
-        restore_session(sessions, number, fields)
-    elif client is None:
-        return
-    elif op == "kept":
-        client.covered = whole(fields["covered"])
-        client.kept = numbers(fields["waiting"])
-        client.taken = []
-        client.inflight = {}
-        for pair in sequence(fields["inflight"]):
-            id, value = numbers(pair)
-            client.inflight[id] = value
-        client.received = set(numbers(fields["received"]))
-    elif op == "subscribe":
-        restore_subscription(sessions, client, fields)
-    elif op == "unsubscribe":
-        subscription = client.subscriptions.pop(octets(fields["filter"]), None)
-        if subscription is not None and is_topic(subscription.filter):
-            sessions.fanout.remove(subscription)
-    else:
-        assert op == "end", op
-        client.durable = False  # so that its end is not noted again
-        sessions.end(client)
-        sessions.wills = []
-        sessions.left = []
-
-
-def restore_session(sessions: Sessions, number: int, fields: dict[str, object]) -> None:
-    client = sessions.by_number.get(number)
-    if client is None:
-        id = octets(fields["id"])
-        client = ClientSession(number, id, True, 1, sessions.rules)
-        client.covered = whole(fields["covered"])
-        sessions.clients[id] = client
-        sessions.by_number[number] = client
-        sessions.next_number = max(sessions.next_number, number + 1)
-    client.expiry_s = whole(fields["expiry"])
-    client.ended_us = whole(fields["ended"])
-    client.will_due_us = whole(fields["due"])
-    client.away_from, client.away_to = numbers(fields["away"])
-    will = fields["will"]
-    if will is None:
-        client.will = None
-    else:
-        topic, body, properties, qos, retain, delay_s = sequence(will)
-        client.will = Will(octets(topic), octets(body), octets(properties), whole(qos), retain is True, whole(delay_s))
-
-
-def restore_subscription(sessions: Sessions, client: ClientSession, fields: dict[str, object]) -> None:
-    filter = octets(fields["filter"])
-    subscription = client.subscriptions.get(filter)
-    if subscription is None:
-        subscription = Subscription(client, filter, 0, whole(fields["since"]))
-        client.subscriptions[filter] = subscription
-        if is_topic(filter):
-            sessions.fanout.add(subscription)
-    subscription.since = whole(fields["since"])
-    subscription.qos = whole(fields["qos"])
-    subscription.no_local = fields["no_local"] is True
-    subscription.keep_retain = fields["keep_retain"] is True
-    subscription.identifier = whole(fields["identifier"])
-    arguments = fields["arguments"]
-    assert isinstance(arguments, dict)
-    subscription.arguments = arguments
-    sessions.fanout.changed()

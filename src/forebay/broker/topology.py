@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
+from forebay.broker.checked import octets, table, whole
 from forebay.broker.internal import INTERNAL, InternalLog
 from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
@@ -496,18 +497,3 @@ def dead_letter_address(filter: bytes) -> tuple[bytes, bytes]:
 
 def shown(value: object) -> str:
     return "none" if value is None else str(value)
-
-
-def octets(value: object) -> bytes:
-    assert isinstance(value, bytes)
-    return value
-
-
-def whole(value: object) -> int:
-    assert isinstance(value, int)
-    return value
-
-
-def table(value: object) -> dict[str, object]:
-    assert isinstance(value, dict)
-    return value
