@@ -360,6 +360,7 @@ def is_topic(filter: bytes) -> bool:
 
 
 def pairs(bounds: list[int]) -> list[tuple[int, int]]:
+    """First, end, first, end, ... as intervals."""
     return [(bounds[at], bounds[at + 1]) for at in range(0, len(bounds), 2)]
 
 
