@@ -77,7 +77,8 @@ class Waiting:
 class Feed:
     """Retained messages that a new subscription has yet to be given, by number; what is replaced meanwhile is not."""
 
-    def __init__(self, qos: i64, identifier: i64, numbers: list[int]) -> None:
+    def __init__(self, filter: bytes, qos: i64, identifier: i64, numbers: list[int]) -> None:
+        self.filter = filter
         self.qos: i64 = qos
         self.identifier: i64 = identifier
         self.numbers = numbers
@@ -324,7 +325,10 @@ class Outbox:
         rules = mqueue.rules
         while index < end:
             zero = qos_of(block, index, target) == 0
-            if self.spill_at and mqueue.count >= self.spill_at:
+            if zero and not rules.store_qos0:
+                if not self.is_paused():
+                    self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+            elif self.spill_at and mqueue.count >= self.spill_at:
                 self.spill(target, block, index)
             elif rules.priorities:
                 mqueue.push(target, block, index, 1, zero, rules.priority(topic_at(block, index)))
@@ -432,6 +436,11 @@ class Outbox:
                 room -= 1
         if not feeds:
             self.feeds = None
+
+    def stop_feed(self, filter: bytes) -> None:
+        """A subscription is over: what is retained and not given yet is not for it [MQTT-3.10.4-2]."""
+        if self.feeds is not None:
+            self.feeds = deque([feed for feed in self.feeds if feed.filter != filter])
 
     def forget(self, consumer: Consumer) -> None:
         """A queue's consumer is cancelled: what waits for it is not its own any more."""

@@ -130,7 +130,7 @@ class Subscriptions:
             outbox = self.outbox
             if outbox.feeds is None:
                 outbox.feeds = deque()
-            outbox.feeds.append(Feed(wanted.qos, wanted.identifier, numbers))
+            outbox.feeds.append(Feed(wanted.filter, wanted.qos, wanted.identifier, numbers))
             outbox.feed_on()  # at once: what is published from here on comes later
 
     def add_queue(self, wanted: Subscription, block: bytes) -> None:
@@ -228,6 +228,7 @@ class Subscriptions:
         return Suback(UNSUBACK, packet.packet_id, bytes(answers) if self.outbox.encoder.version == V5 else b"", b"")
 
     def remove(self, filter: bytes) -> bool:
+        self.outbox.stop_feed(filter)
         queue = None if self.queues is None else self.queues.get(filter)
         if queue is not None:
             self.drop_queue(queue)
