@@ -174,6 +174,8 @@ class MqttRig:
             client.session.tick(self.clock.us)
         self.vhost.sweep(self.clock.us)
         self.turn(sync)
+        if sync:
+            self.flush()
 
     def flush(self) -> None:
         """To the disk, also what nobody waits for."""
