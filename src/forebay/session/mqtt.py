@@ -401,7 +401,7 @@ class MqttSession(Session):
                     self.due = deque()
                 self.due.append(confirms)
         self.limit_answers()
-        if self.outbox.fed and not self.closing:
+        if self.outbox.feeder.given and not self.closing:
             self.outbox.end_turn()
 
     def limit_answers(self) -> None:

@@ -36,6 +36,7 @@ from forebay.broker.vhost import Vhost
 from forebay.log.block import Block
 from forebay.queue.leases import Consumer, Delivery, Encoded, Encodings, Lease
 from forebay.session.mqtt_encode import DUP, Encoder, QueueSubscription, qos_of
+from forebay.session.mqtt_feed import Feeder
 from forebay.session.mqtt_window import (
     DIRECT_1,
     DIRECT_2,
@@ -52,7 +53,6 @@ from forebay.session.mqtt_window import (
 from forebay.wire.mqtt import write_ack
 from forebay.wire.mqtt_codes import FAILURE, ID_NOT_FOUND, PUBREL, V5, V311
 
-FEED_RECORDS: Final = 256  # retained messages that a turn gives to one subscriber whose window sets no limit
 DIRECT_FLIGHT_1: Final = Flight(DIRECT_1, 0, 0, None)
 DIRECT_FLIGHT_2: Final = Flight(DIRECT_2, 0, 0, None)
 LOGGED_FLIGHT_1: Final = Flight(LOGGED_1, 0, 0, None)
@@ -74,18 +74,6 @@ class Waiting:
 
 
 @final
-class Feed:
-    """Retained messages that a new subscription has yet to be given, by number; what is replaced meanwhile is not."""
-
-    def __init__(self, filter: bytes, qos: i64, identifier: i64, numbers: list[int]) -> None:
-        self.filter = filter
-        self.qos: i64 = qos
-        self.identifier: i64 = identifier
-        self.numbers = numbers
-        self.next: i64 = 0
-
-
-@final
 class Outbox:
     """The sending half of one MQTT connection."""
 
@@ -101,8 +89,7 @@ class Outbox:
         self.window = Window(1)
         self.queues: dict[int, QueueSubscription] = {}  # by consumer
         self.backlog: deque[Waiting] | None = None
-        self.feeds: deque[Feed] | None = None
-        self.fed: i64 = 0  # retained messages given in this turn
+        self.feeder = Feeder(vhost)
         self.unsent: list[int] | None = None  # identifiers of an earlier connection, to be sent again
         # PUBACKs of neighbours, to be settled as one run
         self.acked: Lease | None = None
@@ -359,7 +346,12 @@ class Outbox:
         )
 
     def has_waiting(self) -> bool:
-        return self.client.mqueue.count > 0 or bool(self.backlog) or self.feeds is not None or self.unsent is not None
+        return (
+            self.client.mqueue.count > 0
+            or bool(self.backlog)
+            or self.feeder.feeds is not None
+            or self.unsent is not None
+        )
 
     def drain(self) -> None:
         """Send what waits, as far as window and connection allow."""
@@ -376,13 +368,13 @@ class Outbox:
 
     def end_turn(self) -> None:
         """What was given in this turn has been delivered, or waits."""
-        self.fed = 0
+        self.feeder.given = 0
         self.feed_on()
 
     def feed_on(self) -> None:
         """Give on what is retained for new subscriptions, once nothing older waits."""
-        if self.feeds is not None and self.client.mqueue.count == 0 and self.unsent is None and not self.is_paused():
-            self.feed(self.feeds)
+        if self.client.mqueue.count == 0 and self.unsent is None and not self.is_paused():
+            self.feeder.give(self.client, self.window.size - self.window.inflight)
 
     def drain_backlog(self, backlog: deque[Waiting]) -> None:
         while backlog:
@@ -418,29 +410,6 @@ class Outbox:
             mqueue.take(taken)
             if taken < count:
                 return
-
-    def feed(self, feeds: deque[Feed]) -> None:
-        """Publish retained messages to this client, as many as its window has places."""
-        room = min(self.window.size - self.window.inflight, i64(FEED_RECORDS)) - self.fed
-        vhost = self.vhost
-        while feeds and room > 0:
-            feed = feeds[0]
-            if feed.next >= i64(len(feed.numbers)):
-                feeds.popleft()
-                continue
-            message = vhost.retained.message(feed.numbers[feed.next], vhost.now_us)
-            feed.next += 1
-            if message is not None:
-                vhost.give_retained(self.client, feed.qos, feed.identifier, message)
-                self.fed += 1
-                room -= 1
-        if not feeds:
-            self.feeds = None
-
-    def stop_feed(self, filter: bytes) -> None:
-        """A subscription is over: what is retained and not given yet is not for it [MQTT-3.10.4-2]."""
-        if self.feeds is not None:
-            self.feeds = deque([feed for feed in self.feeds if feed.filter != filter])
 
     def forget(self, consumer: Consumer) -> None:
         """A queue's consumer is cancelled: what waits for it is not its own any more."""

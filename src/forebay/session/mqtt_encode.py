@@ -156,14 +156,10 @@ class Encoder:
         stop = base + i64(read_i32_le(data, at + 4))
         properties = b""
         if start < stop or format != MQTT:
-            properties = data[start:stop]
-            if format != MQTT:
-                properties = convert(int(format), properties, MQTT)
-            cut = expiry_at(properties)
-            if cut >= 0:
-                properties = self.what_is_left(properties, cut, block.timestamp_us(index))
-                if not properties:
-                    return False
+            kept = self.fresh(format, data[start:stop], block.timestamp_us(index), dup != 0)
+            if kept is None:
+                return False
+            properties = kept
         at = block.body_at + 4 * index
         base = block.body_octets_at
         start = base + i64(read_i32_le(data, at))
@@ -201,12 +197,20 @@ class Encoder:
         out.write(body)
         return True
 
-    def what_is_left(self, properties: bytes, cut: i64, stamp_us: i64) -> bytes:
-        """Properties with the rest of the expiry that stands at `cut`; empty if there is none."""
+    def fresh(self, format: i64, properties: bytes, stamp_us: i64, was_sent: bool) -> bytes | None:
+        """A record's properties as MQTT's, with the rest of their expiry.
+
+        None if there is no rest, but what was sent before has to be sent again all the same [MQTT-4.3.3-13].
+        """
+        if format != MQTT:
+            properties = convert(int(format), properties, MQTT)
+        cut = expiry_at(properties)
+        if cut < 0:
+            return properties
         waited_us = self.now_us - stamp_us
-        if i64(read_i32_be(properties, cut)) & 0xFFFF_FFFF <= waited_us // SECOND_US:
+        if i64(read_i32_be(properties, cut)) & 0xFFFF_FFFF <= waited_us // SECOND_US and not was_sent:
             self.expired += 1
-            return b""
+            return None
         return rest_of_expiry(properties, waited_us)
 
     def write_head(self, out: BytesWriter, bits: i64, topic: bytes, id: i64, properties: i64, body: i64) -> bool:
@@ -250,15 +254,9 @@ class Encoder:
         topic = queued_topic(queue, format, block.exchange(index), block.routing_key(index))
         body = block.body(index)
         bits = PUBLISH_BITS | (2 if id else 0)
-        properties = block.properties(index)
-        if properties or format != MQTT:
-            if format != MQTT:
-                properties = convert(int(format), properties, MQTT)
-            cut = expiry_at(properties)
-            if cut >= 0:
-                properties = self.what_is_left(properties, cut, block.timestamp_us(index))
-                if not properties:
-                    return False
+        properties = self.fresh(format, block.properties(index), block.timestamp_us(index), False)
+        if properties is None:
+            return False
         if self.version != V5:
             if not self.write_head(out, bits, topic, id, 0, len(body)):
                 return False

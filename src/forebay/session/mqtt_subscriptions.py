@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final, final
 
 from mypy_extensions import i64
@@ -18,8 +17,9 @@ from forebay.core.errors import INVALID, NOT_IMPLEMENTED, PRECONDITION, RequestE
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import CLASSIC
-from forebay.session.mqtt_deliver import Feed, Outbox
+from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_encode import QueueSubscription
+from forebay.session.mqtt_feed import Feed
 from forebay.wire.mqtt import Suback, Subscribe
 from forebay.wire.mqtt_codes import (
     FAILURE,
@@ -127,11 +127,8 @@ class Subscriptions:
             return
         numbers = self.vhost.retained.numbers(wanted.filter)
         if numbers:
-            outbox = self.outbox
-            if outbox.feeds is None:
-                outbox.feeds = deque()
-            outbox.feeds.append(Feed(wanted.filter, wanted.qos, wanted.identifier, numbers))
-            outbox.feed_on()  # at once: what is published from here on comes later
+            self.outbox.feeder.add(Feed(wanted.filter, wanted.qos, wanted.identifier, numbers))
+            self.outbox.feed_on()  # at once: what is published from here on comes later
 
     def add_queue(self, wanted: Subscription, block: bytes) -> None:
         """Consume from a queue or a share, or go on as before if the same subscription is there."""
@@ -228,7 +225,7 @@ class Subscriptions:
         return Suback(UNSUBACK, packet.packet_id, bytes(answers) if self.outbox.encoder.version == V5 else b"", b"")
 
     def remove(self, filter: bytes) -> bool:
-        self.outbox.stop_feed(filter)
+        self.outbox.feeder.stop(filter)
         queue = None if self.queues is None else self.queues.get(filter)
         if queue is not None:
             self.drop_queue(queue)
