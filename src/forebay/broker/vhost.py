@@ -250,6 +250,7 @@ class Vhost(Publishing):
     # ---- sessions
 
     def recover(self, entries: list[Entry], now_us: int) -> None:
+        self.now_us = now_us  # for who comes and goes before the first turn
         super().recover(entries, now_us)
         self.shares.recovered(list(self.sessions.by_number.values()), now_us)
 

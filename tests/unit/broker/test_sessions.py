@@ -105,6 +105,18 @@ def test_the_expiry_of_one_that_was_connected_counts_from_the_start(tmp_path: Pa
     rig.close()
 
 
+def test_who_comes_and_goes_before_the_first_turn_keeps_its_session(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    rig.durable("c")
+    rig.crash()
+    raw = rig.client()
+    raw.send(connect("c", properties=expiry(LONG_S), clean=False))
+    raw.vanish()
+    rig.wait(1)
+    rig.durable("c", True)
+    rig.close()
+
+
 def test_a_session_without_end_outlives_everything(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     rig.connected("c", expiry(NEVER), False).vanish()
