@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,8 +22,21 @@ LISTENERS = {
     "mqtt_websocket_tls": "",
 }
 FLAGS = ("amqp", "mqtt")  # the others have no flag of `forebay serve`
+PORTS = range(23_000, 32_000)
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
 STOP_S_MAX = 60
+
+
+def free_port() -> int:
+    """A port that nobody listens on, below those that the system gives to outgoing connections."""
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 class BrokerProcess:
@@ -79,6 +94,11 @@ class BrokerProcess:
         assert self._process is None, "the broker runs already"
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         config = self.folder / "options.yaml"
+        # Not port 0: while a broker is down, the system would give its port to somebody's outgoing connection.
+        self.listeners = {
+            name: f"127.0.0.1:{free_port()}" if address == "127.0.0.1:0" else address
+            for name, address in self.listeners.items()
+        }
         others = {name: address for name, address in self.listeners.items() if name not in FLAGS}
         config.write_text(json.dumps({**self.options, **others}), encoding="utf-8")  # JSON is YAML
         command = [sys.executable, "-m", "forebay", "serve", "--config", str(config), "--data", str(self.data)]
