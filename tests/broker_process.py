@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -22,15 +22,18 @@ LISTENERS = {
     "mqtt_websocket_tls": "",
 }
 FLAGS = ("amqp", "mqtt")  # the others have no flag of `forebay serve`
-PORTS = range(23_000, 32_000)
+# Below the ports that the system gives to outgoing connections; test processes that run side by side have their own.
+PORTS_EACH = 2_250
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
+ports = itertools.cycle(range(23_000 + WORKER * PORTS_EACH, 23_000 + (WORKER + 1) * PORTS_EACH))
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
 STOP_S_MAX = 60
 
 
 def free_port() -> int:
-    """A port that nobody listens on, below those that the system gives to outgoing connections."""
+    """A port that nobody listens on; this process gives it again only after all its others."""
     while True:
-        port = secrets.choice(PORTS)
+        port = next(ports)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
