@@ -81,7 +81,7 @@ def facts(message: aiomqtt.Message) -> dict[str, str]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_publish_and_subscribe(broker: BrokerProcess, version: aiomqtt.ProtocolVersion) -> None:
-    async def main() -> list[tuple[str, object]]:
+    async def main() -> list[tuple[str, bytes]]:
         async with connect(broker, "sink", version) as sink, connect(broker, "source", version) as source:
             await sink.subscribe("sensors/#", qos=2)
             for qos in (0, 1, 2):
@@ -89,8 +89,8 @@ def test_publish_and_subscribe(broker: BrokerProcess, version: aiomqtt.ProtocolV
             await asyncio.gather(*[source.publish("sensors/more", b"x", qos=1) for _ in range(100)])
             return [(message.topic.value, message.payload) for message in await take(sink, 103)]
 
-    found = asyncio.run(main())
-    assert found == [(f"sensors/{qos}", b"%d" % qos) for qos in (0, 1, 2)] + [("sensors/more", b"x")] * 100
+    found = asyncio.run(main())  # a client hands on what came at QoS 2 when its PUBREL comes: in no order to the rest
+    assert sorted(found) == [(f"sensors/{qos}", b"%d" % qos) for qos in (0, 1, 2)] + [("sensors/more", b"x")] * 100
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
