@@ -184,6 +184,9 @@ class SessionsMachine(RuleBasedStateMachine):
         peer = self.peers[name]
         if peer.raw is not None and peer.connacked:
             peer.raw.send(unsubscribe(1, filter))
+            for message, topic in list(peer.owed.items()):
+                if filter in (topic, "+"):
+                    del peer.owed[message]  # it may come, and need not
             peer.asked.append((filter, -1))
 
     @rule(

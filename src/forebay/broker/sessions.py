@@ -25,6 +25,7 @@ from forebay.broker.client_session import (
 from forebay.broker.fanout import LOGGED, Audience, Fanout, Runs, Target, is_zero, topic_at
 from forebay.broker.internal import SESSIONS_LOG, InternalLog
 from forebay.broker.session_facts import (
+    kept_fact,
     session_fact,
     subscribe_fact,
 )
@@ -198,6 +199,10 @@ class Sessions(InternalLog):
         else:
             if old.qos == 0 and wanted.qos:
                 old.since = wanted.since  # what came at QoS 0 was given away already, if others have it in the log
+            elif old.qos and wanted.qos == 0 and client.durable:
+                # Recovery could not tell by the subscription that these wait; they must not be lost [MQTT-3.8.4-4].
+                end = min([self.log.end, *[each.block.base + each.index for each in self.out]])
+                self.fact(client, kept_fact(client, end), False)
             old.qos = wanted.qos
             old.no_local = wanted.no_local
             old.keep_retain = wanted.keep_retain

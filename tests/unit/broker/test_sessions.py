@@ -13,7 +13,16 @@ from forebay.core.errors import RequestError
 from forebay.core.message import AMQP091, Properties
 from forebay.wire.amqp091_properties import encode_properties
 from tests.conformance.mqtt.raw import PUBCOMP, PUBREC, PUBREL, acknowledge, connect, publish, subscribe, user, will
-from tests.conformance.mqtt.v5.flows import bodies, expiry, publish_whole, settle, subscribed, take, take_all
+from tests.conformance.mqtt.v5.flows import (
+    bodies,
+    expiry,
+    publish_whole,
+    receive_maximum,
+    settle,
+    subscribed,
+    take,
+    take_all,
+)
 from tests.mqtt_rig import MqttRig
 
 LONG_S = 600
@@ -277,6 +286,23 @@ def test_a_subscription_of_higher_qos_does_not_bring_back_what_came_at_qos_0(tmp
     rig.crash()
     sink = rig.durable("sink", True)
     assert bodies(sink, 1) == [b"1"]
+    sink.quiet()
+    rig.close()
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_what_waits_is_not_lost_with_the_qos_of_its_subscription(tmp_path: Path, store: bool) -> None:
+    rig = MqttRig(tmp_path, mqtt_mqueue_store_qos0=store)
+    sink = subscribed(rig.durable("sink", properties=receive_maximum(1)), ("a", 1))
+    source = rig.connected("source")
+    for number in range(3):
+        publish_whole(source, "a", b"%d" % number)
+    sink.delivery()
+    subscribed(sink, ("a", 0))
+    publish_whole(source, "a", b"3")
+    rig.crash()
+    sink = rig.durable("sink", True)
+    assert bodies(sink, 3) == numbered(0, 3)
     sink.quiet()
     rig.close()
 
