@@ -100,7 +100,7 @@ class WorkGroup(Group):
         offset = self.returned[0][0] if self.returned else self.cursor
         block = self.log.block(offset)
         if block is None:
-            return None
+            return picker.pick(self.consumers, b"")  # `take` finds that nothing is left
         index = max(offset, block.base) - block.base
         key = block.routing_key(index) if picker.strategy == HASH_TOPIC else block.exchange(index)
         return picker.pick(self.consumers, key)
@@ -131,14 +131,19 @@ class WorkGroup(Group):
         return self.lease(consumer, block, first, count, 1, now_us)
 
     def next_block(self) -> Block | None:
-        """The block that the cursor stands in, moving the cursor over a gap that compaction left."""
+        """The block that the cursor stands in, moving the cursor over a gap that compaction left.
+
+        The gap may reach to the end of the log: housekeeping leaves out what is settled, and a crash may lose the note
+        that said so.
+        """
         block = self.log.block(self.cursor)
         self.block = block
-        if block is not None and block.base > self.cursor:
+        base = self.log.end if block is None else block.base
+        if base > self.cursor:
             first = self.cursor
-            self.cursor = block.base
-            self.settle_range(first, block.base)
-            self.note(first, block.base)
+            self.cursor = base
+            self.settle_range(first, base)
+            self.note(first, base)
         return block
 
     def lease(self, consumer: Consumer, block: Block, first: i64, count: i64, deliveries: i64, now_us: i64) -> Delivery:
@@ -172,7 +177,9 @@ class WorkGroup(Group):
         """Lease from the lowest returned run: records of one block and page, delivered equally often."""
         first, total = heapq.heappop(self.returned)
         block = self.log.block(first)
-        assert block is not None and block.base <= first, "an unsettled record is in the log"
+        if block is None or block.base > first:
+            self.pass_over(first, total, self.log.end if block is None else block.base)
+            return None
         limit = total
         room = PAGE_RECORDS - (first & (PAGE_RECORDS - 1))
         for bound in (room, block.end - first, most):
@@ -185,6 +192,17 @@ class WorkGroup(Group):
             heapq.heappush(self.returned, (first + count, total - count))
         self.returned_count -= count
         return self.lease(consumer, block, first, count, deliveries + 1, now_us)
+
+    def pass_over(self, first: i64, total: i64, base: i64) -> None:
+        """Of a returned run what is below `base` is in the log no more, though no note says that it was settled."""
+        count = min(total, base - first)
+        self.settle_range(first, first + count)
+        self.note(first, first + count)
+        for offset in range(first, first + count):
+            self.attempts.pop(offset, None)
+        self.returned_count -= count
+        if count < total:
+            heapq.heappush(self.returned, (first + count, total - count))
 
     # ---- settling
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from librt.strings import BytesWriter, write_i64_le
 
 from forebay.core.message import AMQP091, MQTT
 from forebay.log.queue_log import QueueLog
@@ -115,3 +116,33 @@ def test_settlements_beyond_the_log_are_not_believed(tmp_path: Path) -> None:
     shorter.finish_restore()
     assert shorter.advance() == 4
     assert shorter.cursor == 4
+
+
+def test_records_that_are_gone_at_the_end_of_the_log_end_no_turn_and_stop_nothing(tmp_path: Path) -> None:
+    """Housekeeping left them out as settled, and a crash lost the note of that."""
+    log = filled(tmp_path, 3)
+    log.recovered(0, 8)  # the log had reached 8
+    group = group_on(log)
+    group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
+    assert [(each.block.base + each.index, each.count) for each in dispatch(group)] == [(0, 3)]
+    assert group.cursor == 8
+    assert group.ready() == 0
+    log.append(MQTT, b"", b"k", b"", b"later")
+    log.seal(2)
+    assert [(each.block.base + each.index, each.count) for each in dispatch(group)] == [(8, 1)]
+
+
+def test_returned_records_that_are_gone_are_passed_over(tmp_path: Path) -> None:
+    log = filled(tmp_path, 3)
+    log.recovered(0, 8)
+    group = group_on(log)
+    settled = BytesWriter()
+    for bound in (7, 8):
+        write_i64_le(settled, bound)
+    group.restore(settled.getvalue())
+    group.finish_restore()
+    assert group.ready() == 7
+    group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
+    assert [(each.block.base + each.index, each.count) for each in dispatch(group)] == [(0, 3)]
+    assert group.ready() == 0
+    assert group.unsettled(3, 8) == []
