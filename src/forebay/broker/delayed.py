@@ -11,11 +11,10 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.internal import DELAYED_LOG, INTERNAL, InternalLog
+from forebay.broker.internal import DELAYED_LOG, LedgerLog
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.log.block import Block
-from forebay.log.store import Entry, Store
-from forebay.queue.ledger import Ledger
+from forebay.log.store import Store
 
 LOG_NAME: Final = "$delayed"
 KEY_OCTETS_MAX: Final = 255
@@ -45,7 +44,7 @@ class DelayedMessage:
 
 
 @final
-class Delayed(InternalLog):
+class Delayed(LedgerLog):
     """All messages that wait for their time.
 
     messages_max  how many may wait; 0 is no limit
@@ -54,7 +53,6 @@ class Delayed(InternalLog):
     def __init__(self, store: Store, messages_max: i64) -> None:
         super().__init__(DELAYED_LOG, LOG_NAME, store)
         self.messages_max: i64 = messages_max
-        self.ledger = Ledger(self.log, store)
         self.waiting: dict[int, bytes] = {}  # offset -> key
         self.keys: dict[bytes, int] = {}  # key -> offset
         self.times: list[tuple[int, int]] = []  # heap of (due, offset); the cancelled are passed over when met
@@ -154,20 +152,16 @@ class Delayed(InternalLog):
     def read(self, offset: i64) -> DelayedMessage:
         """The message at this offset, which waits."""
         if offset >= self.log.end:
-            self.seal_now()
+            self.make_readable(self.now_us)
         block = self.log.block(offset)
         assert block is not None and block.base <= offset, "a message that waits is in the log"
         return message_at(block, offset)
 
     # ---- the turn, and the log
 
-    def seal_now(self) -> None:
-        if self.seal(self.now_us):
-            self.ledger.sealed()
-
     def end_turn(self, now_us: i64) -> None:
         self.now_us = now_us
-        self.seal_now()
+        self.make_readable(self.now_us)
         self.ledger.truncate()
         if not self.gone:
             return
@@ -177,40 +171,11 @@ class Delayed(InternalLog):
         # Urgent: on a quiet broker nothing else might ever take it to the disk, and the message would come once more.
         self.note(0, self.ledger.progress(), True)
 
-    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        return self.ledger.wanted(first, end)
-
-    def checkpoint(self) -> list[Entry]:
-        return [Entry(INTERNAL, self.number, 0, self.ledger.snapshot())]
-
-    def restore(self, group: int, payload: bytes) -> None:
-        self.ledger.restore(payload)
-
     def recovered(self, now_us: i64) -> None:
         self.now_us = now_us
-        log = self.log
-        self.ledger.sealed()
-        self.lost(0, log.start)
-        for first, end in self.ledger.wanted(log.start, log.end):
-            offset: i64 = first
-            while offset < end:
-                block = log.block(offset)
-                if block is None or block.base >= end:
-                    self.lost(offset, end)
-                    break
-                if block.base > offset:
-                    self.lost(offset, block.base)
-                    offset = block.base
-                self.take_in(block, offset, min(block.end, end))
-                offset = block.end
+        super().recovered(now_us)
 
-    def lost(self, first: i64, end: i64) -> None:
-        """Housekeeping left these out, so they were settled; only the note of that did not reach the disk."""
-        for start, stop in self.ledger.wanted(first, end):
-            self.ledger.settle(start, stop - start)
-
-    def take_in(self, block: Block, first: i64, end: i64) -> None:
-        """The records [first, end) of a block wait again."""
+    def take_in(self, block: Block, first: i64, end: i64, now_us: i64) -> None:
         for offset in range(first, end):
             due_us, key = when_and_key(block.exchange(offset - block.base))
             self.wait(offset, due_us, key)

@@ -7,12 +7,16 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from forebay.log.block import Block
 from forebay.log.store import Entry, Store
+from forebay.queue.ledger import Ledger
 
 # Numbers of the logs: far above those of queues, which count from 1.
 SESSIONS_LOG: Final = 4_294_967_041
 RETAINED_LOG: Final = 4_294_967_042
 DELAYED_LOG: Final = 4_294_967_043
+
+RECORD_OVERHEAD: Final = 144  # octets a record takes on disk beside its contents and address, at most
 
 INTERNAL: Final = 6  # kind of entry in the write-ahead log: its owner is the log of that number
 
@@ -56,3 +60,48 @@ class InternalLog(ABC):
     @abstractmethod
     def recovered(self, now_us: i64) -> None:
         """All notes are applied, and the records are there to be read."""
+
+
+class LedgerLog(InternalLog):
+    """An internal log of which each record is wanted until its owner settles it."""
+
+    def __init__(self, number: int, name: str, store: Store) -> None:
+        super().__init__(number, name, store)
+        self.ledger = Ledger(self.log, store)
+
+    def make_readable(self, now_us: i64) -> None:
+        """Seal what was appended in this turn before it ends."""
+        if self.seal(now_us):
+            self.ledger.sealed()
+
+    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        return self.ledger.wanted(first, end)
+
+    def checkpoint(self) -> list[Entry]:
+        return [Entry(INTERNAL, self.number, 0, self.ledger.snapshot())]
+
+    def restore(self, group: int, payload: bytes) -> None:
+        self.ledger.restore(payload)
+
+    def recovered(self, now_us: i64) -> None:
+        wanted = self.ledger.wanted(0, self.log.end)
+        self.ledger.sealed()
+        for first, end in wanted:
+            at: i64 = first
+            while at < end:
+                block = self.log.block(at)
+                base: i64 = end
+                if block is not None:
+                    base = min(base, max(block.base, self.log.start))
+                if block is None or base > at:
+                    # The settlement of a hole was lost, what compaction left out because of it was not.
+                    self.ledger.settle(at, base - at)
+                    at = base
+                    continue
+                stop = min(block.end, end)
+                self.take_in(block, at, stop, now_us)
+                at = stop
+
+    @abstractmethod
+    def take_in(self, block: Block, first: i64, end: i64, now_us: i64) -> None:
+        """The records [first, end) of a block, found by recovery, are wanted."""

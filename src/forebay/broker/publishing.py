@@ -12,7 +12,7 @@ from mypy_extensions import i64, u8
 from forebay.broker.client_session import ClientSession, Will
 from forebay.broker.delayed import Delayed
 from forebay.broker.fanout import DIRECT, LOGGED, Audience, Fanout, Target, identifier_property
-from forebay.broker.internal import InternalLog
+from forebay.broker.internal import RECORD_OVERHEAD, InternalLog
 from forebay.broker.retained import Retained, RetainedMessage
 from forebay.broker.session_recovery import StoredSessions
 from forebay.broker.topology import TOPIC_EXCHANGE, Topology, queue_address
@@ -38,7 +38,6 @@ from forebay.wire.mqtt_properties import WILL_DELAY, rest_of_expiry, without
 
 QUEUE_PREFIX: Final = b"$queue/"
 SYS_PREFIX: Final = b"$SYS."
-RECORD_OVERHEAD: Final = 144  # octets a record takes on disk beside its contents and address, at most
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
 
@@ -156,9 +155,8 @@ class Publishing(Topology):
         if route.durable:
             octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
             octets *= route.durable
-            if octets > self.room and not self.make_room(octets):
+            if not self.take_room(octets):
                 return REJECTED
-            self.room -= octets
         self.published += 1
         for queue in queues:
             writer = queue.log.writer
@@ -193,9 +191,8 @@ class Publishing(Topology):
     def retain(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> bool:
         """Keep the message for those who subscribe later, or forget the one there is; False with a `refusal`."""
         octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic)
-        if octets > self.room and not self.make_room(octets):
+        if not self.take_room(octets):
             return False
-        self.room -= octets
         refusal = self.retained.put(topic, format, properties, body, self.now_us)
         if refusal:
             self.rejected += 1
@@ -212,8 +209,7 @@ class Publishing(Topology):
         audience = Audience()
         if target.queue == LOGGED:
             octets = len(properties) + len(message.body) + RECORD_OVERHEAD + len(message.topic)
-            if octets <= self.room or self.make_room(octets):
-                self.room -= octets
+            if self.take_room(octets):
                 audience.logged.append(target)
                 self.sessions.append_private(client, audience, u8(format), message.topic, properties, message.body)
             return
@@ -223,9 +219,8 @@ class Publishing(Topology):
     def delay(self, key: bytes, due_us: i64, format: u8, topic: bytes, properties: bytes, body: bytes) -> bool:
         """Publish the message later; False with a `refusal`."""
         octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic) + len(key)
-        if octets > self.room and not self.make_room(octets):
+        if not self.take_room(octets):
             return False
-        self.room -= octets
         self.delayed.put(key, due_us, format, topic, properties, body)
         return True
 
@@ -233,6 +228,13 @@ class Publishing(Topology):
         block = without(will.properties, 1 << WILL_DELAY)
         retain = RETAIN if will.retain else 0
         self.publish_topic(will.topic, u8(MQTT | will.qos << QOS_SHIFT | retain), block, will.body)
+
+    def take_room(self, octets: i64) -> bool:
+        """Count so much towards what the log has room for; False, with a `refusal`, if the disk is full."""
+        if octets > self.room and not self.make_room(octets):
+            return False
+        self.room -= octets
+        return True
 
     def make_room(self, octets: i64) -> bool:
         """Let the log grow by so much; False if the disk is full."""

@@ -14,15 +14,13 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.internal import INTERNAL, RETAINED_LOG, InternalLog
+from forebay.broker.internal import RECORD_OVERHEAD, RETAINED_LOG, LedgerLog
 from forebay.core.message import FORMAT_MASK, MQTT, RETAIN
 from forebay.log.block import Block
-from forebay.log.store import Entry, Store
-from forebay.queue.ledger import Ledger
+from forebay.log.store import Store
 from forebay.routing.topic_tree import TopicTree
 from forebay.wire.mqtt_properties import MESSAGE_EXPIRY, number_of
 
-RECORD_OVERHEAD: Final = 144  # octets a record takes on disk beside its contents and topic, at most
 SEAL_OCTETS: Final = 64 << 20  # of bodies gathered in a turn, after which a block is sealed before the turn ends
 SWEEP_MAX: Final = 10_000  # expired messages dropped by one `sweep`
 SLACK: Final = 1024  # stale entries in the heap of expiries that are worth compacting it
@@ -60,7 +58,7 @@ class Place:
 
 
 @final
-class Retained(InternalLog):
+class Retained(LedgerLog):
     """The retained messages of a vhost.
 
     messages_max  topics with a durable one; 0 sets no limit
@@ -71,7 +69,6 @@ class Retained(InternalLog):
         super().__init__(RETAINED_LOG, "$retained", store)
         self.messages_max: i64 = messages_max
         self.octets_max: i64 = octets_max
-        self.ledger = Ledger(self.log, store)
         self.tree = TopicTree()  # topic -> offset, or number of a volatile one
         self.places: dict[int, Place] = {}  # by offset
         self.body_octets: i64 = 0
@@ -216,11 +213,6 @@ class Retained(InternalLog):
                 self.forget(place.topic)
             left -= 1
 
-    def make_readable(self, now_us: i64) -> None:
-        """Seal what was put in this turn before it ends."""
-        if self.seal(now_us):
-            self.ledger.sealed()
-
     def end_turn(self, now_us: i64) -> None:
         self.make_readable(now_us)
         self.ledger.truncate()
@@ -232,38 +224,9 @@ class Retained(InternalLog):
         self.dropped = []
         self.removed = False
 
-    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        return self.ledger.wanted(first, end)
-
     # ---- recovery
 
-    def checkpoint(self) -> list[Entry]:
-        return [Entry(INTERNAL, self.number, 0, self.ledger.snapshot())]
-
-    def restore(self, group: int, payload: bytes) -> None:
-        self.ledger.restore(payload)
-
-    def recovered(self, now_us: i64) -> None:
-        wanted = self.ledger.wanted(0, self.log.end)
-        self.ledger.sealed()
-        for first, end in wanted:
-            at: i64 = first
-            while at < end:
-                block = self.log.block(at)
-                base: i64 = end
-                if block is not None:
-                    base = min(base, max(block.base, self.log.start))
-                if block is None or base > at:
-                    # The settlement of a hole was lost, what compaction left out because of it was not.
-                    self.ledger.settle(at, base - at)
-                    at = base
-                    continue
-                stop = min(block.end, end)
-                self.take_block(block, at, stop, now_us)
-                at = stop
-
-    def take_block(self, block: Block, first: i64, end: i64, now_us: i64) -> None:
-        """Take in the wanted records [first, end) of a block found by recovery."""
+    def take_in(self, block: Block, first: i64, end: i64, now_us: i64) -> None:
         for offset in range(first, end):
             at = offset - block.base
             topic = block.routing_key(at)
