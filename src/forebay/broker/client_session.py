@@ -104,7 +104,6 @@ class ClientSession:
         self.received: set[int] = set()
         self.will: Will | None = None
         self.will_due_us: i64 = 0
-        self.expired: i64 = 0  # messages whose expiry passed while they waited
         # notes
         self.notes: BytesWriter | None = None
         self.noted = False  # in the list of those with something to note

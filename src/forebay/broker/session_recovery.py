@@ -23,7 +23,7 @@ from forebay.broker.client_session import (
     Subscription,
     Will,
 )
-from forebay.broker.fanout import Target, is_zero, topic_at
+from forebay.broker.fanout import is_zero, topic_at
 from forebay.broker.internal import INTERNAL
 from forebay.broker.session_facts import kept_fact, session_fact, subscribe_fact
 from forebay.broker.sessions import NOT_YET, PRIVATE, SECOND_US, Sessions, is_topic, merged, pairs
@@ -42,12 +42,7 @@ class StoredSessions(Sessions):
         return merged(found)
 
     def checkpoint(self) -> list[Entry]:
-        for delivery in self.out:  # of the end of this turn: what is nowhere else yet has to wait like all the rest
-            target = delivery.consumer
-            assert isinstance(target, Target)
-            if not target.client.ended:
-                self.keep(target, delivery.block, delivery.index, delivery.count)
-        self.out = []
+        self.keep_out()
         entries = [self.entry(0, msgspec.msgpack.encode({"op": "next", "number": int(self.next_number)}))]
         for client in self.by_number.values():
             if not client.durable:
@@ -98,7 +93,6 @@ class Backlogs:
         self.sessions = sessions
         self.log = sessions.log
         self.block: Block | None = None
-        self.at: dict[int, int] = {}  # by session: index in its list of taken intervals
 
     def fill(self) -> None:
         log = self.log

@@ -36,7 +36,6 @@ from forebay.queue.leases import Delivery
 from forebay.queue.mqueue import MqueueRules
 
 PRIVATE: Final = 1
-PUBLISHER: Final = 2
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 SECOND_US: Final = 1_000_000
 NOT_YET: Final = 1 << 62  # above all offsets
@@ -291,6 +290,15 @@ class Sessions(InternalLog):
         if mqueue.lost:
             self.note_lost(client)
 
+    def keep_out(self) -> None:
+        """Let what is in `out` wait, as all that is not in a packet has to."""
+        out, self.out = self.out, []
+        for delivery in out:
+            target = delivery.consumer
+            assert isinstance(target, Target)
+            if not target.client.ended:
+                self.keep(target, delivery.block, delivery.index, delivery.count)
+
     def note_lost(self, client: ClientSession) -> None:
         """Note what of the log has given way in a message queue."""
         for first, end in pairs(client.mqueue.lost):
@@ -331,12 +339,7 @@ class Sessions(InternalLog):
     def note_changes(self) -> None:
         """Write down the operations of this turn, along with the records that they are about."""
         self.end_turn(self.now_us)
-        for delivery in self.out:  # put there while deliveries were written: behind others that wait already
-            target = delivery.consumer
-            assert isinstance(target, Target)
-            if not target.client.ended:
-                self.keep(target, delivery.block, delivery.index, delivery.count)
-        self.out = []
+        self.keep_out()  # put there while deliveries were written: behind others that wait already
         changed = self.changed
         if not changed:
             return

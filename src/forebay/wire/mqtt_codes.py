@@ -71,12 +71,9 @@ PACKET_TOO_LARGE: Final = 0x95
 QUOTA_EXCEEDED: Final = 0x97
 ADMINISTRATIVE_ACTION: Final = 0x98
 PAYLOAD_INVALID: Final = 0x99
-RETAIN_UNSUPPORTED: Final = 0x9A
 QOS_UNSUPPORTED: Final = 0x9B
 USE_ANOTHER_SERVER: Final = 0x9C
 SERVER_MOVED: Final = 0x9D
-SHARED_UNSUPPORTED: Final = 0x9E
-SUBSCRIPTION_ID_UNSUPPORTED: Final = 0xA1
 
 # Return codes of a 3.1.1 CONNACK.
 V311_BAD_VERSION: Final = 1
@@ -88,8 +85,6 @@ V311_NOT_AUTHORIZED: Final = 5
 TOPIC: Final = "topic-name-invalid"
 RECEIVE_MAXIMUM: Final = "receive-maximum-exceeded"
 ALIAS: Final = "topic-alias-invalid"
-RETAIN: Final = "retain-not-supported"
-AUTH_METHOD: Final = "bad-authentication-method"
 ADMINISTRATIVE: Final = "administrative-action"
 UNREAD: Final = "answers-not-read"
 QOS: Final = "qos-not-supported"
@@ -106,8 +101,6 @@ PEER_CODES: Final = {
     TOPIC: TOPIC_INVALID,
     RECEIVE_MAXIMUM: RECEIVE_MAXIMUM_EXCEEDED,
     ALIAS: ALIAS_INVALID,
-    RETAIN: RETAIN_UNSUPPORTED,
-    AUTH_METHOD: BAD_AUTH_METHOD,
     ADMINISTRATIVE: ADMINISTRATIVE_ACTION,
     UNREAD: QUOTA_EXCEEDED,
     QOS: QOS_UNSUPPORTED,
