@@ -17,6 +17,7 @@ from tests.interop.mqtt_client import V5, V311, WAIT_S, Client, client, properti
 VERSIONS = [pytest.param(V311, id="3.1.1"), pytest.param(V5, id="5")]
 DAY_S = 86_400
 BURST = 300
+FINISHED_BEFORE = ReasonCode(PacketTypes.PUBCOMP, "Packet identifier not found")
 
 each_version = pytest.mark.parametrize("version", VERSIONS)
 
@@ -131,7 +132,9 @@ def test_a_publisher_goes_on_after_a_kill(broker: BrokerProcess, version: MQTTPr
     sink.resume()
     source.resume()
     for _ in range(BURST - BURST // 4):
-        assert not source.acked.get(timeout=WAIT_S).is_failure
+        code = source.acked.get(timeout=WAIT_S)
+        # A PUBREL that was on disk before the kill is not known any more: no error during recovery, 5.0 3.7.2.1.
+        assert not code.is_failure or code == FINISHED_BEFORE
     source.send("a", b"the end", qos)
     values: list[int] = []
     while (payload := sink.next().payload) != b"the end":
