@@ -21,6 +21,10 @@ QOS_MASK: Final = 0x30
 RETAIN: Final = 0x40  # its publisher set the RETAIN flag
 RETAINED: Final = 0x80  # it was retained already when its receiver subscribed
 
+# In the records of queues the two highest bits say instead what a queue has to look for in the properties.
+EXPIRES: Final = 0x40  # an expiration of its own
+KEYED: Final = 0x80  # a message group: messages of one key are handed out in order, one at a time
+
 # What publishing came to.
 ACCEPTED: Final = 0
 UNROUTABLE: Final = 1  # no queue and no subscriber wanted it

@@ -20,6 +20,7 @@ READY: Final = 0  # never leased
 LEASED: Final = 1
 RETURNED: Final = 2  # was leased, waits to be leased again
 SETTLED: Final = 3
+DYING: Final = 4  # on its way to a dead-letter exchange, or to nowhere
 
 PAGE_BITS: Final = 10
 PAGE_RECORDS: Final = 1 << PAGE_BITS
@@ -51,6 +52,9 @@ class Consumer:
         self.credit: i64 = credit
         self.paused = False  # its connection takes no more octets for now
         self.exclusive = False
+        self.priority: i64 = 0  # whoever has a higher one is served first
+        self.timeout_us: i64 = 0  # how long it may hold a record before it is cancelled; 0: as the group says
+        self.timed_out = False  # it held a record for too long, and gets no more
         self.qos: i64 = 1  # of a topic subscription
         self.queue_name = b""
         self.group_name = b""

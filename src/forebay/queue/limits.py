@@ -26,6 +26,82 @@ LATER: Final = (
     "x-delayed-retry-type",
 )
 
+# What becomes of a publish to a queue that is full.
+DROP_HEAD: Final = 0
+REJECT_PUBLISH: Final = 1
+REJECT_PUBLISH_DLX: Final = 2
+
+# Which returned records wait before they are handed out again.
+RETRY_DISABLED: Final = 0
+RETRY_ALL: Final = 1
+RETRY_FAILED: Final = 2
+RETRY_RETURNED: Final = 3
+
+# How priorities order a queue.
+NO_PRIORITY: Final = 0
+STRICT: Final = 1  # the highest first, among at most 256 levels
+FAIR: Final = 2  # two classes, above 4 and the others, at two to one
+
+
+@final
+class Limits:
+    """What is in force for a queue: its arguments, and what policies add to them.
+
+    One object for the life of a queue: `become` overwrites it where a policy changes.
+
+    message_ttl_us  from publish to expiry; -1 for never
+    expires_us      how long the queue may be unused; 0 for ever
+    max_messages, max_octets  ready ones at most; -1 is no limit; of a stream: what retention keeps
+    dead_letter_exchange      None: what dies is gone
+    dead_letter_key           None: the message's own
+    at_least_once   what its dead-letter exchange does not take stays
+    delivery_limit  failures after which a record dies; -1 is no limit
+    consumer_timeout_us  how long a consumer may hold a record before it is cancelled; 0: as the broker says
+    visibility_us   how long anybody may hold a record before it returns; 0: nobody said, the consumer's timeout holds
+    max_age_us      of a stream; 0 is no limit
+    """
+
+    def __init__(self) -> None:
+        self.message_ttl_us: i64 = -1
+        self.expires_us: i64 = 0
+        self.max_messages: i64 = -1
+        self.max_octets: i64 = -1
+        self.overflow: i64 = DROP_HEAD
+        self.dead_letter_exchange: bytes | None = None
+        self.dead_letter_key: bytes | None = None
+        self.at_least_once = False
+        self.delivery_limit: i64 = -1
+        self.retry_type: i64 = RETRY_DISABLED
+        self.retry_min_us: i64 = 0
+        self.retry_max_us: i64 = 0
+        self.single_active = False
+        self.priority_mode: i64 = NO_PRIORITY
+        self.max_priority: i64 = 0
+        self.consumer_timeout_us: i64 = 0
+        self.visibility_us: i64 = 0
+        self.max_age_us: i64 = 0
+
+    def become(self, other: Limits) -> None:
+        """Take over everything that the other says."""
+        self.message_ttl_us = other.message_ttl_us
+        self.expires_us = other.expires_us
+        self.max_messages = other.max_messages
+        self.max_octets = other.max_octets
+        self.overflow = other.overflow
+        self.dead_letter_exchange = other.dead_letter_exchange
+        self.dead_letter_key = other.dead_letter_key
+        self.at_least_once = other.at_least_once
+        self.delivery_limit = other.delivery_limit
+        self.retry_type = other.retry_type
+        self.retry_min_us = other.retry_min_us
+        self.retry_max_us = other.retry_max_us
+        self.single_active = other.single_active
+        self.priority_mode = other.priority_mode
+        self.max_priority = other.max_priority
+        self.consumer_timeout_us = other.consumer_timeout_us
+        self.visibility_us = other.visibility_us
+        self.max_age_us = other.max_age_us
+
 
 @final
 class QueueSpec:

@@ -17,6 +17,7 @@ CLASSIC: Final = 1
 STREAM: Final = 2
 EPHEMERAL: Final = 3
 SHARE: Final = 4  # of an MQTT shared subscription
+QUORUM: Final = 5  # RabbitMQ's quorum semantics, on this one node
 
 
 @final

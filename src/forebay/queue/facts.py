@@ -1,0 +1,25 @@
+"""What a queue has to know of a message's properties, whose octets only a codec can read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from mypy_extensions import i64
+
+from forebay.log.block import Block
+
+
+class Facts(ABC):
+    """The properties of records, as far as queues go by them; the layer above fills it in."""
+
+    @abstractmethod
+    def priority(self, block: Block, index: i64) -> i64:
+        """The message's priority; -1 where it has none."""
+
+    @abstractmethod
+    def expiration_us(self, block: Block, index: i64) -> i64:
+        """How long after its publish the message expires; -1 for never. To be asked of records marked EXPIRES."""
+
+    @abstractmethod
+    def key(self, block: Block, index: i64) -> bytes:
+        """The message group. To be asked of records marked KEYED."""
