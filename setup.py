@@ -23,6 +23,7 @@ COMPILED = [
     "broker/topology.py",  # the base class of Vhost: a compiled class cannot have an interpreted base
     "broker/vhost.py",
     "broker/arguments.py",
+    "broker/common.py",
     "broker/internal.py",
     "broker/retained.py",
     "broker/fanout.py",
@@ -35,6 +36,7 @@ COMPILED = [
     "broker/client_session.py",
     "broker/delayed.py",
     "broker/dead_letters.py",
+    "broker/facts.py",
 ]
 # Modules that a pattern above takes in and that stay interpreted, each with the reason.
 INTERPRETED: dict[str, str] = {}

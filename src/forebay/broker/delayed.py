@@ -50,8 +50,8 @@ class Delayed(LedgerLog):
     messages_max  how many may wait; 0 is no limit
     """
 
-    def __init__(self, store: Store, messages_max: i64) -> None:
-        super().__init__(DELAYED_LOG, LOG_NAME, store)
+    def __init__(self, store: Store, messages_max: i64, vhost: i64 = 0) -> None:
+        super().__init__(DELAYED_LOG, LOG_NAME, store, vhost)
         self.messages_max: i64 = messages_max
         self.waiting: dict[int, bytes] = {}  # offset -> key
         self.keys: dict[bytes, int] = {}  # key -> offset

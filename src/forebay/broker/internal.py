@@ -11,23 +11,32 @@ from forebay.log.block import Block
 from forebay.log.store import Entry, Store
 from forebay.queue.ledger import Ledger
 
-# Numbers of the logs: far above those of queues, which count from 1.
+# Numbers of the logs of vhost 0: far above those of queues, which count from 1. Those of the vhost of number n lie
+# n times as far below.
 SESSIONS_LOG: Final = 4_294_967_041
 RETAINED_LOG: Final = 4_294_967_042
 DELAYED_LOG: Final = 4_294_967_043
+
+LOGS_A_VHOST: Final = 256
+VHOSTS_MAX: Final = 65_536  # beyond it their logs would come down to the numbers of queues
 
 RECORD_OVERHEAD: Final = 144  # octets a record takes on disk beside its contents and address, at most
 
 INTERNAL: Final = 6  # kind of entry in the write-ahead log: its owner is the log of that number
 
 
+def vhost_of_log(number: int) -> int:
+    """Number of the vhost whose internal log has this number; for one of a queue, a number that no vhost has."""
+    return (SESSIONS_LOG // LOGS_A_VHOST) - number // LOGS_A_VHOST
+
+
 class InternalLog(ABC):
     """One such log, and what its owner notes beside the records."""
 
-    def __init__(self, number: int, name: str, store: Store) -> None:
-        self.number = number
+    def __init__(self, number: int, name: str, store: Store, vhost: i64) -> None:
+        self.number = number - LOGS_A_VHOST * int(vhost)
         self.store = store
-        self.log = store.create_log(number, name, True)
+        self.log = store.create_log(self.number, name, True)
 
     def note(self, group: int, payload: bytes, urgent: bool) -> None:
         """Write something down for `restore`; if urgent, with this turn's commit."""
@@ -65,8 +74,8 @@ class InternalLog(ABC):
 class LedgerLog(InternalLog):
     """An internal log of which each record is wanted until its owner settles it."""
 
-    def __init__(self, number: int, name: str, store: Store) -> None:
-        super().__init__(number, name, store)
+    def __init__(self, number: int, name: str, store: Store, vhost: i64) -> None:
+        super().__init__(number, name, store, vhost)
         self.ledger = Ledger(self.log, store)
 
     def make_readable(self, now_us: i64) -> None:

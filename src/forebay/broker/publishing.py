@@ -10,6 +10,7 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.client_session import ClientSession, Will
+from forebay.broker.common import Common
 from forebay.broker.delayed import Delayed
 from forebay.broker.fanout import DIRECT, LOGGED, Audience, Fanout, Target, identifier_property
 from forebay.broker.internal import RECORD_OVERHEAD, InternalLog
@@ -70,15 +71,16 @@ class Route:
 class Publishing(Topology):
     """The publishing half of a vhost."""
 
-    def __init__(self, name: bytes, store: Store, options: Options) -> None:
-        super().__init__(name, store, options.visibility_timeout_ms)
+    def __init__(
+        self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
+    ) -> None:
+        super().__init__(name, store, options.visibility_timeout_ms, number, common)
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
-        self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max)
-        self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max)
-        self.delayed = Delayed(store, options.mqtt_delayed_max)
+        self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max, number)
+        self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max, number)
+        self.delayed = Delayed(store, options.mqtt_delayed_max, number)
         self.internals: list[InternalLog] = [self.sessions, self.retained, self.delayed]
         self.refusal = ""
-        self.room: i64 = 0  # octets that may be accepted before the store has to make room
         self.dirty: list[Queue] = []
         self.awaiting: list[Queue] = []  # with readers of what is not on disk yet
         self.now_us: i64 = 0  # of the turn before; good enough for leases by `get`
@@ -231,26 +233,32 @@ class Publishing(Topology):
 
     def take_room(self, octets: i64) -> bool:
         """Count so much towards what the log has room for; False, with a `refusal`, if the disk is full."""
-        if octets > self.room and not self.make_room(octets):
+        common = self.common
+        if octets > common.room and not self.make_room(octets):
             return False
-        self.room -= octets
+        common.room -= octets
         return True
 
     def make_room(self, octets: i64) -> bool:
         """Let the log grow by so much; False if the disk is full."""
-        gathered: i64 = 0
-        for internal in self.internals:
-            gathered += internal.log.writer.octets()
-        for queue in self.dirty:
-            if queue.log.durable:
-                gathered += queue.log.writer.octets()
+        common = self.common
+        gathered = common.gathered()
         if self.store.reserve(gathered + octets):
-            self.room = self.store.room() - gathered
+            common.room = self.store.room() - gathered
             return True
-        self.room = 0
+        common.room = 0
         self.rejected += 1
         self.refusal = "no room on the disk"
         return False
+
+    def gathered(self) -> i64:
+        octets: i64 = 0
+        for internal in self.internals:
+            octets += internal.log.writer.octets()
+        for queue in self.dirty:
+            if queue.log.durable:
+                octets += queue.log.writer.octets()
+        return octets
 
     # ---- the turn's end
 

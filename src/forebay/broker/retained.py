@@ -65,8 +65,8 @@ class Retained(LedgerLog):
     octets_max    of one body; 0 sets no limit
     """
 
-    def __init__(self, store: Store, messages_max: i64, octets_max: i64) -> None:
-        super().__init__(RETAINED_LOG, "$retained", store)
+    def __init__(self, store: Store, messages_max: i64, octets_max: i64, vhost: i64 = 0) -> None:
+        super().__init__(RETAINED_LOG, "$retained", store, vhost)
         self.messages_max: i64 = messages_max
         self.octets_max: i64 = octets_max
         self.tree = TopicTree()  # topic -> offset, or number of a volatile one

@@ -51,8 +51,8 @@ class Sessions(InternalLog):
     left     subscriptions of sessions that have ended, except to topics
     """
 
-    def __init__(self, store: Store, fanout: Fanout, rules: MqueueRules, sessions_max: i64) -> None:
-        super().__init__(SESSIONS_LOG, "$sessions", store)
+    def __init__(self, store: Store, fanout: Fanout, rules: MqueueRules, sessions_max: i64, vhost: i64 = 0) -> None:
+        super().__init__(SESSIONS_LOG, "$sessions", store, vhost)
         self.fanout = fanout
         self.rules = rules
         self.sessions_max: i64 = sessions_max

@@ -13,6 +13,7 @@ import msgspec
 from mypy_extensions import i64
 
 from forebay.broker.checked import octets, table, whole
+from forebay.broker.common import Common, Part
 from forebay.broker.internal import INTERNAL, InternalLog
 from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
@@ -45,18 +46,27 @@ BUILT_IN: Final = (
 )
 
 
-class Topology:
-    """Exchanges, queues, bindings and groups of one vhost."""
+class Topology(Part):
+    """Exchanges, queues, bindings and groups of one vhost.
 
-    def __init__(self, name: bytes, store: Store, visibility_ms: i64) -> None:
+    number   0 is that of "/"; the catalog's entries carry it
+    touched  somebody may have done something since the turn before
+    """
+
+    def __init__(
+        self, name: bytes, store: Store, visibility_ms: i64, number: i64 = 0, common: Common | None = None
+    ) -> None:
         self.name = name
+        self.number: i64 = number
         self.store = store
+        self.common = Common() if common is None else common
+        self.common.parts.append(self)
+        self.touched = False
         self.visibility_ms: i64 = visibility_ms
         self.epoch: i64 = 1
         self.bindings = Bindings(name)
         self.queues: dict[bytes, Queue] = {}
         self.queues_by_id: dict[int, Queue] = {}
-        self.next_queue: i64 = 1
         self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
         self.cancelled: list[Consumer] = []  # consumers that lost their queue, for their sessions to tell
         self.internals: list[InternalLog] = []
@@ -72,7 +82,12 @@ class Topology:
 
     def command(self, fields: dict[str, object], urgent: bool = True) -> None:
         self.epoch += 1
-        self.store.note(CATALOG, 0, 0, msgspec.msgpack.encode(fields), urgent)
+        self.store.note(CATALOG, int(self.number), 0, msgspec.msgpack.encode(fields), urgent)
+
+    @property
+    def next_queue(self) -> i64:
+        """Number of the next queue."""
+        return self.common.next_queue
 
     # ---- exchanges
 
@@ -202,7 +217,7 @@ class Topology:
         queue = Queue(id, name, kind, spec, log)
         self.queues[name] = queue
         self.queues_by_id[id] = queue
-        self.next_queue = max(self.next_queue, id + 1)
+        self.common.next_queue = max(self.common.next_queue, id + 1)
         self.epoch += 1
         return queue
 
@@ -284,51 +299,62 @@ class Topology:
 
     # ---- recovery
 
+    def catalog_entry(self, fields: dict[str, object]) -> Entry:
+        return Entry(CATALOG, int(self.number), 0, msgspec.msgpack.encode(fields))
+
     def checkpoint(self) -> list[Entry]:
         """Everything durable as commands and progress: what recovery has to apply to come to this state."""
         entries: list[Entry] = []
         for exchange in self.bindings.exchanges.values():
             if exchange.durable and exchange.name and not exchange.name.startswith(RESERVED):
-                entries.append(catalog_entry(exchange_command(exchange)))
+                entries.append(self.catalog_entry(exchange_command(exchange)))
         for queue in self.queues.values():
             if not queue.log.durable:
                 continue
-            entries.append(catalog_entry(queue_command(queue, queue is self.fallback)))
+            entries.append(self.catalog_entry(queue_command(queue, queue is self.fallback)))
             for group in queue.groups.values():
                 if not is_anonymous(group):
                     group.take_progress()
                     kind = SETTLED if isinstance(group, WorkGroup) else CURSOR
-                    entries.append(catalog_entry(group_command(queue, group)))
+                    entries.append(self.catalog_entry(group_command(queue, group)))
                     entries.append(Entry(kind, queue.id, group.id, group.snapshot()))
         for binding in self.bindings.list_all():
             queue_bound = self.queues_by_id[binding.destination]
             if queue_bound.log.durable and self.bindings.exchanges[binding.exchange].durable:
                 entries.append(
-                    catalog_entry(
+                    self.catalog_entry(
                         binding_command(
                             "bind", queue_bound.id, binding.exchange, binding.routing_key, binding.arguments
                         )
                     )
                 )
-        entries.append(catalog_entry({"op": "next-queue", "id": int(self.next_queue)}))
+        entries.append(self.catalog_entry({"op": "next-queue", "id": int(self.next_queue)}))
         for internal in self.internals:
             entries += internal.checkpoint()
         return entries
 
     def recover(self, entries: list[Entry], now_us: int) -> None:
         """Apply what the log gave back, in its order."""
-        internals = {internal.number: internal for internal in self.internals}
         for entry in entries:
-            if entry.kind == INTERNAL:
-                internals[entry.queue].restore(entry.group, entry.payload)
-                continue
-            if entry.kind == CATALOG:
-                self.apply(msgspec.msgpack.decode(entry.payload))
-                continue
+            self.recover_entry(entry)
+        self.finish_recovery(now_us)
+
+    def recover_entry(self, entry: Entry) -> None:
+        """Apply one entry of this vhost."""
+        if entry.kind == INTERNAL:
+            for internal in self.internals:
+                if internal.number == entry.queue:
+                    internal.restore(entry.group, entry.payload)
+        elif entry.kind == CATALOG:
+            self.apply(msgspec.msgpack.decode(entry.payload))
+        else:
             queue = self.queues_by_id.get(entry.queue)
             group = None if queue is None else queue.groups.get(entry.group)
             if group is not None:
                 group.restore(entry.payload)
+
+    def finish_recovery(self, now_us: int) -> None:
+        """All entries are applied."""
         for queue in self.queues.values():
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
@@ -355,7 +381,7 @@ class Topology:
         elif op == "group":
             apply_group(self, fields)
         elif op == "next-queue":
-            self.next_queue = max(self.next_queue, whole(fields["id"]))
+            self.common.next_queue = max(self.common.next_queue, i64(whole(fields["id"])))
         else:
             assert op in ("bind", "unbind"), op
             apply_binding(self, fields)
@@ -408,10 +434,6 @@ def apply_binding(topology: Topology, fields: dict[str, object]) -> None:
         topology.bindings.bind(exchange, queue, octets(fields["key"]), table(fields["arguments"]))
     else:
         topology.bindings.unbind(exchange, queue, octets(fields["key"]), table(fields["arguments"]))
-
-
-def catalog_entry(fields: dict[str, object]) -> Entry:
-    return Entry(CATALOG, 0, 0, msgspec.msgpack.encode(fields))
 
 
 def exchange_command(exchange: Exchange) -> dict[str, object]:

@@ -12,6 +12,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.arguments import auto_commit, group_name, stream_start
 from forebay.broker.client_session import ClientSession, Subscription, Will
+from forebay.broker.common import Common
 from forebay.broker.publishing import QUEUE_PREFIX, Publishing, Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX, Shares
@@ -27,7 +28,7 @@ from forebay.broker.topology import (
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, REFUSED, RequestError
 from forebay.core.message import REJECTED
 from forebay.core.options import Options
-from forebay.log.store import Entry, Store
+from forebay.log.store import Store
 from forebay.queue.group import Group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.limits import QueueSpec
@@ -47,8 +48,10 @@ RETRY_US: Final = 1_000_000  # after which a delayed message for which the disk 
 class Vhost(Publishing):
     """One vhost: its topology, and the messages of the current turn."""
 
-    def __init__(self, name: bytes, store: Store, options: Options) -> None:
-        super().__init__(name, store, options)
+    def __init__(
+        self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
+    ) -> None:
+        super().__init__(name, store, options, number, common)
         self.ephemeral_expiry_us: i64 = options.ephemeral_expiry_ms * 1000
         self.shares = Shares(self, options.mqtt_shared_strategy)
         self.consumers: dict[int, list[Consumer]] = {}  # by session
@@ -249,9 +252,9 @@ class Vhost(Publishing):
 
     # ---- sessions
 
-    def recover(self, entries: list[Entry], now_us: int) -> None:
+    def finish_recovery(self, now_us: int) -> None:
         self.now_us = now_us  # for who comes and goes before the first turn
-        super().recover(entries, now_us)
+        super().finish_recovery(now_us)
         self.shares.recovered(list(self.sessions.by_number.values()), now_us)
 
     def attach_client(
@@ -339,7 +342,6 @@ class Vhost(Publishing):
             if queue.dispatch(now_us, out):
                 self.mark(queue)
             self.note_progress(queue)
-        self.room = self.store.room()
         return out
 
     def end_sessions(self) -> None:
@@ -409,7 +411,7 @@ class Vhost(Publishing):
             return
         for message in self.delayed.due(now_us, DELAYED_AT_ONCE):
             outcome = self.publish_topic(message.topic, u8(message.format), message.properties, message.body)
-            if outcome == REJECTED and self.room == 0:  # not for what the topic or a limit refuses
+            if outcome == REJECTED and self.common.room == 0:  # not for what the topic or a limit refuses
                 self.delayed.put_back(message, now_us + RETRY_US)
 
     def sweep(self, now_us: i64) -> None:
