@@ -24,6 +24,7 @@ from forebay.wire.amqp091 import (
     put_short_string,
     put_table,
     skip_table,
+    skip_value,
 )
 
 CONTENT_TYPE: Final = 1 << 15
@@ -104,6 +105,26 @@ def headers_of(properties: bytes, depth_max: i64) -> list[tuple[str, object]]:
         return []
     at = field_at(properties, HEADERS, depth_max)
     return Reader(properties, at, len(properties), depth_max).fields()
+
+
+def header_at(properties: bytes, name: bytes, depth_max: i64) -> i64:
+    """Where the value of a header of checked properties stands, its type octet first; -1 where there is none.
+
+    Of several with that name the last, as in a decoded table.
+    """
+    if not flags_of(properties) & HEADERS:
+        return -1
+    pos = field_at(properties, HEADERS, depth_max)
+    end = pos + 4 + (i64(read_i32_be(properties, pos)) & 0xFFFFFFFF)
+    pos += 4
+    found: i64 = -1
+    while pos < end:
+        start = pos + 1
+        pos = start + i64(properties[pos])
+        if pos - start == len(name) and properties[start:pos] == name:
+            found = pos
+        pos = skip_value(properties, pos, end, depth_max)
+    return found
 
 
 def without_headers(properties: bytes, depth_max: i64) -> bytes:

@@ -374,9 +374,16 @@ def with_expiry_at_most(block: bytes, most_s: i64) -> bytes:
 def user_property(block: bytes, name: bytes) -> bytes | None:
     """Value of the last user property of that name in a checked block."""
     found: bytes | None = None
-    for property in decode_properties(block):
-        if property.id == USER_PROPERTY and property.text == name:
-            found = property.value
+    octets: i64 = len(name)
+    at: i64 = 0
+    end: i64 = len(block)
+    while at < end:
+        id = i64(block[at])
+        at += 1
+        stop = property_end(block, at, end, i64(KINDS[id]))
+        if id == USER_PROPERTY and read_u16(block, at) == octets and block[at + 2 : at + 2 + octets] == name:
+            found = block[at + 4 + octets : stop]
+        at = stop
     return found
 
 
