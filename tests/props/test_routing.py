@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.routing.bindings import Bindings
-from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, HeadersExchange, TopicExchange, make_exchange
+from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, HeadersExchange, TopicExchange
+from forebay.routing.kinds import make_exchange
 from forebay.routing.topic_trie import TopicTrie, matches, swap_key
 
 LEVEL = st.sampled_from([b"a", b"b", b"", b"$x", b"aa"])

@@ -103,7 +103,7 @@ class Publishing(Topology):
             raise RequestError(
                 REFUSED, f"cannot publish to internal exchange '{text(exchange)}' in vhost '{text(self.name)}'"
             )
-        if where.needs_headers:
+        if where.by_content:
             route = Route(exchange, routing_key, [], None)
             route.headers_exchange = where
             return route

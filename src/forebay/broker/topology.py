@@ -24,7 +24,8 @@ from forebay.queue.queue import CLASSIC, EPHEMERAL, SHARE, STREAM, Queue
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.bindings import Bindings
-from forebay.routing.exchange import Exchange, TopicExchange, frozen, make_exchange, text
+from forebay.routing.exchange import Exchange, TopicExchange, frozen, text
+from forebay.routing.kinds import make_exchange
 from forebay.routing.topic_trie import check_filter, swap_key
 
 SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the log's own

@@ -1,7 +1,8 @@
 """The exchanges of one vhost and all bindings from them: who is bound to what, and what goes when somebody goes.
 
 An exchange knows its own bindings; this table knows in which exchanges a destination is bound, so that a queue's end
-costs its own bindings and not a look at every exchange.
+costs its own bindings and not a look at every exchange. A destination is a positive number, or the negative one that
+an exchange gets here: so a binding may lead from one exchange to another.
 """
 
 from __future__ import annotations
@@ -17,17 +18,23 @@ class Bindings:
     """All exchanges and bindings of a vhost.
 
     Where a binding goes, the answer is the names of the auto-delete exchanges that lost their last one and have to be
-    deleted now (`remove_exchange`): deleting an exchange has consequences elsewhere, so it is not done here.
+    deleted now (`remove_exchange`, which may name more): deleting an exchange has consequences elsewhere, so it is not
+    done here.
     """
 
     def __init__(self, vhost: bytes) -> None:
         self.vhost = vhost
         self.exchanges: dict[bytes, Exchange] = {}
+        self.by_number: dict[int, Exchange] = {}
+        self.last_number = 0
         self.places: dict[int, dict[bytes, None]] = {}  # destination -> exchanges in which it is bound
 
     def add_exchange(self, exchange: Exchange) -> None:
         assert exchange.name not in self.exchanges
+        self.last_number -= 1
+        exchange.number = self.last_number
         self.exchanges[exchange.name] = exchange
+        self.by_number[exchange.number] = exchange
 
     def exchange(self, name: bytes) -> Exchange:
         """The exchange of that name; RequestError if there is none."""
@@ -36,20 +43,27 @@ class Bindings:
             raise RequestError(NOT_FOUND, f"no exchange '{text(name)}' in vhost '{text(self.vhost)}'")
         return exchange
 
-    def remove_exchange(self, name: bytes) -> list[Binding]:
-        """Take an exchange away; the bindings that went with it. None where there is no such exchange."""
+    def remove_exchange(self, name: bytes) -> list[bytes]:
+        """Take an exchange away with the bindings from it and to it, if there is one; the auto-delete exchanges to
+        delete."""
         exchange = self.exchanges.pop(name, None)
         if exchange is None:
             return []
-        gone = exchange.list_bindings()
-        for binding in gone:
-            exchange.unbind(binding.destination, binding.routing_key, binding.arguments)
-            self.leave(exchange, binding.destination)
-        return gone
+        for destination in list(exchange.bindings):
+            exchange.remove_destination(destination)
+            self.leave(exchange, destination)
+        orphans = self.remove_destination(exchange.number)
+        del self.by_number[exchange.number]
+        return orphans
 
-    def bind(self, exchange: bytes, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
-        """Add a binding; False if there is the same one already, RequestError if exchange or arguments are wrong."""
-        added = self.exchange(exchange).bind(destination, routing_key, arguments)
+    def bind(
+        self, exchange: bytes, destination: int, routing_key: bytes, arguments: dict[str, object], label: bytes = b""
+    ) -> bool:
+        """Add a binding; False if there is the same one already, RequestError if exchange or arguments are wrong.
+
+        label  the destination's name
+        """
+        added = self.exchange(exchange).bind(destination, routing_key, arguments, label)
         if added:
             places = self.places.get(destination)
             if places is None:
@@ -72,7 +86,7 @@ class Bindings:
         return [exchange] if where.auto_delete and where.is_unused() else []
 
     def remove_destination(self, destination: int) -> list[bytes]:
-        """Take all bindings of a queue away; the auto-delete exchanges to delete."""
+        """Take all bindings to a destination away; the auto-delete exchanges to delete."""
         orphans: list[bytes] = []
         for name in self.places.pop(destination, {}):
             exchange = self.exchanges[name]

@@ -1,6 +1,7 @@
 """Exchanges: from a routing key and headers to the destinations that are bound to them.
 
-A destination is an opaque number here. Each kind keeps its bindings in the shape in which it looks them up, so that a
+A destination is an opaque number here; what tells one that is an exchange from the others is in
+`forebay.routing.bindings`. Each kind keeps its bindings in the shape in which it looks them up, so that a
 message costs the same with ten bindings as with ten thousand; `Exchange` itself keeps them by destination, which is
 what listing and removal need. Two bindings of one destination are the same when key and arguments are the same; a
 message gets to a destination once however many of its bindings match.
@@ -18,6 +19,8 @@ DIRECT: Final = b"direct"
 FANOUT: Final = b"fanout"
 TOPIC: Final = b"topic"
 HEADERS: Final = b"headers"
+
+ALTERNATE: Final = "alternate-exchange"
 
 NESTING_MAX: Final = 64  # tables and lists in a binding's arguments or a header
 HEADER_SIGNATURES_MAX: Final = 10_000  # of one headers exchange
@@ -61,6 +64,7 @@ class Binding:
 
     identity  arguments as one text: what tells two bindings with one key apart
     sequence  grows with each binding of the exchange
+    label     the destination's name: unlike its number, the same after it was made anew
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Binding:
         arguments: dict[str, object],
         identity: str,
         sequence: int,
+        label: bytes,
     ) -> None:
         self.exchange = exchange
         self.destination = destination
@@ -78,13 +83,17 @@ class Binding:
         self.arguments = arguments
         self.identity = identity
         self.sequence = sequence
+        self.label = label
 
 
 class Exchange(ABC):
     """A named router of one kind.
 
-    needs_headers  `route` looks at the headers; else it may be given none
-    bindings       destination -> (routing key, identity) -> binding
+    number      as a destination of other exchanges; negative, and good until the exchange goes
+    alternate   name of the exchange that takes what this one leads nowhere; None for none. The argument says so, or a
+                policy
+    by_content  where a message goes depends on more of it than its routing key
+    bindings    destination -> (routing key, identity) -> binding
     """
 
     def __init__(
@@ -102,7 +111,9 @@ class Exchange(ABC):
         self.auto_delete = auto_delete
         self.internal = internal
         self.arguments = arguments
-        self.needs_headers = False
+        self.number = 0
+        self.alternate = alternate_of(arguments)
+        self.by_content = False
         self.bindings: dict[int, dict[tuple[bytes, str], Binding]] = {}
         self.binding_count = 0
         self.sequence = 0
@@ -119,13 +130,13 @@ class Exchange(ABC):
     def disconnect(self, binding: Binding) -> None:
         """Make `route` forget a binding."""
 
-    def bind(self, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
+    def bind(self, destination: int, routing_key: bytes, arguments: dict[str, object], label: bytes = b"") -> bool:
         """Add a binding; False if there is the same one already."""
         identity = frozen(arguments)
         own = self.bindings.get(destination)
         if own is not None and (routing_key, identity) in own:
             return False
-        binding = Binding(self.name, destination, routing_key, arguments, identity, self.sequence + 1)
+        binding = Binding(self.name, destination, routing_key, arguments, identity, self.sequence + 1, label)
         self.connect(binding)
         self.sequence += 1
         self.binding_count += 1
@@ -181,18 +192,26 @@ class Exchange(ABC):
         self.check_same(vhost, "durable", truth(durable), truth(self.durable))
         self.check_same(vhost, "auto_delete", truth(auto_delete), truth(self.auto_delete))
         self.check_same(vhost, "internal", truth(internal), truth(self.internal))
-        asked = arguments.get("alternate-exchange")
-        current = self.arguments.get("alternate-exchange")
-        if frozen(asked) != frozen(current):
-            self.check_same(vhost, "alternate-exchange", received(asked), received(current))
+        for name in self.checked_arguments():
+            asked = arguments.get(name)
+            current = self.arguments.get(name)
+            if frozen(asked) != frozen(current):
+                self.inequivalent(vhost, name, received(asked, current), received(current, asked))
+
+    def checked_arguments(self) -> list[str]:
+        """The arguments that a redeclaration may not change; the others it may leave out."""
+        return [ALTERNATE]
 
     def check_same(self, vhost: bytes, field: str, asked: str, current: str) -> None:
         if asked != current:
-            raise RequestError(
-                PRECONDITION,
-                f"inequivalent arg '{field}' for exchange '{text(self.name)}' in vhost '{text(vhost)}': "
-                f"received {quoted(asked)} but current is {quoted(current)}",
-            )
+            self.inequivalent(vhost, field, f"'{asked}'", f"'{current}'")
+
+    def inequivalent(self, vhost: bytes, field: str, asked: str, current: str) -> None:
+        raise RequestError(
+            PRECONDITION,
+            f"inequivalent arg '{field}' for exchange '{text(self.name)}' in vhost '{text(vhost)}': "
+            f"received {asked} but current is {current}",
+        )
 
 
 def truth(value: bool) -> str:
@@ -200,14 +219,45 @@ def truth(value: bool) -> str:
     return "true" if value else "false"
 
 
-def received(value: object) -> str:
-    """An argument's value for people to read; "none" where it is absent."""
-    return "none" if value is None else str(value)
+def received(value: object, other: object) -> str:
+    """An argument's value beside another, as RabbitMQ writes it: with its type where the other is absent."""
+    if value is None:
+        return "none"
+    return f"'{value}'" if other is not None else f"the value '{value}' of type '{type_name(value)}'"
 
 
-def quoted(value: str) -> str:
-    """A value in quotes; "none" stands for no value and has none."""
-    return value if value == "none" else f"'{value}'"
+def type_name(value: object) -> str:
+    """RabbitMQ's name for the type of an argument's value."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "signedint" if -(1 << 31) <= value < 1 << 31 else "long"
+    if isinstance(value, float):
+        return "double"
+    if isinstance(value, bytes):
+        return "binary"
+    if isinstance(value, dict):
+        return "table"
+    return "array" if isinstance(value, list) else "longstr"
+
+
+def alternate_of(arguments: dict[str, object]) -> bytes | None:
+    """What the argument says of the alternate exchange; `check_arguments` has seen to its type."""
+    name = arguments.get(ALTERNATE)
+    if isinstance(name, str):
+        return name.encode()
+    return name if isinstance(name, bytes) else None
+
+
+def check_arguments(vhost: bytes, name: bytes, arguments: dict[str, object]) -> None:
+    """RequestError unless the arguments that every kind of exchange has are of the right type."""
+    alternate = arguments.get(ALTERNATE)
+    if ALTERNATE in arguments and not isinstance(alternate, str | bytes):
+        raise RequestError(
+            PRECONDITION,
+            f"invalid type '{type_name(alternate)}' for arg '{ALTERNATE}' in exchange '{text(name)}' in vhost "
+            f"'{text(vhost)}'",
+        )
 
 
 def count_in(counts: dict[int, int], destination: int) -> bool:
@@ -324,12 +374,12 @@ class HeaderPattern:
         kind = arguments.get("x-match", "all")
         if not isinstance(kind, str):
             raise RequestError(
-                PRECONDITION, f"Invalid x-match field type {type(kind).__name__} (value {kind!r}); expected longstr"
+                PRECONDITION, f"Invalid x-match field type {type_name(kind)} (value {kind!r}); expected longstr"
             )
         if kind not in ("all", "any", "all-with-x", "any-with-x"):
             raise RequestError(
                 PRECONDITION,
-                f"Invalid x-match field value '{kind}'; expected all, any, all-with-x, or any-with-x",
+                f'Invalid x-match field value <<"{kind}">>; expected all, any, all-with-x, or any-with-x',
             )
         self.all = kind.startswith("all")
         with_x = kind.endswith("-with-x")
@@ -389,7 +439,7 @@ class HeadersExchange(Exchange):
         self, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
     ) -> None:
         super().__init__(name, HEADERS, durable, auto_delete, internal, arguments)
-        self.needs_headers = True
+        self.by_content = True
         self.always: dict[int, Binding] = {}  # "all" of nothing; by sequence, as the others
         self.any_pairs: dict[str, dict[str, dict[int, Binding]]] = {}  # name -> frozen value or "" -> bindings
         self.signatures: dict[str, Signature] = {}
@@ -493,18 +543,3 @@ def merge(found: dict[int, Binding], more: dict[int, Binding] | None) -> None:
     """Add what a lookup came back with."""
     if more is not None:
         found.update(more)
-
-
-def make_exchange(
-    kind: bytes, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
-) -> Exchange:
-    """An exchange of the kind; RequestError, naming it, if there is no such kind."""
-    if kind == DIRECT:
-        return DirectExchange(name, durable, auto_delete, internal, arguments)
-    if kind == FANOUT:
-        return FanoutExchange(name, durable, auto_delete, internal, arguments)
-    if kind == TOPIC:
-        return TopicExchange(name, durable, auto_delete, internal, arguments)
-    if kind == HEADERS:
-        return HeadersExchange(name, durable, auto_delete, internal, arguments)
-    raise RequestError(PRECONDITION, f"unknown exchange type '{text(kind)}'")

@@ -4,7 +4,8 @@ import pytest
 
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.routing.bindings import Bindings
-from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, Binding, make_exchange
+from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, Binding
+from forebay.routing.kinds import make_exchange
 
 
 def table() -> Bindings:
@@ -86,7 +87,7 @@ def test_removing_an_exchange_takes_its_bindings_along() -> None:
     bindings.bind(b"d", 1, b"a", {})
     bindings.bind(b"d", 2, b"a", {"x": [1]})
     bindings.bind(b"f", 2, b"", {})
-    assert seen(bindings.remove_exchange(b"d")) == [(b"d", 1, b"a"), (b"d", 2, b"a")]
+    assert bindings.remove_exchange(b"d") == []
     assert seen(bindings.list_all()) == [(b"f", 2, b"")]
     assert bindings.list_destination(1) == []
     with pytest.raises(RequestError):
@@ -101,4 +102,36 @@ def test_a_refused_binding_leaves_no_trace() -> None:
     with pytest.raises(RequestError):
         bindings.bind(b"h", 1, b"", {"x-match": "never"})
     assert bindings.list_all() == []
+    assert bindings.places == {}
+
+
+def test_a_binding_may_lead_to_an_exchange() -> None:
+    bindings = table()
+    number = bindings.exchange(b"t").number
+    assert number < 0
+    assert bindings.by_number[number] is bindings.exchange(b"t")
+    assert bindings.bind(b"d", number, b"k", {})
+    assert bindings.exchange(b"d").route(b"k", []) == [number]
+    assert seen(bindings.list_destination(number)) == [(b"d", number, b"k")]
+    assert bindings.remove_exchange(b"t") == []
+    assert bindings.list_all() == []
+    assert number not in bindings.by_number
+    bindings.add_exchange(make_exchange(TOPIC, b"t", True, False, False, {}))
+    assert bindings.exchange(b"t").number != number
+
+
+def test_removing_an_exchange_names_the_auto_delete_exchanges_that_led_to_it_alone() -> None:
+    bindings = table()
+    end = bindings.exchange(b"d").number
+    bindings.bind(b"t", end, b"#", {})
+    bindings.bind(b"f", end, b"", {})
+    bindings.bind(b"f", 1, b"", {})
+    assert bindings.remove_exchange(b"d") == [b"t"]
+    assert seen(bindings.list_all()) == [(b"f", 1, b"")]
+
+
+def test_an_exchange_bound_to_itself_goes_like_any_other() -> None:
+    bindings = table()
+    bindings.bind(b"t", bindings.exchange(b"t").number, b"#", {})
+    assert bindings.remove_exchange(b"t") == []
     assert bindings.places == {}

@@ -3,7 +3,8 @@
 import pytest
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, Exchange, TopicExchange, frozen, make_exchange
+from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, Exchange, TopicExchange, frozen
+from forebay.routing.kinds import make_exchange
 
 KINDS = [DIRECT, FANOUT, TOPIC, HEADERS]
 
@@ -23,7 +24,7 @@ def test_make_exchange_keeps_what_it_was_given() -> None:
             True,
         )
         assert made.arguments == {"alternate-exchange": "other"}
-        assert made.needs_headers is (kind == HEADERS)
+        assert made.by_content is (kind == HEADERS)
         assert made.is_unused()
 
 
@@ -217,8 +218,8 @@ def test_headers_first_of_a_repeated_name_counts() -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("some", "Invalid x-match field value 'some'; expected all, any, all-with-x, or any-with-x"),
-        (7, "Invalid x-match field type int (value 7); expected longstr"),
+        ("some", 'Invalid x-match field value <<"some">>; expected all, any, all-with-x, or any-with-x'),
+        (7, "Invalid x-match field type signedint (value 7); expected longstr"),
     ],
 )
 def test_headers_refuse_an_unknown_mode_and_change_nothing(value: object, why: str) -> None:
@@ -277,7 +278,8 @@ def test_redeclaration_must_be_equivalent() -> None:
             False,
             False,
             {"alternate-exchange": "a"},
-            "'alternate-exchange' for exchange 'x' in vhost '/': received 'a' but current is none",
+            "'alternate-exchange' for exchange 'x' in vhost '/': received the value 'a' of type 'longstr' but current "
+            "is none",
         ),
     ]
     for kind, durable, auto_delete, internal, arguments, why in cases:
