@@ -24,6 +24,8 @@ COMPILED = [
     "broker/vhost.py",
     "broker/arguments.py",
     "broker/common.py",
+    "broker/vhosts.py",
+    "broker/vhost_settings.py",
     "broker/internal.py",
     "broker/retained.py",
     "broker/fanout.py",
@@ -35,7 +37,11 @@ COMPILED = [
     "broker/session_facts.py",
     "broker/client_session.py",
     "broker/delayed.py",
+    "broker/deduplication.py",
+    "broker/replies.py",
+    "broker/special.py",
     "broker/dead_letters.py",
+    "broker/address.py",
     "broker/facts.py",
 ]
 # Modules that a pattern above takes in and that stay interpreted, each with the reason.

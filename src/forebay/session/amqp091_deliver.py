@@ -11,19 +11,18 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_le, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from forebay.core.message import AMQP091, MQTT
+from forebay.broker.address import amqp_address
+from forebay.core.message import AMQP091
 from forebay.log.block import Block
 from forebay.queue.leases import Consumer
-from forebay.routing.topic_trie import swap_key
 from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, METHOD, TABLE_DEPTH_MAX, put_content
 from forebay.wire.amqp091_methods import put_get_ok
-from forebay.wire.amqp091_properties import HeaderSplice, cut_key, without_headers
+from forebay.wire.amqp091_properties import HeaderSplice, without_headers
 from forebay.wire.convert import convert
 
 DELIVER: Final = b"\x00\x3c\x00\x3c"
 CONTENT: Final = b"\x00\x3c\x00\x00"
 FORMAT_MASK: Final = 15  # the other bits of a record's format are the log's
-QUEUE_PREFIX: Final = b"$queue/"
 HEADER_ROOM: Final = 64  # octets of a content header before the properties, and of a header that the broker adds
 
 # Headers that the broker adds.
@@ -47,15 +46,6 @@ def uniform(data: bytes, offsets_at: i64, octets_at: i64, index: i64, count: i64
     first = octets_at + start
     # All but the first equal all but the last: the values, of one length, are one value.
     return data[first : octets_at + stop - octets] == data[first + octets : octets_at + stop]
-
-
-def amqp_address(format: i64, exchange: bytes, routing_key: bytes) -> tuple[bytes, bytes]:
-    """Exchange and routing key as AMQP says them; a queue's address stays what it is, for it leads there from here."""
-    if format != MQTT:
-        return exchange, routing_key
-    if routing_key.startswith(QUEUE_PREFIX):
-        return b"", cut_key(routing_key)
-    return exchange, cut_key(swap_key(routing_key))
 
 
 def fitting_properties(format: i64, properties: bytes, octets_max: i64) -> bytes:
