@@ -6,6 +6,7 @@ from pathlib import Path
 
 from forebay.broker.auth import Auth
 from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.options import make_options
 from forebay.log.store import Commit, Liveness, Store
 from forebay.session.mqtt import MqttSession
@@ -33,7 +34,7 @@ class RigClient(Raw):
     def __init__(self, rig: MqttRig, id: int, version: int = V5) -> None:
         self.rig = rig
         self.version = version
-        self.session = MqttSession(id, rig.vhost, rig.auth, rig.options, True)
+        self.session = MqttSession(id, rig.vhosts, rig.auth, rig.options, True)
         self.unused = b""
         self.rest = b""
         self.lost = False
@@ -99,9 +100,10 @@ class MqttRig:
         self.disk = SmallDisk(str(self.folder))
         self.store = Store(self.disk, self.clock, SMALL)
         entries = self.store.open().entries
-        self.vhost = Vhost(b"/", self.store, self.options)
-        self.vhost.recover(entries, self.clock.us)
-        self.store.start(self.vhost.checkpoint())
+        self.vhosts = Vhosts(self.store, self.options)
+        self.vhost = self.vhosts.default
+        self.vhosts.recover(entries, self.clock.us)
+        self.store.start(self.vhosts.checkpoint())
         self.vhost.sweep(self.clock.us)
         self.auth = Auth(self.options.users)
         self.clients: dict[int, RigClient] = {}
@@ -146,7 +148,7 @@ class MqttRig:
                 owner.session.cancelled(consumer)
         vhost.note_sessions()
         if self.store.checkpoint_due():
-            self.store.rotate(vhost.checkpoint())
+            self.store.rotate(self.vhosts.checkpoint())
         lsn = self.store.due_lsn()
         self.commit = self.commit or self.store.commit()
         for client in list(self.clients.values()):
@@ -187,7 +189,7 @@ class MqttRig:
         """Begin a new file of the log."""
         self.turn()
         if self.store.finished is None:
-            self.store.rotate(self.vhost.checkpoint())
+            self.store.rotate(self.vhosts.checkpoint())
         self.turn()
 
     def housekeep(self) -> None:

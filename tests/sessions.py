@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from forebay.broker.auth import Auth
-from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options, make_options
 from forebay.log.store import Store
 from forebay.server.disk import DataDisk
 from forebay.session.effects import Session
 from tests.stores import SMALL, TestClock
 
-MakeSession = Callable[[int, Vhost, Auth, Options, bool], Session]
+MakeSession = Callable[[int, Vhosts, Auth, Options, bool], Session]
 
 
 class SessionRig:
@@ -27,10 +27,11 @@ class SessionRig:
         self.store = Store(self.disk, self.clock, SMALL)
         self.store.open()
         made = make_options(options)
-        self.vhost = Vhost(b"/", self.store, made)
-        self.vhost.recover([], self.clock.us)
+        self.vhosts = Vhosts(self.store, made)
+        self.vhost = self.vhosts.default
+        self.vhosts.recover([], self.clock.us)
         self.store.start(self.vhost.checkpoint())
-        self.session = make(1, self.vhost, Auth(made.users), made, True)
+        self.session = make(1, self.vhosts, Auth(made.users), made, True)
         self.rest = b""
         self.sent = b""
 

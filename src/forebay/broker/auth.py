@@ -75,6 +75,10 @@ class Auth:
             self._digests[user] = digest(password)
         self._loopback_only = frozenset(loopback_only)
 
+    def knows(self, user: str) -> bool:
+        """Whether there is a user of that name."""
+        return user in self._digests
+
     def check(self, user: str, password: str, loopback: bool) -> str:
         """The identity that this peer has proven; LoginRefused if it has not.
 

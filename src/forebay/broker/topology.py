@@ -15,6 +15,7 @@ from mypy_extensions import i64
 from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common, Part
 from forebay.broker.internal import INTERNAL, InternalLog
+from forebay.broker.vhost_settings import VhostSettings
 from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
 from forebay.queue.group import Group
@@ -63,6 +64,7 @@ class Topology(Part):
         self.common = Common() if common is None else common
         self.common.parts.append(self)
         self.touched = False
+        self.settings = VhostSettings()
         self.visibility_ms: i64 = visibility_ms
         self.epoch: i64 = 1
         self.bindings = Bindings(name)
@@ -89,6 +91,17 @@ class Topology(Part):
     def next_queue(self) -> i64:
         """Number of the next queue."""
         return self.common.next_queue
+
+    def abandon(self) -> None:
+        """The vhost is no more: forget its logs, and let what is still published in it go nowhere."""
+        for queue in self.queues.values():
+            self.bindings.remove_destination(queue.id)
+            self.store.drop_log(queue.id)
+        for internal in self.internals:
+            self.store.drop_log(internal.number)
+        self.queues = {}
+        self.queues_by_id = {}
+        self.epoch += 1
 
     # ---- exchanges
 

@@ -55,6 +55,7 @@ class Vhost(Publishing):
         self.ephemeral_expiry_us: i64 = options.ephemeral_expiry_ms * 1000
         self.shares = Shares(self, options.mqtt_shared_strategy)
         self.consumers: dict[int, list[Consumer]] = {}  # by session
+        self.entered: set[int] = set()  # sessions that are logged in
         self.paused: set[int] = set()  # sessions whose connection takes no more octets
         self.getters: dict[tuple[int, int, int], Consumer] = {}
         self.next_consumer_id: i64 = 1
@@ -294,6 +295,7 @@ class Vhost(Publishing):
         for queue in [queue for queue in self.queues.values() if queue.owner == session_id]:
             self.remove_queue(queue)
         self.paused.discard(session_id)
+        self.entered.discard(session_id)
 
     def channel_closed(self, session_id: i64, channel: i64) -> None:
         """Take back what a channel got one by one; its consumers are cancelled by the session."""

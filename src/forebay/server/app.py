@@ -22,7 +22,7 @@ import uvloop
 from forebay.broker.auth import Auth
 from forebay.broker.configured import declare_configured
 from forebay.broker.scram import make_scram
-from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
 from forebay.core.ports import Clock
 from forebay.log.store import Job, Liveness, Store, StoreOptions
@@ -48,11 +48,11 @@ logger = logging.getLogger("forebay")
 class Wanted(Liveness):
     """What of the log the queues still want, asked by the store's housekeeping."""
 
-    def __init__(self, vhost: Vhost) -> None:
-        self.vhost = vhost
+    def __init__(self, vhosts: Vhosts) -> None:
+        self.vhosts = vhosts
 
     def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.vhost.live(queue, first, end)
+        return self.vhosts.live(queue, first, end)
 
 
 class App(Host):
@@ -66,8 +66,8 @@ class App(Host):
         self.clock: Clock = SystemClock()
         self.disk = DataDisk(options.data)
         self.store = Store(self.disk, self.clock, store_options(options))
-        self.vhost = Vhost(b"/", self.store, options)
-        self.wanted = Wanted(self.vhost)
+        self.vhosts = Vhosts(self.store, options)
+        self.wanted = Wanted(self.vhosts)
         mechanisms = make_scram(options.users, options.mqtt_auth_methods, SystemRandom())
         self.auth = Auth(options.users, options.loopback_users, mechanisms)
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
@@ -96,10 +96,10 @@ class App(Host):
         for line in recovery.report:
             logger.warning("%s", line)
         now_us = self.clock.now_us()
-        self.vhost.recover(recovery.entries, now_us)
-        self.store.start(self.vhost.checkpoint())
-        self.vhost.sweep(now_us)
-        declare_configured(self.vhost, self.options)
+        self.vhosts.recover(recovery.entries, now_us)
+        self.store.start(self.vhosts.checkpoint())
+        self.vhosts.sweep(now_us)
+        declare_configured(self.vhosts.default, self.options)
         if self.figures.interval_s:
             self.tell_figures(now_us)
 
@@ -119,7 +119,7 @@ class App(Host):
             id,
             data,
             connection.default_protocol,
-            self.vhost,
+            self.vhosts,
             self.auth,
             self.options,
             connection.loopback,
@@ -171,7 +171,7 @@ class App(Host):
     def pause(self, connection: Connection, paused: bool) -> None:
         session = connection.session
         if session is not None:
-            self.vhost.pause(session.id, paused)
+            session.vhost.pause(session.id, paused)
             self.touch(connection)  # a session may hold answers back while its connection takes no more
 
     def lost(self, connection: Connection) -> None:
@@ -184,17 +184,26 @@ class App(Host):
             logger.info("connection from %s ended: %s", connection.peer, session.reason)
         self.figures.ended(session)
         session.closed()
+        session.vhost.touched = True
         self.schedule()
 
     def end_taken(self) -> None:
         """Connections whose client has come back by another one [MQTT-3.1.4-3]."""
-        taken, self.vhost.sessions.taken = self.vhost.sessions.taken, []
-        for id in taken:
+        for id in self.vhosts.take_taken():
             previous = self.connections.get(id)
             if previous is not None and previous.session is not None:
                 previous.session.taken_over()
                 previous.flush()
                 self.lost(previous)
+
+    def end_deleted(self) -> None:
+        """Connections whose vhost is gone."""
+        deleted, self.vhosts.deleted = self.vhosts.deleted, []
+        for connection in list(self.connections.values()):
+            session = connection.session
+            if session is not None and session.vhost in deleted:
+                session.dismiss(f"vhost '{session.vhost.name.decode('utf-8', 'replace')}' is deleted")
+                self.touch(connection)
 
     # ---- the turn
 
@@ -203,12 +212,17 @@ class App(Host):
         if self.ended:
             return
         now_us = self.clock.now_us()
-        if self.vhost.sessions.taken:
-            self.end_taken()
+        self.end_taken()
+        if self.vhosts.others:
+            for connection in self.dirty:
+                if connection.session is not None:
+                    connection.session.vhost.touched = True
+        if self.vhosts.deleted:
+            self.end_deleted()
         self.hand_out(now_us)
-        self.vhost.note_sessions()
+        self.vhosts.note_sessions()
         if self.store.checkpoint_due():
-            self.store.rotate(self.vhost.checkpoint())
+            self.store.rotate(self.vhosts.checkpoint())
         lsn = self.store.due_lsn()
         # At the end of a turn, and nowhere else: what belongs together is in one frame then.
         self.start_commit(self.store.flush() if self.flush_due else self.store.commit())
@@ -227,12 +241,12 @@ class App(Host):
                 connection.waiting = True
                 self.waiting.append(connection)
         self.is_crowded = self.over_limit()
-        if self.vhost.has_work():
+        if self.vhosts.has_work():
             self.schedule()
 
     def hand_out(self, now_us: int) -> None:
         """Give this turn's deliveries and cancellations to the sessions they are for."""
-        for delivery in self.vhost.end_turn(now_us):
+        for delivery in self.vhosts.end_turn(now_us):
             connection = self.connections.get(delivery.consumer.session_id)
             if connection is None or connection.session is None:
                 continue  # closed in this very turn: `session_closed` has taken the lease back
@@ -240,13 +254,11 @@ class App(Host):
             if not connection.dirty:
                 connection.dirty = True
                 self.dirty.append(connection)
-        if self.vhost.cancelled:
-            cancelled, self.vhost.cancelled = self.vhost.cancelled, []
-            for consumer in cancelled:
-                connection = self.connections.get(consumer.session_id)
-                if connection is not None and connection.session is not None:
-                    connection.session.cancelled(consumer)
-                    self.touch(connection)
+        for consumer in self.vhosts.take_cancelled():
+            connection = self.connections.get(consumer.session_id)
+            if connection is not None and connection.session is not None:
+                connection.session.cancelled(consumer)
+                self.touch(connection)
 
     def start_commit(self, commit: Commit | None) -> None:
         if commit is not None:
@@ -261,7 +273,7 @@ class App(Host):
 
     def durable(self, lsn: int) -> None:
         """Everything up to `lsn` is on disk: release what waited for it."""
-        self.vhost.synced()
+        self.vhosts.synced()
         waiting = self.waiting
         self.waiting = []
         for connection in waiting:
@@ -289,10 +301,10 @@ class App(Host):
             return
         self.ticks += 1
         now_us = self.clock.now_us()
-        self.vhost.tick(now_us)
+        is_due = self.vhosts.tick(now_us)
         if self.ticks % TICKS_A_SECOND == 0:
             self.every_second(now_us)
-        if self.vhost.has_work():
+        if is_due:
             self.schedule()
         self.loop.call_later(TICK_S, self.tick)
 
@@ -309,8 +321,8 @@ class App(Host):
             elif now_us - connection.opened_us > silent_us:
                 connection.transport.abort()  # not even its protocol is known, so there is nothing to say
         if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
-            self.vhost.commit_streams()
-        self.vhost.sweep(now_us)
+            self.vhosts.commit_streams()
+        self.vhosts.sweep(now_us)
         self.look_at_memory()
         self.tell_room()
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):
@@ -340,7 +352,7 @@ class App(Host):
     def tell_figures(self, now_us: int) -> None:
         """Publish what has changed of the broker's figures."""
         sessions = [each.session for each in self.connections.values() if each.session is not None]
-        self.figures.tell(self.vhost, sessions, resident_octets(), now_us)
+        self.figures.tell(self.vhosts.all(), sessions, resident_octets(), now_us)
         self.schedule()
 
     def tell_room(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -53,43 +53,40 @@ class Figures:
         """Whether the figures are to be told, so many seconds after the start."""
         return self.interval_s > 0 and second % self.interval_s == 0
 
-    def tell(self, vhost: Vhost, sessions: Iterable[Session], resident_octets: int, now_us: int) -> None:
-        """Publish what has changed, to subscribers of now and, in memory, to those of later."""
-        self.look(vhost, sessions, resident_octets)
+    def tell(self, vhosts: Sequence[Vhost], sessions: Iterable[Session], resident_octets: int, now_us: int) -> None:
+        """Publish in the first vhost what has changed, to subscribers of now and, in memory, to those of later."""
+        self.look(vhosts, sessions, resident_octets)
+        vhost = vhosts[0]
         for topic, value in self.topics.changed(self.totals, now_us):
             vhost.retained.put_volatile(topic, value, now_us)
             vhost.publish_topic(topic, MQTT, b"", value)
 
-    def look(self, vhost: Vhost, sessions: Iterable[Session], resident_octets: int) -> None:
+    def look(self, vhosts: Sequence[Vhost], sessions: Iterable[Session], resident_octets: int) -> None:
         """Bring the totals up to date."""
         totals = self.totals
         for name in COUNTED_BY_SESSIONS:
             setattr(totals, name, getattr(self.past, name))
         for session in sessions:
             add_session(totals, session)
-        clients = vhost.sessions
-        totals.clients_connected = len(clients.connected)
-        totals.clients_disconnected = len(clients.offline)
-        totals.clients_expired = clients.expired
-        totals.subscriptions = len(vhost.fanout.subscriptions)
-        totals.shared_subscriptions = sum(map(len, vhost.shares.members.values()))
-        totals.retained = vhost.retained.count()
-        self.look_at_queues(vhost)
+        totals.clients_connected = sum(len(vhost.sessions.connected) for vhost in vhosts)
+        totals.clients_disconnected = sum(len(vhost.sessions.offline) for vhost in vhosts)
+        totals.clients_expired = sum(vhost.sessions.expired for vhost in vhosts)
+        totals.subscriptions = sum(len(vhost.fanout.subscriptions) for vhost in vhosts)
+        totals.shared_subscriptions = sum(len(group) for vhost in vhosts for group in vhost.shares.members.values())
+        totals.retained = sum(vhost.retained.count() for vhost in vhosts)
+        self.look_at_queues(vhosts)
         totals.memory_octets = resident_octets
         totals.memory_octets_peak = max(resident_octets, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB)
 
-    def look_at_queues(self, vhost: Vhost) -> None:
+    def look_at_queues(self, vhosts: Sequence[Vhost]) -> None:
         """What waits for clients, and what they did not get."""
         totals = self.totals
-        waiting = 0
-        dropped = vhost.sessions.dropped
-        for client in vhost.sessions.by_number.values():
-            waiting += client.mqueue.count
-            dropped += client.mqueue.dropped
-        totals.dropped_queue_full = dropped
-        totals.dropped_not_read = vhost.fanout.dropped
-        totals.stored_messages = vhost.retained.count() + waiting
-        totals.stored_octets = vhost.retained.octets() + vhost.sessions.log.octets
+        clients = [client for vhost in vhosts for client in vhost.sessions.by_number.values()]
+        ended = sum(vhost.sessions.dropped for vhost in vhosts)
+        totals.dropped_queue_full = ended + sum(client.mqueue.dropped for client in clients)
+        totals.dropped_not_read = sum(vhost.fanout.dropped for vhost in vhosts)
+        totals.stored_messages = totals.retained + sum(client.mqueue.count for client in clients)
+        totals.stored_octets = sum(vhost.retained.octets() + vhost.sessions.log.octets for vhost in vhosts)
 
 
 def add_session(totals: Totals, session: Session) -> None:

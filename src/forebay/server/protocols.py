@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.auth import Auth
-from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
 from forebay.session.amqp091 import Amqp091Session
 from forebay.session.blocks import BlocksSession
@@ -20,7 +20,7 @@ def make_session(
     id: int,
     data: bytes,
     default: str,
-    vhost: Vhost,
+    vhosts: Vhosts,
     auth: Auth,
     options: Options,
     loopback: bool,
@@ -32,11 +32,11 @@ def make_session(
     identity  the user that a client's certificate names; empty without one
     """
     if default == MQTT_ONLY:
-        return MqttSession(id, vhost, auth, options, loopback, identity)
+        return MqttSession(id, vhosts, auth, options, loopback, identity)
     if data.startswith(b"FBLK"):
-        return BlocksSession(id, vhost, auth, options, loopback)
+        return BlocksSession(id, vhosts, auth, options, loopback)
     if data[0] == MQTT_CONNECT:
-        return MqttSession(id, vhost, auth, options, loopback, identity)
+        return MqttSession(id, vhosts, auth, options, loopback, identity)
     if data.startswith(b"AMQP") or default == "amqp":
-        return Amqp091Session(id, vhost, auth, options, loopback)
-    return MqttSession(id, vhost, auth, options, loopback, identity)
+        return Amqp091Session(id, vhosts, auth, options, loopback)
+    return MqttSession(id, vhosts, auth, options, loopback, identity)

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from forebay import __version__
 from forebay.broker.auth import Auth, LoginRefused
-from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     CONNECTION,
     MALFORMED,
@@ -130,13 +130,14 @@ class Amqp091Session(Session):
     cause     the method that is being handled
     """
 
-    def __init__(self, session_id: i64, vhost: Vhost, auth: Auth, options: Options, loopback: bool) -> None:
-        super().__init__(session_id, vhost)
+    def __init__(self, session_id: i64, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool) -> None:
+        super().__init__(session_id, vhosts.default)
+        self.vhosts = vhosts
         self.auth = auth
         self.options = options
         self.loopback = loopback
         self.phase: i64 = PROTOCOL
-        self.link = Link(session_id, vhost, self.out, options)
+        self.link = Link(session_id, vhosts.default, self.out, options)
         self.channels: dict[int, Channel] = {}
         self.channels_max: i64 = options.amqp_channels_max
         self.heartbeat_us: i64 = 0
@@ -340,8 +341,8 @@ class Amqp091Session(Session):
         self.phase = OPEN
 
     def on_open(self, vhost: bytes) -> None:
-        if vhost != self.vhost.name:
-            raise PeerError(NOT_ALLOWED, f"vhost {vhost.decode('utf-8', 'replace')} not found")
+        self.enter(self.vhosts.enter(vhost, self.user, self.id))
+        self.link.vhost = self.vhost
         put_method(self.out, 0, CONNECTION_OPEN_OK, b"\0")
         self.phase = RUNNING
 
@@ -509,6 +510,11 @@ class Amqp091Session(Session):
         elif self.phase != CLOSE_OK:
             self.cause = 0
             self.close(TIMED_OUT, "broker forced connection closure with reason 'shutdown'")
+
+    def dismiss(self, text: str) -> None:
+        if not self.closing and self.phase != CLOSE_OK:
+            self.cause = 0
+            self.close(TIMED_OUT, text)
 
     def closed(self) -> None:
         self.release()

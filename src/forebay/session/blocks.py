@@ -13,10 +13,11 @@ from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 from forebay.broker.auth import Auth, LoginRefused
-from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     MALFORMED,
     REFUSED,
+    TAKEN_OVER,
     TIMED_OUT,
     UNEXPECTED,
     PeerError,
@@ -59,8 +60,9 @@ MICROSECONDS: Final = 1000
 class BlocksSession(Session):
     """One reader of blocks."""
 
-    def __init__(self, session_id: int, vhost: Vhost, auth: Auth, options: Options, loopback: bool) -> None:
-        super().__init__(session_id, vhost)
+    def __init__(self, session_id: int, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool) -> None:
+        super().__init__(session_id, vhosts.default)
+        self.vhosts = vhosts
         self.auth = auth
         self.loopback = loopback
         self.greeted = False
@@ -121,7 +123,9 @@ class BlocksSession(Session):
         if request.op == AUTH:
             if self.user:
                 raise PeerError(UNEXPECTED, "a second login on one connection")
-            self.user = self.auth.check(request.user, request.password, self.loopback)
+            user = self.auth.check(request.user, request.password, self.loopback)
+            self.enter(self.vhosts.enter(request.vhost.encode(), user, self.id))
+            self.user = user
             self.out.write(encode_json(REPLY, {"user": self.user}))
             return
         if not self.user:
@@ -219,6 +223,10 @@ class BlocksSession(Session):
 
     def taken_over(self) -> None:
         raise AssertionError("a reader of blocks has no client name")
+
+    def dismiss(self, text: str) -> None:
+        if not self.closing:
+            self.fail(PeerError(TAKEN_OVER, text))
 
     def shut_down(self) -> None:
         self.pending.clear()

@@ -91,6 +91,17 @@ class Session(ABC):
     def describe(self) -> dict[str, object]:
         """Protocol, user and names, for people."""
 
+    @abstractmethod
+    def dismiss(self, text: str) -> None:
+        """The broker ends this connection, and says why."""
+
+    def enter(self, vhost: Vhost) -> None:
+        """Go over to the vhost that the client has asked for, before anything was done in the one of before."""
+        if self.id in self.vhost.paused:
+            self.vhost.pause(self.id, False)
+            vhost.pause(self.id, True)
+        self.vhost = vhost
+
     def write_long(self, octets: bytes) -> None:
         """Send these octets after all that was written so far, without copying them."""
         if len(self.out):

@@ -16,6 +16,7 @@ from mypy_extensions import i64
 from forebay.broker.auth import Auth
 from forebay.broker.client_session import ClientSession
 from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import TAKEN_OVER, TIMED_OUT, UNSUPPORTED_VERSION, PeerError, RequestError
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer, Delivery
@@ -83,14 +84,17 @@ class MqttSession(Session):
     """
 
     def __init__(
-        self, session_id: int, vhost: Vhost, auth: Auth, options: Options, loopback: bool, identity: str = ""
+        self, session_id: int, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool, identity: str = ""
     ) -> None:
+        vhost = vhosts.default
         super().__init__(session_id, vhost)
+        self.vhosts = vhosts
         self.auth = auth
         self.options = options
         self.loopback = loopback
         self.identity = identity
         self.user = ""
+        self.vhost_name = vhost.name
         self.version: i64 = 0  # 0 until a CONNECT came
         self.client: ClientSession | None = None
         self.connected = False
@@ -254,6 +258,10 @@ class MqttSession(Session):
         password = ANONYMOUS
         if packet.user is not None or packet.password is not None:
             user = "" if packet.user is None else packet.user.decode("utf-8")
+            place = user.rfind(":")
+            if place >= 0 and not self.auth.knows(user):  # `vhost:user`, as RabbitMQ has it
+                self.vhost_name = user[:place].encode("utf-8")
+                user = user[place + 1 :]
             password = "" if packet.password is None else packet.password.decode("utf-8", "surrogateescape")
         try:
             if packet.user is None and self.identity:
@@ -278,6 +286,12 @@ class MqttSession(Session):
         """Take the client's session up, and say in CONNACK what this broker can do."""
         terms = self.terms
         assert terms is not None
+        try:
+            self.enter(self.vhosts.enter(self.vhost_name, self.user, self.id))
+        except RequestError as error:
+            code = codes.NOT_AUTHORIZED if self.version == V5 else codes.V311_NOT_AUTHORIZED
+            self.refuse(code, self.inbox.reason_block(error.text), error.text)
+            return
         sessions = self.vhost.sessions
         assigned = b"" if packet.client_id else b"auto-%d-%d" % (int(sessions.now_us), self.id)
         try:
@@ -462,6 +476,17 @@ class MqttSession(Session):
         """Another connection has come with this client's identifier."""
         if not self.closing:
             self.fail(PeerError(TAKEN_OVER, "another connection has taken over the client identifier"))
+
+    def dismiss(self, text: str) -> None:
+        if not self.closing:
+            self.fail(PeerError(codes.ADMINISTRATIVE, text))
+
+    def enter(self, vhost: Vhost) -> None:
+        super().enter(vhost)
+        self.outbox.vhost = vhost
+        self.outbox.feeder.vhost = vhost
+        self.inbox.vhost = vhost
+        self.subscriptions.vhost = vhost
 
     def shut_down(self) -> None:
         """The broker stops: no wills, for nobody could be told."""

@@ -24,7 +24,8 @@ are never cut. None at all means that the queue holds no record of the range.
 
 Requests are answered one by one, in their order:
 
-    {"op": "auth", "user": u, "password": p}        -> REPLY {"user": identity}; must come first
+    {"op": "auth", "user": u, "password": p}        -> REPLY {"user": identity}; must come first; with "vhost": v the
+                                                       queues are those of that vhost, else of "/"
     {"op": "describe", "queue": q}                  -> REPLY {"queue", "id", "kind", "start", "end", "octets"}
     {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
@@ -70,7 +71,7 @@ DESCRIBE: Final = "describe"
 OFFSET_AT: Final = "offset_at"
 FETCH: Final = "fetch"
 FIELDS: Final = {
-    AUTH: ["op", "user", "password"],
+    AUTH: ["op", "user", "password", "vhost"],
     DESCRIBE: ["op", "queue"],
     OFFSET_AT: ["op", "queue", "timestamp_us"],
     FETCH: ["op", "queue", "first", "end", "octets_max"],
@@ -99,6 +100,7 @@ class Request:
         self.op = op
         self.user = ""
         self.password = ""
+        self.vhost = "/"
         self.queue = ""
         self.timestamp_us = 0
         self.first = 0
@@ -218,6 +220,8 @@ def decode_request(payload: bytes) -> Request:
     else:
         request.user = text_field(values, op, "user")
         request.password = text_field(values, op, "password")
+        if "vhost" in values:
+            request.vhost = text_field(values, op, "vhost")
     return request
 
 

@@ -46,7 +46,7 @@ class Broker:
 
     def look(self) -> None:
         self.turn()
-        self.figures.look(self.vhost, [], 1000)
+        self.figures.look([self.vhost], [], 1000)
 
     def away(self, name: bytes, connection: int, filter: bytes) -> ClientSession:
         """A durable session whose client has subscribed at QoS 1 and gone."""
@@ -129,7 +129,7 @@ def test_packets_and_payloads_of_connections_that_share_what_they_get(
 ) -> None:
     rig = SessionRig(str(tmp_path), MqttSession, mqtt_max_inflight=window)
     assert isinstance(rig.session, MqttSession)
-    other = MqttSession(2, rig.vhost, rig.session.auth, rig.session.options, True)
+    other = MqttSession(2, rig.vhosts, rig.session.auth, rig.session.options, True)
     sessions = {1: rig.session, 2: other}
     for session in sessions.values():
         session.receive(CONNECTS[version] + SUBSCRIBES[version] + bytes([qos]) + PING)
@@ -139,7 +139,7 @@ def test_packets_and_payloads_of_connections_that_share_what_they_get(
     turn(rig, sessions)
     figures = Figures(OPTIONS, 1)
     figures.ended(other)
-    figures.look(rig.vhost, [rig.session], 1)
+    figures.look([rig.vhost], [rig.session], 1)
     totals = figures.totals
     for session in sessions.values():
         packets = kinds(session.out.getvalue())
@@ -153,7 +153,7 @@ def test_they_are_retained_and_published(broker: Broker) -> None:
     vhost = broker.vhost
     client = vhost.attach_client(b"a", 1, True, 0, None)
     vhost.subscribe_client(client, Subscription(client, b"$SYS/broker/retained messages/#", 0, 0))
-    broker.figures.tell(vhost, [], 1000, broker.clock.us)
+    broker.figures.tell([vhost], [], 1000, broker.clock.us)
     told = vhost.end_turn(broker.clock.us)
     assert [(each.block.routing_key(each.index), each.block.body(each.index), each.count) for each in told] == [
         (b"$SYS/broker/retained messages/count", b"0", 1)
@@ -161,7 +161,7 @@ def test_they_are_retained_and_published(broker: Broker) -> None:
     kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
     assert [each.body for each in kept] == [b"0"]
     vhost.retain(b"kept", QOS_1, b"", b"1")
-    broker.figures.tell(vhost, [], 1000, broker.clock.us)
+    broker.figures.tell([vhost], [], 1000, broker.clock.us)
     kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
     assert [each.body for each in kept] == [b"1"]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.broker.auth import Auth
-from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.message import ACCEPTED
 from forebay.core.options import make_options
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
@@ -46,11 +46,12 @@ class Rig:
         self.disk = DataDisk(folder)
         self.store = Store(self.disk, self.clock, SMALL)
         self.store.open()
-        self.vhost = Vhost(b"/", self.store, make_options({}))
-        self.vhost.recover([], self.clock.us)
-        self.store.start(self.vhost.checkpoint())
         options = make_options({})
-        self.session = BlocksSession(1, self.vhost, Auth(options.users), options, True)
+        self.vhosts = Vhosts(self.store, options)
+        self.vhost = self.vhosts.default
+        self.vhosts.recover([], self.clock.us)
+        self.store.start(self.vhosts.checkpoint())
+        self.session = BlocksSession(1, self.vhosts, Auth(options.users), options, True)
         self.rest = b""
 
     def turn(self) -> list[Frame]:

@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.auth import Auth
-from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options, make_options
 from forebay.session.mqtt import MqttSession
 from tests.conformance.mqtt.raw import DISCONNECT, V311, connect, publish, subscribe
 from tests.sessions import SessionRig
 
 
-def session(id: int, vhost: Vhost, auth: Auth, options: Options, loopback: bool) -> MqttSession:
-    return MqttSession(id, vhost, auth, options, loopback)
+def session(id: int, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool) -> MqttSession:
+    return MqttSession(id, vhosts, auth, options, loopback)
 
 
 @pytest.mark.parametrize("last", [DISCONNECT, b"\xf0\x00"], ids=["DISCONNECT", "a packet that cannot be"])
 def test_what_comes_between_the_last_packet_and_the_end_of_a_connection_waits(tmp_path: Path, last: bytes) -> None:
     rig = SessionRig(str(tmp_path), session)
     options = make_options({})
-    source = session(2, rig.vhost, Auth(options.users), options, True)
+    source = session(2, rig.vhosts, Auth(options.users), options, True)
     source.receive(connect("source", V311))
     rig.send(connect("sink", V311, clean=False))
     rig.send(subscribe(1, ("a", 1), version=V311))
@@ -33,7 +33,7 @@ def test_what_comes_between_the_last_packet_and_the_end_of_a_connection_waits(tm
     assert rig.session.closing
     rig.turn()
     rig.session.closed()
-    rig.session = session(3, rig.vhost, Auth(options.users), options, True)
+    rig.session = session(3, rig.vhosts, Auth(options.users), options, True)
     rig.sent = b""
     rig.send(connect("sink", V311, clean=False))
     rig.turn()

@@ -1,0 +1,84 @@
+"""What an administrator may set for one vhost."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.broker.checked import sequence, whole
+from forebay.core.errors import INVALID, RequestError
+
+QUEUE_TYPES: Final = ("classic", "quorum", "stream")
+FIELDS: Final = ("description", "tags", "default_queue_type", "connections_max", "queues_max")
+UNLIMITED: Final = -1
+
+
+@final
+class VhostSettings:
+    """One vhost's settings.
+
+    description, tags   for people
+    default_queue_type  of queues that are declared without one
+    connections_max     connections at one time; -1 sets no limit
+    queues_max          queues at one time; -1 sets no limit
+    """
+
+    def __init__(self) -> None:
+        self.description = ""
+        self.tags: list[str] = []
+        self.default_queue_type = "classic"
+        self.connections_max: i64 = UNLIMITED
+        self.queues_max: i64 = UNLIMITED
+
+    def facts(self) -> dict[str, object]:
+        """The fields by name."""
+        return {
+            "description": self.description,
+            "tags": list(self.tags),
+            "default_queue_type": self.default_queue_type,
+            "connections_max": int(self.connections_max),
+            "queues_max": int(self.queues_max),
+        }
+
+    def restore(self, fields: dict[str, object]) -> None:
+        """Take over what `facts` gave."""
+        self.description = str(fields["description"])
+        self.tags = [str(tag) for tag in sequence(fields["tags"])]
+        self.default_queue_type = str(fields["default_queue_type"])
+        self.connections_max = whole(fields["connections_max"])
+        self.queues_max = whole(fields["queues_max"])
+
+    def change(self, fields: dict[str, object]) -> None:
+        """Set some fields; RequestError(INVALID) names the field and the value, and nothing has changed."""
+        for name, value in fields.items():
+            if not is_valid(name, value):
+                raise RequestError(INVALID, f"vhost: {name}: {value!r} is not {domain(name)}")
+        merged = self.facts()
+        merged.update(fields)
+        self.restore(merged)
+
+
+def is_valid(name: str, value: object) -> bool:
+    if name == "description":
+        return isinstance(value, str)
+    if name == "tags":
+        return isinstance(value, list) and [each for each in value if not isinstance(each, str)] == []
+    if name == "default_queue_type":
+        return value in QUEUE_TYPES
+    if name in FIELDS:
+        return isinstance(value, int) and not isinstance(value, bool) and UNLIMITED <= value < 1 << 31
+    return False
+
+
+def domain(name: str) -> str:
+    """What the field may be, for an error's text."""
+    if name == "description":
+        return "a text"
+    if name == "tags":
+        return "a list of texts"
+    if name == "default_queue_type":
+        return "classic, quorum or stream"
+    if name in FIELDS:
+        return "a number from -1, for no limit, to 2147483647"
+    return "a setting; known are " + ", ".join(FIELDS)

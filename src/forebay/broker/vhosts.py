@@ -1,0 +1,274 @@
+"""The vhosts of one store: how they come and go, and everything that happens to all of them.
+
+A turn does work only in those vhosts where something may have happened: in "/", and where a connection took part or
+work was left over.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+import msgspec
+from mypy_extensions import i64
+
+from forebay.broker.checked import octets, table, whole
+from forebay.broker.common import Common
+from forebay.broker.internal import VHOSTS_MAX, vhost_of_log
+from forebay.broker.topology import CATALOG
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import CONNECTION, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
+from forebay.core.options import Options
+from forebay.log.store import Entry, Store
+from forebay.queue.leases import Consumer, Delivery
+from forebay.routing.exchange import text
+
+BROKER: Final = 7  # kind of entry in the write-ahead log: what belongs to no vhost
+DEFAULT: Final = b"/"
+NAME_OCTETS_MAX: Final = 255
+
+
+@final
+class Vhosts:
+    """All vhosts by name.
+
+    default  "/", which is always there and never goes
+    others   the rest
+    busy     those that took part in the turn
+    deleted  vhosts that are gone, for the server to end their connections
+    """
+
+    def __init__(self, store: Store, options: Options) -> None:
+        self.store = store
+        self.options = options
+        self.common = Common()
+        self.default = Vhost(DEFAULT, store, options, 0, self.common)
+        self.by_name: dict[bytes, Vhost] = {DEFAULT: self.default}
+        self.by_number: dict[int, Vhost] = {0: self.default}
+        self.others: list[Vhost] = []
+        self.busy: list[Vhost] = [self.default]
+        self.deleted: list[Vhost] = []
+        self.next_number: i64 = 1
+
+    # ---- vhosts come and go
+
+    def all(self) -> list[Vhost]:
+        """Every vhost, "/" first."""
+        return [self.default, *self.others]
+
+    def find(self, name: bytes) -> Vhost:
+        """The vhost of that name, about to be used; RequestError(NOT_ALLOWED) ends a connection that asks for none."""
+        vhost = self.by_name.get(name)
+        if vhost is None:
+            raise RequestError(NOT_ALLOWED, f"vhost {text(name)} not found", CONNECTION)
+        vhost.touched = True
+        return vhost
+
+    def enter(self, name: bytes, user: str, session_id: i64) -> Vhost:
+        """The vhost that a connection asks for when it has logged in; until `Vhost.session_closed` it counts there.
+
+        raises  RequestError(NOT_ALLOWED), which ends the connection
+        """
+        vhost = self.find(name)
+        most = vhost.settings.connections_max
+        if most >= 0 and len(vhost.entered) >= most:
+            limit = f"connection limit ({most}) is reached"
+            raise RequestError(
+                NOT_ALLOWED, f"access to vhost '{text(name)}' refused for user '{user}': {limit}", CONNECTION
+            )
+        vhost.entered.add(session_id)
+        return vhost
+
+    def add(self, name: bytes) -> Vhost:
+        """Make a vhost, or give the one there is.
+
+        raises  RequestError: INVALID for a name that cannot be, REFUSED where there were too many ever
+        """
+        vhost = self.by_name.get(name)
+        if vhost is not None:
+            return vhost
+        if not name or len(name) > NAME_OCTETS_MAX:
+            raise RequestError(INVALID, f"vhost: a name has 1 to {NAME_OCTETS_MAX} octets, '{text(name)}' has not")
+        if self.next_number >= VHOSTS_MAX:
+            raise RequestError(REFUSED, f"vhost: no more than {VHOSTS_MAX} can be made in a broker's life")
+        vhost = self.make(name, self.next_number)
+        vhost.touched = True
+        self.note(vhost_fact(vhost))
+        vhost.finish_recovery(int(self.default.now_us))
+        return vhost
+
+    def make(self, name: bytes, number: i64) -> Vhost:
+        vhost = Vhost(name, self.store, self.options, number, self.common)
+        self.by_name[name] = vhost
+        self.by_number[number] = vhost
+        self.others.append(vhost)
+        self.next_number = max(self.next_number, number + 1)
+        return vhost
+
+    def change(self, vhost: Vhost, settings: dict[str, object]) -> None:
+        """Set some of the fields of `VhostSettings`; RequestError(INVALID) names the field and the value."""
+        vhost.settings.change(settings)
+        self.note(vhost_fact(vhost))
+
+    def delete(self, name: bytes) -> None:
+        """Take a vhost away with all that is in it; its connections are `deleted`'s to end.
+
+        raises  RequestError: NOT_FOUND, REFUSED for "/"
+        """
+        vhost = self.by_name.get(name)
+        if vhost is None:
+            raise RequestError(NOT_FOUND, f"vhost: '{text(name)}' does not exist")
+        if vhost is self.default:
+            raise RequestError(REFUSED, "vhost: '/' cannot be deleted")
+        self.note({"op": "vhost-delete", "number": int(vhost.number)})
+        self.remove(vhost)
+        self.deleted.append(vhost)
+
+    def remove(self, vhost: Vhost) -> None:
+        """Forget a vhost and its logs."""
+        del self.by_name[vhost.name]
+        del self.by_number[vhost.number]
+        self.others.remove(vhost)
+        if vhost in self.busy:
+            self.busy.remove(vhost)
+        self.common.parts.remove(vhost)
+        vhost.abandon()
+
+    def note(self, fields: dict[str, object]) -> None:
+        self.store.note(BROKER, 0, 0, msgspec.msgpack.encode(fields), True)
+
+    # ---- the turn
+
+    def end_turn(self, now_us: i64) -> list[Delivery]:
+        """`Vhost.end_turn` of all that may have something to do."""
+        out = self.default.end_turn(now_us)
+        if self.others:
+            busy = [self.default]
+            for vhost in self.others:
+                if vhost.touched or vhost.has_work():
+                    vhost.touched = False
+                    busy.append(vhost)
+                    out += vhost.end_turn(now_us)
+            self.busy = busy
+        self.common.room = self.store.room()
+        return out
+
+    def note_sessions(self) -> None:
+        """After the deliveries of a turn: see `Vhost.note_sessions`."""
+        for vhost in self.busy:
+            vhost.note_sessions()
+
+    def take_cancelled(self) -> list[Consumer]:
+        """Consumers that lost their queue in this turn."""
+        cancelled: list[Consumer] = []
+        for vhost in self.busy:
+            if vhost.cancelled:
+                cancelled += vhost.cancelled
+                vhost.cancelled = []
+        return cancelled
+
+    def take_taken(self) -> list[int]:
+        """Connections whose MQTT session another connection has taken."""
+        taken: list[int] = []
+        for vhost in self.by_number.values():
+            if vhost.sessions.taken:
+                taken += vhost.sessions.taken
+                vhost.sessions.taken = []
+        return taken
+
+    def has_work(self) -> bool:
+        """Whether another turn is due though nobody has sent anything."""
+        for vhost in self.busy:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
+            if vhost.has_work():
+                return True
+        return False
+
+    def synced(self) -> None:
+        """What the store had in hand is on disk."""
+        self.default.synced()
+        for vhost in self.others:
+            if vhost.awaiting:
+                vhost.touched = True
+                vhost.synced()
+
+    # ---- time
+
+    def tick(self, now_us: i64) -> bool:
+        """What time alone brings, several times a second; whether a turn is due."""
+        due = False
+        for vhost in self.by_number.values():
+            vhost.tick(now_us)
+            if vhost.has_work():
+                due = True
+        return due
+
+    def sweep(self, now_us: i64) -> None:
+        """What is due about once a second."""
+        for vhost in self.by_number.values():
+            vhost.sweep(now_us)
+            vhost.touched = True
+
+    def commit_streams(self) -> None:
+        """Log how far the stream groups have read."""
+        for vhost in self.by_number.values():
+            vhost.commit_streams()
+
+    # ---- the disk
+
+    def of_log(self, log: i64) -> Vhost | None:
+        """The vhost that a log belongs to; None where it is nobody's any more."""
+        number = vhost_of_log(int(log))
+        if number < VHOSTS_MAX:
+            return self.by_number.get(number)
+        for vhost in self.by_number.values():
+            if log in vhost.queues_by_id:
+                return vhost
+        return None
+
+    def live(self, log: i64, first: i64, end: i64) -> list[tuple[int, int]]:
+        """The intervals of a log within [first, end) that somebody may still want."""
+        vhost = self.of_log(log)
+        return [] if vhost is None else vhost.live(log, first, end)
+
+    def checkpoint(self) -> list[Entry]:
+        """Everything durable, as recovery has to apply it."""
+        facts: list[dict[str, object]] = [{"op": "next-vhost", "number": int(self.next_number)}]
+        facts += [vhost_fact(vhost) for vhost in self.by_number.values()]
+        entries = [Entry(BROKER, 0, 0, msgspec.msgpack.encode(fact)) for fact in facts]
+        for vhost in self.by_number.values():
+            entries += vhost.checkpoint()
+        return entries
+
+    def recover(self, entries: list[Entry], now_us: int) -> None:
+        """Apply what the log gave back, in its order."""
+        for entry in entries:
+            if entry.kind == BROKER:
+                self.apply(table(msgspec.msgpack.decode(entry.payload)))
+                continue
+            vhost = self.by_number.get(entry.queue) if entry.kind == CATALOG else self.of_log(entry.queue)
+            if vhost is not None:  # else it was deleted while others still wrote down what they did in it
+                vhost.recover_entry(entry)
+        for vhost in self.by_number.values():
+            vhost.finish_recovery(now_us)
+
+    def apply(self, fields: dict[str, object]) -> None:
+        """One fact or command that belongs to no vhost, in recovery."""
+        op = fields["op"]
+        if op == "vhost":
+            number = whole(fields["number"])
+            vhost = self.by_number.get(number)
+            if vhost is None:
+                vhost = self.make(octets(fields["name"]), number)
+            vhost.settings.restore(fields)
+        elif op == "vhost-delete":
+            gone = self.by_number.get(whole(fields["number"]))
+            if gone is not None:
+                self.remove(gone)
+        else:
+            assert op == "next-vhost", op
+            self.next_number = max(self.next_number, i64(whole(fields["number"])))
+
+
+def vhost_fact(vhost: Vhost) -> dict[str, object]:
+    fact: dict[str, object] = {"op": "vhost", "number": int(vhost.number), "name": vhost.name}
+    fact.update(vhost.settings.facts())
+    return fact

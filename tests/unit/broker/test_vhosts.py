@@ -1,0 +1,243 @@
+"""Several vhosts over one store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.client_session import Subscription
+from forebay.broker.internal import SESSIONS_LOG
+from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
+from forebay.core.message import AMQP091, MQTT, UNROUTABLE
+from forebay.core.options import make_options
+from forebay.log.store import Store
+from tests.stores import SMALL, SmallDisk, TestClock
+
+QOS_1 = MQTT | 1 << 4
+
+
+class Rig:
+    """Vhosts on real files, synced by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = TestClock()
+        self.open()
+
+    def open(self) -> None:
+        self.disk = SmallDisk(str(self.folder))
+        self.store = Store(self.disk, self.clock, SMALL)
+        entries = self.store.open().entries
+        self.vhosts = Vhosts(self.store, make_options({}))
+        self.vhosts.recover(entries, self.clock.us)
+        self.store.start(self.vhosts.checkpoint())
+
+    def turn(self) -> list[bytes]:
+        """End a turn and sync; the bodies handed out."""
+        deliveries = self.vhosts.end_turn(self.clock.now_us())
+        self.vhosts.note_sessions()
+        commit = self.store.flush()
+        if commit is not None:
+            commit.run()
+            self.store.synced(commit)
+            self.vhosts.synced()
+        return [each.block.body(each.index + at) for each in deliveries for at in range(each.count)]
+
+    def crash(self) -> None:
+        """As after `kill -9`."""
+        self.disk.close_all()
+        self.open()
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    made = Rig(tmp_path)
+    yield made
+    made.disk.close_all()
+
+
+def put(vhost: Vhost, queue: bytes, body: bytes) -> None:
+    vhost.touched = True
+    vhost.publish(vhost.route(b"", queue), AMQP091, b"", body)
+
+
+def drain(rig: Rig, vhost: Vhost, queue: bytes) -> list[bytes]:
+    consumer = vhost.consume(queue, 1, 1, b"t", True, False, 0, {})
+    vhost.touched = True
+    bodies = rig.turn()
+    vhost.cancel(consumer)
+    return bodies
+
+
+def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_crash(rig: Rig) -> None:
+    one = rig.vhosts.add(b"one")
+    for vhost in rig.vhosts.all():
+        vhost.declare_queue(b"q", True, False, False, {}, 1)
+    assert one.queues[b"q"].id != rig.vhosts.default.queues[b"q"].id
+    put(one, b"q", b"in one")
+    put(rig.vhosts.default, b"q", b"in the default")
+    rig.turn()
+    rig.crash()
+    assert [vhost.name for vhost in rig.vhosts.all()] == [b"/", b"one"]
+    assert drain(rig, rig.vhosts.find(b"one"), b"q") == [b"in one"]
+    assert drain(rig, rig.vhosts.default, b"q") == [b"in the default"]
+
+
+def test_sessions_and_retained_messages_of_two_vhosts_are_apart_also_after_a_crash(rig: Rig) -> None:
+    rig.vhosts.add(b"one")
+    for vhost in rig.vhosts.all():
+        client = vhost.attach_client(b"c", 7, False, 1000, None)
+        vhost.subscribe_client(client, Subscription(client, b"t", 1, 0))
+        vhost.detach_client(client, 7)
+        vhost.publish_topic(b"t", QOS_1, b"", b"for " + vhost.name)
+        vhost.retain(b"kept", MQTT, b"", b"kept in " + vhost.name)
+        vhost.touched = True
+    rig.turn()
+    rig.crash()
+    for vhost in rig.vhosts.all():
+        client = vhost.sessions.clients[b"c"]
+        assert client.mqueue.count == 1
+        log = vhost.sessions.log
+        block = log.block(log.start)
+        assert block is not None
+        assert block.body(0) == b"for " + vhost.name
+        message = vhost.retained.message(vhost.retained.numbers(b"kept")[0], rig.clock.us)
+        assert message is not None
+        assert message.body == b"kept in " + vhost.name
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_deleted_vhost_is_gone_with_its_logs(rig: Rig, synced: bool) -> None:
+    one = rig.vhosts.add(b"one")
+    queue = one.declare_queue(b"q", True, False, False, {}, 1)
+    put(one, b"q", b"x")
+    rig.turn()
+    rig.vhosts.delete(b"one")
+    assert rig.vhosts.deleted == [one]
+    assert one.publish(one.route(b"", b"q"), AMQP091, b"", b"of a connection that is not told yet") == UNROUTABLE
+    if synced:
+        rig.turn()
+    rig.crash()
+    names = [vhost.name for vhost in rig.vhosts.all()]
+    assert names == ([b"/"] if synced else [b"/", b"one"])
+    assert (queue.id in rig.store.logs.stored) is not synced
+    if synced:
+        again = rig.vhosts.add(b"one")
+        assert again.number > one.number
+        assert not again.queues
+
+
+def test_numbers_of_vhosts_and_queues_are_never_given_twice(rig: Rig) -> None:
+    one = rig.vhosts.add(b"one")
+    first = one.declare_queue(b"q", True, False, False, {}, 1).id
+    rig.vhosts.delete(b"one")
+    rig.turn()
+    rig.crash()
+    two = rig.vhosts.add(b"two")
+    assert two.number == one.number + 1
+    assert two.declare_queue(b"q", True, False, False, {}, 1).id > first
+
+
+def test_a_log_is_of_the_vhost_that_has_it(rig: Rig) -> None:
+    one = rig.vhosts.add(b"one")
+    queue = one.declare_queue(b"q", True, False, False, {}, 1)
+    put(one, b"q", b"x")
+    rig.turn()
+    assert rig.vhosts.of_log(queue.id) is one
+    assert rig.vhosts.of_log(SESSIONS_LOG) is rig.vhosts.default
+    assert rig.vhosts.of_log(one.sessions.number) is one
+    assert rig.vhosts.of_log(one.delayed.number) is one
+    assert rig.vhosts.of_log(12345) is None
+    assert rig.vhosts.live(queue.id, 0, 1) == [(0, 1)]
+    assert rig.vhosts.live(12345, 0, 1) == []
+
+
+def test_the_room_on_the_disk_is_counted_once_for_all(rig: Rig) -> None:
+    one = rig.vhosts.add(b"one")
+    for vhost in rig.vhosts.all():
+        vhost.declare_queue(b"q", True, False, False, {}, 1)
+    rig.turn()
+    before = rig.vhosts.common.room
+    put(rig.vhosts.default, b"q", b"x" * 1000)
+    middle = rig.vhosts.common.room
+    put(one, b"q", b"x" * 1000)
+    assert before - middle == middle - rig.vhosts.common.room >= 1000
+    assert rig.vhosts.common.gathered() >= 2000
+
+
+def test_an_idle_vhost_takes_no_part_in_a_turn(rig: Rig) -> None:
+    one = rig.vhosts.add(b"one")
+    rig.turn()
+    rig.turn()
+    assert rig.vhosts.busy == [rig.vhosts.default]
+    one.declare_queue(b"q", True, False, False, {}, 1)
+    put(one, b"q", b"x")
+    rig.turn()
+    assert rig.vhosts.busy == [rig.vhosts.default, one]
+
+
+def test_settings_outlive_a_crash(rig: Rig) -> None:
+    one = rig.vhosts.add(b"one")
+    rig.vhosts.change(one, {"description": "for tests", "tags": ["a"], "default_queue_type": "stream", "queues_max": 3})
+    rig.turn()
+    rig.crash()
+    assert rig.vhosts.find(b"one").settings.facts() == {
+        "description": "for tests",
+        "tags": ["a"],
+        "default_queue_type": "stream",
+        "connections_max": -1,
+        "queues_max": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("description", 1),
+        ("tags", "a"),
+        ("tags", [1]),
+        ("default_queue_type", "bogus"),
+        ("connections_max", -2),
+        ("queues_max", True),
+        ("nonsense", 1),
+    ],
+)
+def test_a_wrong_setting_is_refused_and_changes_nothing(rig: Rig, field: str, value: object) -> None:
+    one = rig.vhosts.add(b"one")
+    before = one.settings.facts()
+    with pytest.raises(RequestError, match=field) as caught:
+        rig.vhosts.change(one, {"description": "new", field: value})
+    assert caught.value.reason == INVALID
+    assert one.settings.facts() == before
+
+
+def test_what_cannot_be(rig: Rig) -> None:
+    with pytest.raises(RequestError, match="vhost nope not found") as caught:
+        rig.vhosts.find(b"nope")
+    assert caught.value.reason == NOT_ALLOWED
+    for name in (b"", b"x" * 256):
+        with pytest.raises(RequestError) as caught:
+            rig.vhosts.add(name)
+        assert caught.value.reason == INVALID
+    with pytest.raises(RequestError) as caught:
+        rig.vhosts.delete(b"nope")
+    assert caught.value.reason == NOT_FOUND
+    with pytest.raises(RequestError) as caught:
+        rig.vhosts.delete(b"/")
+    assert caught.value.reason == REFUSED
+    assert rig.vhosts.add(b"/") is rig.vhosts.default
+
+
+def test_no_more_connections_than_the_limit(rig: Rig) -> None:
+    one = rig.vhosts.add(b"one")
+    rig.vhosts.change(one, {"connections_max": 1})
+    assert rig.vhosts.enter(b"one", "bob", 1) is one
+    with pytest.raises(RequestError, match=r"refused for user 'bob': connection limit \(1\) is reached") as caught:
+        rig.vhosts.enter(b"one", "bob", 2)
+    assert caught.value.reason == NOT_ALLOWED
+    one.session_closed(1)
+    assert rig.vhosts.enter(b"one", "bob", 2) is one
