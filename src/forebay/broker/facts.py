@@ -1,4 +1,4 @@
-"""What queues go by in a message's properties: its priority, its expiration, its message group.
+"""What queues go by in a message: its priority, expiration and message group, and what streams are filtered by.
 
 They are read off the publisher's octets where they stand, without a decode of the rest. Consecutive records mostly say
 the same of themselves: each answer is remembered until the properties differ.
@@ -18,6 +18,7 @@ from forebay.wire.amqp091_properties import EXPIRATION, PRIORITY, field_at, flag
 from forebay.wire.mqtt_properties import LONG, expiry_at, property_number, user_property
 
 GROUP_HEADER: Final = b"x-group-id"  # a header over AMQP, a user property over MQTT
+FILTER_HEADER: Final = b"x-stream-filter-value"
 MQTT_PRIORITY: Final = b"amqp-priority"
 PRIORITY_MAX: Final = 255
 EXPIRATION_MS_MAX: Final = 1 << 50  # longer ones, some 35,000 years, end here: sums of times stay within 64 bits
@@ -63,20 +64,30 @@ def expiration_of(format: i64, properties: bytes) -> i64:
 
 
 def key_of(format: i64, properties: bytes) -> bytes:
-    """The message group that checked properties name, a text or a number's digits; empty where they name none."""
+    """The message group that checked properties name; empty where they name none."""
+    return header_of(format, properties, GROUP_HEADER) or b""
+
+
+def filter_value_of(format: i64, properties: bytes) -> bytes | None:
+    """What readers of a stream may filter by, as checked properties say it; None where they say nothing."""
+    return header_of(format, properties, FILTER_HEADER)
+
+
+def header_of(format: i64, properties: bytes, name: bytes) -> bytes | None:
+    """A header's value: a text, octets, or a whole number's digits; None where there is no such header."""
     if format == AMQP091:
-        at = header_at(properties, GROUP_HEADER, TABLE_DEPTH_MAX)
+        at = header_at(properties, name, TABLE_DEPTH_MAX)
         if at < 0:
-            return b""
+            return None
         value = Reader(properties, at, len(properties), TABLE_DEPTH_MAX).value()
         if isinstance(value, bytes):
             return value
         if isinstance(value, str):
             return value.encode()
-        return b"%d" % value if isinstance(value, int) and not isinstance(value, bool) else b""
+        return b"%d" % value if isinstance(value, int) and not isinstance(value, bool) else None
     if format != MQTT or not properties:
-        return b""
-    return user_property(properties, GROUP_HEADER) or b""
+        return None
+    return user_property(properties, name)
 
 
 @final
@@ -107,6 +118,8 @@ class MessageFacts(Facts):
         self.last_expiration_us: i64 = -1
         self.for_key = Memo()
         self.last_key = b""
+        self.for_value = Memo()
+        self.last_value: bytes | None = None
 
     def priority(self, block: Block, index: i64) -> i64:
         format = block.format(index) & FORMAT_MASK
@@ -128,3 +141,10 @@ class MessageFacts(Facts):
         if not self.for_key.knows(format, properties):
             self.last_key = key_of(format, properties)
         return self.last_key
+
+    def filter_value(self, block: Block, index: i64) -> bytes | None:
+        format = block.format(index) & FORMAT_MASK
+        properties = block.properties(index)
+        if not self.for_value.knows(format, properties):
+            self.last_value = filter_value_of(format, properties)
+        return self.last_value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import final
 
 from mypy_extensions import i64
 
@@ -23,3 +24,21 @@ class Facts(ABC):
     @abstractmethod
     def key(self, block: Block, index: i64) -> bytes:
         """The message group. To be asked of records marked KEYED."""
+
+    @abstractmethod
+    def filter_value(self, block: Block, index: i64) -> bytes | None:
+        """What readers of a stream may filter by; None where the message has no such value."""
+
+
+@final
+class NoFacts(Facts):
+    """Of records that say nothing to a queue."""
+
+    def priority(self, block: Block, index: i64) -> i64:
+        return -1
+
+    def expiration_us(self, block: Block, index: i64) -> i64:
+        return -1
+
+    def key(self, block: Block, index: i64) -> bytes:
+        return b""
