@@ -17,6 +17,7 @@ COMPILED = [
     "wire/*.py",
     "log/block.py",
     "log/queue_log.py",
+    "filter/*.py",
     "routing/*.py",
     "queue/*.py",
     "session/*.py",
@@ -43,6 +44,7 @@ COMPILED = [
     "broker/dead_letters.py",
     "broker/address.py",
     "broker/facts.py",
+    "broker/primary.py",
 ]
 # Modules that a pattern above takes in and that stay interpreted, each with the reason.
 INTERPRETED: dict[str, str] = {}

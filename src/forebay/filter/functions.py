@@ -1,0 +1,207 @@
+"""The functions of the filter language.
+
+Each is asked of the first element where a value is a list, and is None where a value that it needs is. A number where
+a text is due is its digits; a text where a number is due must be one.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from forebay.filter.values import (
+    GREATER,
+    LESS,
+    OPAQUE,
+    arithmetic,
+    compare_single,
+    elements,
+    first,
+    number,
+    text,
+    whole,
+)
+
+MANY: Final = 32  # arguments that a function without a fixed number may have
+TEXT_CHARACTERS_MAX: Final = 1 << 20  # of what CONCAT and REPLACE make; beyond it nobody knows
+PLACES_MAX: Final = 15  # decimal places that ROUND can keep
+
+
+@final
+class Signature:
+    """How a function is called.
+
+    least, most  number of arguments
+    conditions   how many of the first are conditions
+    gives        what it is itself: "value", "condition", or "either"
+    """
+
+    def __init__(self, least: int, most: int, gives: str, conditions: int, meaning: str) -> None:
+        self.least = least
+        self.most = most
+        self.gives = gives
+        self.conditions = conditions
+        self.meaning = meaning
+
+
+FUNCTIONS: Final = {
+    "IF": Signature(3, 3, "either", 1, "the second if the first holds, otherwise the third"),
+    "COALESCE": Signature(1, MANY, "either", 0, "the first that is not NULL"),
+    "CONCAT": Signature(1, MANY, "value", 0, "all one behind the other, without those that are NULL"),
+    "LENGTH": Signature(1, 1, "value", 0, "characters of a text"),
+    "LOWER": Signature(1, 1, "value", 0, "in small letters"),
+    "UPPER": Signature(1, 1, "value", 0, "in capital letters"),
+    "TRIM": Signature(1, 1, "value", 0, "without white space at both ends"),
+    "LTRIM": Signature(1, 1, "value", 0, "without white space at the start"),
+    "RTRIM": Signature(1, 1, "value", 0, "without white space at the end"),
+    "SUBSTR": Signature(2, 3, "value", 0, "from this character on (1 is the first), so many"),
+    "LEFT": Signature(2, 2, "value", 0, "so many characters of the start"),
+    "RIGHT": Signature(2, 2, "value", 0, "so many characters of the end"),
+    "REPLACE": Signature(3, 3, "value", 0, "the first with every second become the third"),
+    "INSTR": Signature(2, 2, "value", 0, "where in the first the second begins, 0 for nowhere"),
+    "INSTR_I": Signature(2, 2, "value", 0, "the same, whatever the case of letters"),
+    "STREQUAL_I": Signature(2, 2, "condition", 0, "whether both are the same, whatever the case of letters"),
+    "ABS": Signature(1, 1, "value", 0, "without its sign"),
+    "CEILING": Signature(1, 1, "value", 0, "the next integer above"),
+    "FLOOR": Signature(1, 1, "value", 0, "the next integer below"),
+    "ROUND": Signature(1, 2, "value", 0, "the next number with so many decimal places, 0 if not said"),
+    "SIGN": Signature(1, 1, "value", 0, "-1, 0 or 1"),
+    "GREATEST": Signature(1, MANY, "value", 0, "the greatest; NULL if any is"),
+    "LEAST": Signature(1, MANY, "value", 0, "the least; NULL if any is"),
+    "ARRAY_COUNT": Signature(1, 1, "value", 0, "elements of a list"),
+    "ARRAY_MIN": Signature(1, 1, "value", 0, "the least element that is not NULL"),
+    "ARRAY_MAX": Signature(1, 1, "value", 0, "the greatest element that is not NULL"),
+    "ARRAY_SUM": Signature(1, 1, "value", 0, "the sum of the elements that are numbers"),
+}
+
+
+def call(name: str, values: list[object]) -> object:
+    """What a function makes of these values; IF and COALESCE are the tree's own."""
+    if name.startswith("ARRAY_"):
+        return of_list(name, values[0])
+    singles = [first(value) for value in values]
+    if name in ("GREATEST", "LEAST"):
+        return extreme(GREATER if name == "GREATEST" else LESS, singles, True)
+    if name == "CONCAT":
+        return limited("".join([part for part in [text(each) for each in singles] if part is not None]))
+    for each in singles:
+        if each is None or each is OPAQUE:
+            return None
+    if name in ("ABS", "CEILING", "FLOOR", "ROUND", "SIGN"):
+        return of_number(name, singles)
+    words = text(singles[0])
+    assert words is not None
+    if len(singles) == 1:
+        return of_text(name, words)
+    if name in ("SUBSTR", "LEFT", "RIGHT"):
+        return part_of(name, words, singles[1:])
+    other = text(singles[1])
+    assert other is not None
+    if name == "INSTR":
+        return words.find(other) + 1
+    if name == "INSTR_I":
+        return words.casefold().find(other.casefold()) + 1
+    if name == "STREQUAL_I":
+        return words.casefold() == other.casefold()
+    assert name == "REPLACE"
+    by = text(singles[2])
+    assert by is not None
+    return replaced(words, other, by)
+
+
+def of_text(name: str, words: str) -> object:
+    if name == "LENGTH":
+        return len(words)
+    if name == "LOWER":
+        return words.lower()
+    if name == "UPPER":
+        return words.upper()
+    if name == "TRIM":
+        return words.strip() or None
+    if name == "LTRIM":
+        return words.lstrip() or None
+    assert name == "RTRIM"
+    return words.rstrip() or None
+
+
+def part_of(name: str, words: str, numbers: list[object]) -> object:
+    counts: list[int] = []
+    for each in numbers:
+        read = number(each)
+        if not isinstance(read, int):
+            return None
+        counts.append(read)
+    most = max(0, counts[0])
+    if name == "LEFT":
+        return words[:most] or None
+    if name == "RIGHT":
+        return words[max(0, len(words) - most) :] or None
+    start = max(0, counts[0] - 1)
+    stop = len(words) if len(counts) == 1 else start + max(0, counts[1])
+    return words[start:stop] or None
+
+
+def replaced(words: str, old: str, new: str) -> object:
+    if len(words) + words.count(old) * (len(new) - len(old)) > TEXT_CHARACTERS_MAX:
+        return None
+    return words.replace(old, new) or None
+
+
+def limited(words: str) -> object:
+    return words if words and len(words) <= TEXT_CHARACTERS_MAX else None
+
+
+def of_number(name: str, values: list[object]) -> object:
+    value = number(values[0])
+    if value is None:
+        return None
+    assert isinstance(value, int | float)
+    if name == "SIGN":
+        if value != value:  # noqa: PLR0124  NaN alone differs from itself
+            return None
+        return 1 if value > 0 else (-1 if value < 0 else 0)
+    if name == "ABS":
+        return abs(value)
+    places = 0
+    if len(values) > 1:
+        read = number(values[1])
+        if not isinstance(read, int) or read < 0 or read > PLACES_MAX:
+            return None
+        places = read
+    if isinstance(value, int) or value - value != 0.0:
+        return value  # an integer is rounded, and an infinite or no number cannot be
+    if name == "ROUND":
+        return round(value, places) if places else whole(round(value))
+    down = int(value // 1.0)
+    return whole(down if name == "FLOOR" or down == value else down + 1)
+
+
+def of_list(name: str, value: object) -> object:
+    if value is None or value is OPAQUE:
+        return None
+    values = elements(value)
+    if name == "ARRAY_COUNT":
+        return len(values)
+    present = [each for each in values if each is not None and each is not OPAQUE]
+    if name == "ARRAY_SUM":
+        total: object = 0
+        for each in present:
+            added = arithmetic("+", total, each)
+            total = total if added is None else added
+        return total
+    return extreme(GREATER if name == "ARRAY_MAX" else LESS, present, False)
+
+
+def extreme(comparison: int, values: list[object], strict: bool) -> object:
+    """The one value that stands so to all others; None where there is none."""
+    best: object = None
+    for at, each in enumerate(values):
+        if at == 0:
+            best = each
+            continue
+        held = compare_single(comparison, each, best)
+        if held is None:
+            if strict:
+                return None
+        elif held:
+            best = each
+    return None if best is OPAQUE else best

@@ -1,0 +1,453 @@
+"""The tree of a filter: what it consists of, what each part makes of a message, and how it is written.
+
+Every node has its parts in public fields, so that others may walk the tree and say the same in a language of their own.
+`kind` is what a node can be: a condition, a value, or either (what a path leads to may be true or false).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.filter.functions import call
+from forebay.filter.pattern import TEXT_CHARACTERS_MAX, Pattern
+from forebay.filter.subject import Subject
+from forebay.filter.values import (
+    AT_LEAST,
+    AT_MOST,
+    EQUAL,
+    arithmetic,
+    compare,
+    compare_single,
+    condition_of,
+    elements,
+    first,
+    negate,
+    normal,
+    number,
+    text,
+)
+
+CONDITION: Final = 1
+VALUE: Final = 2
+EITHER: Final = 3
+
+COMPARISONS: Final = ("", "=", "!=", "<", "<=", ">", ">=")  # by EQUAL, UNEQUAL, …
+PLAIN: Final = "_-.@:$"  # beside letters and digits: what a name may have without quotes
+
+# How tightly each kind of node binds, for brackets where they are needed.
+OR_LEVEL: Final = 1
+AND_LEVEL: Final = 2
+NOT_LEVEL: Final = 3
+COMPARISON_LEVEL: Final = 4
+SUM_LEVEL: Final = 5
+PRODUCT_LEVEL: Final = 6
+SIGN_LEVEL: Final = 7
+TOP_LEVEL: Final = 8
+
+
+class Node(ABC):
+    """One part of a filter.
+
+    depth  nodes on the longest way down from here, this one included
+    """
+
+    def __init__(self, kind: i64, level: i64, parts: list[Node]) -> None:
+        self.kind: i64 = kind
+        self.level: i64 = level
+        self.parts = parts
+        self.depth: i64 = 1
+        for part in parts:
+            self.depth = max(self.depth, part.depth + 1)
+
+    @abstractmethod
+    def evaluate(self, subject: Subject) -> object:
+        """What this part is for a message: a value as `values` has them."""
+
+    @abstractmethod
+    def written(self) -> str:
+        """The text of which the parser makes this node again."""
+
+    def bracketed(self, part: Node, level: i64) -> str:
+        """A part's text, in brackets unless it binds at least so tightly."""
+        return part.written() if part.level >= level else f"({part.written()})"
+
+
+@final
+class Literal(Node):
+    """A number, a text, TRUE, FALSE or NULL."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(EITHER if isinstance(value, bool) else VALUE, TOP_LEVEL, [])
+        self.value = value
+
+    def evaluate(self, subject: Subject) -> object:
+        return self.value
+
+    def written(self) -> str:
+        value = self.value
+        if value is None:
+            return "NULL"
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        return quoted(value) if isinstance(value, str) else str(value)
+
+
+@final
+class Fact(Node):
+    """What the broker knows of the message: one of `subject.FACTS`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(VALUE, TOP_LEVEL, [])
+        self.name = name
+
+    def evaluate(self, subject: Subject) -> object:
+        return normal(subject.fact(self.name))
+
+    def written(self) -> str:
+        return self.name
+
+
+@final
+class Step:
+    """One step down a path: to the field `name` of an object, or where that is None to element `index` of a list."""
+
+    def __init__(self, name: str | None, index: i64) -> None:
+        self.name = name
+        self.index: i64 = index
+
+    def written(self) -> str:
+        return f"[{self.index}]" if self.name is None else f"/{name_written(self.name)}"
+
+
+@final
+class Path(Node):
+    """A value within the body, or within the header of this name."""
+
+    def __init__(self, header: str | None, steps: list[Step]) -> None:
+        super().__init__(EITHER, TOP_LEVEL, [])
+        self.header = header
+        self.steps = steps
+
+    def evaluate(self, subject: Subject) -> object:
+        start = subject.body() if self.header is None else subject.header(self.header)
+        return normal(follow(start, self.steps))
+
+    def written(self) -> str:
+        start = "" if self.header is None else f"header.{name_written(self.header)}"
+        return start + "".join([step.written() for step in self.steps])
+
+
+def follow(value: object, steps: list[Step]) -> object:
+    """Where the steps lead; a field of a list is a list of that field of each of its elements."""
+    values: list[object] = [value]
+    spread = False
+    for step in steps:
+        found: list[object] = []
+        for each in values:
+            if step.name is None:
+                if isinstance(each, list) and step.index < len(each):
+                    found.append(each[step.index])
+            elif isinstance(each, dict):
+                if step.name in each:
+                    found.append(each[step.name])
+            elif isinstance(each, list):
+                spread = True
+                for element in each:
+                    if isinstance(element, dict) and step.name in element:
+                        found.append(element[step.name])
+        if not found:
+            return None
+        values = found
+    if not spread:
+        return values[0]
+    flat: list[object] = []
+    for each in values:
+        flat += elements(each)
+    return flat
+
+
+@final
+class Not(Node):
+    """NOT."""
+
+    def __init__(self, part: Node) -> None:
+        super().__init__(CONDITION, NOT_LEVEL, [part])
+
+    def evaluate(self, subject: Subject) -> object:
+        return negate(self.parts[0].evaluate(subject))
+
+    def written(self) -> str:
+        return f"NOT {self.bracketed(self.parts[0], NOT_LEVEL)}"
+
+
+@final
+class And(Node):
+    """AND of two or more conditions."""
+
+    def __init__(self, parts: list[Node]) -> None:
+        super().__init__(CONDITION, AND_LEVEL, parts)
+
+    def evaluate(self, subject: Subject) -> object:
+        held: object = True
+        for part in self.parts:
+            value = condition_of(part.evaluate(subject))
+            if value is False:
+                return False
+            if value is None:
+                held = None
+        return held
+
+    def written(self) -> str:
+        return " AND ".join([self.bracketed(part, NOT_LEVEL) for part in self.parts])
+
+
+@final
+class Or(Node):
+    """OR of two or more conditions."""
+
+    def __init__(self, parts: list[Node]) -> None:
+        super().__init__(CONDITION, OR_LEVEL, parts)
+
+    def evaluate(self, subject: Subject) -> object:
+        held: object = False
+        for part in self.parts:
+            value = condition_of(part.evaluate(subject))
+            if value is True:
+                return True
+            if value is None:
+                held = None
+        return held
+
+    def written(self) -> str:
+        return " OR ".join([self.bracketed(part, AND_LEVEL) for part in self.parts])
+
+
+@final
+class Comparison(Node):
+    """`=` and the like: of any element on the left with any on the right."""
+
+    def __init__(self, comparison: i64, left: Node, right: Node) -> None:
+        super().__init__(CONDITION, COMPARISON_LEVEL, [left, right])
+        self.comparison: i64 = comparison
+
+    def evaluate(self, subject: Subject) -> object:
+        return compare(self.comparison, self.parts[0].evaluate(subject), self.parts[1].evaluate(subject))
+
+    def written(self) -> str:
+        left, right = self.parts
+        sign = COMPARISONS[self.comparison]
+        return f"{self.bracketed(left, SUM_LEVEL)} {sign} {self.bracketed(right, SUM_LEVEL)}"
+
+
+@final
+class Between(Node):
+    """BETWEEN, both ends included, of any element."""
+
+    def __init__(self, value: Node, low: Node, high: Node) -> None:
+        super().__init__(CONDITION, COMPARISON_LEVEL, [value, low, high])
+
+    def evaluate(self, subject: Subject) -> object:
+        low = first(self.parts[1].evaluate(subject))
+        high = first(self.parts[2].evaluate(subject))
+        return any_of([between(each, low, high) for each in elements(self.parts[0].evaluate(subject))])
+
+    def written(self) -> str:
+        value, low, high = [self.bracketed(part, SUM_LEVEL) for part in self.parts]
+        return f"{value} BETWEEN {low} AND {high}"
+
+
+def between(value: object, low: object, high: object) -> object:
+    above = compare_single(AT_LEAST, value, low)
+    below = compare_single(AT_MOST, value, high)
+    if above is False or below is False:
+        return False
+    return None if above is None or below is None else True
+
+
+@final
+class In(Node):
+    """IN a list of values, of any element."""
+
+    def __init__(self, value: Node, items: list[Node]) -> None:
+        super().__init__(CONDITION, COMPARISON_LEVEL, [value, *items])
+
+    def evaluate(self, subject: Subject) -> object:
+        value = self.parts[0].evaluate(subject)
+        unknown = False
+        for item in self.parts[1:]:
+            held = compare(EQUAL, value, first(item.evaluate(subject)))
+            if held is True:
+                return True
+            if held is None:
+                unknown = True
+        return None if unknown else False
+
+    def written(self) -> str:
+        items = ", ".join([item.written() for item in self.parts[1:]])
+        return f"{self.bracketed(self.parts[0], SUM_LEVEL)} IN ({items})"
+
+
+@final
+class Like(Node):
+    """LIKE a regular expression, which is looked for anywhere in any element."""
+
+    def __init__(self, value: Node, pattern: Pattern) -> None:
+        super().__init__(CONDITION, COMPARISON_LEVEL, [value])
+        self.pattern = pattern
+
+    def evaluate(self, subject: Subject) -> object:
+        results: list[object] = []
+        for each in elements(self.parts[0].evaluate(subject)):
+            words = text(each)
+            if words is None or len(words) > TEXT_CHARACTERS_MAX:
+                results.append(None)
+            else:
+                results.append(self.pattern.find(words))
+        return any_of(results)
+
+    def written(self) -> str:
+        return f"{self.bracketed(self.parts[0], SUM_LEVEL)} LIKE {quoted(self.pattern.source)}"
+
+
+@final
+class Affix(Node):
+    """BEGINS WITH or ENDS WITH, of any element."""
+
+    def __init__(self, at_end: bool, value: Node, affix: Node) -> None:
+        super().__init__(CONDITION, COMPARISON_LEVEL, [value, affix])
+        self.at_end = at_end
+
+    def evaluate(self, subject: Subject) -> object:
+        affix = text(first(self.parts[1].evaluate(subject)))
+        results: list[object] = []
+        for each in elements(self.parts[0].evaluate(subject)):
+            words = text(each)
+            if words is None or affix is None:
+                results.append(None)
+            else:
+                results.append(words.endswith(affix) if self.at_end else words.startswith(affix))
+        return any_of(results)
+
+    def written(self) -> str:
+        value, affix = [self.bracketed(part, SUM_LEVEL) for part in self.parts]
+        return f"{value} {'ENDS' if self.at_end else 'BEGINS'} WITH {affix}"
+
+
+@final
+class IsNull(Node):
+    """IS NULL: nobody knows a value, or it is an empty text."""
+
+    def __init__(self, value: Node) -> None:
+        super().__init__(CONDITION, COMPARISON_LEVEL, [value])
+
+    def evaluate(self, subject: Subject) -> object:
+        return self.parts[0].evaluate(subject) is None
+
+    def written(self) -> str:
+        return f"{self.bracketed(self.parts[0], SUM_LEVEL)} IS NULL"
+
+
+@final
+class IsNan(Node):
+    """IS NAN: a value that is there, and no number."""
+
+    def __init__(self, value: Node) -> None:
+        super().__init__(CONDITION, COMPARISON_LEVEL, [value])
+
+    def evaluate(self, subject: Subject) -> object:
+        value = first(self.parts[0].evaluate(subject))
+        if value is None:
+            return None
+        read = number(value)
+        return read is None or read != read  # noqa: PLR0124  NaN alone differs from itself
+
+    def written(self) -> str:
+        return f"{self.bracketed(self.parts[0], SUM_LEVEL)} IS NAN"
+
+
+@final
+class Arithmetic(Node):
+    """`+ - * / %` of two values, each the first of its list."""
+
+    def __init__(self, sign: str, left: Node, right: Node) -> None:
+        super().__init__(VALUE, SUM_LEVEL if sign in "+-" else PRODUCT_LEVEL, [left, right])
+        self.sign = sign
+
+    def evaluate(self, subject: Subject) -> object:
+        left = first(self.parts[0].evaluate(subject))
+        return arithmetic(self.sign, left, first(self.parts[1].evaluate(subject)))
+
+    def written(self) -> str:
+        # What binds alike on the right stands in brackets: a - (b - c).
+        left, right = self.parts
+        return f"{self.bracketed(left, self.level)} {self.sign} {self.bracketed(right, self.level + 1)}"
+
+
+@final
+class Negative(Node):
+    """A value with its sign turned."""
+
+    def __init__(self, value: Node) -> None:
+        super().__init__(VALUE, SIGN_LEVEL, [value])
+
+    def evaluate(self, subject: Subject) -> object:
+        return arithmetic("-", 0, first(self.parts[0].evaluate(subject)))
+
+    def written(self) -> str:
+        return f"-{self.bracketed(self.parts[0], TOP_LEVEL)}"
+
+
+@final
+class Call(Node):
+    """A function of values; see `functions`."""
+
+    def __init__(self, name: str, kind: i64, arguments: list[Node]) -> None:
+        super().__init__(kind, TOP_LEVEL, arguments)
+        self.name = name
+
+    def evaluate(self, subject: Subject) -> object:
+        name = self.name
+        if name == "IF":
+            held = self.parts[0].evaluate(subject) is True
+            return self.parts[1 if held else 2].evaluate(subject)
+        if name == "COALESCE":
+            for part in self.parts:
+                value = part.evaluate(subject)
+                if value is not None:
+                    return value
+            return None
+        return call(name, [part.evaluate(subject) for part in self.parts])
+
+    def written(self) -> str:
+        return f"{self.name}({', '.join([part.written() for part in self.parts])})"
+
+
+def any_of(results: list[object]) -> object:
+    """OR of what came of each element."""
+    held: object = False
+    for each in results:
+        if each is True:
+            return True
+        if each is None:
+            held = None
+    return held
+
+
+def is_plain(character: str) -> bool:
+    """Whether a name may have this character without quotes."""
+    return character.isalnum() or character in PLAIN
+
+
+def name_written(name: str) -> str:
+    for character in name:
+        if not is_plain(character):
+            return quoted(name)
+    return name or "''"
+
+
+def quoted(words: str) -> str:
+    """A text as the language writes it."""
+    return "'" + words.replace("'", "''") + "'"

@@ -1,0 +1,375 @@
+"""Filters: from their text to a checked tree.
+
+    condition   = conjunction { OR conjunction }
+    conjunction = negation { AND negation }
+    negation    = NOT negation | comparison
+    comparison  = sum [ ( = | == | != | <> | < | <= | > | >= ) sum
+                      | [NOT] BETWEEN sum AND sum | [NOT] IN ( value, … ) | [NOT] LIKE 'pattern'
+                      | [NOT] BEGINS WITH sum | [NOT] ENDS WITH sum | IS [NOT] NULL | IS [NOT] NAN ]
+    sum         = product { (+ | -) product }
+    product     = sign { (* | / | % | MOD) sign }
+    sign        = - sign | operand
+    operand     = number | 'text' | TRUE | FALSE | NULL | /path | header.name | fact | FUNCTION(…) | ( condition )
+
+Words of the language are written in any case, facts in small letters.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.filter.functions import FUNCTIONS
+from forebay.filter.nodes import (
+    CONDITION,
+    EITHER,
+    VALUE,
+    Affix,
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Comparison,
+    Fact,
+    In,
+    IsNan,
+    IsNull,
+    Like,
+    Literal,
+    Negative,
+    Node,
+    Not,
+    Or,
+    Path,
+)
+from forebay.filter.pattern import BadPattern, Pattern
+from forebay.filter.subject import FACTS, Subject
+from forebay.filter.tokens import END, NUMBER, PATH, SIGN, TEXT, WORD, Lexer, Token, refuse
+from forebay.filter.values import AT_LEAST, AT_MOST, EQUAL, GREATER, LESS, UNEQUAL
+
+DEPTH_MAX: Final = 64
+ITEMS_MAX: Final = 1000  # of IN
+COMPARISONS: Final = {
+    "=": EQUAL,
+    "==": EQUAL,
+    "!=": UNEQUAL,
+    "<>": UNEQUAL,
+    "<": LESS,
+    "<=": AT_MOST,
+    ">": GREATER,
+    ">=": AT_LEAST,
+}
+KINDS: Final = {"condition": CONDITION, "value": VALUE, "either": EITHER}
+RESERVED: Final = ("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "BEGINS", "ENDS", "WITH", "IS", "MOD", "NAN")
+
+
+@final
+class Filter:
+    """A checked filter.
+
+    text  as it was given
+    root  its tree
+    """
+
+    def __init__(self, text: str, root: Node) -> None:
+        self.text = text
+        self.root = root
+
+    def matches(self, subject: Subject) -> bool:
+        """Whether the condition holds for this message; where nobody knows, it does not."""
+        return self.root.evaluate(subject) is True
+
+    def written(self) -> str:
+        """The filter in one form, whatever spaces and brackets it was given with."""
+        return self.root.written()
+
+
+def parse(text: str) -> Filter:
+    """The filter that a text says; RequestError(INVALID) names the position and the word that is wrong."""
+    return Filter(text, Parser(Lexer(text).tokens()).whole())
+
+
+@final
+class Parser:
+    """Recursive descent over the words of one filter."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.at: i64 = 0
+        self.depth: i64 = 0
+
+    def whole(self) -> Node:
+        root = self.condition()
+        token = self.peek()
+        if token.kind != END:
+            refuse(token.at, token.written, "the filter is complete before it; AND or OR may follow")
+        return self.needs_condition(root, self.tokens[0])
+
+    # ---- words
+
+    def peek(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self) -> Token:
+        token = self.tokens[self.at]
+        if token.kind != END:
+            self.at += 1
+        return token
+
+    def takes_word(self, word: str) -> bool:
+        """Pass over this word of the language if it is next."""
+        token = self.peek()
+        if token.kind == WORD and token.upper == word:
+            self.at += 1
+            return True
+        return False
+
+    def takes_sign(self, sign: str) -> bool:
+        token = self.peek()
+        if token.kind == SIGN and token.written == sign:
+            self.at += 1
+            return True
+        return False
+
+    def expect_word(self, word: str) -> None:
+        if not self.takes_word(word):
+            refuse(self.peek().at, self.peek().written, f"{word} is due here")
+
+    def expect_sign(self, sign: str) -> None:
+        if not self.takes_sign(sign):
+            refuse(self.peek().at, self.peek().written, f"'{sign}' is due here")
+
+    # ---- checks
+
+    def needs_condition(self, node: Node, token: Token) -> Node:
+        if node.kind == VALUE:
+            refuse(token.at, token.written, "a condition is due here, this is a value")
+        return self.checked(node, token)
+
+    def needs_value(self, node: Node, token: Token) -> Node:
+        if node.kind == CONDITION:
+            refuse(token.at, token.written, "a value is due here, this is a condition")
+        return self.checked(node, token)
+
+    def compared(self, node: Node, token: Token) -> Node:
+        """A value that is compared: with NULL that would never hold, and surely was not meant."""
+        if isinstance(node, Literal) and node.value is None:
+            refuse(token.at, token.written, "nothing is equal to NULL or an empty text; ask IS NULL")
+        return self.needs_value(node, token)
+
+    def checked(self, node: Node, token: Token) -> Node:
+        if node.depth > DEPTH_MAX:
+            refuse(token.at, token.written, f"more than {DEPTH_MAX} parts within each other")
+        return node
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > DEPTH_MAX:
+            refuse(self.peek().at, self.peek().written, f"more than {DEPTH_MAX} parts within each other")
+
+    # ---- conditions
+
+    def condition(self) -> Node:
+        token = self.peek()
+        node = self.conjunction()
+        if not (self.peek().kind == WORD and self.peek().upper == "OR"):
+            return node
+        parts = [self.needs_condition(node, token)]
+        while self.takes_word("OR"):
+            token = self.peek()
+            parts.append(self.needs_condition(self.conjunction(), token))
+        return self.checked(Or(parts), token)
+
+    def conjunction(self) -> Node:
+        token = self.peek()
+        node = self.negation()
+        if not (self.peek().kind == WORD and self.peek().upper == "AND"):
+            return node
+        parts = [self.needs_condition(node, token)]
+        while self.takes_word("AND"):
+            token = self.peek()
+            parts.append(self.needs_condition(self.negation(), token))
+        return self.checked(And(parts), token)
+
+    def negation(self) -> Node:
+        if not self.takes_word("NOT"):
+            return self.comparison()
+        self.enter()
+        token = self.peek()
+        node = Not(self.needs_condition(self.negation(), token))
+        self.depth -= 1
+        return self.checked(node, token)
+
+    def comparison(self) -> Node:
+        start = self.peek()
+        left = self.sum()
+        token = self.peek()
+        if token.kind == SIGN and token.written in COMPARISONS:
+            self.at += 1
+            self.compared(left, start)
+            right_token = self.peek()
+            right = self.compared(self.sum(), right_token)
+            return Comparison(COMPARISONS[token.written], left, right)
+        if token.kind != WORD:
+            return left
+        if self.takes_word("IS"):
+            return self.is_test(self.needs_value(left, start))
+        negated = self.takes_word("NOT")
+        word = self.peek()
+        if word.kind != WORD or word.upper not in ("BETWEEN", "IN", "LIKE", "BEGINS", "ENDS"):
+            if negated:
+                refuse(word.at, word.written, "after NOT here: BETWEEN, IN, LIKE, BEGINS WITH or ENDS WITH")
+            return left
+        self.at += 1
+        node = self.test(word.upper, self.compared(left, start))
+        return Not(node) if negated else node
+
+    def is_test(self, value: Node) -> Node:
+        negated = self.takes_word("NOT")
+        token = self.take()
+        node: Node
+        if token.kind == WORD and token.upper == "NULL":
+            node = IsNull(value)
+        elif token.kind == WORD and token.upper == "NAN":
+            node = IsNan(value)
+        else:
+            refuse(token.at, token.written, "IS is followed by [NOT] NULL or [NOT] NAN")
+        return Not(node) if negated else node
+
+    def test(self, word: str, value: Node) -> Node:
+        """What follows BETWEEN, IN, LIKE, BEGINS or ENDS."""
+        token = self.peek()
+        if word == "BETWEEN":
+            low = self.compared(self.sum(), token)
+            self.expect_word("AND")
+            token = self.peek()
+            return Between(value, low, self.compared(self.sum(), token))
+        if word == "IN":
+            return In(value, self.items())
+        if word == "LIKE":
+            return Like(value, self.pattern())
+        self.expect_word("WITH")
+        token = self.peek()
+        return Affix(word == "ENDS", value, self.compared(self.sum(), token))
+
+    def items(self) -> list[Node]:
+        self.expect_sign("(")
+        found: list[Node] = []
+        while True:
+            token = self.peek()
+            found.append(self.compared(self.sum(), token))
+            if len(found) > ITEMS_MAX:
+                refuse(token.at, token.written, f"more than {ITEMS_MAX} values for IN")
+            if not self.takes_sign(","):
+                break
+        self.expect_sign(")")
+        return found
+
+    def pattern(self) -> Pattern:
+        token = self.take()
+        if token.kind != TEXT or not isinstance(token.value, str):
+            refuse(token.at, token.written, "LIKE is followed by a pattern in quotes")
+        try:
+            return Pattern(token.value)
+        except BadPattern as error:
+            refuse(token.at, token.written, f"the pattern's {error}")
+
+    # ---- values
+
+    def sum(self) -> Node:
+        token = self.peek()
+        node = self.product()
+        while self.peek().kind == SIGN and self.peek().written in ("+", "-"):
+            sign = self.take().written
+            self.needs_value(node, token)
+            token = self.peek()
+            node = self.checked(Arithmetic(sign, node, self.needs_value(self.product(), token)), token)
+        return node
+
+    def product(self) -> Node:
+        token = self.peek()
+        node = self.signed()
+        while True:
+            next = self.peek()
+            sign = next.written if next.kind == SIGN and next.written in ("*", "/", "%") else ""
+            if next.kind == WORD and next.upper == "MOD":
+                sign = "%"
+            if not sign:
+                return node
+            self.at += 1
+            self.needs_value(node, token)
+            token = self.peek()
+            node = self.checked(Arithmetic(sign, node, self.needs_value(self.signed(), token)), token)
+
+    def signed(self) -> Node:
+        if not self.takes_sign("-"):
+            return self.operand()
+        self.enter()
+        token = self.peek()
+        node = Negative(self.needs_value(self.signed(), token))
+        self.depth -= 1
+        return self.checked(node, token)
+
+    def operand(self) -> Node:
+        token = self.take()
+        if token.kind in (NUMBER, TEXT):
+            return Literal(token.value)
+        if token.kind == PATH:
+            return Path(token.header, token.steps)
+        if token.kind == SIGN and token.written == "(":
+            self.enter()
+            node = self.condition()
+            self.depth -= 1
+            self.expect_sign(")")
+            return node
+        if token.kind == WORD:
+            return self.word(token)
+        refuse(token.at, token.written, "a value is due here")
+
+    def word(self, token: Token) -> Node:
+        """A fact, a function, TRUE, FALSE or NULL."""
+        upper = token.upper
+        if self.peek().kind == SIGN and self.peek().written == "(" and upper in FUNCTIONS:
+            return self.function(token)
+        if token.written in FACTS:
+            return Fact(token.written)
+        if upper == "TRUE":
+            return Literal(True)
+        if upper == "FALSE":
+            return Literal(False)
+        if upper == "NULL":
+            return Literal(None)
+        if upper in RESERVED:
+            refuse(token.at, token.written, "a value is due here")
+        if self.peek().kind == SIGN and self.peek().written == "(":
+            refuse(token.at, token.written, f"no function; known are {', '.join(FUNCTIONS)}")
+        near = get_close_matches(token.written, FACTS, 1)
+        meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(FACTS)}."
+        refuse(token.at, token.written, f"nothing that is known of a message; {meant} Texts stand in quotes")
+
+    def function(self, token: Token) -> Node:
+        name = token.upper
+        signature = FUNCTIONS[name]
+        self.expect_sign("(")
+        self.enter()
+        arguments: list[Node] = []
+        while True:
+            start = self.peek()
+            node = self.condition()
+            if len(arguments) < signature.conditions:
+                self.needs_condition(node, start)
+            else:
+                self.needs_value(node, start)
+            arguments.append(node)
+            if len(arguments) > signature.most or not self.takes_sign(","):
+                break
+        self.depth -= 1
+        if not signature.least <= len(arguments) <= signature.most:
+            wanted = f"{signature.least}"
+            if signature.most > signature.least:
+                wanted += f" to {signature.most}"
+            refuse(token.at, token.written, f"{name} takes {wanted} values")
+        self.expect_sign(")")
+        return self.checked(Call(name, KINDS[signature.gives], arguments), token)

@@ -1,0 +1,72 @@
+"""What a filter asks of a message: facts by name, headers, and values out of a JSON body.
+
+Whoever holds messages makes a subclass. A value is None where there is none, or str, bytes, int, float, bool, a list or
+a dict; the filter takes it from there (`values.normal`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+# Bare words of the language: what the broker knows of a message itself, and what each says.
+FACTS: Final = {
+    "queue": "name of the queue that holds it",
+    "offset": "its offset in the log of that queue",
+    "exchange": "where it was published",
+    "routing_key": "its routing key; of a message that came by MQTT, its topic",
+    "topic": "its routing key as an MQTT topic: levels between slashes",
+    "protocol": "'mqtt' or 'amqp091': how it was published",
+    "qos": "its QoS in MQTT; 1 for messages from AMQP",
+    "stored_ms": "when the broker took it, in milliseconds since 1970",
+    "age_ms": "milliseconds since the broker took it",
+    "octets": "length of its body",
+    "deliveries": "how often it was handed out before",
+    "failures": "how often it was returned as failed",
+    "priority": "the property",
+    "timestamp": "the property: seconds since 1970, as its publisher says",
+    "expiration": "the property: milliseconds, as its publisher says",
+    "message_id": "the property",
+    "correlation_id": "the property; in MQTT correlation data",
+    "content_type": "the property",
+    "content_encoding": "the property",
+    "reply_to": "the property; in MQTT the response topic",
+    "type": "the property",
+    "user_id": "the property",
+    "app_id": "the property",
+    "death_reason": "of a dead letter: why it died last (rejected, expired, maxlen, delivery_limit)",
+    "death_queue": "of a dead letter: the queue in which it died last",
+    "death_exchange": "of a dead letter: where it was published before it died last",
+    "death_routing_key": "of a dead letter: its routing key before it died last",
+    "death_count": "of a dead letter: how often it died of that reason in that queue",
+    "death_ms": "of a dead letter: when it died last, in milliseconds since 1970",
+    "first_death_reason": "of a dead letter: why it died the first time",
+    "first_death_queue": "of a dead letter: the queue in which it died the first time",
+}
+
+
+class Subject(ABC):
+    """One message that filters are held against; its body is parsed at most once, and only if a filter asks for it."""
+
+    def __init__(self) -> None:
+        self.is_parsed = False
+        self.parsed: object = None
+
+    @abstractmethod
+    def fact(self, name: str) -> object:
+        """One of FACTS."""
+
+    @abstractmethod
+    def header(self, name: str) -> object:
+        """The header, or MQTT user property, of that name."""
+
+    @abstractmethod
+    def parse_body(self) -> object:
+        """What the body says as JSON; None where it is none."""
+
+    def body(self) -> object:
+        """What the body says as JSON, parsed at the first call."""
+        if not self.is_parsed:
+            self.is_parsed = True
+            self.parsed = self.parse_body()
+        return self.parsed
