@@ -23,7 +23,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.log = memory_log(self.folder.name)
-        self.group = WorkGroup(1, b"", b"", self.log, 0, VISIBILITY_US)
+        self.group = WorkGroup(1, b"", b"", self.log, 0)
         self.now_us = 1
         self.settled: set[int] = set()
         self.holder: dict[int, Lease] = {}
@@ -51,6 +51,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
     @rule(credit=st.sampled_from([1, 3, 50, 2000, UNLIMITED]))
     def join(self, credit: int) -> None:
         consumer = Consumer(self.next_id, 1, 1, self.next_id, 0, b"", False, credit)
+        consumer.timeout_us = VISIBILITY_US
         self.next_id += 1
         self.group.add(consumer)
         self.consumers.append(consumer)
@@ -87,7 +88,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
         lease, first, count = self.part(data)
         held = [offset for offset in range(first, first + count) if self.holder.get(offset) is lease]
         due = self.now_us + delay if delay else 0
-        assert self.group.give_back(lease, first, count, due) == len(held)
+        assert self.group.give_back(lease, first, count, due, False) == len(held)
         for offset in held:
             del self.holder[offset]
             self.delayed[offset] = due
@@ -114,8 +115,8 @@ class WorkGroupMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         """Memory of what is used up goes; what is held stays."""
-        self.group.index.sweep()
-        assert self.group.index.count == self.group.live
+        self.group.table.index.sweep()
+        assert self.group.table.index.count == self.group.table.live
 
     @rule()
     def next_due(self) -> None:
@@ -146,7 +147,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
         progress = self.group.snapshot()
         for lease in self.holder.values():
             lease.left = 0
-        group = WorkGroup(1, b"", b"", self.log, 0, VISIBILITY_US)
+        group = WorkGroup(1, b"", b"", self.log, 0)
         group.restore(progress)
         group.finish_restore()
         self.group = group
@@ -159,7 +160,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
     @rule()
     def take_progress_twice(self) -> None:
         """Progress in pieces restores to the same state as progress at once."""
-        copy = WorkGroup(1, b"", b"", self.log, 0, VISIBILITY_US)
+        copy = WorkGroup(1, b"", b"", self.log, 0)
         copy.restore(self.group.snapshot())
         copy.restore(self.group.take_progress())
         copy.finish_restore()
@@ -202,7 +203,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def only_what_is_held_is_extended(self) -> None:
-        assert set(self.group.extended) <= set(self.holder)
+        assert set(self.group.table.extended) <= set(self.holder)
 
     @invariant()
     def the_unsettled_are_known(self) -> None:

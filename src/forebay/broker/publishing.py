@@ -11,16 +11,21 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.client_session import ClientSession, Will
 from forebay.broker.common import Common
+from forebay.broker.deduplication import Deduplication
 from forebay.broker.delayed import Delayed
+from forebay.broker.facts import marks_of
 from forebay.broker.fanout import DIRECT, LOGGED, Audience, Fanout, Target, identifier_property
 from forebay.broker.internal import RECORD_OVERHEAD, InternalLog
+from forebay.broker.replies import Replies
 from forebay.broker.retained import Retained, RetainedMessage
 from forebay.broker.session_recovery import StoredSessions
-from forebay.broker.topology import TOPIC_EXCHANGE, Topology, queue_address
+from forebay.broker.topology import TOPIC_EXCHANGE, Topology, keyed_command, queue_address
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import (
     ACCEPTED,
+    EXPIRES,
     FORMAT_MASK,
+    KEYED,
     MQTT,
     QOS_MASK,
     QOS_SHIFT,
@@ -32,7 +37,7 @@ from forebay.core.message import (
 from forebay.core.options import SPILL, Options
 from forebay.log.store import Store
 from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
-from forebay.queue.queue import SHARE, Queue
+from forebay.queue.queue import SHARE, STREAM, Queue
 from forebay.routing.exchange import Exchange, text
 from forebay.routing.topic_trie import check_topic, swap_key
 from forebay.wire.mqtt_properties import WILL_DELAY, rest_of_expiry, without
@@ -40,6 +45,7 @@ from forebay.wire.mqtt_properties import WILL_DELAY, rest_of_expiry, without
 QUEUE_PREFIX: Final = b"$queue/"
 SYS_PREFIX: Final = b"$SYS."
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
+MARKS: Final = EXPIRES | KEYED
 KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
 
 
@@ -75,11 +81,17 @@ class Publishing(Topology):
         self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
     ) -> None:
         super().__init__(name, store, options.visibility_timeout_ms, number, common)
+        self.delivery_limit = options.delivery_limit
+        self.queue_type_relaxed = options.queue_type_equivalence_relaxed
+        self.settings.default_queue_type = options.default_queue_type
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
         self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max, number)
         self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max, number)
         self.delayed = Delayed(store, options.mqtt_delayed_max, number)
-        self.internals: list[InternalLog] = [self.sessions, self.retained, self.delayed]
+        window_ms, keys_max = options.deduplication_window_ms, options.deduplication_keys_max
+        self.deduplication = Deduplication(store, window_ms, keys_max, number)
+        self.internals: list[InternalLog] = [self.sessions, self.retained, self.delayed, self.deduplication]
+        self.replies = Replies(self.common)
         self.refusal = ""
         self.dirty: list[Queue] = []
         self.awaiting: list[Queue] = []  # with readers of what is not on disk yet
@@ -149,7 +161,11 @@ class Publishing(Topology):
         return [self.queues_by_id[id] for id in ids]
 
     def publish(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
-        """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `refusal`) by all."""
+        """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `refusal`).
+
+        Queues that are full refuse it for themselves; what the disk has no room for nobody takes.
+        format  with the marks EXPIRES and KEYED, of AMQP; those of MQTT are found here
+        """
         audience = route.audience
         queues = route.queues
         if not queues and audience is None:
@@ -160,12 +176,24 @@ class Publishing(Topology):
             if not self.take_room(octets):
                 return REJECTED
         self.published += 1
+        outcome: i64 = ACCEPTED
+        stored = format
+        if queues and format & FORMAT_MASK == MQTT:
+            stored = format & KEPT
+            if properties:
+                stored |= u8(marks_of(MQTT, properties))
         for queue in queues:
             writer = queue.log.writer
+            if queue.limits.overflow and queue.is_full():
+                self.refuse(queue, stored, route, properties, body)
+                outcome = REJECTED
+                continue
             if queue.kind == SHARE:
                 writer.append(format, route.publisher, route.routing_key, properties, body)
             else:
-                writer.append(format & KEPT, route.exchange, route.routing_key, properties, body)
+                if stored & MARKS:
+                    self.heed(queue, i64(stored))
+                writer.append(stored, route.exchange, route.routing_key, properties, body)
             if not queue.dirty:
                 queue.dirty = True
                 self.dirty.append(queue)
@@ -174,11 +202,29 @@ class Publishing(Topology):
         if audience is not None:
             if format & KEPT == MQTT:
                 audience = audience.zero
+            elif format & FORMAT_MASK != MQTT:
+                format &= FORMAT_MASK  # the marks for queues would be taken for RETAIN here
             if audience.direct:
                 self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
             if audience.logged:
                 self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
-        return ACCEPTED
+        return outcome
+
+    def heed(self, queue: Queue, marks: i64) -> None:
+        """Have the queue look for what a record's marks say that there is in its properties."""
+        if queue.kind == STREAM:
+            return
+        if marks & KEYED and not queue.keyed:
+            queue.make_keyed()
+            if queue.log.durable:
+                self.command(keyed_command(queue))
+        if marks & EXPIRES and not queue.groups:
+            self.add_group(queue, b"", b"", True, queue.log.start, True)
+
+    def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
+        """The queue is full, and does not take the message."""
+        self.rejected += 1
+        self.refusal = f"queue '{text(queue.name)}' in vhost '{text(self.name)}' is full"
 
     def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:
         """Publish what nobody waits for: wills, delayed messages. Nobody hears of what is refused."""
@@ -218,12 +264,21 @@ class Publishing(Topology):
         audience.direct.append(target)
         self.fanout.append(audience, u8(format), TOPIC_EXCHANGE, message.topic, properties, message.body)
 
-    def delay(self, key: bytes, due_us: i64, format: u8, topic: bytes, properties: bytes, body: bytes) -> bool:
+    def delay(
+        self,
+        key: bytes,
+        due_us: i64,
+        format: u8,
+        topic: bytes,
+        properties: bytes,
+        body: bytes,
+        exchange: bytes = b"",
+    ) -> bool:
         """Publish the message later; False with a `refusal`."""
-        octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic) + len(key)
+        octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic) + len(key) + len(exchange)
         if not self.take_room(octets):
             return False
-        self.delayed.put(key, due_us, format, topic, properties, body)
+        self.delayed.put(key, due_us, format, topic, properties, body, exchange)
         return True
 
     def publish_will(self, will: Will) -> None:
@@ -238,6 +293,10 @@ class Publishing(Topology):
             return False
         common.room -= octets
         return True
+
+    def has_room(self, octets: i64) -> bool:
+        """Whether `take_room` would give so much."""
+        return octets <= self.common.room or self.make_room(octets)
 
     def make_room(self, octets: i64) -> bool:
         """Let the log grow by so much; False if the disk is full."""
@@ -254,7 +313,7 @@ class Publishing(Topology):
     def gathered(self) -> i64:
         octets: i64 = 0
         for internal in self.internals:
-            octets += internal.log.writer.octets()
+            octets += internal.gathered()
         for queue in self.dirty:
             if queue.log.durable:
                 octets += queue.log.writer.octets()

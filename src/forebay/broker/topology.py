@@ -12,25 +12,31 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
+from forebay.broker.binding_catalog import apply_binding, apply_exchange, binding_command, exchange_command
 from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common, Part
+from forebay.broker.facts import MessageFacts
 from forebay.broker.internal import INTERNAL, InternalLog
 from forebay.broker.vhost_settings import VhostSettings
-from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
+from forebay.queue.arguments import CLASSIC_TYPE
+from forebay.queue.facts import Facts
 from forebay.queue.group import Group
 from forebay.queue.leases import Consumer
-from forebay.queue.limits import QueueSpec
-from forebay.queue.queue import CLASSIC, EPHEMERAL, SHARE, STREAM, Queue
+from forebay.queue.limits import limits_of
+from forebay.queue.queue import EPHEMERAL, SHARE, Queue, kind_of
+from forebay.queue.spec import QueueSpec, check_declaration, locked
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.bindings import Bindings
-from forebay.routing.exchange import Exchange, TopicExchange, frozen, text
-from forebay.routing.kinds import make_exchange
+from forebay.routing.exchange import Exchange, TopicExchange, check_arguments, text
+from forebay.routing.kinds import check_kind, make_exchange
 from forebay.routing.topic_trie import check_filter, swap_key
 
 SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the log's own
 CURSOR: Final = 4
+RETURNS: Final = 7  # 5 is CATALOG, 6 INTERNAL
 CATALOG: Final = 5
 
 NAME_OCTETS_MAX: Final = 255
@@ -52,6 +58,8 @@ class Topology(Part):
     """Exchanges, queues, bindings and groups of one vhost.
 
     number   0 is that of "/"; the catalog's entries carry it
+    delivery_limit      of classic queues for which nobody sets one; -1 is no limit
+    queue_type_relaxed  a redeclaration may ask for another type of queue
     touched  somebody may have done something since the turn before
     """
 
@@ -66,6 +74,9 @@ class Topology(Part):
         self.touched = False
         self.settings = VhostSettings()
         self.visibility_ms: i64 = visibility_ms
+        self.facts: Facts = MessageFacts()
+        self.delivery_limit: i64 = -1
+        self.queue_type_relaxed = False
         self.epoch: i64 = 1
         self.bindings = Bindings(name)
         self.queues: dict[bytes, Queue] = {}
@@ -119,15 +130,15 @@ class Topology(Part):
         arguments: dict[str, object],
     ) -> None:
         """Make an exchange; RequestError if there is one of that name that differs."""
+        refuse_default(name)
+        check_kind(kind)
         old = self.bindings.exchanges.get(name)
         if old is not None:
             old.check_equivalent(self.name, kind, durable, auto_delete, internal, arguments)
             return
-        if name.startswith(RESERVED) or not name:
-            raise RequestError(
-                REFUSED,
-                f"exchange name '{text(name)}' contains reserved prefix 'amq.*'" if name else "no exchange name",
-            )
+        if name.startswith(RESERVED):
+            raise RequestError(REFUSED, f"exchange name '{text(name)}' contains reserved prefix 'amq.*'")
+        check_arguments(self.name, name, arguments)
         self.bindings.add_exchange(make_exchange(kind, name, durable, auto_delete, internal, arguments))
         if durable:
             self.command(exchange_command(self.bindings.exchanges[name]))
@@ -135,19 +146,29 @@ class Topology(Part):
             self.epoch += 1
 
     def delete_exchange(self, name: bytes, if_unused: bool) -> None:
-        """Take an exchange and its bindings away; no error where there is none."""
-        if not name or name.startswith(RESERVED):
-            raise RequestError(REFUSED, f"operation not permitted on exchange '{text(name)}'")
+        """Take an exchange away, and all bindings from it and to it; no error where there is none."""
+        refuse_default(name)
+        if name.startswith(RESERVED):
+            raise RequestError(
+                REFUSED, f"deletion of system exchange '{text(name)}' in vhost '{text(self.name)}' not allowed"
+            )
         exchange = self.bindings.exchanges.get(name)
-        if exchange is None:
-            return
-        if if_unused and not exchange.is_unused():
+        if exchange is not None and if_unused and not exchange.is_unused():
             raise RequestError(PRECONDITION, f"exchange '{text(name)}' in vhost '{text(self.name)}' in use")
-        self.bindings.remove_exchange(name)
-        if exchange.durable:
-            self.command({"op": "exchange-delete", "name": name})
-        else:
-            self.epoch += 1
+        self.drop_exchanges([name])
+
+    def drop_exchanges(self, names: list[bytes]) -> None:
+        """Take exchanges away, and the auto-delete exchanges that lose their last binding with them."""
+        while names:
+            name = names.pop()
+            exchange = self.bindings.exchanges.get(name)
+            if exchange is None:
+                continue
+            names += self.bindings.remove_exchange(name)
+            if exchange.durable:
+                self.command({"op": "exchange-delete", "name": name})
+            else:
+                self.epoch += 1
 
     # ---- queues
 
@@ -163,12 +184,7 @@ class Topology(Part):
     def check_owner(self, queue: Queue, session_id: i64) -> None:
         """RequestError(LOCKED) where the queue is exclusive to another session."""
         if queue.owner and queue.owner != session_id:
-            raise RequestError(
-                LOCKED,
-                f"cannot obtain exclusive access to locked queue '{text(queue.name)}' in vhost '{text(self.name)}'. It "
-                "could be originally declared on another connection or the exclusive property value does not match "
-                "that of the original declaration.",
-            )
+            raise locked(self.place_of(queue.name))
 
     def declare_queue(
         self,
@@ -180,55 +196,48 @@ class Topology(Part):
         session_id: i64,
     ) -> Queue:
         """Make a queue, or check that the one there is was declared alike; an empty name asks for a new one."""
+        where = self.place_of(name)
+        if name and durable and not exclusive and not auto_delete:
+            arguments = self.with_queue_type(arguments)
         old = self.queues.get(name)
         if old is not None:
             self.check_owner(old, session_id)
-            self.check_queue_equivalent(old, durable, exclusive, auto_delete, arguments)
+            any_type = self.queue_type_relaxed
+            old.spec.check_equivalent(where, durable, exclusive, auto_delete, arguments, any_type)
             return old
         if name.startswith(RESERVED):
             raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
         check_queue_name(name)
+        check_declaration(where, not name, durable, exclusive, auto_delete, arguments)
         spec = QueueSpec(durable, auto_delete, exclusive, arguments, self.visibility_ms)
         if not name:
             name = b"amq.gen-%d-%d" % (session_id, self.next_queue)
-        queue = self.make_queue(self.next_queue, name, STREAM if spec.stream else CLASSIC, spec)
+        queue = self.make_queue(self.next_queue, name, kind_of(spec), spec)
         if exclusive:
             queue.owner = session_id
         if queue.log.durable:
             self.command(queue_command(queue))
         return queue
 
-    def check_queue_equivalent(
-        self, queue: Queue, durable: bool, exclusive: bool, auto_delete: bool, arguments: dict[str, object]
-    ) -> None:
-        spec = queue.spec
-        for field, asked, current in (
-            ("durable", durable, spec.durable),
-            ("auto_delete", auto_delete, spec.auto_delete),
-            ("exclusive", exclusive, spec.exclusive),
-        ):
-            if asked != current:
-                self.inequivalent(queue, field, str(asked).lower(), str(current).lower())
-        for name in sorted(set(arguments) | set(spec.arguments)):
-            default = "classic" if name == "x-queue-type" else None
-            wanted = arguments.get(name, default)
-            have = spec.arguments.get(name, default)
-            if frozen(wanted) != frozen(have):
-                self.inequivalent(queue, name, shown(wanted), shown(have))
+    def place_of(self, queue: bytes) -> str:
+        """A queue as errors name it."""
+        return f"queue '{text(queue)}' in vhost '{text(self.name)}'"
 
-    def inequivalent(self, queue: Queue, field: str, asked: str, current: str) -> None:
-        raise RequestError(
-            PRECONDITION,
-            f"inequivalent arg '{field}' for queue '{text(queue.name)}' in vhost '{text(self.name)}': "
-            f"received '{asked}' but current is '{current}'",
-        )
+    def with_queue_type(self, arguments: dict[str, object]) -> dict[str, object]:
+        """The arguments of a queue that may be of any type, with the vhost's type where they have none."""
+        if "x-queue-type" in arguments or self.settings.default_queue_type == CLASSIC_TYPE:
+            return arguments
+        typed = dict(arguments)
+        typed["x-queue-type"] = self.settings.default_queue_type
+        return typed
 
     def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec) -> Queue:
         durable = spec.durable and not spec.exclusive and kind != EPHEMERAL
         log = self.store.create_log(id, text(name), durable)
         if kind == SHARE:
             spec.visibility_ms = FOREVER_MS
-        queue = Queue(id, name, kind, spec, log)
+        queue = Queue(id, name, kind, spec, log, self.facts)
+        queue.limits.become(limits_of(spec, {}, {}, self.delivery_limit))
         self.queues[name] = queue
         self.queues_by_id[id] = queue
         self.common.next_queue = max(self.common.next_queue, id + 1)
@@ -259,8 +268,7 @@ class Topology(Part):
         if queue is self.fallback:
             self.fallback = None
         self.cancelled += queue.consumers()
-        for orphan in self.bindings.remove_destination(queue.id):
-            self.delete_exchange(orphan, False)
+        self.drop_exchanges(self.bindings.remove_destination(queue.id))
         self.store.drop_log(queue.id)
         if queue.log.durable:
             self.command({"op": "queue-delete", "id": int(queue.id)})
@@ -271,11 +279,20 @@ class Topology(Part):
 
     def bind(self, queue: bytes, exchange: bytes, routing_key: bytes, arguments: dict[str, object]) -> None:
         """Bind a queue to an exchange; no error where it is bound so already."""
+        refuse_default(exchange)
+        self.check_exchange(exchange)
         bound = self.queue(queue)
-        if not exchange:
-            raise RequestError(REFUSED, "operation not permitted on the default exchange")
-        if self.bindings.bind(exchange, bound.id, routing_key, arguments):
-            self.binding_changed("bind", bound, exchange, routing_key, arguments)
+        self.add_binding(exchange, bound.id, bound.name, routing_key, arguments)
+
+    def bind_exchange(
+        self, destination: bytes, source: bytes, routing_key: bytes, arguments: dict[str, object]
+    ) -> None:
+        """Bind an exchange to another, the source; no error where it is bound so already."""
+        refuse_default(source)
+        refuse_default(destination)
+        self.check_exchange(source)
+        bound = self.check_exchange(destination)
+        self.add_binding(source, bound.number, bound.name, routing_key, arguments)
 
     def bind_topic(self, queue: Queue, filter: bytes) -> None:
         """Append what is published on matching topics to the queue; RequestError where the filter is none."""
@@ -283,24 +300,52 @@ class Topology(Part):
         self.bind(queue.name, TOPIC_EXCHANGE, swap_key(filter), {})
 
     def unbind(self, queue: bytes, exchange: bytes, routing_key: bytes, arguments: dict[str, object]) -> None:
-        """Take a binding away; no error where there is none."""
-        bound = self.queue(queue)
-        if not exchange:
-            raise RequestError(REFUSED, "operation not permitted on the default exchange")
-        if not self.bindings.has(exchange, bound.id, routing_key, arguments):
+        """Take a queue's binding away; no error where there is none."""
+        refuse_default(exchange)
+        bound = self.queues.get(queue)
+        if bound is not None:
+            self.remove_binding(exchange, bound.id, routing_key, arguments)
+
+    def unbind_exchange(
+        self, destination: bytes, source: bytes, routing_key: bytes, arguments: dict[str, object]
+    ) -> None:
+        """Take a binding between exchanges away; no error where there is none."""
+        refuse_default(source)
+        refuse_default(destination)
+        bound = self.bindings.exchanges.get(destination)
+        if bound is not None:
+            self.remove_binding(source, bound.number, routing_key, arguments)
+
+    def add_binding(
+        self, exchange: bytes, destination: i64, label: bytes, routing_key: bytes, arguments: dict[str, object]
+    ) -> None:
+        if self.bindings.bind(exchange, destination, routing_key, arguments, label):
+            self.binding_changed("bind", exchange, destination, routing_key, arguments)
+
+    def remove_binding(
+        self, exchange: bytes, destination: i64, routing_key: bytes, arguments: dict[str, object]
+    ) -> None:
+        if exchange not in self.bindings.exchanges:
             return
-        orphans = self.bindings.unbind(exchange, bound.id, routing_key, arguments)
-        self.binding_changed("unbind", bound, exchange, routing_key, arguments)
-        for orphan in orphans:
-            self.delete_exchange(orphan, False)
+        if not self.bindings.has(exchange, destination, routing_key, arguments):
+            return
+        orphans = self.bindings.unbind(exchange, destination, routing_key, arguments)
+        self.binding_changed("unbind", exchange, destination, routing_key, arguments)
+        self.drop_exchanges(orphans)
 
     def binding_changed(
-        self, op: str, queue: Queue, exchange: bytes, routing_key: bytes, arguments: dict[str, object]
+        self, op: str, exchange: bytes, destination: i64, routing_key: bytes, arguments: dict[str, object]
     ) -> None:
-        if queue.log.durable and self.bindings.exchange(exchange).durable:
-            self.command(binding_command(op, queue.id, exchange, routing_key, arguments))
+        if self.is_durable(destination) and self.bindings.exchange(exchange).durable:
+            self.command(binding_command(op, self.bindings, exchange, int(destination), routing_key, arguments))
         else:
             self.epoch += 1
+
+    def is_durable(self, destination: i64) -> bool:
+        """Whether what a binding leads to is there again after a restart."""
+        if destination < 0:
+            return self.bindings.by_number[destination].durable
+        return self.queues_by_id[destination].log.durable
 
     # ---- groups
 
@@ -326,22 +371,24 @@ class Topology(Part):
             if not queue.log.durable:
                 continue
             entries.append(self.catalog_entry(queue_command(queue, queue is self.fallback)))
+            if queue.keyed:
+                entries.append(self.catalog_entry(keyed_command(queue)))
             for group in queue.groups.values():
                 if not is_anonymous(group):
                     group.take_progress()
                     kind = SETTLED if isinstance(group, WorkGroup) else CURSOR
                     entries.append(self.catalog_entry(group_command(queue, group)))
                     entries.append(Entry(kind, queue.id, group.id, group.snapshot()))
+                    if isinstance(group, WorkGroup) and group.attempts:
+                        group.take_returns()
+                        entries.append(Entry(RETURNS, queue.id, group.id, group.attempts_snapshot()))
         for binding in self.bindings.list_all():
-            queue_bound = self.queues_by_id[binding.destination]
-            if queue_bound.log.durable and self.bindings.exchanges[binding.exchange].durable:
-                entries.append(
-                    self.catalog_entry(
-                        binding_command(
-                            "bind", queue_bound.id, binding.exchange, binding.routing_key, binding.arguments
-                        )
-                    )
+            where = binding.exchange
+            if self.bindings.exchanges[where].durable and self.is_durable(binding.destination):
+                fields = binding_command(
+                    "bind", self.bindings, where, binding.destination, binding.routing_key, binding.arguments
                 )
+                entries.append(self.catalog_entry(fields))
         entries.append(self.catalog_entry({"op": "next-queue", "id": int(self.next_queue)}))
         for internal in self.internals:
             entries += internal.checkpoint()
@@ -364,7 +411,10 @@ class Topology(Part):
         else:
             queue = self.queues_by_id.get(entry.queue)
             group = None if queue is None else queue.groups.get(entry.group)
-            if group is not None:
+            if entry.kind == RETURNS:
+                if isinstance(group, WorkGroup):
+                    group.restore_returns(entry.payload)
+            elif group is not None:
                 group.restore(entry.payload)
 
     def finish_recovery(self, now_us: int) -> None:
@@ -388,8 +438,12 @@ class Topology(Part):
                 del self.queues_by_id[gone.id]
                 self.bindings.remove_destination(gone.id)
                 self.store.drop_log(gone.id)
+        elif op == "queue-keyed":
+            keyed = self.queues_by_id.get(whole(fields["id"]))
+            if keyed is not None:
+                keyed.make_keyed()
         elif op == "exchange":
-            apply_exchange(self, fields)
+            apply_exchange(self.bindings, fields)
         elif op == "exchange-delete":
             self.bindings.remove_exchange(octets(fields["name"]))
         elif op == "group":
@@ -398,7 +452,7 @@ class Topology(Part):
             self.common.next_queue = max(self.common.next_queue, i64(whole(fields["id"])))
         else:
             assert op in ("bind", "unbind"), op
-            apply_binding(self, fields)
+            apply_binding(self.bindings, self.queues_by_id, fields)
 
 
 def apply_queue(topology: Topology, fields: dict[str, object]) -> None:
@@ -409,21 +463,6 @@ def apply_queue(topology: Topology, fields: dict[str, object]) -> None:
     queue = topology.make_queue(id, octets(fields["name"]), whole(fields["kind"]), spec)
     if fields["fallback"] is True:
         topology.fallback = queue
-
-
-def apply_exchange(topology: Topology, fields: dict[str, object]) -> None:
-    name = octets(fields["name"])
-    if name not in topology.bindings.exchanges:
-        topology.bindings.add_exchange(
-            make_exchange(
-                octets(fields["kind"]),
-                name,
-                True,
-                fields["auto_delete"] is True,
-                fields["internal"] is True,
-                table(fields["arguments"]),
-            )
-        )
 
 
 def apply_group(topology: Topology, fields: dict[str, object]) -> None:
@@ -439,28 +478,6 @@ def apply_group(topology: Topology, fields: dict[str, object]) -> None:
         )
 
 
-def apply_binding(topology: Topology, fields: dict[str, object]) -> None:
-    exchange = octets(fields["exchange"])
-    queue = whole(fields["queue"])
-    if exchange not in topology.bindings.exchanges or queue not in topology.queues_by_id:
-        return
-    if fields["op"] == "bind":
-        topology.bindings.bind(exchange, queue, octets(fields["key"]), table(fields["arguments"]))
-    else:
-        topology.bindings.unbind(exchange, queue, octets(fields["key"]), table(fields["arguments"]))
-
-
-def exchange_command(exchange: Exchange) -> dict[str, object]:
-    return {
-        "op": "exchange",
-        "name": exchange.name,
-        "kind": exchange.kind,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": exchange.arguments,
-    }
-
-
 def queue_command(queue: Queue, fallback: bool = False) -> dict[str, object]:
     """The catalog's words for a queue; `fallback` is for the reserved one."""
     return {
@@ -472,6 +489,11 @@ def queue_command(queue: Queue, fallback: bool = False) -> dict[str, object]:
         "arguments": queue.spec.arguments,
         "fallback": fallback,
     }
+
+
+def keyed_command(queue: Queue) -> dict[str, object]:
+    """Messages of the queue name their groups."""
+    return {"op": "queue-keyed", "id": int(queue.id)}
 
 
 def group_command(queue: Queue, group: Group) -> dict[str, object]:
@@ -488,15 +510,15 @@ def group_command(queue: Queue, group: Group) -> dict[str, object]:
     }
 
 
-def binding_command(
-    op: str, queue: i64, exchange: bytes, routing_key: bytes, arguments: dict[str, object]
-) -> dict[str, object]:
-    return {"op": op, "queue": int(queue), "exchange": exchange, "key": routing_key, "arguments": arguments}
-
-
 def is_anonymous(group: Group) -> bool:
     """A stream cursor without a name: it ends with its consumer."""
     return isinstance(group, StreamGroup) and group.name.startswith(b"\0")
+
+
+def refuse_default(exchange: bytes) -> None:
+    """RequestError where this names the default exchange: it is as it is."""
+    if not exchange:
+        raise RequestError(REFUSED, "operation not permitted on the default exchange")
 
 
 def check_queue_name(name: bytes) -> None:
@@ -529,7 +551,3 @@ def dead_letter_address(filter: bytes) -> tuple[bytes, bytes]:
     if rest.startswith(b"$"):
         raise RequestError(NOT_IMPLEMENTED, f"topic filter '{text(filter)}': commands cannot be subscribed to")
     return name, rest
-
-
-def shown(value: object) -> str:
-    return "none" if value is None else str(value)

@@ -10,30 +10,38 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.arguments import auto_commit, group_name, stream_start
+from forebay.broker.arguments import ConsumerArguments, stream_start
 from forebay.broker.client_session import ClientSession, Subscription, Will
 from forebay.broker.common import Common
+from forebay.broker.dead_letters import DeadLetters
+from forebay.broker.facts import MessageFacts
+from forebay.broker.primary import primary_name
 from forebay.broker.publishing import QUEUE_PREFIX, Publishing, Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX, Shares
+from forebay.broker.special import publish_due
 from forebay.broker.topology import (
     CURSOR,
     DEAD_LETTER_PREFIX,
+    FOREVER_MS,
+    RETURNS,
     SETTLED,
     check_queue_name,
     dead_letter_address,
     queue_address,
     queue_command,
 )
-from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, REFUSED, RequestError
+from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import REJECTED
 from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.queue.group import Group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
-from forebay.queue.limits import QueueSpec
-from forebay.queue.queue import CLASSIC, EPHEMERAL, SHARE, STREAM, Queue, group_key
+from forebay.queue.limits import REJECT_PUBLISH_DLX
+from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue, group_key, kind_of
+from forebay.queue.spec import QueueSpec
 from forebay.queue.stream_group import StreamGroup
+from forebay.queue.stream_values import Selection, StreamValues
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_filter
@@ -41,6 +49,7 @@ from forebay.routing.topic_trie import check_filter
 __all__ = ["Route", "Vhost"]
 
 DELAYED_AT_ONCE: Final = 10_000  # messages whose time has come that one tick publishes
+PASSES_MAX: Final = 16  # through the queues in one turn, each for the dead letters of the one before
 RETRY_US: Final = 1_000_000  # after which a delayed message for which the disk had no room is tried again
 
 
@@ -52,8 +61,12 @@ class Vhost(Publishing):
         self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
     ) -> None:
         super().__init__(name, store, options, number, common)
+        # Without a timeout: longer than anybody waits, and no overflow when it is added to the time of day.
+        self.consumer_timeout_us: i64 = options.consumer_timeout_ms * 1000 or FOREVER_MS * 1000
         self.ephemeral_expiry_us: i64 = options.ephemeral_expiry_ms * 1000
+        self.dead_letters = DeadLetters()
         self.shares = Shares(self, options.mqtt_shared_strategy)
+        self.stream_values = StreamValues(MessageFacts())
         self.consumers: dict[int, list[Consumer]] = {}  # by session
         self.entered: set[int] = set()  # sessions that are logged in
         self.paused: set[int] = set()  # sessions whose connection takes no more octets
@@ -72,13 +85,15 @@ class Vhost(Publishing):
         exclusive: bool,
         credit: i64,
         arguments: dict[str, object],
+        cancels: bool = False,
     ) -> Consumer:
         """Attach a consumer to a group of a queue.
 
         queue      name, `$queue/<name>[/<filter>]` or `$dlq/<name>[/<filter>]`; the second makes an ephemeral queue
                    where there is none
         credit     records it may hold unsettled; 0 is no limit
-        arguments  x-consumer-group, x-stream-offset, x-auto-commit
+        arguments  see `ConsumerArguments`
+        cancels    it is cancelled when it holds a record for too long; else the record just returns
         """
         filter = b""
         is_address = queue.startswith(QUEUE_PREFIX)
@@ -94,13 +109,18 @@ class Vhost(Publishing):
             self.ephemeral_queue(queue)
         where = self.queue(queue)
         self.check_owner(where, session_id)
-        group = self.group_for(where, group_name(arguments), filter, arguments)
+        asked = ConsumerArguments(arguments, self.name, where.name)
+        work = is_work(where, asked)
+        asked.check_kind(arguments, where, work)
+        group = self.group_for(where, asked, filter, work)
         check_exclusive(self.name, where, group, exclusive)
         consumer = Consumer(
             self.next_consumer_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED
         )
         self.next_consumer_id += 1
         consumer.exclusive = exclusive
+        consumer.priority = asked.priority
+        self.set_timeout(where, consumer, cancels, asked.timeout_us)
         consumer.queue_name = where.name
         consumer.group_name = group_key(group.name, group.filter)
         consumer.paused = session_id in self.paused
@@ -113,21 +133,48 @@ class Vhost(Publishing):
         self.mark(where)
         return consumer
 
-    def group_for(self, queue: Queue, name: bytes, filter: bytes, arguments: dict[str, object]) -> Group:
-        """The group that these arguments name, made where there is none."""
-        start = arguments.get("x-stream-offset")
-        work = queue.kind != STREAM and start is None
+    def set_timeout(self, queue: Queue, consumer: Consumer, cancels: bool, asked_us: i64) -> None:
+        """How long the consumer may hold a record, and what becomes of it then."""
+        limits = queue.limits
+        if limits.visibility_us or not cancels:
+            consumer.timeout_us = limits.visibility_us or queue.spec.visibility_ms * 1000
+            return
+        consumer.timeout_us = asked_us or limits.consumer_timeout_us or self.consumer_timeout_us
+        consumer.cancels = True
+
+    def group_for(self, queue: Queue, asked: ConsumerArguments, filter: bytes, work: bool) -> Group:
+        """The group that a consumer asks for, made where there is none."""
+        name = asked.group
         if not work and not name:
             name = b"\0%d" % self.next_consumer_id  # a cursor of its own
         group = queue.find_group(group_key(name, filter))
         if group is None:
-            offset = queue.log.start if work else stream_start(queue, start)
-            return self.add_group(queue, name, filter, work, offset, auto_commit(arguments))
-        if isinstance(group, WorkGroup) != work:
+            offset = queue.log.start if work else stream_start(queue, asked.start, self.now_us)
+            group = self.add_group(queue, name, filter, work, offset, asked.auto_commit)
+        elif isinstance(group, WorkGroup) != work:
             raise RequestError(INVALID, f"group '{text(name)}' of queue '{text(queue.name)}' is of the other kind")
-        if isinstance(group, StreamGroup) and start is not None and start != "resume" and not group.consumers:
-            group.commit(stream_start(queue, start))
+        elif isinstance(group, StreamGroup) and asked.start is not None and asked.start != "resume":
+            if not group.consumers:
+                group.commit(stream_start(queue, asked.start, self.now_us))
+        if isinstance(group, StreamGroup):
+            self.select(queue, group, asked)
         return group
+
+    def select(self, queue: Queue, group: StreamGroup, asked: ConsumerArguments) -> None:
+        """Have a stream group deliver what its consumers want, who must all want the same."""
+        wanted: Selection | None = None
+        if asked.values is not None:
+            wanted = Selection(asked.values, asked.unfiltered, self.stream_values)
+        found = group.selection
+        if group.consumers:
+            same = wanted is found if wanted is None or found is None else wanted.same(found)
+            if not same:
+                raise RequestError(
+                    PRECONDITION,
+                    f"group '{text(group.name)}' of queue '{text(queue.name)}' reads with another x-stream-filter",
+                )
+            return
+        group.select(wanted)
 
     def detach(self, consumer: Consumer) -> None:
         """Give a consumer nothing more; it may settle what it holds, and `cancel` takes that back."""
@@ -165,21 +212,22 @@ class Vhost(Publishing):
         self.check_owner(where, session_id)
         if where.kind == STREAM:
             raise RequestError(NOT_IMPLEMENTED, f"basic.get is not supported by stream queue '{text(where.name)}'")
-        group = self.group_for(where, b"", b"", {})
+        group = self.group_for(where, ConsumerArguments({}, self.name, where.name), b"", True)
         assert isinstance(group, WorkGroup)
-        check_exclusive(self.name, where, group, False)
+        check_gettable(self.name, where, group)
         key = (int(session_id), int(channel), int(where.id))
         getter = self.getters.get(key)
         if getter is None:
             getter = Consumer(0, where.id, group.id, session_id, channel, b"", False, UNLIMITED)
             getter.queue_name = where.name
+            self.set_timeout(where, getter, True, 0)
             self.getters[key] = getter
         if where.log.writer.count:
             self.seal(where, self.now_us)
         getter.no_ack = no_ack
-        group.expire(self.now_us)
+        where.unused_since_us = self.now_us
         self.mark(where)
-        return group.take(getter, 1, self.now_us)
+        return group.take_one(getter, self.now_us)
 
     def purge(self, name: bytes) -> int:
         """Take away all ready messages of every work group, or of the stream; how many the nameless group had."""
@@ -210,16 +258,20 @@ class Vhost(Publishing):
         group = self.group_of(lease)
         return 0 if group is None else group.ack(lease, first, count)
 
-    def nack(self, lease: Lease, first: i64, count: i64, delay_ms: i64) -> i64:
-        """Give records of a lease back: to the front of the queue, or to be leased again after a delay."""
+    def nack(self, lease: Lease, first: i64, count: i64, delay_ms: i64, failed: bool = False) -> i64:
+        """Give records of a lease back: to the front of the queue, or to be leased again after a delay.
+
+        failed  something went wrong with them: a queue's delivery limit counts that
+        """
         group = self.group_of(lease)
         if group is None:
             return 0
-        return group.give_back(lease, first, count, self.now_us + delay_ms * 1000 if delay_ms > 0 else 0)
+        return group.give_back(lease, first, count, self.now_us + delay_ms * 1000 if delay_ms > 0 else 0, failed)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Discard records of a lease."""
-        return self.ack(lease, first, count)
+        """Have records of a lease die: to the queue's dead-letter exchange if it has one, else for good."""
+        group = self.group_of(lease)
+        return 0 if group is None else group.reject(lease, first, count)
 
     def extend(self, lease: Lease, first: i64, count: i64, extend_ms: i64) -> i64:
         """Let records of a lease be held for so long from now on, or for 0 as long as if they were handed out now.
@@ -229,7 +281,7 @@ class Vhost(Publishing):
         group = self.group_of(lease)
         if not isinstance(group, WorkGroup):
             return 0
-        length_us = extend_ms * 1000 if extend_ms > 0 else group.visibility_us
+        length_us = extend_ms * 1000 if extend_ms > 0 else lease.consumer.timeout_us
         return group.extend(lease, first, count, self.now_us + length_us)
 
     def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
@@ -334,17 +386,45 @@ class Vhost(Publishing):
             internal.end_turn(now_us)
         out = self.sessions.take_deliveries()
         self.fanout.dispatch(now_us, out)
-        dirty = self.dirty
-        self.dirty = []
-        for queue in dirty:
-            queue.dirty = False
-        for queue in dirty:
+        self.replies.dispatch(now_us, out)
+        again: list[Queue] = []
+        for _ in range(PASSES_MAX):
+            if not self.dirty:
+                break
+            dirty = self.dirty
+            self.dirty = []
+            for queue in dirty:
+                queue.dirty = False
+            for queue in dirty:
+                self.end_turn_of(queue, now_us, out, again)
+        for queue in self.dirty:  # dead letters that go round: they are in one frame with their settlement all the same
             if queue.log.writer.count:
                 self.seal(queue, now_us)
-            if queue.dispatch(now_us, out):
-                self.mark(queue)
-            self.note_progress(queue)
+        for queue in again:
+            self.mark(queue)
         return out
+
+    def end_turn_of(self, queue: Queue, now_us: i64, out: list[Delivery], again: list[Queue]) -> None:
+        """What `end_turn` does with one queue; what dies in it may give others something to do in the same turn."""
+        if queue.log.writer.count:
+            self.seal(queue, now_us)
+        if not queue.groups and queue.needs_group():
+            self.add_group(queue, b"", b"", True, queue.log.start, True)
+        if queue.dispatch(now_us, out):
+            again.append(queue)
+        for group in list(queue.groups.values()):
+            if isinstance(group, WorkGroup):
+                if group.overdue:
+                    self.cancelled += group.overdue
+                    group.overdue = []
+                if group.dying:
+                    self.dead_letters.move(self, queue, group, now_us)
+        self.note_progress(queue)
+
+    def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
+        super().refuse(queue, format, route, properties, body)
+        if queue.limits.overflow == REJECT_PUBLISH_DLX:
+            self.dead_letters.refused(self, queue, format, route.exchange, route.routing_key, properties, body)
 
     def end_sessions(self) -> None:
         """What sessions that have ended leave behind: wills, and places in shared subscriptions."""
@@ -378,8 +458,12 @@ class Vhost(Publishing):
         for group in queue.groups.values():
             if isinstance(group, WorkGroup):
                 progress = group.take_progress()
-                if progress and log.durable:
-                    self.store.note(SETTLED, queue.id, group.id, progress, False)
+                returns = group.take_returns()
+                if log.durable:
+                    if returns:
+                        self.store.note(RETURNS, queue.id, group.id, returns, False)
+                    if progress:
+                        self.store.note(SETTLED, queue.id, group.id, progress, False)
         floor = queue.floor()
         if floor > log.start:
             log.truncate(floor)
@@ -398,12 +482,9 @@ class Vhost(Publishing):
         """What time alone brings, several times a second: leases that end, delays that are over, queues unused."""
         self.now_us = now_us  # on a quiet broker the turn before may be long ago
         for queue in list(self.queues.values()):
-            if queue.kind == EPHEMERAL and not queue.consumer_count():
-                if not queue.unused_since_us:
-                    queue.unused_since_us = now_us
-                elif now_us - queue.unused_since_us > self.ephemeral_expiry_us:
-                    self.remove_queue(queue)
-                    continue
+            if self.has_expired(queue, now_us):
+                self.remove_queue(queue)
+                continue
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
                     due = group.next_due_us()
@@ -412,9 +493,18 @@ class Vhost(Publishing):
         if self.store.full:
             return
         for message in self.delayed.due(now_us, DELAYED_AT_ONCE):
-            outcome = self.publish_topic(message.topic, u8(message.format), message.properties, message.body)
+            outcome = publish_due(self, message)
             if outcome == REJECTED and self.common.room == 0:  # not for what the topic or a limit refuses
                 self.delayed.put_back(message, now_us + RETRY_US)
+
+    def has_expired(self, queue: Queue, now_us: i64) -> bool:
+        """Whether nobody has used the queue for as long as it may stand idle."""
+        expires_us = self.ephemeral_expiry_us if queue.kind == EPHEMERAL else queue.limits.expires_us
+        if expires_us == 0 or queue.consumer_count():
+            return False
+        if not queue.unused_since_us:
+            queue.unused_since_us = now_us
+        return now_us - queue.unused_since_us > expires_us
 
     def sweep(self, now_us: i64) -> None:
         """About once a second: what expires, and what streams need not keep."""
@@ -427,9 +517,9 @@ class Vhost(Publishing):
 
     def apply_retention(self, now_us: i64) -> None:
         for queue in self.queues.values():
-            spec = queue.spec
-            if spec.max_age_us or spec.max_octets or spec.max_messages:
-                queue.log.retain(now_us, spec.max_age_us, spec.max_octets, spec.max_messages)
+            if queue.kind == STREAM:
+                limits = queue.limits  # 0 is no limit of a stream, whoever sets it
+                queue.log.retain(now_us, limits.max_age_us, max(limits.max_octets, 0), max(limits.max_messages, 0))
 
     def commit_streams(self) -> None:
         """Log how far the stream groups have read: those that commit by themselves, at the interval of the option."""
@@ -455,7 +545,7 @@ class Vhost(Publishing):
         queue = self.queues.get(name)
         if queue is None:
             check_queue_name(name)
-            queue = self.make_queue(self.next_queue, name, STREAM if spec.stream else CLASSIC, spec)
+            queue = self.make_queue(self.next_queue, name, kind_of(spec), spec)
             if fallback:
                 self.fallback = queue
             self.command(queue_command(queue, fallback))
@@ -464,11 +554,29 @@ class Vhost(Publishing):
         return queue
 
 
+def is_work(queue: Queue, asked: ConsumerArguments) -> bool:
+    """Whether a consumer takes from a work group, and does not read the queue as a stream."""
+    if asked.start is not None:
+        return False
+    return queue.kind != STREAM or asked.group == primary_name(queue)
+
+
 def has_readers(queue: Queue) -> bool:
     for group in queue.groups.values():  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
         if isinstance(group, StreamGroup) and group.consumers:
             return True
     return False
+
+
+def check_gettable(vhost: bytes, queue: Queue, group: Group) -> None:
+    """RequestError where records of a queue are for certain consumers only."""
+    if queue.limits.single_active:
+        raise RequestError(
+            LOCKED,
+            f"cannot obtain access to locked queue '{text(queue.name)}' in vhost '{text(vhost)}'. basic.get operations "
+            f"are not supported by {queue.spec.type} queues with single active consumer",
+        )
+    check_exclusive(vhost, queue, group, False)
 
 
 def check_exclusive(vhost: bytes, queue: Queue, group: Group, exclusive: bool) -> None:

@@ -23,6 +23,7 @@ GIB: Final = 1024 * MIB
 HOUR_S: Final = 3600
 
 CLASSIC: Final = "classic"
+QUORUM: Final = "quorum"
 STREAM: Final = "stream"
 
 LOWEST: Final = "lowest"
@@ -146,7 +147,7 @@ class QueueOptions:
 
     name: str = _option(MISSING, TEXT, "The queue's name, as in `$queue/<name>`.")
     topics: list[str] = _option([], NAMES, "MQTT topic filters; what is published to a matching topic lands here.")
-    type: str = _option(CLASSIC, TEXT, "What kind of queue.", choices=(CLASSIC, STREAM))
+    type: str = _option(CLASSIC, TEXT, "What kind of queue.", choices=(CLASSIC, QUORUM, STREAM))
     visibility_timeout_ms: int = _integer(
         0, "ms", 0, 10**10, "How long a consumer may hold a message; 0 takes the broker's `visibility_timeout_ms`."
     )
@@ -198,6 +199,25 @@ class Options:
     queues: list[QueueOptions] = _option([], TABLES, "Queues that are there from the start.", inner=QueueOptions)
     visibility_timeout_ms: int = _integer(
         30_000, "ms", 10, 10**10, "How long a consumer may hold a message before somebody else gets it."
+    )
+    consumer_timeout_ms: int = _integer(
+        1_800_000,
+        "ms",
+        0,
+        10**10,
+        "How long an AMQP consumer may hold a message before it is cancelled; 0 for ever.",
+    )
+    delivery_limit: int = _integer(
+        -1, "failures", -1, 2**31 - 1, "Failures after which a message of a classic queue dies; -1 sets no limit."
+    )
+    default_queue_type: str = _option(
+        CLASSIC,
+        TEXT,
+        "What kind of queue a durable one is that is declared without `x-queue-type`.",
+        choices=(CLASSIC, QUORUM, STREAM),
+    )
+    queue_type_equivalence_relaxed: bool = _boolean(
+        False, "Whether a queue may be declared again with another `x-queue-type` than it has."
     )
     auto_commit_interval_ms: int = _integer(
         5_000, "ms", 1, 10**8, "How often the position of an auto-committing stream group is stored."
@@ -304,6 +324,17 @@ class Options:
     amqp_frame_octets_max: int = _integer(131_072, "octets", 4096, 16 * MIB, "The longest AMQP frame, offered in tune.")
     amqp_channels_max: int = _integer(2047, "channels", 1, 65_535, "Channels of a connection, offered in tune.")
     amqp_heartbeat_s: int = _integer(60, "s", 0, 65_535, "Seconds between heartbeats, offered in tune; 0 for none.")
+
+    # publishing only once
+    deduplication_window_ms: int = _integer(
+        600_000, "ms", 1, 10**12, "How long the broker remembers producers and keys whose messages it takes only once."
+    )
+    deduplication_keys_max: int = _integer(
+        1_000_000, "keys", 1, 2**31 - 1, "How many producers and keys it remembers; beyond it the oldest are forgotten."
+    )
+    transaction_octets_max: int = _integer(
+        128 * MIB, "octets", 1 * MIB, GIB, "Messages of an AMQP transaction that may wait for its commit."
+    )
 
     # disk and memory
     wal_octets_max: int = _integer(256 * MIB, "octets", 1 * MIB, 16 * GIB, "When a file of the log is full.")

@@ -42,3 +42,6 @@ class NoFacts(Facts):
 
     def key(self, block: Block, index: i64) -> bytes:
         return b""
+
+    def filter_value(self, block: Block, index: i64) -> bytes | None:
+        return None

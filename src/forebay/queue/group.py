@@ -40,15 +40,18 @@ class Group(ABC):
 
     id      number within the queue, in the write-ahead log
     cursor  next offset never yet handed out
+    picky   some records may not be wanted
     """
 
     def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, cursor: i64) -> None:
         self.id = id
         self.name = name
         self.filter = filter
+        self.picky = len(filter) > 0
         self.log = log
         self.cursor: i64 = cursor
-        self.consumers: list[Consumer] = []
+        self.consumers: list[Consumer] = []  # the highest priority first
+        self.ranked = False  # their priorities differ from 0
         self.turn: i64 = 0  # index of the consumer whose turn it is
         self.block: Block | None = None  # the block the cursor stands in
         self.budget: i64 = 0  # octets left to hand out in this turn
@@ -64,8 +67,15 @@ class Group(ABC):
         """Settle records of a lease; how many of them were held by it until now."""
 
     @abstractmethod
-    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64) -> i64:
-        """Return records of a lease, to be leased again from `due_us` on; how many of them were held by it."""
+    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, failed: bool) -> i64:
+        """Return records of a lease, to be leased again from `due_us` on; how many of them were held by it.
+
+        failed  something went wrong, rather than that the consumer passes them on
+        """
+
+    @abstractmethod
+    def reject(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Have records of a lease die; how many of them were held by it."""
 
     @abstractmethod
     def remove(self, consumer: Consumer) -> None:
@@ -92,14 +102,22 @@ class Group(ABC):
         """All progress, such that `restore` of it on a new group gives this one."""
 
     def add(self, consumer: Consumer) -> None:
-        self.consumers.append(consumer)
+        place = len(self.consumers)
+        if consumer.priority or self.ranked:
+            self.ranked = True
+            while place and self.consumers[place - 1].priority < consumer.priority:
+                place -= 1
+        self.consumers.insert(place, consumer)
 
     def detach(self, consumer: Consumer) -> None:
         """Give the consumer nothing more; what it holds stays with it until it is settled, or `remove`d."""
         self.consumers = [other for other in self.consumers if other is not consumer]
 
     def next_consumer(self) -> Consumer | None:
-        """The next consumer in turn that has credit."""
+        """Who gets the next record: the next in turn that has credit, of those with the highest priority."""
+        return self.next_ranked() if self.ranked else self.next_in_turn()
+
+    def next_in_turn(self) -> Consumer | None:
         consumers = self.consumers
         count = i64(len(consumers))
         turn = self.turn
@@ -113,8 +131,29 @@ class Group(ABC):
             turn += 1
         return None
 
+    def next_ranked(self) -> Consumer | None:
+        """A lower priority gets something only while every higher one has no credit."""
+        consumers = self.consumers
+        count = i64(len(consumers))
+        first: i64 = 0
+        while first < count and (consumers[first].credit <= 0 or consumers[first].paused):
+            first += 1
+        if first == count:
+            return None
+        priority = consumers[first].priority
+        turn = self.turn
+        for _ in range(count):
+            if turn >= count:
+                turn = 0
+            consumer = consumers[turn]
+            if consumer.priority == priority and consumer.credit > 0 and not consumer.paused:
+                self.turn = turn
+                return consumer
+            turn += 1
+        return None
+
     def wanted(self, block: Block, index: i64) -> bool:
-        """Whether the group's filter wants this record."""
+        """Whether the group's filter wants this record. To be asked of picky groups."""
         key = block.routing_key(index)
         known = self.memo.get(key)
         if known is None:
@@ -128,7 +167,7 @@ class Group(ABC):
 
     def run_length(self, block: Block, index: i64, most: i64) -> i64:
         """Length of the run of wanted records that starts at `index`; negative: of unwanted ones."""
-        if not self.filter:
+        if not self.picky:
             return most
         first = self.wanted(block, index)
         count: i64 = 1

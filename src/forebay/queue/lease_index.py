@@ -89,6 +89,22 @@ def holds(lease: Lease, offset: i64) -> bool:
     return holes is None or offset not in holes
 
 
+def held_runs(lease: Lease, first: i64, count: i64) -> list[tuple[int, int]]:
+    """Of `count` records from `first` on, the runs of those that the lease holds now."""
+    runs: list[tuple[int, int]] = []
+    start: i64 = -1
+    for offset in range(first, first + count):
+        if holds(lease, offset):
+            if start < 0:
+                start = offset
+        elif start >= 0:
+            runs.append((start, offset - start))
+            start = -1
+    if start >= 0:
+        runs.append((start, first + count - start))
+    return runs
+
+
 def place_after(leases: list[Lease], offset: i64) -> i64:
     """How many of these begin at or before `offset`."""
     low: i64 = 0

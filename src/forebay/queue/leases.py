@@ -14,6 +14,7 @@ from mypy_extensions import i64, u8
 from forebay.log.block import Block
 
 UNLIMITED: Final = 1 << 60  # credit of a consumer without a prefetch limit
+LEASE_US: Final = 30_000_000  # how long a consumer may hold a record where nobody says otherwise
 
 # States of a record in a page.
 READY: Final = 0  # never leased
@@ -53,8 +54,10 @@ class Consumer:
         self.paused = False  # its connection takes no more octets for now
         self.exclusive = False
         self.priority: i64 = 0  # whoever has a higher one is served first
-        self.timeout_us: i64 = 0  # how long it may hold a record before it is cancelled; 0: as the group says
-        self.timed_out = False  # it held a record for too long, and gets no more
+        self.timeout_us: i64 = LEASE_US  # how long it may hold a record
+        self.cancels = False  # it is cancelled when it has held one longer
+        self.timed_out = False  # it was
+        self.held: i64 = 0  # records that it holds
         self.qos: i64 = 1  # of a topic subscription
         self.queue_name = b""
         self.group_name = b""
@@ -68,6 +71,7 @@ class Lease:
     holes       offsets that left the lease one by one and may be leased to somebody else by now
     tag         the session's own: delivery tag or packet identifier of the first record
     deliveries  how often these records have been delivered, this time included
+    failures    how often they came back because something had gone wrong
     """
 
     def __init__(self, consumer: Consumer, page: Page | None, first: i64, count: i64, deadline_us: i64) -> None:
@@ -78,6 +82,7 @@ class Lease:
         self.left: i64 = count
         self.deadline_us: i64 = deadline_us
         self.deliveries: i64 = 1
+        self.failures: i64 = 0
         self.tag: i64 = 0
         self.holes: set[int] | None = None
 
@@ -119,4 +124,17 @@ class Delivery:
         self.count: i64 = count
         self.lease = lease
         self.deliveries: i64 = 1
+        self.failures: i64 = 0
         self.encodings: Encodings | None = None
+
+
+@final
+class Dying:
+    """Records [first, first + count) that died of one cause, having been handed out and having failed equally often."""
+
+    def __init__(self, first: i64, count: i64, cause: str, deliveries: i64, failures: i64) -> None:
+        self.first: i64 = first
+        self.count: i64 = count
+        self.cause = cause
+        self.deliveries: i64 = deliveries
+        self.failures: i64 = failures

@@ -39,7 +39,7 @@ class Ledger:
         self.store = store
         self.settling: list[tuple[int, int]] = []  # in this turn
         self.undurable: deque[Settled] = deque()
-        self.group = WorkGroup(1, b"", b"", log, 0, 0)
+        self.group = WorkGroup(1, b"", b"", log, 0)
 
     def sealed(self) -> None:
         """Everything up to the end of the log is wanted from now on."""

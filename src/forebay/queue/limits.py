@@ -1,4 +1,4 @@
-"""What a queue was declared with: its arguments, checked and turned into limits."""
+"""What is in force for a queue: what it was declared with, and what policies add to that."""
 
 from __future__ import annotations
 
@@ -6,25 +6,16 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.errors import PRECONDITION, RequestError
-
-AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m": 60, "s": 1}
-STREAM_ONLY: Final = ("x-max-age", "x-stream-max-segment-size-bytes", "x-max-length", "x-max-length-bytes")
-KNOWN: Final = ("x-queue-type", "x-visibility-timeout", "x-topics", *STREAM_ONLY)
-# Arguments of the broker's elders that change what happens to messages: accepting one and not doing it would lose or
-# keep messages against the user's word, so a declaration that asks for one is refused.
-LATER: Final = (
-    "x-message-ttl",
-    "x-expires",
-    "x-overflow",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-dead-letter-strategy",
-    "x-delivery-limit",
-    "x-single-active-consumer",
-    "x-max-priority",
-    "x-delayed-retry-type",
+from forebay.queue.arguments import (
+    BY_KEY,
+    DEAD_LETTER_EXCHANGE,
+    DEAD_LETTER_KEY,
+    QUORUM_TYPE,
+    STREAM_TYPE,
+    age_us,
+    type_bit,
 )
+from forebay.queue.spec import QueueSpec
 
 # What becomes of a publish to a queue that is full.
 DROP_HEAD: Final = 0
@@ -41,6 +32,22 @@ RETRY_RETURNED: Final = 3
 NO_PRIORITY: Final = 0
 STRICT: Final = 1  # the highest first, among at most 256 levels
 FAIR: Final = 2  # two classes, above 4 and the others, at two to one
+
+OVERFLOWS: Final = {
+    "drop-head": DROP_HEAD,
+    "reject-publish": REJECT_PUBLISH,
+    "reject-publish-dlx": REJECT_PUBLISH_DLX,
+}
+RETRY_TYPES: Final = {
+    "disabled": RETRY_DISABLED,
+    "all": RETRY_ALL,
+    "failed": RETRY_FAILED,
+    "returned": RETRY_RETURNED,
+}
+QUORUM_DELIVERY_LIMIT: Final = 20
+QUORUM_PRIORITY_MAX: Final = 31
+MILLISECONDS_MAX: Final = 10**15
+NUMBER_MAX: Final = 1 << 62
 
 
 @final
@@ -74,6 +81,7 @@ class Limits:
         self.retry_type: i64 = RETRY_DISABLED
         self.retry_min_us: i64 = 0
         self.retry_max_us: i64 = 0
+        self.retry_exponential = False
         self.single_active = False
         self.priority_mode: i64 = NO_PRIORITY
         self.max_priority: i64 = 0
@@ -95,6 +103,7 @@ class Limits:
         self.retry_type = other.retry_type
         self.retry_min_us = other.retry_min_us
         self.retry_max_us = other.retry_max_us
+        self.retry_exponential = other.retry_exponential
         self.single_active = other.single_active
         self.priority_mode = other.priority_mode
         self.max_priority = other.max_priority
@@ -103,73 +112,123 @@ class Limits:
         self.max_age_us = other.max_age_us
 
 
-@final
-class QueueSpec:
-    """A queue's declaration.
+def limits_of(
+    spec: QueueSpec, policy: dict[str, object], operator_policy: dict[str, object], delivery_limit: i64
+) -> Limits:
+    """What is in force for a queue: for most an operator's policy before an argument before a policy.
 
-    arguments    as the client gave them, for the equivalence check and for listing
-    visibility_ms  how long a lease lasts
-    max_age_us, max_octets, max_messages  retention of a stream; 0 is no limit
+    Of numbers that limit, the lowest that anybody set, as with RabbitMQ.
+
+    policy, operator_policy  definitions of those that apply, checked; empty for none
+    delivery_limit           of a classic queue for which nobody set one; -1 is no limit
     """
-
-    def __init__(
-        self, durable: bool, auto_delete: bool, exclusive: bool, arguments: dict[str, object], visibility_ms: i64
-    ) -> None:
-        self.durable = durable
-        self.auto_delete = auto_delete
-        self.exclusive = exclusive
-        self.arguments = arguments
-        self.visibility_ms = visibility_ms
-        self.stream = False
-        self.max_age_us: i64 = 0
-        self.max_octets: i64 = 0
-        self.max_messages: i64 = 0
-        self.read_arguments()
-
-    def read_arguments(self) -> None:
-        """RequestError names the argument and its value."""
-        arguments = self.arguments
-        for name in LATER:
-            if name in arguments:
-                raise RequestError(PRECONDITION, f"argument '{name}' is not supported yet (value {arguments[name]!r})")
-        kind = arguments.get("x-queue-type", "classic")
-        if kind == "stream":
-            self.stream = True
-        elif kind != "classic":
-            raise RequestError(PRECONDITION, f"invalid arg 'x-queue-type': {kind!r} is neither 'classic' nor 'stream'")
-        if self.stream:
-            if not self.durable or self.exclusive or self.auto_delete:
-                raise RequestError(PRECONDITION, "a stream must be durable, not exclusive and not auto-delete")
-            self.max_age_us = age_us(arguments.get("x-max-age"))
-            self.max_octets = natural(arguments, "x-max-length-bytes", 0)
-            self.max_messages = natural(arguments, "x-max-length", 0)
-        else:
-            for name in STREAM_ONLY:
-                if name in arguments:
-                    raise RequestError(
-                        PRECONDITION, f"invalid arg '{name}' of queue type classic (value {arguments[name]!r})"
-                    )
-        self.visibility_ms = natural(arguments, "x-visibility-timeout", self.visibility_ms)
-        if self.visibility_ms == 0:
-            raise RequestError(PRECONDITION, "invalid arg 'x-visibility-timeout': 0 is not above 0 ms")
+    asked = Asked(spec, policy, operator_policy)
+    limits = Limits()
+    limits.message_ttl_us = microseconds(asked.lowest("message-ttl", -1))
+    limits.expires_us = microseconds(asked.lowest("expires", 0))
+    # RabbitMQ's streams know no such policy: one for "all" queues must not take records from them.
+    max_messages = asked.argument("max-length") if spec.type == STREAM_TYPE else asked.lowest("max-length", -1)
+    limits.max_messages = capped(max_messages if isinstance(max_messages, int) else -1)
+    limits.max_octets = capped(asked.lowest("max-length-bytes", -1))
+    limits.overflow = OVERFLOWS[asked.word("overflow", "drop-head")]
+    limits.dead_letter_exchange = asked.octets(DEAD_LETTER_EXCHANGE)
+    limits.dead_letter_key = asked.octets(DEAD_LETTER_KEY)
+    limits.at_least_once = (
+        asked.word("dead-letter-strategy", "at-most-once") == "at-least-once"
+        and limits.overflow == REJECT_PUBLISH
+        and limits.dead_letter_exchange is not None
+    )
+    usual = QUORUM_DELIVERY_LIMIT if spec.type == QUORUM_TYPE else delivery_limit
+    limits.delivery_limit = capped(asked.lowest("delivery-limit", usual))
+    limits.retry_type = RETRY_TYPES[asked.word("delayed-retry-type", "disabled")]
+    limits.retry_min_us = microseconds(asked.number("delayed-retry-min", 0))
+    limits.retry_max_us = max(limits.retry_min_us, microseconds(asked.number("delayed-retry-max", 0)))
+    limits.single_active = asked.argument("single-active-consumer") is True
+    limits.consumer_timeout_us = microseconds(asked.number("consumer-timeout", 0))
+    limits.visibility_us = microseconds(asked.number("visibility-timeout", 0))
+    limits.max_age_us = asked.lowest_age()
+    set_priorities(limits, asked)
+    return limits
 
 
-def natural(arguments: dict[str, object], name: str, default: i64) -> i64:
-    """An argument that must be a whole number >= 0."""
-    value = arguments.get(name)
-    if value is None:
+def set_priorities(limits: Limits, asked: Asked) -> None:
+    """A quorum queue has two classes of priority unless told otherwise, a classic one levels if it asks for them."""
+    levels = asked.number("max-priority", 0)
+    quorum = asked.spec.type == QUORUM_TYPE
+    mode = asked.word("priority-mode", "fair" if quorum else "strict" if levels else "")
+    if mode == "fair":
+        limits.priority_mode = FAIR
+    elif mode == "strict":
+        limits.priority_mode = STRICT
+        limits.max_priority = levels or QUORUM_PRIORITY_MAX
+
+
+@final
+class Asked:
+    """What the three parties ask for; of a policy only what the type of queue knows."""
+
+    def __init__(self, spec: QueueSpec, policy: dict[str, object], operator_policy: dict[str, object]) -> None:
+        self.spec = spec
+        self.policy = policy
+        self.operator_policy = operator_policy
+        self.bit = type_bit(spec.type)
+
+    def argument(self, key: str) -> object:
+        return self.spec.arguments.get(BY_KEY[key].argument) if BY_KEY[key].types & self.bit else None
+
+    def values(self, key: str) -> list[object]:
+        """What is set, the party that goes first in front."""
+        if not BY_KEY[key].types & self.bit:
+            return []
+        found: list[object] = []
+        for value in (self.operator_policy.get(key), self.argument(key), self.policy.get(key)):
+            if value is not None:
+                found.append(value)
+        return found
+
+    def lowest(self, key: str, default: i64) -> int:
+        """The lowest number that is set; below 0 means no limit, and any limit is lower."""
+        least = -1
+        values = self.values(key)
+        for value in values:
+            if isinstance(value, int) and value >= 0 and (least < 0 or value < least):
+                least = value
+        return least if values else int(default)
+
+    def lowest_age(self) -> i64:
+        least: i64 = 0
+        for value in self.values("max-age"):
+            if isinstance(value, str):
+                age: i64 = age_us(value)
+                if not least or age < least:
+                    least = age
+        return least
+
+    def number(self, key: str, default: int) -> int:
+        for value in self.values(key):
+            if isinstance(value, int):
+                return value
         return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0 or value >= 1 << 62:
-        raise RequestError(PRECONDITION, f"invalid arg '{name}': {value!r} is not a whole number >= 0")
-    return value
+
+    def word(self, key: str, default: str) -> str:
+        for value in self.values(key):
+            if isinstance(value, str):
+                return value
+        return default
+
+    def octets(self, key: str) -> bytes | None:
+        for value in self.values(key):
+            if isinstance(value, str):
+                return value.encode()
+            if isinstance(value, bytes):
+                return value
+        return None
 
 
-def age_us(value: object) -> i64:
-    """`x-max-age`: a number and a unit of Y M D h m s."""
-    if value is None:
-        return 0
-    if isinstance(value, str) and len(value) > 1 and value[-1] in AGE_UNITS:
-        number = value[:-1]
-        if number.isascii() and number.isdigit() and len(number) < 10:
-            return int(number) * AGE_UNITS[value[-1]] * 1_000_000
-    raise RequestError(PRECONDITION, f"invalid arg 'x-max-age': {value!r} is not a number with a unit of Y M D h m s")
+def microseconds(milliseconds: int) -> i64:
+    """Cut to what fits beside a time of day: nobody sees the difference after 30,000 years."""
+    return min(milliseconds, MILLISECONDS_MAX) * 1000 if milliseconds >= 0 else -1
+
+
+def capped(number: int) -> i64:
+    return min(number, NUMBER_MAX) if number >= 0 else -1

@@ -7,9 +7,12 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.log.queue_log import QueueLog
+from forebay.queue.arguments import QUORUM_TYPE, STREAM_TYPE
+from forebay.queue.facts import Facts, NoFacts
 from forebay.queue.group import Group
 from forebay.queue.leases import Consumer, Delivery
-from forebay.queue.limits import QueueSpec
+from forebay.queue.limits import DROP_HEAD, Limits, limits_of
+from forebay.queue.spec import QueueSpec
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 
@@ -25,16 +28,23 @@ class Queue:
     """One queue of any kind.
 
     id       number in the write-ahead log, never used again
+    limits   what is in force; this one object for the queue's life
     groups   by group id; a classic queue has none until somebody consumes, and keeps everything until then
+    keyed    messages of one group are handed out one at a time: some message named its group
     dirty    in the vhost's list of queues that this turn has to look at
     """
 
-    def __init__(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, log: QueueLog) -> None:
+    def __init__(
+        self, id: i64, name: bytes, kind: i64, spec: QueueSpec, log: QueueLog, facts: Facts | None = None
+    ) -> None:
         self.id = id
         self.name = name
         self.kind = kind
         self.spec = spec
+        self.limits: Limits = limits_of(spec, {}, {}, -1)
         self.log = log
+        self.facts: Facts = NoFacts() if facts is None else facts
+        self.keyed = False
         self.groups: dict[int, Group] = {}
         self.group_ids: dict[bytes, int] = {}
         self.next_group: i64 = 1
@@ -52,7 +62,11 @@ class Queue:
         """Make a group whose first record is `start`."""
         group: Group
         if work:
-            group = WorkGroup(id, name, filter, self.log, start, self.spec.visibility_ms * 1000)
+            work_group = WorkGroup(id, name, filter, self.log, start, self.limits, self.facts)
+            work_group.perishable = self.kind != SHARE
+            if self.keyed or self.limits.priority_mode:
+                work_group.make_ordered(self.kind == QUORUM)
+            group = work_group
         else:
             group = StreamGroup(id, name, filter, self.log, start, auto)
         self.groups[id] = group
@@ -60,6 +74,35 @@ class Queue:
         if id >= self.next_group:
             self.next_group = id + 1
         return group
+
+    def make_keyed(self) -> None:
+        """From now on messages of one group are handed out one at a time, in their order."""
+        self.keyed = True
+        for group in self.groups.values():
+            if isinstance(group, WorkGroup) and group.order is None:
+                group.make_ordered(self.kind == QUORUM)
+
+    def is_full(self) -> bool:
+        """Whether a publish has to be refused, by the limits of a queue that refuses."""
+        limits = self.limits
+        if limits.overflow == DROP_HEAD:
+            return False
+        for group in self.groups.values():
+            if isinstance(group, WorkGroup):
+                if 0 <= limits.max_messages <= group.ready() + group.dying_count + self.log.writer.count:
+                    return True
+                if limits.max_octets >= 0:
+                    group.measure()
+                    if group.ready_octets + len(self.log.writer.bodies.octets) >= limits.max_octets:
+                        return True
+        return False
+
+    def needs_group(self) -> bool:
+        """Whether its limits need a work group to look after them though nobody consumes."""
+        limits = self.limits
+        if self.kind in (STREAM, SHARE):
+            return False
+        return limits.message_ttl_us >= 0 or limits.max_messages >= 0 or limits.max_octets >= 0
 
     def drop_group(self, group: Group) -> None:
         del self.groups[group.id]
@@ -88,8 +131,13 @@ class Queue:
         """Hand out records to every group; whether a limit of the turn left some for the next."""
         more = False
         for group in self.groups.values():
-            if group.consumers and group.dispatch(now_us, out):
-                more = True
+            if group.consumers:
+                if group.dispatch(now_us, out):
+                    more = True
+            elif isinstance(group, WorkGroup):
+                group.expire(now_us)
+            if isinstance(group, WorkGroup):
+                group.look_after(now_us)
         return more
 
     def floor(self) -> i64:
@@ -120,3 +168,8 @@ class Queue:
 def group_key(name: bytes, filter: bytes) -> bytes:
     """Same name and another filter is another group."""
     return name + b"@" + filter if filter else name
+
+
+def kind_of(spec: QueueSpec) -> i64:
+    """The kind of a queue that is declared so."""
+    return QUORUM if spec.type == QUORUM_TYPE else STREAM if spec.type == STREAM_TYPE else CLASSIC

@@ -13,9 +13,11 @@ from typing import final
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
+from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS, Group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.stream_values import Selection
 
 
 @final
@@ -24,6 +26,7 @@ class StreamGroup(Group):
 
     committed  every lower offset has been read; the group resumes here
     auto       commit what was acknowledged by itself, at the broker's interval
+    selection  None: all records are wanted
     """
 
     def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, start: i64, auto: bool) -> None:
@@ -31,6 +34,7 @@ class StreamGroup(Group):
         self.committed: i64 = start
         self.logged: i64 = start  # value of `committed` that the write-ahead log has
         self.auto = auto
+        self.selection: Selection | None = None
         self.open: deque[Lease] = deque()  # deliveries not wholly acknowledged, in order
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
@@ -60,10 +64,9 @@ class StreamGroup(Group):
     def take(self, consumer: Consumer, most: i64) -> Delivery | None:
         block = self.block
         if block is None or self.cursor >= block.end:
-            block = self.log.block(self.cursor)
-            self.block = block
-            assert block is not None
-            self.cursor = max(self.cursor, block.base)
+            block = self.next_block()
+            if block is None:
+                return None
         index = self.cursor - block.base
         most = min(most, block.count - index)
         count = self.run_length(block, index, most)
@@ -80,6 +83,40 @@ class StreamGroup(Group):
         self.open.append(lease)
         return Delivery(consumer, block, index, count, lease)
 
+    def select(self, selection: Selection | None) -> None:
+        """From here on deliver what is selected only."""
+        self.selection = selection
+        self.picky = selection is not None or len(self.filter) > 0
+
+    def next_block(self) -> Block | None:
+        """The block that the cursor stands in; None where the cursor was moved over one without wanted records."""
+        selection = self.selection
+        if selection is not None:
+            span = selection.streams.known(self.log.queue, self.cursor)
+            if span is not None and not selection.wants_any(span):
+                self.cursor = span.end
+                self.scan -= 1
+                return None
+        block = self.log.block(self.cursor)
+        self.block = block
+        assert block is not None
+        self.cursor = max(self.cursor, block.base)
+        if selection is not None and self.cursor == block.base:
+            span = selection.streams.known(self.log.queue, block.base)
+            if span is None:
+                span = selection.streams.gather(self.log.queue, block)
+                self.scan -= block.count
+            if not selection.wants_any(span):
+                self.cursor = block.end
+                return None
+        return block
+
+    def wanted(self, block: Block, index: i64) -> bool:
+        if self.filter and not super().wanted(block, index):
+            return False
+        selection = self.selection
+        return selection is None or selection.wants(block, index)
+
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
         count = min(count, lease.left)
         lease.left -= count
@@ -88,8 +125,11 @@ class StreamGroup(Group):
             consumer.credit += count
         return count
 
-    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64) -> i64:
+    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, failed: bool) -> i64:
         """A stream redelivers nothing: the credit returns, the cursor stays."""
+        return self.ack(lease, first, count)
+
+    def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         return self.ack(lease, first, count)
 
     def remove(self, consumer: Consumer) -> None:

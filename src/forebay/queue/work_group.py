@@ -1,75 +1,58 @@
 """A work group: leases records to competing consumers until every record is settled.
 
-Ready records are the offsets from `cursor` to the end of the log and cost nothing. Between `committed` and `cursor`
-each page of 1024 offsets has one state octet a record; a page whose records are all settled goes, so a missing page
-below the cursor means: settled. Settlements are logged as intervals, lazily.
+Ready records are the offsets from `cursor` to the end of the log and cost nothing; `Waiting` knows what else there is
+to hand out, and what dies instead. What was handed out is in the `LeaseTable` until it is settled, returns, or its time
+is over.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from typing import Final, final
+from typing import final
 
-from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64
 
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
-from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS, Group
-from forebay.queue.lease_index import LeaseIndex, holds
-from forebay.queue.leases import (
-    LEASED,
-    PAGE_BITS,
-    PAGE_RECORDS,
-    RETURNED,
-    SETTLED,
-    UNLIMITED,
-    Consumer,
-    Delivery,
-    Lease,
-    Page,
-)
+from forebay.queue.facts import Facts
+from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS
+from forebay.queue.lease_index import held_runs
+from forebay.queue.lease_table import LeaseTable
+from forebay.queue.leases import LEASED, PAGE_RECORDS, RETURNED, SETTLED, UNLIMITED, Consumer, Delivery, Lease, Page
+from forebay.queue.limits import Limits
+from forebay.queue.order import Order
 from forebay.queue.picker import HASH_TOPIC, Picker
-
-LEASES_SLACK: Final = 1024  # settled leases kept in a list before it is compacted
+from forebay.queue.retries import retry_us
+from forebay.queue.waiting import DELIVERY_LIMIT, FAILURE, NEVER, REJECTED, Waiting
 
 
 @final
-class WorkGroup(Group):
+class WorkGroup(Waiting):
     """Leases, returns and settlements of one work group.
 
-    committed   every lower offset is settled: the log may forget it
+    overdue  consumers that held a record too long and are to be cancelled
+    active   the one that gets everything, of a queue with a single active consumer
     """
 
-    def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, start: i64, visibility_us: i64) -> None:
-        super().__init__(id, name, filter, log, start)
-        self.start: i64 = start
-        self.committed: i64 = start
-        self.visibility_us: i64 = visibility_us
+    def __init__(
+        self,
+        id: i64,
+        name: bytes,
+        filter: bytes,
+        log: QueueLog,
+        start: i64,
+        limits: Limits | None = None,
+        facts: Facts | None = None,
+    ) -> None:
+        super().__init__(id, name, filter, log, start, limits, facts)
         self.picker: Picker | None = None  # of a shared subscription
-        self.pages: dict[int, Page] = {}
-        self.returned: list[tuple[int, int]] = []  # heap of (first, count), to lease again now
-        self.returned_count: i64 = 0
-        self.delayed: list[tuple[int, int, int]] = []  # heap of (due, first, count)
-        self.delayed_count: i64 = 0
-        self.attempts: dict[int, int] = {}  # offset -> deliveries so far, of returned records only
-        self.leases: deque[Lease] = deque()  # by deadline
-        self.extended: dict[int, int] = {}  # offset -> its own deadline, later than its lease's
-        self.late: list[
-            tuple[int, int, Lease]
-        ] = []  # heap of (deadline, serial, lease): left of it is what was extended
-        self.late_serial: i64 = 0
-        self.index = LeaseIndex()
-        self.live: i64 = 0  # leases with something left
+        self.table = LeaseTable()
         self.leased_count: i64 = 0
         self.delivered: i64 = 0
         self.settled: i64 = 0
-        self.progress = BytesWriter()  # (first, end) pairs
-        self.interval_first: i64 = 0
-        self.interval_end: i64 = 0
-        if start & (PAGE_RECORDS - 1):
-            self.settle_range((start >> PAGE_BITS) << PAGE_BITS, start)
+        self.overdue: list[Consumer] = []
+        self.active: Consumer | None = None
+        self.now_us: i64 = 0
 
     # ---- handing out
 
@@ -77,21 +60,59 @@ class WorkGroup(Group):
         self.budget = TURN_OCTETS
         self.scan = SCAN_RECORDS
         self.expire(now_us)
+        order = self.order
+        if order is not None and not self.take_in(order):
+            return True
         while self.budget > 0 and self.scan > 0:
-            if not self.returned and self.cursor >= self.log.end:
+            if self.perishable:
+                self.drop_expired(now_us)
+            if self.is_drained():
                 return False
             picker = self.picker
             consumer = self.next_consumer() if picker is None else self.picked(picker)
             if consumer is None:
                 return False
             most = consumer.credit
-            if len(self.consumers) > 1:
+            if len(self.consumers) > 1 and not self.limits.single_active:
                 most = min(most, BURST if picker is None else 1)
                 self.turn += 1
             delivery = self.take(consumer, most, now_us)
             if delivery is not None:
                 out.append(delivery)
         return True
+
+    def take_one(self, consumer: Consumer, now_us: i64) -> Delivery | None:
+        """The next record at once, whoever's turn it is; None if none is ready."""
+        self.scan = SCAN_RECORDS
+        self.expire(now_us)
+        order = self.order
+        if order is not None:
+            self.take_in(order)
+        if self.perishable:
+            self.drop_expired(now_us)
+        delivery: Delivery | None = None
+        while delivery is None and not self.is_drained() and self.scan > 0:
+            delivery = self.take(consumer, 1, now_us)
+        return delivery
+
+    def next_consumer(self) -> Consumer | None:
+        if not self.limits.single_active:
+            return self.next_ranked() if self.ranked else self.next_in_turn()
+        active = self.active
+        if self.ranked and active is not None and active.held == 0 and self.consumers[0].priority > active.priority:
+            active = None
+        if active is None and self.consumers:
+            active = self.consumers[0]
+        self.active = active
+        if active is None or active.credit <= 0 or active.paused:
+            return None
+        # Whoever is to take over waits until everything that the active one holds is settled.
+        return None if active is not self.consumers[0] and self.consumers[0].priority > active.priority else active
+
+    def detach(self, consumer: Consumer) -> None:
+        super().detach(consumer)
+        if consumer is self.active:
+            self.active = None
 
     def picked(self, picker: Picker) -> Consumer | None:
         """The member of a shared subscription that gets the next record."""
@@ -107,15 +128,14 @@ class WorkGroup(Group):
 
     def take(self, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
         """Lease the next run of at most `most` records; None where only unwanted ones were passed, or none is left."""
+        order = self.order
+        if order is not None:
+            return self.take_ordered(order, consumer, most, now_us) if order.count else None
         if self.returned:
             return self.take_returned(consumer, most, now_us)
-        if self.cursor >= self.log.end:
+        block = self.cursor_block() if self.cursor < self.log.end else None
+        if block is None:
             return None
-        block = self.block
-        if block is None or self.cursor >= block.end:
-            block = self.next_block()
-            if block is None:
-                return None
         index = self.cursor - block.base
         room = PAGE_RECORDS - (self.cursor & (PAGE_RECORDS - 1))
         most = min(most, room)
@@ -124,85 +144,82 @@ class WorkGroup(Group):
         first = self.cursor
         if count < 0:
             self.cursor -= count
-            self.settle_range(first, self.cursor)
-            self.note(first, self.cursor)
+            self.settle_noted(first, self.cursor)
             return None
+        if self.perishable:
+            count = self.fresh(block, index, count, now_us)
         self.cursor += count
-        return self.lease(consumer, block, first, count, 1, now_us)
+        return self.lease(consumer, block, first, count, 0, now_us)
 
-    def next_block(self) -> Block | None:
-        """The block that the cursor stands in, moving the cursor over a gap that compaction left.
-
-        The gap may reach to the end of the log: housekeeping leaves out what is settled, and a crash may lose the note
-        that said so.
-        """
-        block = self.log.block(self.cursor)
-        self.block = block
-        base = self.log.end if block is None else block.base
-        if base > self.cursor:
-            first = self.cursor
-            self.cursor = base
-            self.settle_range(first, base)
-            self.note(first, base)
-        return block
-
-    def lease(self, consumer: Consumer, block: Block, first: i64, count: i64, deliveries: i64, now_us: i64) -> Delivery:
+    def lease(self, consumer: Consumer, block: Block, first: i64, count: i64, attempts: i64, now_us: i64) -> Delivery:
         consumer.credit -= count
         self.delivered += count
         index = first - block.base
-        self.budget -= block.body_span(index, count) + 64 * count
+        octets = block.body_span(index, count)
+        self.budget -= octets + 64 * count
+        if self.measuring:
+            self.ready_octets -= octets
         if consumer.no_ack:
-            self.settle_range(first, first + count)
-            self.note(first, first + count)
+            self.settle_noted(first, first + count)
             self.settled += count
             if consumer.credit < UNLIMITED >> 1:
                 consumer.credit += count
             delivery = Delivery(consumer, block, index, count, None)
+            if self.order is not None:
+                self.follow(self.order, first, count)
         else:
             page = self.page(first)
             states = page.states
             for at in range(first - page.base, first - page.base + count):
                 states[at] = LEASED
-            lease = Lease(consumer, page, first, count, now_us + self.visibility_us)
-            lease.deliveries = deliveries
-            self.leases.append(lease)
-            self.index.add(lease)
-            self.live += 1
+            lease = Lease(consumer, page, first, count, now_us + consumer.timeout_us)
+            lease.deliveries = (attempts & (FAILURE - 1)) + 1
+            lease.failures = attempts // FAILURE
+            consumer.held += count
+            self.table.add(lease)
             self.leased_count += count
             delivery = Delivery(consumer, block, index, count, lease)
-        delivery.deliveries = deliveries
+        if attempts:
+            delivery.deliveries = (attempts & (FAILURE - 1)) + 1
+            delivery.failures = attempts // FAILURE
         return delivery
 
     def take_returned(self, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
-        """Lease from the lowest returned run: records of one block and page, delivered equally often."""
+        """Lease from the lowest returned run."""
         first, total = heapq.heappop(self.returned)
         block = self.log.block(first)
         if block is None or block.base > first:
             self.pass_over(first, total, self.log.end if block is None else block.base)
             return None
-        limit = total
-        room = PAGE_RECORDS - (first & (PAGE_RECORDS - 1))
-        for bound in (room, block.end - first, most):
-            limit = min(limit, bound)
-        deliveries = self.attempts.get(first, 0)
-        count: i64 = 1
-        while count < limit and self.attempts.get(first + count, 0) == deliveries:
-            count += 1
+        count = self.alike(block, first, min(total, most))
         if count < total:
             heapq.heappush(self.returned, (first + count, total - count))
         self.returned_count -= count
-        return self.lease(consumer, block, first, count, deliveries + 1, now_us)
+        return self.lease(consumer, block, first, count, self.attempts.get(first, 0), now_us)
 
-    def pass_over(self, first: i64, total: i64, base: i64) -> None:
-        """Of a returned run what is below `base` is in the log no more, though no note says that it was settled."""
-        count = min(total, base - first)
-        self.settle_range(first, first + count)
-        self.note(first, first + count)
-        for offset in range(first, first + count):
-            self.attempts.pop(offset, None)
-        self.returned_count -= count
-        if count < total:
-            heapq.heappush(self.returned, (first + count, total - count))
+    def take_ordered(self, order: Order, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
+        first = order.choose()
+        block = self.log.block(first)
+        if block is None or block.base > first:
+            # In the log no more, though no note says that it was settled.
+            order.take(1)
+            self.settle_noted(first, first + 1)
+            self.follow(order, first, 1)
+            return None
+        count = self.alike(block, first, min(order.length(), most))
+        order.take(count)
+        return self.lease(consumer, block, first, count, self.attempts.get(first, 0), now_us)
+
+    def alike(self, block: Block, first: i64, most: i64) -> i64:
+        """How many of `most` records from `first` on are in one block and page, and were handed out equally often."""
+        room = PAGE_RECORDS - (first & (PAGE_RECORDS - 1))
+        limit = min(most, room)
+        limit = min(limit, block.end - first)
+        attempts = self.attempts.get(first, 0)
+        count: i64 = 1
+        while count < limit and self.attempts.get(first + count, 0) == attempts:
+            count += 1
+        return self.fresh(block, first - block.base, count, self.now_us) if self.perishable else count
 
     # ---- settling
 
@@ -223,27 +240,27 @@ class WorkGroup(Group):
         self.settled_lease(lease, page, settled)
         self.note(first, first + count)
         if self.attempts:
-            for offset in range(first, first + count):
-                self.attempts.pop(offset, None)
-        if self.extended:
-            for offset in range(first, first + count):
-                self.extended.pop(offset, None)
+            self.forget_attempts(first, count)
+        if self.table.extended:
+            self.table.forget_extensions(first, count)
+        if self.order is not None:
+            self.follow(self.order, first, count)
         return settled
 
     def ack_each(self, lease: Lease, first: i64, count: i64) -> i64:
         """As `ack`, for a lease that lost records one by one: those may be leased to somebody else by now."""
         page = lease.page
-        holes = lease.holes
-        assert page is not None and holes is not None
+        assert page is not None
         settled: i64 = 0
-        for offset in range(first, first + count):
-            if offset not in holes and page.states[offset - page.base] == LEASED:
+        for start, length in held_runs(lease, first, count):
+            for offset in range(start, start + length):
                 page.states[offset - page.base] = SETTLED
-                settled += 1
-                self.note(offset, offset + 1)
-                self.attempts.pop(offset, None)
-                if self.extended:
-                    self.extended.pop(offset, None)
+            settled += length
+            self.note(start, start + length)
+            self.forget_attempts(start, length)
+            self.table.forget_extensions(start, length)
+            if self.order is not None:
+                self.follow(self.order, start, length)
         self.settled_lease(lease, page, settled)
         return settled
 
@@ -252,337 +269,107 @@ class WorkGroup(Group):
         self.shrink(lease, settled)
         page.left -= settled
         if page.left == 0:
-            self.pages.pop(page.base >> PAGE_BITS, None)
+            self.drop_page(page)
 
     def shrink(self, lease: Lease, count: i64) -> None:
         """`count` records left the lease: the consumer may have as many others."""
         lease.left -= count
         self.leased_count -= count
         if lease.left == 0 and count > 0:
-            self.live -= 1
+            self.table.live -= 1
         consumer = lease.consumer
+        consumer.held -= count
         if consumer.credit < UNLIMITED >> 1:
             consumer.credit += count
 
-    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64) -> i64:
-        if lease.left == 0:
-            return 0
-        page = lease.page
-        assert page is not None
-        whole = first == lease.first and count == lease.count
-        holes = lease.holes
+    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, failed: bool) -> i64:
         given: i64 = 0
-        start: i64 = -1
-        for offset in range(first, first + count):
-            held = page.states[offset - page.base] == LEASED and (holes is None or offset not in holes)
-            if held:
-                page.states[offset - page.base] = RETURNED
-                self.attempts[offset] = lease.deliveries
-                if self.extended:
-                    self.extended.pop(offset, None)
-                given += 1
-                if not whole:
-                    if holes is None:
-                        holes = set()
-                        lease.holes = holes
-                    holes.add(offset)
-                if start < 0:
-                    start = offset
-            elif start >= 0:
-                self.push_returned(start, offset - start, due_us)
-                start = -1
-        if start >= 0:
-            self.push_returned(start, first + count - start, due_us)
-        self.shrink(lease, given)
+        failures = lease.failures + (1 if failed else 0)
+        limit = self.limits.delivery_limit
+        if due_us == 0:
+            due_us = retry_us(self.limits, failed, lease.deliveries, failures, self.now_us)
+        for start, length in self.withdraw(lease, first, count):
+            given += length
+            if failed and 0 <= limit < failures:
+                self.kill(start, length, DELIVERY_LIMIT, lease.deliveries + failures * FAILURE)
+                continue
+            self.note_return(start, length, lease.deliveries + failures * FAILURE)
+            self.push_returned(start, length, due_us)
         return given
 
-    def extend(self, lease: Lease, first: i64, count: i64, deadline_us: i64) -> i64:
-        """Let records of a lease be held until `deadline_us`, if that is later; how many of them were held by it.
+    def reject(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Have records of a lease die; how many of them were held by it."""
+        if self.limits.dead_letter_exchange is None:
+            return self.ack(lease, first, count)
+        given: i64 = 0
+        for start, length in self.withdraw(lease, first, count):
+            given += length
+            self.kill(start, length, REJECTED, lease.deliveries + lease.failures * FAILURE)
+        return given
 
-        The lease's other records keep their deadline.
-        """
+    def withdraw(self, lease: Lease, first: i64, count: i64) -> list[tuple[int, int]]:
+        """Take records out of a lease; the runs of those that it held, which are RETURNED now and wait nowhere yet."""
+        if lease.left == 0:
+            return []
+        page = lease.page
+        assert page is not None
+        runs = held_runs(lease, first, count)
+        whole = first == lease.first and count == lease.count
         held: i64 = 0
-        for offset in range(first, first + count):
-            if holds(lease, offset):
-                held += 1
-                if deadline_us > lease.deadline_us and deadline_us > self.extended.get(offset, 0):
-                    self.extended[offset] = deadline_us
-        return held
+        for start, length in runs:
+            held += length
+            self.mark_range(start, start + length, RETURNED)
+            if self.table.extended:
+                self.table.forget_extensions(start, length)
+            if whole:
+                continue
+            holes = lease.holes
+            if holes is None:
+                holes = set()
+                lease.holes = holes
+            for offset in range(start, start + length):
+                holes.add(offset)
+        self.shrink(lease, held)
+        return runs
 
-    def push_returned(self, first: i64, count: i64, due_us: i64) -> None:
-        if due_us > 0:
-            heapq.heappush(self.delayed, (due_us, first, count))
-            self.delayed_count += count
-        else:
-            heapq.heappush(self.returned, (first, count))
-            self.returned_count += count
-
-    def expire(self, now_us: i64) -> None:
-        """Return what is past its deadline, and delayed records whose time has come."""
-        leases = self.leases
-        while leases:
-            lease = leases[0]
-            if lease.left and lease.deadline_us > now_us:
-                break
-            leases.popleft()
-            if lease.left:
-                self.expire_lease(lease, now_us)
-        late = self.late
-        while late and late[0][0] <= now_us:
-            lease = heapq.heappop(late)[2]
-            if lease.left:
-                self.expire_lease(lease, now_us)
-        self.forget_settled()
-        while self.delayed and self.delayed[0][0] <= now_us:
-            _, first, count = heapq.heappop(self.delayed)
-            self.delayed_count -= count
-            heapq.heappush(self.returned, (first, count))
-            self.returned_count += count
-
-    def expire_lease(self, lease: Lease, now_us: i64) -> None:
-        """Return the records of a lease whose deadline has passed; those that were extended stay until theirs."""
-        end = lease.first + lease.count
-        if not self.extended:
-            self.give_back(lease, lease.first, lease.count, 0)
-            return
-        next_us: i64 = 0
-        start: i64 = lease.first
-        for offset in range(lease.first, end):
-            deadline_us: i64 = self.extended.get(offset, 0)
-            if deadline_us > now_us and holds(lease, offset):
-                if next_us == 0 or deadline_us < next_us:
-                    next_us = deadline_us
-                if start < offset:
-                    self.give_back(lease, start, offset - start, 0)
-                start = offset + 1
-        if start < end:
-            self.give_back(lease, start, end - start, 0)
-        if next_us:
-            lease.deadline_us = next_us
-            self.late_serial += 1
-            heapq.heappush(self.late, (int(next_us), int(self.late_serial), lease))
-
-    def forget_settled(self) -> None:
-        """Behind one long lease the settled ones would pile up."""
-        most = max(LEASES_SLACK, 2 * self.live)
-        if len(self.leases) > most:
-            self.leases = deque([lease for lease in self.leases if lease.left])
-        if len(self.late) > most:
-            self.late = [each for each in self.late if each[2].left]
-            heapq.heapify(self.late)
-        if self.index.count > most:
-            self.index.sweep()
-
-    def next_due_us(self) -> i64:
-        """When `expire` next has something to do; 0 for never."""
-        due: i64 = 0
-        if self.leases:
-            due = self.leases[0].deadline_us
-        if self.late and (due == 0 or self.late[0][0] < due):
-            due = self.late[0][0]
-        if self.delayed and (due == 0 or self.delayed[0][0] < due):
-            due = self.delayed[0][0]
-        return due
+    def extend(self, lease: Lease, first: i64, count: i64, deadline_us: i64) -> i64:
+        """Let records of a lease be held until `deadline_us` (see `LeaseTable.extend`)."""
+        return self.table.extend(lease, first, count, deadline_us)
 
     def remove(self, consumer: Consumer) -> None:
         self.detach(consumer)
-        for lease in self.leases:
-            if lease.consumer is consumer and lease.left:
-                self.give_back(lease, lease.first, lease.count, 0)
-        for _, _, lease in self.late:
-            if lease.consumer is consumer and lease.left:
-                self.give_back(lease, lease.first, lease.count, 0)
+        for lease in self.table.of_consumer(consumer):
+            self.give_back(lease, lease.first, lease.count, 0, True)
 
     def find(self, offset: i64) -> Lease | None:
         """The lease that holds this record now."""
-        return self.index.find(offset)
+        return self.table.find(offset)
 
-    def ready(self) -> i64:
-        return self.log.end - self.cursor + self.returned_count
+    # ---- time
 
-    def purge(self) -> i64:
-        count = self.ready()
-        for first, total in self.returned:
-            self.settle_range(first, first + total)
-            self.note(first, first + total)
-            for offset in range(first, first + total):
-                self.attempts.pop(offset, None)
-        self.returned = []
-        self.returned_count = 0
-        first = self.cursor
-        self.cursor = self.log.end
-        self.settle_range(first, self.cursor)
-        self.note(first, self.cursor)
-        self.block = None
-        return count
+    def expire(self, now_us: i64) -> None:
+        """Return what is past its deadline, and delayed records whose time has come."""
+        self.now_us = now_us
+        lease = self.table.take_over(now_us)
+        while lease is not None:
+            for first, count in self.table.ended_runs(lease, now_us):
+                self.give_back(lease, first, count, 0, False)
+            consumer = lease.consumer
+            if consumer.cancels and not consumer.timed_out:
+                consumer.timed_out = True
+                self.overdue.append(consumer)
+                self.detach(consumer)
+            lease = self.table.take_over(now_us)
+        self.table.forget_settled()
+        self.push_due(now_us)
 
-    # ---- progress
-
-    def page(self, offset: i64) -> Page:
-        number = offset >> PAGE_BITS
-        page = self.pages.get(number)
-        if page is None:
-            page = Page(number << PAGE_BITS)
-            self.pages[number] = page
-        return page
-
-    def settle_range(self, first: i64, end: i64) -> None:
-        """Mark records settled that were not leased; the cursor stands behind them already.
-
-        A page wholly below the cursor that is missing is settled: it stays missing.
-        """
-        while first < end:
-            number = first >> PAGE_BITS
-            base = number << PAGE_BITS
-            stop = base + PAGE_RECORDS
-            if number in self.pages or stop > self.cursor:
-                page = self.page(first)
-                states = page.states
-                for at in range(first - base, (min(end, stop)) - base):
-                    if states[at] != SETTLED:
-                        states[at] = SETTLED
-                        page.left -= 1
-                if page.left == 0:
-                    del self.pages[number]
-            first = stop
-
-    def note(self, first: i64, end: i64) -> None:
-        """Remember a settled interval for the write-ahead log, merged with the one before where they touch."""
-        if first == self.interval_end:
-            self.interval_end = end
-            return
-        self.cut_interval()
-        self.interval_first = first
-        self.interval_end = end
-
-    def cut_interval(self) -> None:
-        if self.interval_end > self.interval_first:
-            write_i64_le(self.progress, self.interval_first)
-            write_i64_le(self.progress, self.interval_end)
-        self.interval_first = self.interval_end
-
-    def advance(self) -> i64:
-        """Move `committed` over all that is settled from there on; the new value."""
-        committed = self.committed
-        while committed < self.cursor:
-            page = self.pages.get(committed >> PAGE_BITS)
-            if page is None:
-                committed = ((committed >> PAGE_BITS) + 1) << PAGE_BITS
-                continue
-            states = page.states
-            at = committed - page.base
-            while at < PAGE_RECORDS and states[at] == SETTLED:
-                at += 1
-            committed = page.base + at
-            if at < PAGE_RECORDS:
-                break
-        committed = min(committed, self.cursor)
-        self.committed = committed
-        return committed
-
-    def take_progress(self) -> bytes:
-        self.cut_interval()
-        if not len(self.progress):
-            return b""
-        progress = self.progress.getvalue()
-        self.progress.truncate(0)
-        return progress
-
-    def restore(self, progress: bytes) -> None:
-        """Intervals beyond the end of the log (their records were lost with the tail) are cut off there."""
-        for at in range(0, i64(len(progress)), 16):
-            first = read_i64_le(progress, at)
-            end = read_i64_le(progress, at + 8)
-            end = min(end, self.log.end)
-            first = max(first, self.committed)
-            if first >= end:
-                continue
-            if first > self.cursor:
-                # What a settlement passed over was leased when the broker stopped: see `finish_restore`.
-                self.return_range(self.cursor, first)
-            self.cursor = max(self.cursor, end)
-            self.settle_range(first, end)
-        self.advance()
-
-    def return_range(self, first: i64, end: i64) -> None:
-        """Offsets that an out-of-order settlement passed over wait to be leased again, in pages of states."""
-        while first < end:
-            page = self.page(first)
-            stop = page.base + PAGE_RECORDS
-            stop = min(stop, end)
-            for at in range(first - page.base, stop - page.base):
-                page.states[at] = RETURNED
-            first = stop
-
-    def finish_restore(self) -> None:
-        """After the last `restore`: what was passed over is ready again, lowest first."""
-        self.returned = []
-        self.returned_count = 0
-        first: i64 = -1
-        for number in sorted(self.pages):
-            page = self.pages[number]
-            for at in range(PAGE_RECORDS):
-                offset = page.base + at
-                waits = page.states[at] == RETURNED and offset < self.cursor
-                if waits and first < 0:
-                    first = offset
-                elif not waits and first >= 0:
-                    self.push_returned(first, offset - first, 0)
-                    first = -1
-            if first >= 0:
-                self.push_returned(first, page.base + PAGE_RECORDS - first, 0)
-                first = -1
-
-    def snapshot(self) -> bytes:
-        """Settled intervals: all below `committed`, then those above it."""
-        out = BytesWriter()
-        write_i64_le(out, 0)
-        write_i64_le(out, self.advance())
-        for first, end in self.settled_above():
-            write_i64_le(out, first)
-            write_i64_le(out, end)
-        return out.getvalue()
-
-    def settled_above(self) -> list[tuple[int, int]]:
-        """Settled intervals between `committed` and `cursor`."""
-        found: list[tuple[int, int]] = []
-        first = self.committed
-        for start, end in self.unsettled(first, self.cursor):
-            if start > first:
-                found.append((first, start))
-            first = end
-        if first < self.cursor:
-            found.append((first, self.cursor))
-        return found
-
-    def unsettled(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals of [first, end) that are not settled."""
-        found: list[tuple[int, int]] = []
-        start: i64 = -1
-        offset = max(self.committed, first)
-        while offset < end:
-            if offset >= self.cursor:
-                if start < 0:
-                    start = offset
-                break
-            page = self.pages.get(offset >> PAGE_BITS)
-            stop = ((offset >> PAGE_BITS) + 1) << PAGE_BITS
-            stop = min(stop, end)
-            stop = min(stop, self.cursor)
-            if page is None:
-                if start >= 0:
-                    found.append((start, offset))
-                    start = -1
-                offset = stop
-                continue
-            while offset < stop:
-                if page.states[offset - page.base] != SETTLED:
-                    if start < 0:
-                        start = offset
-                elif start >= 0:
-                    found.append((start, offset))
-                    start = -1
-                offset += 1
-        if start >= 0:
-            found.append((start, end))
-        return found
+    def next_due_us(self) -> i64:
+        """When the group next has something to do though nobody asks; 0 for never."""
+        due = self.table.next_due_us()
+        if self.delayed and (due == 0 or self.delayed[0][0] < due):
+            due = self.delayed[0][0]
+        if self.perishable:
+            head_due = self.next_expiry_us()
+            if head_due < NEVER and (due == 0 or head_due < due):
+                due = head_due
+        return due

@@ -24,7 +24,7 @@ def filled(folder: Path, count: int, keys: list[bytes] | None = None) -> QueueLo
 
 
 def group_on(log: QueueLog, filter: bytes = b"", start: int = 0) -> WorkGroup:
-    return WorkGroup(1, b"", filter, log, start, 30_000_000)
+    return WorkGroup(1, b"", filter, log, start)
 
 
 def dispatch(group: WorkGroup, now_us: int = 1) -> list[Delivery]:

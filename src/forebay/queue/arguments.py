@@ -1,0 +1,262 @@
+"""The table of what can be set for a queue: by an argument of its declaration, by a policy, or by both.
+
+A setting `message-ttl` is the argument `x-message-ttl` and the policy's key `message-ttl`. Everything that is refused
+for its name or value is refused from this table. The words of a refusal are RabbitMQ's, which clients look for: its
+`{value_negative,-1}` is an Erlang term, shown as RabbitMQ shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from forebay.core.errors import PRECONDITION, RequestError
+from forebay.routing.exchange import type_name
+
+CLASSIC_TYPE: Final = "classic"
+QUORUM_TYPE: Final = "quorum"
+STREAM_TYPE: Final = "stream"
+QUEUE_TYPES: Final = (CLASSIC_TYPE, QUORUM_TYPE, STREAM_TYPE)
+
+# Which types of queue know an argument; bits.
+NO_QUEUE: Final = 0
+ON_CLASSIC: Final = 1
+ON_QUORUM: Final = 2
+ON_STREAM: Final = 4
+ON_WORK: Final = ON_CLASSIC | ON_QUORUM
+ON_ALL: Final = ON_WORK | ON_STREAM
+
+# Who beside the declaration may set it.
+NOBODY: Final = 0
+USER: Final = 1  # a policy
+OPERATOR: Final = 2  # a policy, or an operator's
+
+# What values it takes.
+ANY: Final = 0
+WHOLE: Final = 1
+NATURAL: Final = 2  # a whole number >= 0
+POSITIVE: Final = 3
+PRIORITY: Final = 4  # 0 to 255
+VERSION: Final = 5
+FILTER_SIZE: Final = 6
+SEGMENT_SIZE: Final = 7
+BOOLEAN: Final = 8
+TEXT: Final = 9
+CHOICE: Final = 10
+AGE: Final = 11
+EXCHANGE: Final = 12
+
+AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m": 60, "s": 1}
+AGE_DIGITS_MAX: Final = 9
+PRIORITY_MAX: Final = 255
+SEGMENT_OCTETS_MAX: Final = 3_000_000_000
+FILTER_OCTETS_MIN: Final = 16
+FILTER_OCTETS_MAX: Final = 255
+
+DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
+DEAD_LETTER_KEY: Final = "dead-letter-routing-key"
+QUEUE_TYPE: Final = "queue-type"
+
+
+@final
+class Setting:
+    """One line of the table.
+
+    key      the policy's key; `x-` before it is the argument
+    types    the types of queue that know it, as bits
+    policy   NOBODY, USER or OPERATOR
+    noun     what a policy's value is not, where it is refused
+    choices  of a CHOICE; `refusal` is RabbitMQ's word for another value, with {} for the value
+    """
+
+    def __init__(
+        self,
+        key: str,
+        types: int,
+        check: int,
+        policy: int,
+        noun: str,
+        choices: tuple[str, ...] = (),
+        refusal: str = "",
+    ) -> None:
+        self.key = key
+        self.argument = "x-" + key
+        self.types = types
+        self.check = check
+        self.policy = policy
+        self.noun = noun
+        self.choices = choices
+        self.refusal = refusal
+
+    def fault(self, value: object) -> str:
+        """What is wrong with a value, in RabbitMQ's words; empty if nothing is."""
+        check = self.check
+        if check == ANY:
+            return ""
+        if check == BOOLEAN:
+            return "" if isinstance(value, bool) else unacceptable(value)
+        if check <= SEGMENT_SIZE:
+            if isinstance(value, bool) or not isinstance(value, int):
+                return f'"expected integer, got {type_name(value)}"'
+            return number_fault(check, value)
+        if not isinstance(value, str):
+            # Octets that are no UTF-8 are still a name or a key.
+            return "" if isinstance(value, bytes) and check in {TEXT, EXCHANGE} else unacceptable(value)
+        if check == CHOICE and value not in self.choices:
+            return self.refusal.replace("{}", value)
+        if check == AGE and age_us(value) < 0:
+            return "invalid_max_age"
+        return ""
+
+
+# In the order in which RabbitMQ checks them, so that of several wrong ones the same is named.
+SETTINGS: Final = (
+    Setting("expires", ON_WORK, POSITIVE, OPERATOR, "queue expiry"),
+    Setting("message-ttl", ON_WORK, NATURAL, OPERATOR, "message TTL"),
+    Setting(DEAD_LETTER_EXCHANGE, ON_WORK, EXCHANGE, USER, "dead letter exchange name"),
+    Setting(DEAD_LETTER_KEY, ON_WORK, TEXT, USER, "dead letter routing key"),
+    Setting(
+        "dead-letter-strategy",
+        ON_WORK,
+        CHOICE,
+        USER,
+        "dead letter strategy",
+        ("at-most-once", "at-least-once"),
+        "invalid_dlx_strategy",
+    ),
+    Setting("max-length", ON_ALL, NATURAL, OPERATOR, "maximum length"),
+    Setting("max-length-bytes", ON_ALL, NATURAL, OPERATOR, "maximum length in bytes"),
+    Setting("max-in-memory-length", ON_QUORUM, NATURAL, OPERATOR, "maximum memory in bytes"),
+    Setting("max-in-memory-bytes", ON_QUORUM, NATURAL, OPERATOR, "maximum memory in bytes"),
+    Setting("max-priority", ON_CLASSIC, PRIORITY, NOBODY, "maximum priority"),
+    Setting(
+        "overflow",
+        ON_WORK,
+        CHOICE,
+        OPERATOR,
+        "overflow value",
+        ("drop-head", "reject-publish", "reject-publish-dlx"),
+        "invalid_overflow",
+    ),
+    Setting(
+        "queue-mode",
+        ON_CLASSIC,
+        CHOICE,
+        USER,
+        "queue-mode value",
+        ("default", "lazy"),
+        "\"unsupported queue mode '{}'\"",
+    ),
+    Setting("queue-version", ON_CLASSIC, VERSION, OPERATOR, "queue-version value"),
+    Setting("single-active-consumer", ON_WORK, BOOLEAN, NOBODY, "truth value"),
+    Setting("quorum-initial-group-size", ON_QUORUM, POSITIVE, NOBODY, "group size"),
+    Setting("max-age", ON_STREAM, AGE, USER, "max age"),
+    Setting("stream-max-segment-size-bytes", ON_STREAM, SEGMENT_SIZE, USER, "segment size"),
+    Setting("stream-filter-size-bytes", ON_ALL, FILTER_SIZE, USER, "filter size"),
+    Setting("initial-cluster-size", ON_STREAM, POSITIVE, USER, "cluster size"),
+    Setting(
+        "queue-leader-locator",
+        ON_ALL,
+        CHOICE,
+        USER,
+        "queue leader locator value",
+        ("client-local", "balanced", "random", "least-leaders"),
+        "invalid_queue_locator_arg",
+    ),
+    Setting("queue-master-locator", ON_CLASSIC, ANY, OPERATOR, "queue leader locator value"),
+    Setting("delivery-limit", ON_WORK, WHOLE, OPERATOR, "delivery limit"),
+    Setting(
+        "delayed-retry-type",
+        ON_WORK,
+        CHOICE,
+        USER,
+        "delayed retry type",
+        ("disabled", "all", "failed", "returned"),
+        "invalid_delayed_retry_type",
+    ),
+    Setting("delayed-retry-min", ON_WORK, NATURAL, USER, "delayed retry time"),
+    Setting("delayed-retry-max", ON_WORK, NATURAL, USER, "delayed retry time"),
+    Setting("consumer-timeout", ON_WORK, NATURAL, USER, "consumer timeout"),
+    Setting("consumer-disconnected-timeout", ON_QUORUM, NATURAL, USER, "consumer disconnected timeout"),
+    Setting("target-group-size", NO_QUEUE, NATURAL, OPERATOR, "group size"),
+    Setting("alternate-exchange", NO_QUEUE, TEXT, USER, "alternate exchange name"),
+    # Our own.
+    Setting("priority-mode", ON_WORK, CHOICE, NOBODY, "priority mode", ("fair", "strict"), "invalid_priority_mode"),
+    Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
+)
+BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
+
+
+def number_fault(check: int, value: int) -> str:
+    """What is wrong with a whole number, in RabbitMQ's words; empty if nothing is."""
+    if check == WHOLE:
+        return ""
+    if check == VERSION:
+        return "" if value in {1, 2} else f"\"unsupported queue version '{value}'\""
+    if value < 0:
+        return f"{{value_negative,{value}}}"
+    if check == POSITIVE and not value:
+        return "{value_zero,0}"
+    most = {PRIORITY: PRIORITY_MAX, SEGMENT_SIZE: SEGMENT_OCTETS_MAX, FILTER_SIZE: FILTER_OCTETS_MAX}.get(check, value)
+    if value > most:
+        return f"{{max_value_exceeded,{value}}}"
+    if check == FILTER_SIZE and value < FILTER_OCTETS_MIN:
+        return f"{{min_value_not_reached,{value}}}"
+    return ""
+
+
+def unacceptable(value: object) -> str:
+    return f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def type_bit(queue_type: str) -> int:
+    """The bit of a type of queue in `Setting.types`."""
+    return {CLASSIC_TYPE: ON_CLASSIC, QUORUM_TYPE: ON_QUORUM, STREAM_TYPE: ON_STREAM}[queue_type]
+
+
+def check_queue_type(arguments: dict[str, object], where: str) -> str:
+    """The type of queue that a declaration asks for; RequestError where there is no such type."""
+    value = arguments.get("x-queue-type", CLASSIC_TYPE)
+    if not isinstance(value, str):
+        raise invalid("x-queue-type", where, unacceptable(value))
+    if value not in QUEUE_TYPES:
+        raise invalid("x-queue-type", where, f"\"unsupported queue type '{value}'\"")
+    return value
+
+
+def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -> None:
+    """RequestError unless the type of queue knows all that any type knows, and the values are in their domain.
+
+    where  "queue 'q' in vhost '/'", for the error
+    """
+    bit = type_bit(queue_type)
+    for setting in SETTINGS:
+        if setting.argument not in arguments or not setting.types & bit:
+            continue
+        value = arguments[setting.argument]
+        fault = setting.fault(value)
+        if fault and setting.check == EXCHANGE:
+            raise RequestError(
+                PRECONDITION, f"invalid type '{type_name(value)}' for arg '{setting.argument}' in {where}"
+            )
+        if fault:
+            raise invalid(setting.argument, where, fault)
+        if setting.key == DEAD_LETTER_KEY and BY_KEY[DEAD_LETTER_EXCHANGE].argument not in arguments:
+            raise invalid(setting.argument, where, "routing_key_but_no_dlx_defined")
+    for setting in SETTINGS:
+        if setting.argument in arguments and setting.types and not setting.types & bit:
+            raise RequestError(
+                PRECONDITION, f"invalid arg '{setting.argument}' for {where} of queue type rabbit_{queue_type}_queue"
+            )
+
+
+def invalid(argument: str, where: str, fault: str) -> RequestError:
+    return RequestError(PRECONDITION, f"invalid arg '{argument}' for {where}: {fault}")
+
+
+def age_us(text: str) -> int:
+    """`max-age` in microseconds: a number above 0 and a unit of Y M D h m s; -1 where it is none."""
+    number = text[:-1]
+    if number.isascii() and number.isdigit() and len(number) <= AGE_DIGITS_MAX and text[-1] in AGE_UNITS:
+        age = int(number) * AGE_UNITS[text[-1]] * 1_000_000
+        return age or -1
+    return -1

@@ -1,0 +1,103 @@
+"""What a queue was declared with, and whether another declaration asks for the same."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.core.errors import LOCKED, PRECONDITION, RequestError
+from forebay.queue.arguments import (
+    CLASSIC_TYPE,
+    SETTINGS,
+    STREAM_TYPE,
+    check_arguments,
+    check_queue_type,
+    type_bit,
+)
+from forebay.routing.exchange import frozen, received, truth
+
+
+@final
+class QueueSpec:
+    """A queue's declaration, checked by `check_declaration`.
+
+    arguments      as the client gave them, for the equivalence check and for listing
+    type           "classic", "quorum" or "stream"
+    visibility_ms  how long a lease lasts
+    """
+
+    def __init__(
+        self, durable: bool, auto_delete: bool, exclusive: bool, arguments: dict[str, object], visibility_ms: i64
+    ) -> None:
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.exclusive = exclusive
+        self.arguments = arguments
+        self.type = check_queue_type(arguments, "queue")
+        self.stream = self.type == STREAM_TYPE
+        asked = arguments.get("x-visibility-timeout")
+        self.visibility_ms: i64 = asked if isinstance(asked, int) else visibility_ms
+
+    def check_equivalent(
+        self,
+        where: str,
+        durable: bool,
+        exclusive: bool,
+        auto_delete: bool,
+        arguments: dict[str, object],
+        any_type: bool,
+    ) -> None:
+        """RequestError, in RabbitMQ's words, if a redeclaration asks for anything else than there is.
+
+        where     "queue 'q' in vhost '/'"
+        any_type  the type of queue may be another; its arguments are compared all the same
+        """
+        if exclusive != self.exclusive:
+            raise locked(where)
+        if durable != self.durable:
+            raise inequivalent("durable", where, f"'{truth(durable)}'", f"'{truth(self.durable)}'")
+        if auto_delete != self.auto_delete:
+            raise inequivalent("auto_delete", where, f"'{truth(auto_delete)}'", f"'{truth(self.auto_delete)}'")
+        bit = type_bit(self.type)
+        for setting in SETTINGS:
+            if setting.types & bit:
+                asked = arguments.get(setting.argument)
+                current = self.arguments.get(setting.argument)
+                if frozen(asked) != frozen(current):
+                    raise inequivalent(setting.argument, where, received(asked, current), received(current, asked))
+        wanted = arguments.get("x-queue-type", CLASSIC_TYPE)
+        if wanted != self.type and not any_type:
+            raise inequivalent("x-queue-type", where, received(wanted, self.type), received(self.type, wanted))
+
+
+def check_declaration(
+    where: str, server_named: bool, durable: bool, exclusive: bool, auto_delete: bool, arguments: dict[str, object]
+) -> None:
+    """RequestError, in RabbitMQ's words, unless a queue can be made of this.
+
+    where  "queue 'q' in vhost '/'"
+    """
+    queue_type = check_queue_type(arguments, where)
+    if server_named and queue_type != CLASSIC_TYPE:
+        raise RequestError(PRECONDITION, f"Cannot declare a server-named queue for type rabbit_{queue_type}_queue")
+    check_arguments(queue_type, arguments, where)
+    if queue_type != CLASSIC_TYPE:
+        wrong = "auto-delete" if auto_delete else "exclusive-owner" if exclusive else "" if durable else "non-durable"
+        if wrong:
+            raise RequestError(PRECONDITION, f"invalid property '{wrong}' for {where}")
+
+
+def inequivalent(what: str, where: str, asked: str, current: str) -> RequestError:
+    return RequestError(
+        PRECONDITION, f"inequivalent arg '{what}' for {where}: received {asked} but current is {current}"
+    )
+
+
+def locked(where: str) -> RequestError:
+    """The queue is exclusive to somebody else, or only one of two declarations says that it is exclusive."""
+    return RequestError(
+        LOCKED,
+        f"cannot obtain exclusive access to locked {where}. It could be originally declared on another connection or "
+        "the exclusive property value does not match that of the original declaration.",
+    )
