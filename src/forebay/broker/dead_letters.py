@@ -1,142 +1,433 @@
-"""Dead letters: what a consumer of queue `<queue>` rejects moves to the queue `$dlq/<queue>`.
+"""Dead letters: what dies in a queue goes on to the queue's dead-letter exchange.
 
-The record moves with its topic and body as they are, and says where it was, as user properties or AMQP headers:
+A record dies because somebody rejected it, because it expired, because the queue had one too many, or because it
+failed too often. Its group lists it in `dying`; here it is published again, with RabbitMQ's `x-death` and these marks:
 
-    dlq-queue, dlq-offset  the queue, and its offset there
-    dlq-reason             `rejected`, or what the consumer gave as the reason
-    dlq-deliveries         how often it had been delivered
-    dlq-time-ms            when it moved, in milliseconds since 1970
+    dlq-id                    `<queue number>-<group number>-<offset>`: the same however often the move is tried
+    dlq-queue, dlq-offset     the queue, and its offset there
+    dlq-group                 the group that it died in, unless it is the nameless one
+    dlq-reason                why; what a consumer over MQTT gave as the reason
+    dlq-deliveries            how often it had been handed out
+    dlq-time-ms               when it moved, in milliseconds since 1970
 
-What is rejected from a dead-letter queue is discarded. Only MQTT's `$reject` moves: what AMQP 0.9.1 clients reject is
-discarded still.
+What is published and what is settled by it are on disk together or not at all. Where a queue has no dead-letter
+exchange, what a consumer over MQTT rejects moves to the queue `$dlq/<queue>`, and all else that dies is gone.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, final
 
-from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
+from forebay.broker.address import amqp_address
+from forebay.broker.facts import marks_of
+from forebay.broker.publishing import Publishing
+from forebay.broker.routes import Route
 from forebay.broker.topology import DEAD_LETTER_PREFIX
-from forebay.broker.vhost import Route, Vhost
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, RequestError
-from forebay.core.message import FORMAT_MASK, MQTT, REJECTED
+from forebay.core.message import AMQP091, DIED, FORMAT_MASK, MQTT, REJECTED, UNROUTABLE
 from forebay.log.block import Block
-from forebay.queue.leases import Lease
+from forebay.queue.group import Group
+from forebay.queue.leases import Dying, Lease
+from forebay.queue.limits import REJECT_PUBLISH, Limits
 from forebay.queue.queue import EPHEMERAL, Queue
+from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
-from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_long_string, put_short, put_table, skip_table, skip_value
-from forebay.wire.amqp091_properties import FLAGS_OCTETS, HEADERS, field_at, flags_of
+from forebay.wire.amqp091_deaths import (
+    Death,
+    deaths_of,
+    died,
+    expiration_of,
+    is_cycle,
+    keys_in_cc,
+    marked,
+    with_newest,
+)
+from forebay.wire.convert import convert, decode
 from forebay.wire.mqtt_properties import USER_PROPERTY, Property, decode_properties, encode_properties
+
+Marks = list[tuple[str, object]]
 
 REASON: Final = b"rejected"
 REASON_OCTETS_MAX: Final = 255
-QUEUE_MARK: Final = b"dlq-queue"
-OFFSET_MARK: Final = b"dlq-offset"
-REASON_MARK: Final = b"dlq-reason"
-DELIVERIES_MARK: Final = b"dlq-deliveries"
-TIME_MARK: Final = b"dlq-time-ms"
-MARKS: Final = (QUEUE_MARK, OFFSET_MARK, REASON_MARK, DELIVERIES_MARK, TIME_MARK)
+MARK_PREFIX: Final = b"dlq-"
+
+MOVED_AT_ONCE: Final = 10_000  # records of one group that a turn looks at
+OCTETS_AT_ONCE: Final = 8 << 20  # of the bodies that a turn moves
+ROUTES_MAX: Final = 10_000
+CHAIN_MAX: Final = 16  # refusals that follow from one another: queues that overflow into each other end here
+RETRY_US: Final = 1_000_000  # after which what has to stay is tried again
+
+# What became of a dead letter.
+GONE: Final = 0  # nobody is to have it: there is no such exchange or queue, or it came round in a circle
+MOVED: Final = 1
+STAYS: Final = 2  # to be tried again
 
 
-def dead_letter_queue(vhost: Vhost, name: bytes) -> Queue:
+@final
+class Letter:
+    """A record on its way, in AMQP 0.9.1's words.
+
+    again  it died before, and says so in its properties
+    """
+
+    def __init__(self, format: i64, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes) -> None:
+        plain = format & FORMAT_MASK
+        self.exchange, self.routing_key = amqp_address(plain, exchange, routing_key)
+        self.properties = convert(int(plain), properties, AMQP091)
+        self.body = body
+        self.again = format & (FORMAT_MASK | DIED) == AMQP091 | DIED
+
+
+@final
+class DeadLetters:
+    """The dead letters of one vhost.
+
+    moved, dropped  records so far; nobody has the latter any more
+    """
+
+    def __init__(self) -> None:
+        self.moved: i64 = 0
+        self.dropped: i64 = 0
+        self.epoch: i64 = 0
+        self.routes: dict[bytes, Route] = {}
+        self.retry_at: dict[tuple[int, int], int] = {}  # queue and group -> when to try again
+        self.chain: i64 = 0
+
+    # ---- what groups list as dying
+
+    def move(self, vhost: Publishing, queue: Queue, group: WorkGroup, now_us: i64) -> None:
+        """Move on what died in a group: as much as a turn may, the rest in those that follow."""
+        if queue.limits.dead_letter_exchange is None:
+            self.drop(group)
+            return
+        place = (int(queue.id), int(group.id))
+        retry_at = self.retry_at.get(place, 0)
+        if now_us < retry_at:
+            return
+        dying = group.dying
+        group.dying = []
+        batch = Batch(self, vhost, queue, group, now_us)
+        for at, run in enumerate(dying):
+            left = batch.move(run)
+            if left is not None:
+                # What stays is behind what was not looked at: no record that nobody takes holds up all others.
+                group.dying = [left, *dying[at + 1 :], *batch.staying]
+                vhost.mark(queue)
+                return
+        group.dying = batch.staying
+        if batch.staying:
+            self.retry_at[place] = now_us + RETRY_US
+        else:
+            self.retry_at.pop(place, None)
+
+    def drop(self, group: WorkGroup) -> None:
+        dying = group.dying
+        group.dying = []
+        for run in dying:
+            self.dropped += run.count
+            group.bury(run.first, run.count)
+
+    def retry(self, vhost: Publishing, now_us: i64) -> None:
+        """About once a second: have the turn look at queues with dead letters that stayed."""
+        for place in list(self.retry_at):
+            queue = vhost.queues_by_id.get(place[0])
+            if queue is None or place[1] not in queue.groups:
+                del self.retry_at[place]
+            elif self.retry_at[place] <= now_us:
+                vhost.mark(queue)
+
+    # ---- one message
+
+    def forward(self, vhost: Publishing, queue: Queue, letter: Letter, reason: bytes, marks: Marks) -> i64:
+        """Publish a message that died in a queue to the queue's dead-letter exchange: GONE, MOVED or STAYS."""
+        limits = queue.limits
+        exchange = limits.dead_letter_exchange
+        assert exchange is not None
+        keys = [letter.routing_key, *keys_in_cc(letter.properties)]
+        death = Death(
+            queue.name, reason, vhost.now_us // 1_000_000, letter.exchange, keys, expiration_of(letter.properties)
+        )
+        deaths = with_newest(deaths_of(letter.properties) if letter.again else [], death)
+        key = limits.dead_letter_key
+        properties = died(letter.properties, letter.again, deaths, death, marks, key is None)
+        route = self.route(vhost, queue, exchange, keys if key is None else [key], properties)
+        if route is None:
+            return self.unrouted(limits)
+        if reason != REASON and comes_round(route, deaths):
+            route = Route(route.exchange, route.routing_key, straight_on(route, deaths), route.audience)
+            if not route.queues and route.audience is None:
+                self.dropped += 1
+                return GONE
+        full = full_queues(route)
+        if full and keeps(limits):
+            return STAYS  # all of them get it, or none: so nobody gets it twice
+        outcome = vhost.publish(route, u8(AMQP091 | DIED | marks_of(AMQP091, properties)), properties, letter.body)
+        if outcome == UNROUTABLE:
+            return self.unrouted(limits)
+        if outcome == REJECTED and (full == 0 or vhost.common.room == 0):
+            return STAYS  # the disk has no room for it: that is no reason to lose what is on it
+        if full and full == len(route.queues) and route.audience is None:
+            self.dropped += 1
+            return GONE
+        self.moved += 1
+        return MOVED
+
+    def unrouted(self, limits: Limits) -> i64:
+        if keeps(limits):
+            return STAYS
+        self.dropped += 1
+        return GONE
+
+    def refused(
+        self,
+        vhost: Publishing,
+        queue: Queue,
+        format: u8,
+        exchange: bytes,
+        routing_key: bytes,
+        properties: bytes,
+        body: bytes,
+    ) -> None:
+        """What a full queue would not take goes to its dead-letter exchange, if it has one: `reject-publish-dlx`."""
+        if queue.limits.dead_letter_exchange is None or self.chain >= CHAIN_MAX:
+            return
+        self.chain += 1
+        letter = Letter(i64(format), exchange, routing_key, properties, body)
+        marks: Marks = [("dlq-queue", text(queue.name)), ("dlq-reason", "maxlen"), time_mark(vhost)]
+        self.forward(vhost, queue, letter, b"maxlen", marks)
+        self.chain -= 1
+
+    # ---- where to
+
+    def route(
+        self, vhost: Publishing, source: Queue, exchange: bytes, keys: list[bytes], properties: bytes
+    ) -> Route | None:
+        """Where these keys lead; None where there is no such exchange.
+
+        Not as a client's publish: an internal exchange is as good as any other, and `$dlq/<queue>` is made.
+        """
+        if self.epoch != vhost.epoch or len(self.routes) >= ROUTES_MAX:
+            self.routes.clear()
+            self.epoch = vhost.epoch
+        address = b"\0".join([exchange, *keys])
+        route = self.routes.get(address)
+        if route is not None:
+            return route
+        if not exchange:
+            for key in keys:
+                if key.startswith(DEAD_LETTER_PREFIX):
+                    make_dead_letter_queue(vhost, key, source)
+            route = Route(exchange, keys[0], vhost.addressed(keys), None)
+        else:
+            where = vhost.bindings.exchanges.get(exchange)
+            if where is None:
+                return None
+            way = vhost.follow(where, keys, None, False)
+            is_open = way.is_open
+            if is_open:
+                way = vhost.follow(where, keys, decode(AMQP091, properties), False)
+            audience = vhost.fanout.audience_of(list(way.subscriptions), 0)
+            route = Route(exchange, keys[0], vhost.queues_of(way), audience)
+            if is_open:
+                return route
+        self.epoch = vhost.epoch  # a queue may have been made
+        self.routes[address] = route
+        return route
+
+    # ---- over MQTT
+
+    def reject(self, vhost: Publishing, lease: Lease, offset: i64, reason: bytes) -> None:
+        """Move a record that the lease holds to where the dead letters of its queue go; both are on disk together.
+
+        reason  empty for the usual one
+        raises  RequestError, and the record stays held: INVALID for the reason, REFUSED where there is no room for it,
+                or what `dead_letter_queue` raises
+        """
+        queue = vhost.queues_by_id.get(lease.consumer.queue)
+        group = None if queue is None else queue.groups.get(lease.consumer.group)
+        if queue is None or group is None:
+            return
+        if len(reason) > REASON_OCTETS_MAX:
+            raise RequestError(INVALID, f"reason: {len(reason)} octets, at most {REASON_OCTETS_MAX}")
+        block = queue.log.block(offset)
+        assert block is not None and block.base <= offset, "a record that is held is in the log"
+        index = offset - block.base
+        marks = marks_for(vhost, queue, group, offset, lease.deliveries, reason or REASON)
+        if queue.limits.dead_letter_exchange is not None:
+            if self.forward(vhost, queue, letter_at(block, index), REASON, marks) == STAYS:
+                raise RequestError(REFUSED, f"its dead letter is taken by nobody: {vhost.refusal}")
+        elif not queue.name.startswith(DEAD_LETTER_PREFIX):
+            copy(vhost, block, index, dead_letter_queue(vhost, DEAD_LETTER_PREFIX + queue.name), marks)
+            self.moved += 1
+        vhost.mark(queue)
+        group.ack(lease, offset, 1)
+
+
+@final
+class Batch:
+    """What one turn moves of a group's dead letters.
+
+    staying  what has to be tried again
+    """
+
+    def __init__(self, letters: DeadLetters, vhost: Publishing, queue: Queue, group: WorkGroup, now_us: i64) -> None:
+        self.letters = letters
+        self.vhost = vhost
+        self.queue = queue
+        self.group = group
+        self.now_us: i64 = now_us
+        self.left: i64 = MOVED_AT_ONCE
+        self.octets: i64 = OCTETS_AT_ONCE
+        self.staying: list[Dying] = []
+
+    def move(self, run: Dying) -> Dying | None:
+        """Move a run of records; what is left of it where the turn's share is used up."""
+        group = self.group
+        first = run.first  # what was moved and is not buried yet begins here
+        offset = run.first
+        end = run.first + run.count
+        while offset < end:
+            if self.left <= 0 or self.octets <= 0:
+                if first < offset:
+                    group.bury(first, offset - first)
+                return Dying(offset, end - offset, run.cause, run.deliveries, run.failures)
+            self.left -= 1
+            if self.send(run, offset) == STAYS:
+                if first < offset:
+                    group.bury(first, offset - first)
+                first = offset + 1
+                self.keep(run, offset)
+            offset += 1
+        if first < end:
+            group.bury(first, end - first)
+        return None
+
+    def send(self, run: Dying, offset: i64) -> i64:
+        block = self.queue.log.block(offset)
+        if block is None or block.base > offset:
+            return GONE  # its settlement was lost in a crash; what compaction left out because of it is gone
+        index = offset - block.base
+        letter = letter_at(block, index)
+        self.octets -= len(letter.body)
+        reason = run.cause.encode()
+        marks = marks_for(self.vhost, self.queue, self.group, offset, run.deliveries, reason)
+        return self.letters.forward(self.vhost, self.queue, letter, reason, marks)
+
+    def keep(self, run: Dying, offset: i64) -> None:
+        """The record stays; with the one before it where they are alike."""
+        staying = self.staying
+        if staying:
+            last = staying[len(staying) - 1]
+            follows = last.first + last.count == offset and last.cause == run.cause
+            if follows and last.deliveries == run.deliveries and last.failures == run.failures:
+                last.count += 1
+                return
+        staying.append(Dying(offset, 1, run.cause, run.deliveries, run.failures))
+
+
+def keeps(limits: Limits) -> bool:
+    """Whether what the dead-letter exchange does not take stays.
+
+    A queue that gives way to new messages cannot keep old ones: at-least-once asks for `reject-publish`, as RabbitMQ's.
+    """
+    return limits.at_least_once and limits.overflow == REJECT_PUBLISH
+
+
+def comes_round(route: Route, deaths: list[Death]) -> bool:
+    for queue in route.queues:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
+        if is_cycle(deaths, queue.name):
+            return True
+    return False
+
+
+def full_queues(route: Route) -> i64:
+    """How many queues would refuse it."""
+    count: i64 = 0
+    for queue in route.queues:
+        if queue.limits.overflow and queue.is_full():
+            count += 1
+    return count
+
+
+def straight_on(route: Route, deaths: list[Death]) -> list[Queue]:
+    """The queues in which the message did not die already without anybody having rejected it since."""
+    return [queue for queue in route.queues if not is_cycle(deaths, queue.name)]
+
+
+def letter_at(block: Block, index: i64) -> Letter:
+    return Letter(
+        block.format(index), block.exchange(index), block.routing_key(index), block.properties(index), block.body(index)
+    )
+
+
+def time_mark(vhost: Publishing) -> tuple[str, object]:
+    return "dlq-time-ms", int(vhost.now_us // 1000)
+
+
+def marks_for(vhost: Publishing, queue: Queue, group: Group, offset: i64, deliveries: i64, reason: bytes) -> Marks:
+    """What a record says of its last death, beside `x-death`."""
+    marks: Marks = [
+        ("dlq-id", f"{queue.id}-{group.id}-{offset}"),
+        ("dlq-queue", text(queue.name)),
+        ("dlq-offset", int(offset)),
+        ("dlq-reason", text(reason)),
+        ("dlq-deliveries", int(deliveries)),
+        time_mark(vhost),
+    ]
+    if group.name:
+        marks.append(("dlq-group", text(group.name)))
+    return marks
+
+
+# ---- the queues `$dlq/<queue>`
+
+
+def dead_letter_queue(vhost: Publishing, name: bytes) -> Queue:
     """The queue `$dlq/<queue>`, made where there is none: as durable as the queue whose dead letters it takes.
 
     raises  RequestError: NOT_FOUND if neither is there; PRECONDITION if it would forget what the queue keeps
     """
+    source = vhost.queues.get(name[len(DEAD_LETTER_PREFIX) :])
+    queue = vhost.queues.get(name)
+    if queue is None:
+        return make_dead_letter_queue(vhost, name, vhost.queue(name[len(DEAD_LETTER_PREFIX) :]))
+    if source is not None and source.log.durable and not queue.log.durable:
+        raise RequestError(
+            PRECONDITION,
+            f"queue '{text(name)}' is not durable, but queue '{text(source.name)}' is: delete the former first",
+        )
+    return queue
+
+
+def make_dead_letter_queue(vhost: Publishing, name: bytes, source: Queue) -> Queue:
+    """The queue of that name, made where there is none: as durable as the one whose dead letters are for it."""
     queue = vhost.queues.get(name)
     if queue is not None:
-        source = vhost.queues.get(name[len(DEAD_LETTER_PREFIX) :])
-        if source is not None and source.log.durable and not queue.log.durable:
-            raise RequestError(
-                PRECONDITION,
-                f"queue '{text(name)}' is not durable, but queue '{text(source.name)}' is: delete the former first",
-            )
         return queue
-    source = vhost.queue(name[len(DEAD_LETTER_PREFIX) :])
     if source.kind == EPHEMERAL:
         return vhost.ephemeral_queue(name)
     return vhost.declare_queue(name, source.log.durable, False, False, {}, 0)
 
 
-def reject(vhost: Vhost, lease: Lease, offset: i64, reason: bytes) -> None:
-    """Move a record that the lease holds to the dead-letter queue of its own; both are on disk together.
-
-    reason  empty for the usual one
-    raises  RequestError, and the record stays held: INVALID for the reason, REFUSED where there is no room for it,
-            or what `dead_letter_queue` raises
-    """
-    queue = vhost.queues_by_id.get(lease.consumer.queue)
-    if queue is None:
-        return
-    if not queue.name.startswith(DEAD_LETTER_PREFIX):
-        if len(reason) > REASON_OCTETS_MAX:
-            raise RequestError(INVALID, f"reason: {len(reason)} octets, at most {REASON_OCTETS_MAX}")
-        target = dead_letter_queue(vhost, DEAD_LETTER_PREFIX + queue.name)
-        block = queue.log.block(offset)
-        assert block is not None and block.base <= offset, "a record that is held is in the log"
-        values = [
-            queue.name,
-            b"%d" % offset,
-            reason or REASON,
-            b"%d" % lease.deliveries,
-            b"%d" % (vhost.now_us // 1000),
-        ]
-        copy(vhost, block, offset - block.base, target, values)
-    vhost.reject(lease, offset, 1)
-
-
-def copy(vhost: Vhost, block: Block, index: i64, target: Queue, values: list[bytes]) -> None:
-    """Append a record to a queue, with the values of `MARKS`."""
+def copy(vhost: Publishing, block: Block, index: i64, target: Queue, marks: Marks) -> None:
+    """Append a record to a queue as it is, with these marks."""
     format = block.format(index)
     properties = block.properties(index)
-    if format & FORMAT_MASK == MQTT:
-        properties = with_user_properties(properties, values)
-    else:
-        properties = with_headers(properties, values)
+    is_mqtt = format & FORMAT_MASK == MQTT
+    properties = with_user_properties(properties, marks) if is_mqtt else marked(properties, marks)
     route = Route(block.exchange(index), block.routing_key(index), [target], None)
     if vhost.publish(route, u8(format), properties, block.body(index)) == REJECTED:
         raise RequestError(REFUSED, f"queue '{text(target.name)}' cannot take it: {vhost.refusal}")
 
 
-def with_user_properties(block: bytes, values: list[bytes]) -> bytes:
+def with_user_properties(block: bytes, marks: Marks) -> bytes:
     """An MQTT property block with these marks, which replace those of an earlier death."""
     kept: list[Property] = []
     for each in decode_properties(block):
-        if each.id != USER_PROPERTY or each.text not in MARKS:
+        if each.id != USER_PROPERTY or not each.text.startswith(MARK_PREFIX):
             kept.append(each)
-    for at, name in enumerate(MARKS):
-        kept.append(Property(USER_PROPERTY, 0, name, values[at]))
+    for name, value in marks:
+        kept.append(Property(USER_PROPERTY, 0, name.encode(), str(value).encode()))
     return encode_properties(kept)
-
-
-def with_headers(properties: bytes, values: list[bytes]) -> bytes:
-    """AMQP 0.9.1 properties with these marks as headers, the other headers octet by octet as they were."""
-    flags = flags_of(properties)
-    at = field_at(properties, HEADERS, TABLE_DEPTH_MAX)
-    rest = at
-    table = BytesWriter()
-    if flags & HEADERS:
-        rest = skip_table(properties, at, len(properties), TABLE_DEPTH_MAX)
-        pos = at + 4
-        while pos < rest:
-            value_at = pos + 1 + i64(properties[pos])
-            stop = skip_value(properties, value_at, rest, TABLE_DEPTH_MAX)
-            if properties[pos + 1 : value_at] not in MARKS:
-                table.write(properties[pos:stop])
-            pos = stop
-    fields: list[tuple[str, object]] = []
-    for index, name in enumerate(MARKS):
-        value = values[index]
-        number = name in (OFFSET_MARK, DELIVERIES_MARK, TIME_MARK)
-        fields.append((text(name), int(value) if number else value.decode("utf-8", "replace")))
-    marks = BytesWriter()
-    put_table(marks, fields)
-    table.write(marks.getvalue()[4:])
-    out = BytesWriter()
-    put_short(out, flags | HEADERS)
-    out.write(properties[FLAGS_OCTETS:at])
-    put_long_string(out, table.getvalue())
-    out.write(properties[rest:])
-    return out.getvalue()

@@ -25,6 +25,9 @@ RETAINED: Final = 0x80  # it was retained already when its receiver subscribed
 EXPIRES: Final = 0x40  # an expiration of its own
 KEYED: Final = 0x80  # a message group: messages of one key are handed out in order, one at a time
 
+# Of records of AMQP 0.9.1, in queues, whose QoS nobody asks for:
+DIED: Final = 0x10  # it came by dead-lettering: its header x-death is the broker's own
+
 # What publishing came to.
 ACCEPTED: Final = 0
 UNROUTABLE: Final = 1  # no queue and no subscriber wanted it

@@ -16,7 +16,6 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.dead_letters import reject
 from forebay.broker.topology import DEAD_LETTER_PREFIX
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
@@ -48,7 +47,7 @@ def run_command(vhost: Vhost, topic: bytes, at: i64, block: bytes) -> None:
 
     block   checked property block
     raises  RequestError, with the field and its value: INVALID if a field is bad, NOT_FOUND if nothing is meant by it;
-            and what `dead_letters.reject` raises
+            and what `DeadLetters.reject` raises
     """
     queue = topic[7 : at - 1] if topic.startswith(QUEUE_PREFIX) else topic[: at - 1]
     command = topic[at:]
@@ -71,7 +70,7 @@ def run_command(vhost: Vhost, topic: bytes, at: i64, block: bytes) -> None:
     elif command == b"$extend":
         vhost.extend(lease, offset, 1, extension(block))
     else:
-        reject(vhost, lease, offset, user_property(block, b"reason") or b"")
+        vhost.dead_letters.reject(vhost, lease, offset, user_property(block, b"reason") or b"")
 
 
 def extension(block: bytes) -> i64:

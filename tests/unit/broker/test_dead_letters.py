@@ -1,4 +1,4 @@
-"""What is rejected moves to `$dlq/<queue>`: what it says there, how long it is kept, and what is refused."""
+"""What a consumer over MQTT rejects moves to `$dlq/<queue>`: what it says there, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.dead_letters import (
-    REASON_OCTETS_MAX,
-    dead_letter_queue,
-    reject,
-    with_headers,
-    with_user_properties,
-)
+from forebay.broker.dead_letters import REASON_OCTETS_MAX, dead_letter_queue, with_user_properties
 from forebay.broker.topology import dead_letter_address
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
@@ -26,8 +20,9 @@ from forebay.wire.amqp091 import TABLE_DEPTH_MAX
 from forebay.wire.mqtt_properties import CONTENT_TYPE, USER_PROPERTY, Property, decode_properties, encode_properties
 from tests.stores import SMALL, SmallDisk, TestClock
 
-VALUES = [b"q", b"5", b"rejected", b"2", b"1700000000000"]
+MARKS: list[tuple[str, object]] = [("dlq-id", "1-1-5"), ("dlq-queue", "q"), ("dlq-offset", 5)]
 MARKED = {
+    "dlq-id": "1-1-0",
     "dlq-queue": "q",
     "dlq-offset": "0",
     "dlq-reason": "rejected",
@@ -80,6 +75,10 @@ def leased(deliveries: list[Delivery]) -> Lease:
     return lease
 
 
+def reject(vhost: Vhost, lease: Lease, offset: int, reason: bytes) -> None:
+    vhost.dead_letters.reject(vhost, lease, offset, reason)
+
+
 def facts(block: bytes) -> dict[str, str]:
     """The user properties of a block."""
     pairs = [each for each in decode_properties(block) if each.id == USER_PROPERTY]
@@ -119,6 +118,7 @@ def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: Br
     block = broker.vhost.queue(b"$dlq/q").log.block(0)
     assert block is not None and block.count == 1
     assert facts(block.properties(0)) == MARKED | {
+        "dlq-id": "1-1-1",
         "dlq-offset": "1",
         "dlq-reason": "no such account",
         "dlq-deliveries": "2",
@@ -212,28 +212,12 @@ def test_a_record_of_amqp_gets_headers(broker: Broker) -> None:
     assert found.headers == [("colour", "red"), *(MARKED | numbers).items()]
 
 
-def test_headers_of_amqp_stay_as_they_are_to_the_octet() -> None:
-    """A short number is no long one to every client."""
-    tail = b"\x02"  # delivery mode
-    table = b"\x01as\x00\x07" + b"\x03arrA\x00\x00\x00\x02b\x01" + b"\x0adlq-offsetb\x09"
-    flags = amqp.HEADERS | amqp.DELIVERY_MODE
-    before = flags.to_bytes(2, "big") + len(table).to_bytes(4, "big") + table + tail
-    assert amqp.check_properties(before, TABLE_DEPTH_MAX) == flags
-    after = with_headers(before, VALUES)
-    assert amqp.check_properties(after, TABLE_DEPTH_MAX) == flags
-    assert after[6:].startswith(table[:-13])
-    assert after.endswith(tail)
-    headers = amqp.headers_of(after, TABLE_DEPTH_MAX)
-    assert [value for name, value in headers if name == "dlq-offset"] == [5]
-    assert with_headers(after, VALUES) == after
-
-
 def test_marks_of_an_earlier_death_are_replaced() -> None:
-    once = with_user_properties(encode_properties([Property(USER_PROPERTY, 0, b"colour", b"red")]), VALUES)
-    twice = with_user_properties(once, [b"other", *VALUES[1:]])
-    assert len(decode_properties(twice)) == len(decode_properties(once)) == 6
-    assert facts(twice)["dlq-queue"] == "other"
-    assert facts(twice)["colour"] == "red"
+    red = encode_properties([Property(USER_PROPERTY, 0, b"colour", b"red")])
+    once = with_user_properties(red, [*MARKS, ("dlq-group", "g")])
+    twice = with_user_properties(once, [*MARKS[1:], ("dlq-queue", "other")])
+    assert facts(once) == {"colour": "red", "dlq-id": "1-1-5", "dlq-queue": "q", "dlq-offset": "5", "dlq-group": "g"}
+    assert facts(twice) == {"colour": "red", "dlq-queue": "other", "dlq-offset": "5"}
 
 
 @pytest.mark.parametrize(
