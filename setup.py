@@ -31,6 +31,7 @@ COMPILED = [
     "broker/retained.py",
     "broker/fanout.py",
     "broker/shares.py",
+    "broker/routes.py",
     "broker/publishing.py",
     "broker/sessions.py",
     "broker/session_recovery.py",

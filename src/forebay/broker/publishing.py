@@ -5,7 +5,7 @@ Nothing here knows who consumes. What was appended in a turn is sealed at its en
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Final
 
 from mypy_extensions import i64, u8
 
@@ -14,13 +14,14 @@ from forebay.broker.common import Common
 from forebay.broker.deduplication import Deduplication
 from forebay.broker.delayed import Delayed
 from forebay.broker.facts import marks_of
-from forebay.broker.fanout import DIRECT, LOGGED, Audience, Fanout, Target, identifier_property
+from forebay.broker.fanout import DIRECT, LOGGED, Audience, Target, identifier_property
 from forebay.broker.internal import RECORD_OVERHEAD, InternalLog
 from forebay.broker.replies import Replies
 from forebay.broker.retained import Retained, RetainedMessage
+from forebay.broker.routes import Route, Routes
 from forebay.broker.session_recovery import StoredSessions
-from forebay.broker.topology import TOPIC_EXCHANGE, Topology, keyed_command, queue_address
-from forebay.core.errors import REFUSED, RequestError
+from forebay.broker.topology import TOPIC_EXCHANGE, keyed_command
+from forebay.core.errors import RequestError
 from forebay.core.message import (
     ACCEPTED,
     EXPIRES,
@@ -38,53 +39,24 @@ from forebay.core.options import SPILL, Options
 from forebay.log.store import Store
 from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
 from forebay.queue.queue import SHARE, STREAM, Queue
-from forebay.routing.exchange import Exchange, text
-from forebay.routing.topic_trie import check_topic, swap_key
+from forebay.routing.exchange import text
 from forebay.wire.mqtt_properties import WILL_DELAY, rest_of_expiry, without
 
-QUEUE_PREFIX: Final = b"$queue/"
-SYS_PREFIX: Final = b"$SYS."
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 MARKS: Final = EXPIRES | KEYED
 KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
 
 
-@final
-class Route:
-    """Where one address leads, until the topology changes.
-
-    headers_exchange  not None: the destinations depend on the message's headers, see `Publishing.resolve`
-    publisher         client identifier of who publishes, for shared subscriptions that go by it
-    origin            what the sessions' log says of the publisher
-    """
-
-    def __init__(self, exchange: bytes, routing_key: bytes, queues: list[Queue], audience: Audience | None) -> None:
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.queues = queues
-        self.audience = audience
-        self.headers_exchange: Exchange | None = None
-        self.publisher = b""
-        self.origin = b""
-        self.durable: i64 = 0  # destinations that write to disk
-        for queue in queues:
-            if queue.log.durable:
-                self.durable += 1
-        if audience is not None and (audience.logged or audience.zero.logged):
-            self.durable += 1
-
-
-class Publishing(Topology):
+class Publishing(Routes):
     """The publishing half of a vhost."""
 
     def __init__(
         self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
     ) -> None:
-        super().__init__(name, store, options.visibility_timeout_ms, number, common)
+        super().__init__(name, store, options, number, common)
         self.delivery_limit = options.delivery_limit
         self.queue_type_relaxed = options.queue_type_equivalence_relaxed
         self.settings.default_queue_type = options.default_queue_type
-        self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
         self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max, number)
         self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max, number)
         self.delayed = Delayed(store, options.mqtt_delayed_max, number)
@@ -100,65 +72,6 @@ class Publishing(Topology):
         self.rejected: i64 = 0
 
     # ---- publishing
-
-    def route(self, exchange: bytes, routing_key: bytes) -> Route:
-        """Where an AMQP address leads; RequestError(NOT_FOUND) if there is no such exchange."""
-        if not exchange:
-            if routing_key.startswith(QUEUE_PREFIX):
-                return Route(exchange, routing_key, self.queues_at(routing_key), None)
-            queue = self.queues.get(routing_key)
-            return Route(exchange, routing_key, [] if queue is None else [queue], None)
-        where = self.check_exchange(exchange)
-        if exchange == TOPIC_EXCHANGE and routing_key.startswith(SYS_PREFIX):
-            raise RequestError(REFUSED, f"routing key '{text(routing_key)}': only the broker publishes below $SYS")
-        if where.internal:
-            raise RequestError(
-                REFUSED, f"cannot publish to internal exchange '{text(exchange)}' in vhost '{text(self.name)}'"
-            )
-        if where.by_content:
-            route = Route(exchange, routing_key, [], None)
-            route.headers_exchange = where
-            return route
-        audience = self.fanout.audience(swap_key(routing_key), 0) if exchange == TOPIC_EXCHANGE else None
-        return Route(exchange, routing_key, self.by_ids(where.route(routing_key, [])), audience)
-
-    def route_topic(self, topic: bytes, client: ClientSession | None) -> Route:
-        """Where an MQTT topic leads when this client publishes to it; RequestError(INVALID) if it is none."""
-        check_topic(topic)
-        publisher = b"" if client is None else client.client_id
-        if topic.startswith(QUEUE_PREFIX):
-            route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic), None)
-            route.publisher = publisher
-            return route
-        number: i64 = 0
-        if client is not None and self.fanout.has_no_local(topic):
-            number = client.number
-        queues = self.by_ids(self.topics.route_topic(topic, True))
-        route = Route(TOPIC_EXCHANGE, topic, queues, self.fanout.audience(topic, number))
-        route.publisher = publisher
-        if number:
-            route.origin = b"\x02%d" % int(number)
-        return route
-
-    def resolve(self, route: Route, headers: list[tuple[str, object]]) -> Route:
-        """The route of one message whose destinations depend on its headers."""
-        where = route.headers_exchange
-        assert where is not None
-        return Route(route.exchange, route.routing_key, self.by_ids(where.route(route.routing_key, headers)), None)
-
-    def queues_at(self, address: bytes) -> list[Queue]:
-        """The queues that a publish to `$queue/<name>[/key]` lands in: there is always one."""
-        name, _ = queue_address(address)
-        found = self.by_ids(self.topics.route_topic(address, True))
-        named = self.queues.get(name)
-        if named is not None and named not in found:
-            found.insert(0, named)
-        if not found:
-            found.append(self.ephemeral_queue(name) if self.fallback is None else self.fallback)
-        return found
-
-    def by_ids(self, ids: list[int]) -> list[Queue]:
-        return [self.queues_by_id[id] for id in ids]
 
     def publish(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
         """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `refusal`).
@@ -234,6 +147,8 @@ class Publishing(Topology):
             return REJECTED
         if format & RETAIN and not self.retain(topic, format, properties, body):
             return REJECTED
+        if route.headers_exchange is not None:
+            route = self.resolve(route, format, properties)
         return self.publish(route, format, properties, body)
 
     def retain(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> bool:

@@ -16,7 +16,9 @@ from forebay.broker.common import Common
 from forebay.broker.dead_letters import DeadLetters
 from forebay.broker.facts import MessageFacts
 from forebay.broker.primary import primary_name
-from forebay.broker.publishing import QUEUE_PREFIX, Publishing, Route
+from forebay.broker.publishing import Publishing
+from forebay.broker.routes import QUEUE_PREFIX, Route
+from forebay.broker.replies import ReplyConsumer
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX, Shares
 from forebay.broker.special import publish_due
@@ -141,6 +143,14 @@ class Vhost(Publishing):
             return
         consumer.timeout_us = asked_us or limits.consumer_timeout_us or self.consumer_timeout_us
         consumer.cancels = True
+
+    def consume_replies(self, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:
+        """Attach a consumer of answers, see `Replies`."""
+        opened = self.replies.open(self.next_consumer_id, session_id, channel, tag)
+        self.next_consumer_id += 1
+        opened.consumer.paused = session_id in self.paused
+        self.consumers.setdefault(session_id, []).append(opened.consumer)
+        return opened
 
     def group_for(self, queue: Queue, asked: ConsumerArguments, filter: bytes, work: bool) -> Group:
         """The group that a consumer asks for, made where there is none."""

@@ -223,7 +223,8 @@ def received(value: object, other: object) -> str:
     """An argument's value beside another, as RabbitMQ writes it: with its type where the other is absent."""
     if value is None:
         return "none"
-    return f"'{value}'" if other is not None else f"the value '{value}' of type '{type_name(value)}'"
+    shown = truth(value) if isinstance(value, bool) else str(value)
+    return f"'{shown}'" if other is not None else f"the value '{shown}' of type '{type_name(value)}'"
 
 
 def type_name(value: object) -> str:
@@ -238,6 +239,8 @@ def type_name(value: object) -> str:
         return "binary"
     if isinstance(value, dict):
         return "table"
+    if value is None:
+        return "void"
     return "array" if isinstance(value, list) else "longstr"
 
 

@@ -17,15 +17,24 @@ from forebay.routing.exchange import (
     TopicExchange,
     text,
 )
+from forebay.routing.hash_exchange import CONSISTENT_HASH, HashExchange
 
 DELAYED: Final = b"x-delayed-message"
 DELAYED_TYPE: Final = "x-delayed-type"
+KINDS: Final = (DIRECT, FANOUT, TOPIC, HEADERS, CONSISTENT_HASH, DELAYED)
+
+
+def check_kind(kind: bytes) -> None:
+    """RequestError, naming it, if there is no such kind."""
+    if kind not in KINDS:
+        raise RequestError(PRECONDITION, f"unknown exchange type '{text(kind)}'")
 
 
 def make_exchange(
     kind: bytes, name: bytes, durable: bool, auto_delete: bool, internal: bool, arguments: dict[str, object]
 ) -> Exchange:
-    """An exchange of the kind; RequestError, naming it, if there is no such kind or its arguments are wrong."""
+    """An exchange of the kind; RequestError if there is no such kind or its arguments are wrong."""
+    check_kind(kind)
     if kind == DIRECT:
         return DirectExchange(name, durable, auto_delete, internal, arguments)
     if kind == FANOUT:
@@ -34,9 +43,9 @@ def make_exchange(
         return TopicExchange(name, durable, auto_delete, internal, arguments)
     if kind == HEADERS:
         return HeadersExchange(name, durable, auto_delete, internal, arguments)
-    if kind == DELAYED:
-        return make_delayed(name, durable, auto_delete, internal, arguments)
-    raise RequestError(PRECONDITION, f"unknown exchange type '{text(kind)}'")
+    if kind == CONSISTENT_HASH:
+        return HashExchange(name, durable, auto_delete, internal, arguments)
+    return make_delayed(name, durable, auto_delete, internal, arguments)
 
 
 def make_delayed(
@@ -44,15 +53,8 @@ def make_delayed(
 ) -> Exchange:
     """RabbitMQ's exchange for delayed messages: here it only routes, for every exchange heeds the header `x-delay`."""
     inner = arguments.get(DELAYED_TYPE)
-    if not isinstance(inner, str) or inner.encode() == DELAYED:
-        raise no_such_type()
-    try:
-        made = make_exchange(inner.encode(), name, durable, auto_delete, internal, arguments)
-    except RequestError as error:
-        raise no_such_type() from error
+    if not isinstance(inner, str) or inner.encode() == DELAYED or inner.encode() not in KINDS:
+        raise RequestError(PRECONDITION, f"Invalid argument, '{DELAYED_TYPE}' must be an existing exchange type")
+    made = make_exchange(inner.encode(), name, durable, auto_delete, internal, arguments)
     made.kind = DELAYED
     return made
-
-
-def no_such_type() -> RequestError:
-    return RequestError(PRECONDITION, f"Invalid argument, '{DELAYED_TYPE}' must be an existing exchange type")

@@ -101,7 +101,7 @@ SECOND_US: Final = 1_000_000
 def server_properties() -> list[tuple[str, object]]:
     capabilities: dict[str, object] = {
         "publisher_confirms": True,
-        "exchange_exchange_bindings": False,
+        "exchange_exchange_bindings": True,
         "basic.nack": True,
         "consumer_cancel_notify": True,
         "connection.blocked": False,

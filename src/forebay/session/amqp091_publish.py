@@ -12,7 +12,8 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from forebay.broker.vhost import Route, Vhost
+from forebay.broker.routes import Route
+from forebay.broker.vhost import Vhost
 from forebay.core.errors import CHANNEL, NOT_IMPLEMENTED, PRECONDITION, TOO_LARGE, PeerError, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
@@ -263,7 +264,7 @@ class Publisher:
         if target.commit_queue:
             self.commit_offset(target.commit_queue, headers)
             return ACCEPTED
-        return self.vhost.publish(self.vhost.resolve(target.route, headers), AMQP091, properties, body)
+        return self.vhost.publish(self.vhost.resolve(target.route, AMQP091, properties), AMQP091, properties, body)
 
     def commit_offset(self, queue: bytes, headers: list[tuple[str, object]]) -> None:
         """`$queue/<queue>/$commit`: the group `x-group-id` resumes at `x-offset`."""

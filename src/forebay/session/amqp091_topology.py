@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from forebay.core.errors import NOT_FOUND, NOT_IMPLEMENTED, REFUSED, PeerError, RequestError
+from forebay.broker.replies import REPLY_QUEUE
+from forebay.broker.topology import refuse_default
+from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.session.amqp091_channel import Channel
 from forebay.session.effects import Session
 from forebay.wire.amqp091 import Reader, put_method
 from forebay.wire.amqp091_methods import (
     EXCHANGE_BIND,
+    EXCHANGE_BIND_OK,
     EXCHANGE_DECLARE,
     EXCHANGE_DECLARE_OK,
     EXCHANGE_DELETE,
     EXCHANGE_DELETE_OK,
     EXCHANGE_UNBIND,
+    EXCHANGE_UNBIND_OK,
     QUEUE_BIND,
     QUEUE_BIND_OK,
     QUEUE_DECLARE,
@@ -28,6 +32,7 @@ from forebay.wire.amqp091_methods import (
     QUEUE_PURGE_OK,
     QUEUE_UNBIND,
     QUEUE_UNBIND_OK,
+    ExchangeBind,
     ExchangeDeclare,
     QueueBind,
     QueueDeclare,
@@ -52,8 +57,10 @@ def on_topology_method(session: Session, channel: Channel, method: i64, args: Re
         on_exchange_declare(session, channel, ExchangeDeclare(args))
     elif method == EXCHANGE_DELETE:
         on_exchange_delete(session, channel, args)
-    elif method in (EXCHANGE_BIND, EXCHANGE_UNBIND):
-        raise PeerError(NOT_IMPLEMENTED, "bindings between exchanges")
+    elif method == EXCHANGE_BIND:
+        on_exchange_bind(session, channel, ExchangeBind(args))
+    elif method == EXCHANGE_UNBIND:
+        on_exchange_unbind(session, channel, ExchangeBind(args))
     else:
         return False
     return True
@@ -70,6 +77,10 @@ def queue_name(channel: Channel, name: bytes) -> bytes:
 
 def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) -> None:
     vhost = session.vhost
+    if declare.queue == REPLY_QUEUE or declare.queue in vhost.replies.by_name:
+        # Direct reply-to: a server looks whether its client still waits.
+        put_counts(session.out, channel.number, QUEUE_DECLARE_OK, declare.queue, 0, 1)
+        return
     if declare.passive:
         queue = vhost.queue(queue_name(channel, declare.queue))
         vhost.check_owner(queue, session.id)
@@ -91,7 +102,9 @@ def binding_key(bind: QueueBind, queue: bytes) -> bytes:
 def on_queue_bind(session: Session, channel: Channel, bind: QueueBind) -> None:
     vhost = session.vhost
     name = queue_name(channel, bind.queue)
-    vhost.check_owner(vhost.queue(name), session.id)
+    if bind.exchange:  # else it is refused whether or not there is the queue
+        vhost.check_exchange(bind.exchange)
+        vhost.check_owner(vhost.queue(name), session.id)
     vhost.bind(name, bind.exchange, binding_key(bind, name), bind.arguments)
     session.hold()
     if not bind.no_wait:
@@ -101,10 +114,11 @@ def on_queue_bind(session: Session, channel: Channel, bind: QueueBind) -> None:
 def on_queue_unbind(session: Session, channel: Channel, bind: QueueBind) -> None:
     vhost = session.vhost
     name = queue_name(channel, bind.queue)
-    if name in vhost.queues:
-        vhost.check_owner(vhost.queue(name), session.id)
-        vhost.unbind(name, bind.exchange, binding_key(bind, name), bind.arguments)
-        session.hold()
+    queue = vhost.queues.get(name)
+    if queue is not None:
+        vhost.check_owner(queue, session.id)
+    vhost.unbind(name, bind.exchange, binding_key(bind, name), bind.arguments)
+    session.hold()
     put_method(session.out, channel.number, QUEUE_UNBIND_OK, b"")
 
 
@@ -136,10 +150,9 @@ def on_queue_delete(session: Session, channel: Channel, args: Reader) -> None:
 def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDeclare) -> None:
     vhost = session.vhost
     if declare.passive:
+        refuse_default(declare.exchange)
         vhost.check_exchange(declare.exchange)
     else:
-        if not declare.exchange:
-            raise RequestError(REFUSED, "operation not permitted on the default exchange")
         vhost.declare_exchange(
             declare.exchange,
             declare.kind,
@@ -161,3 +174,17 @@ def on_exchange_delete(session: Session, channel: Channel, args: Reader) -> None
     session.hold()
     if not bits & 2:
         put_method(session.out, channel.number, EXCHANGE_DELETE_OK, b"")
+
+
+def on_exchange_bind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
+    session.vhost.bind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
+    session.hold()
+    if not bind.no_wait:
+        put_method(session.out, channel.number, EXCHANGE_BIND_OK, b"")
+
+
+def on_exchange_unbind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
+    session.vhost.unbind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
+    session.hold()
+    if not bind.no_wait:
+        put_method(session.out, channel.number, EXCHANGE_UNBIND_OK, b"")

@@ -13,8 +13,9 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64, u8
 
 from forebay.broker.client_session import FORGOTTEN, RECEIVED, ClientSession
+from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
-from forebay.broker.vhost import Route, Vhost
+from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
@@ -106,6 +107,8 @@ class Inbox:
             if route is None:
                 return
         format: i64 = MQTT | qos << QOS_SHIFT
+        if route.headers_exchange is not None:
+            route = vhost.resolve(route, u8(format), properties)
         body = data[packet.properties_end : end]
         if flags & 1:
             format |= RETAIN

@@ -56,7 +56,9 @@ EXCHANGE_DECLARE_OK: Final = 0x0028000B
 EXCHANGE_DELETE: Final = 0x00280014
 EXCHANGE_DELETE_OK: Final = 0x00280015
 EXCHANGE_BIND: Final = 0x0028001E
+EXCHANGE_BIND_OK: Final = 0x0028001F
 EXCHANGE_UNBIND: Final = 0x00280028
+EXCHANGE_UNBIND_OK: Final = 0x00280033
 QUEUE_DECLARE: Final = 0x0032000A
 QUEUE_DECLARE_OK: Final = 0x0032000B
 QUEUE_BIND: Final = 0x00320014
@@ -165,6 +167,19 @@ class QueueDeclare:
     """queue.declare"""
 
     def __init__(self, args: Reader) -> None:
+@final
+class ExchangeBind:
+    """exchange.bind and exchange.unbind"""
+
+    def __init__(self, args: Reader) -> None:
+        args.short()
+        self.destination = args.short_string()
+        self.source = args.short_string()
+        self.routing_key = args.short_string()
+        self.no_wait = args.octet() & 1 != 0
+        self.arguments = args.table()
+
+
         args.short()
         self.queue = args.short_string()
         bits = args.octet()

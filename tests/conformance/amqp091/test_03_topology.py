@@ -118,17 +118,6 @@ def test_deleting_what_is_not_there_is_no_error(broker: BrokerProcess) -> None:
         raw.expect(1, EXCHANGE_DELETE_OK)
 
 
-@pytest.mark.parametrize("name", ["", "amq.direct", "amq.topic"])
-def test_system_exchanges_stay(broker: BrokerProcess, name: str) -> None:
-    with connect(broker) as raw:
-        raw.send(delete_exchange(name))
-        raw.channel_closed(403, f"ACCESS_REFUSED - operation not permitted on {shown(name)}")
-
-
-def shown(name: str) -> str:
-    return f"exchange '{name}'"
-
-
 def test_the_default_exchange_takes_no_bindings(broker: BrokerProcess) -> None:
     with connect(broker) as raw:
         raw.declare("q")
@@ -305,13 +294,6 @@ def test_auto_delete_goes_with_the_last_consumer(broker: BrokerProcess) -> None:
         raw.expect(1, CANCEL_OK)
         raw.send(declare_queue("brief", PASSIVE))
         raw.channel_closed(404, "NOT_FOUND - no queue 'brief' in vhost '/'")
-
-
-def test_bindings_between_exchanges_are_not_there_yet(broker: BrokerProcess) -> None:
-    with connect(broker) as raw:
-        args = b"\0\0" + short("amq.direct") + short("amq.topic") + short("k") + b"\0" + table()
-        raw.send(method(1, (40, 30), args))
-        raw.connection_closed(540, "NOT_IMPLEMENTED - bindings between exchanges", cause=(40, 30))
 
 
 def test_topology_outlives_a_kill(broker: BrokerProcess) -> None:
