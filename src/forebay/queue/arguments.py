@@ -181,6 +181,15 @@ SETTINGS: Final = (
     Setting("alternate-exchange", NO_QUEUE, TEXT, USER, "alternate exchange name"),
     # Our own.
     Setting("priority-mode", ON_WORK, CHOICE, NOBODY, "priority mode", ("fair", "strict"), "invalid_priority_mode"),
+    Setting(
+        "delayed-retry-backoff",
+        ON_WORK,
+        CHOICE,
+        USER,
+        "delayed retry backoff",
+        ("linear", "exponential"),
+        "invalid_delayed_retry_backoff",
+    ),
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
 )
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

@@ -62,6 +62,7 @@ class Limits:
     dead_letter_exchange      None: what dies is gone
     dead_letter_key           None: the message's own
     at_least_once   what its dead-letter exchange does not take stays
+    retry_exponential  the delay doubles with each time, instead of growing by the least
     delivery_limit  failures after which a record dies; -1 is no limit
     consumer_timeout_us  how long a consumer may hold a record before it is cancelled; 0: as the broker says
     visibility_us   how long anybody may hold a record before it returns; 0: nobody said, the consumer's timeout holds
@@ -143,6 +144,7 @@ def limits_of(
     limits.retry_type = RETRY_TYPES[asked.word("delayed-retry-type", "disabled")]
     limits.retry_min_us = microseconds(asked.number("delayed-retry-min", 0))
     limits.retry_max_us = max(limits.retry_min_us, microseconds(asked.number("delayed-retry-max", 0)))
+    limits.retry_exponential = asked.word("delayed-retry-backoff", "linear") == "exponential"
     limits.single_active = asked.argument("single-active-consumer") is True
     limits.consumer_timeout_us = microseconds(asked.number("consumer-timeout", 0))
     limits.visibility_us = microseconds(asked.number("visibility-timeout", 0))
