@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from forebay.log.block import Block
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Facts(ABC):
     """The properties of records, as far as queues go by them; the layer above fills it in."""
 
