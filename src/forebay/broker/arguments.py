@@ -1,16 +1,97 @@
-"""What a consumer may ask for beside the queue: its group, where to start in a stream, who commits."""
+"""What a consumer may ask for beside the queue: its group, its rank, where to start in a stream, who commits."""
 
 from __future__ import annotations
 
+from typing import Final, final
+
 from mypy_extensions import i64
 
-from forebay.core.errors import INVALID, RequestError
-from forebay.queue.queue import Queue
+from forebay.core.errors import INVALID, PRECONDITION, RequestError
+from forebay.queue.arguments import AGE_UNITS, age_us, invalid
+from forebay.queue.queue import QUORUM, STREAM, Queue
+from forebay.routing.exchange import text, type_name
+
+TIME_US_MAX: Final = 1 << 60
+TIMEOUT_MS_MAX: Final = 1 << 40
+VALUES_MAX: Final = 1000  # values that one consumer may ask for
 
 
-def group_name(arguments: dict[str, object]) -> bytes:
+@final
+class ConsumerArguments:
+    """The arguments of one consumer, checked; names of RabbitMQ mean what they mean there.
+
+    vhost, queue  names, for the texts of errors
+
+    group        `x-consumer-group`; empty is the nameless one
+    start        `x-stream-offset` as it was given; None where it was not
+    auto_commit  `x-auto-commit`: a stream group commits by itself what was acknowledged
+    priority     `x-priority`: who has a higher one is served first
+    timeout_us   `x-consumer-timeout`: how long a record may be held; 0: as the queue says
+    values       `x-stream-filter`: only records of these values are wanted; None: all are
+    unfiltered   `x-stream-match-unfiltered`: with `values`, also records that have no value
+    """
+
+    def __init__(self, arguments: dict[str, object], vhost: bytes, queue: bytes) -> None:
+        self.where = f"queue '{text(queue)}' in vhost '{text(vhost)}'"
+        self.group = group_name(arguments.get("x-consumer-group", ""))
+        self.start = arguments.get("x-stream-offset")
+        self.auto_commit = self.switch(arguments, "x-auto-commit", True)
+        self.priority = self.whole(arguments, "x-priority")
+        timeout_ms = self.whole(arguments, "x-consumer-timeout")
+        if "x-consumer-timeout" in arguments and not 0 < timeout_ms <= TIMEOUT_MS_MAX:
+            raise invalid("x-consumer-timeout", self.where, f"{timeout_ms} is not within 1 .. {TIMEOUT_MS_MAX} ms")
+        self.timeout_us = timeout_ms * 1000
+        self.values = self.texts(arguments, "x-stream-filter")
+        self.unfiltered = self.switch(arguments, "x-stream-match-unfiltered", False)
+
+    def whole(self, arguments: dict[str, object], name: str) -> i64:
+        """A number of 64 bits; 0 where it is absent."""
+        if name not in arguments:
+            return 0
+        value = arguments[name]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise invalid(name, self.where, f'"expected integer, got {type_name(value)}"')
+        if not -(1 << 62) < value < 1 << 62:
+            raise invalid(name, self.where, f"{value} is beyond all bounds")
+        return value
+
+    def switch(self, arguments: dict[str, object], name: str, default: bool) -> bool:
+        value = arguments.get(name, default)
+        if not isinstance(value, bool):
+            raise invalid(name, self.where, f'"expected bool, got {type_name(value)}"')
+        return value
+
+    def texts(self, arguments: dict[str, object], name: str) -> list[bytes] | None:
+        """A text, or an array of texts; None where it is absent."""
+        if name not in arguments:
+            return None
+        value = arguments[name]
+        given: list[object] = value if isinstance(value, list) else [value]
+        found: list[bytes] = []
+        for item in given:
+            if isinstance(item, str):
+                found.append(item.encode())
+            elif isinstance(item, bytes):
+                found.append(item)
+            else:
+                raise invalid(name, self.where, f'"expected longstr or array of them, got {type_name(item)}"')
+        if not found or len(found) > VALUES_MAX:
+            raise invalid(name, self.where, f"{len(found)} values are not within 1 .. {VALUES_MAX}")
+        return found
+
+    def check_kind(self, arguments: dict[str, object], queue: Queue, work: bool) -> None:
+        """RequestError unless a work group, or else a stream group, of this queue can do what is asked."""
+        foreign = ("x-stream-filter", "x-stream-match-unfiltered") if work else ("x-priority",)
+        for name in foreign:
+            if name in arguments:
+                kind = "stream" if queue.kind == STREAM else "quorum" if queue.kind == QUORUM else "classic"
+                raise RequestError(
+                    PRECONDITION, f"invalid arg '{name}' for {self.where} of queue type rabbit_{kind}_queue"
+                )
+
+
+def group_name(name: object) -> bytes:
     """`x-consumer-group`: the name of the group, or nothing."""
-    name = arguments.get("x-consumer-group", "")
     if isinstance(name, bytes):
         name = name.decode("utf-8", "replace")
     if not isinstance(name, str) or len(name) > 255 or "\0" in name or "@" in name:
@@ -18,16 +99,8 @@ def group_name(arguments: dict[str, object]) -> bytes:
     return name.encode()
 
 
-def auto_commit(arguments: dict[str, object]) -> bool:
-    """`x-auto-commit`: whether a stream group commits by itself what was acknowledged."""
-    value = arguments.get("x-auto-commit", True)
-    if not isinstance(value, bool):
-        raise RequestError(INVALID, f"x-auto-commit: {value!r} is neither true nor false")
-    return value
-
-
-def stream_start(queue: Queue, start: object) -> i64:
-    """The offset that `x-stream-offset` means, for a group that has none yet."""
+def stream_start(queue: Queue, start: object, now_us: i64) -> i64:
+    """The offset that `x-stream-offset` means now, for a group that has none yet."""
     log = queue.log
     if isinstance(start, bytes):
         start = start.decode("utf-8", "replace")
@@ -38,7 +111,11 @@ def stream_start(queue: Queue, start: object) -> i64:
     if start == "last":
         return log.end - 1 if log.end > log.start else log.end
     if isinstance(start, str) and start.startswith("timestamp="):
-        return log.offset_at(number_of(start, start[10:]) * 1000)
+        return log.offset_at(min(number_of(start, start[10:]) * 1000, TIME_US_MAX))
+    if isinstance(start, str) and len(start) > 1 and start[-1] in AGE_UNITS:
+        ago_us = age_us(start)
+        if ago_us > 0:
+            return log.offset_at(max(now_us - min(ago_us, TIME_US_MAX), i64(0)))
     if isinstance(start, str) and start.startswith("offset="):
         start = number_of(start, start[7:])
     elif isinstance(start, str) and start.isdigit():
@@ -46,7 +123,8 @@ def stream_start(queue: Queue, start: object) -> i64:
     if isinstance(start, bool) or not isinstance(start, int) or start < 0 or start >= 1 << 62:
         raise RequestError(
             INVALID,
-            f"x-stream-offset: {start!r} is none of first, last, next, resume, a number, offset=N, timestamp=ms",
+            f"x-stream-offset: {start!r} is none of first, last, next, resume, a number, offset=N, timestamp=ms, "
+            "a time ago such as 90m, 12h, 7D",
         )
     offset: i64 = start
     if offset < log.start:

@@ -1,0 +1,53 @@
+"""The primary group of a queue: the work group whose progress readers of the same log as a stream are told of.
+
+A queue names it by the argument `x-primary-group`. On a stream it is the only work group that there can be: its
+consumers settle records, and what is settled stays in the stream for the readers.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.queue.queue import Queue
+from forebay.queue.work_group import WorkGroup
+
+ARGUMENT: Final = "x-primary-group"
+
+
+@final
+class PrimaryGroup:
+    """How far the primary group of one queue has come; it may not exist yet, or not any more."""
+
+    def __init__(self, queue: Queue, name: bytes) -> None:
+        self.queue = queue
+        self.name = name
+
+    def group(self) -> WorkGroup | None:
+        group = self.queue.find_group(self.name)
+        return group if isinstance(group, WorkGroup) else None
+
+    def committed(self) -> i64:
+        """Every lower offset is settled."""
+        group = self.group()
+        return self.queue.log.start if group is None else max(group.advance(), self.queue.log.start)
+
+    def has_settled(self, offset: i64) -> bool:
+        """Whether this record needs no work any more."""
+        group = self.group()
+        return group is not None and group.is_settled(offset)
+
+
+def primary_name(queue: Queue) -> bytes | None:
+    """The name of a queue's primary group; None where it has none."""
+    name = queue.spec.arguments.get(ARGUMENT)
+    if isinstance(name, str):
+        return name.encode()
+    return name if isinstance(name, bytes) else None
+
+
+def primary_of(queue: Queue) -> PrimaryGroup | None:
+    """The primary group of a queue; None where it names none."""
+    name = primary_name(queue)
+    return None if name is None else PrimaryGroup(queue, name)
