@@ -54,6 +54,7 @@ REASON_OCTETS_MAX: Final = 255
 MARK_PREFIX: Final = b"dlq-"
 
 MOVED_AT_ONCE: Final = 10_000  # records of one group that a turn looks at
+FAILURES_AT_ONCE: Final = 32  # records that stay, after which the others wait for the next try too
 OCTETS_AT_ONCE: Final = 8 << 20  # of the bodies that a turn moves
 ROUTES_MAX: Final = 10_000
 CHAIN_MAX: Final = 16  # refusals that follow from one another: queues that overflow into each other end here
@@ -62,7 +63,8 @@ RETRY_US: Final = 1_000_000  # after which what has to stay is tried again
 # What became of a dead letter.
 GONE: Final = 0  # nobody is to have it: there is no such exchange or queue, or it came round in a circle
 MOVED: Final = 1
-STAYS: Final = 2  # to be tried again
+WAITS: Final = 2  # to be tried again: there is no room for it
+LOST: Final = 3  # to be tried again: it leads nowhere
 
 
 @final
@@ -92,7 +94,8 @@ class DeadLetters:
         self.dropped: i64 = 0
         self.epoch: i64 = 0
         self.routes: dict[bytes, Route] = {}
-        self.retry_at: dict[tuple[int, int], int] = {}  # queue and group -> when to try again
+        self.retry_at: dict[tuple[int, int], int] = {}  # queue and group -> when to try again what stayed
+        self.awaited: dict[int, set[int]] = {}  # queue that was full -> queues whose dead letters wait for room in it
         self.chain: i64 = 0
 
     # ---- what groups list as dying
@@ -108,16 +111,18 @@ class DeadLetters:
             return
         dying = group.dying
         group.dying = []
-        batch = Batch(self, vhost, queue, group, now_us)
-        for at, run in enumerate(dying):
-            left = batch.move(run)
-            if left is not None:
-                # What stays is behind what was not looked at: no record that nobody takes holds up all others.
-                group.dying = [left, *dying[at + 1 :], *batch.staying]
-                vhost.mark(queue)
-                return
-        group.dying = batch.staying
-        if batch.staying:
+        batch = Batch(self, vhost, queue, group)
+        at = 0
+        left: Dying | None = None
+        while at < len(dying) and left is None:
+            left = batch.move(dying[at])
+            at += 1
+        rest = dying[at:] if left is None else [left, *dying[at:]]
+        # What leads nowhere goes behind all others, so that it holds up nobody; what waits for room keeps its place.
+        group.dying = rest + batch.staying if batch.lost else batch.staying + rest
+        if rest and batch.failures_left > 0:
+            vhost.mark(queue)
+        elif group.dying:
             self.retry_at[place] = now_us + RETRY_US
         else:
             self.retry_at.pop(place, None)
@@ -138,10 +143,23 @@ class DeadLetters:
             elif self.retry_at[place] <= now_us:
                 vhost.mark(queue)
 
+    def made_room(self, vhost: Publishing, queue: Queue) -> None:
+        """Something was settled in a queue: dead letters that wait for room in it may go on."""
+        if int(queue.id) not in self.awaited or queue.is_full():
+            return
+        sources = self.awaited.pop(int(queue.id))
+        for place in self.retry_at:
+            if place[0] in sources:
+                self.retry_at[place] = 0
+        for number in sources:
+            source = vhost.queues_by_id.get(number)
+            if source is not None:
+                vhost.mark(source)
+
     # ---- one message
 
     def forward(self, vhost: Publishing, queue: Queue, letter: Letter, reason: bytes, marks: Marks) -> i64:
-        """Publish a message that died in a queue to the queue's dead-letter exchange: GONE, MOVED or STAYS."""
+        """Publish a message that died in a queue to its dead-letter exchange: GONE or MOVED, or WAITS or LOST."""
         limits = queue.limits
         exchange = limits.dead_letter_exchange
         assert exchange is not None
@@ -162,13 +180,15 @@ class DeadLetters:
                 return GONE
         full = full_queues(route)
         if full and keeps(limits):
-            return STAYS  # all of them get it, or none: so nobody gets it twice
+            for other in full:  # all of them get it, or none: so nobody gets it twice
+                self.awaited.setdefault(int(other.id), set()).add(int(queue.id))
+            return WAITS
         outcome = vhost.publish(route, u8(AMQP091 | DIED | marks_of(AMQP091, properties)), properties, letter.body)
         if outcome == UNROUTABLE:
             return self.unrouted(limits)
-        if outcome == REJECTED and (full == 0 or vhost.common.room == 0):
-            return STAYS  # the disk has no room for it: that is no reason to lose what is on it
-        if full and full == len(route.queues) and route.audience is None:
+        if outcome == REJECTED and (not full or vhost.common.room == 0):
+            return WAITS  # the disk has no room for it: that is no reason to lose what is on it
+        if full and len(full) == len(route.queues) and route.audience is None:
             self.dropped += 1
             return GONE
         self.moved += 1
@@ -176,7 +196,7 @@ class DeadLetters:
 
     def unrouted(self, limits: Limits) -> i64:
         if keeps(limits):
-            return STAYS
+            return LOST
         self.dropped += 1
         return GONE
 
@@ -256,8 +276,10 @@ class DeadLetters:
         index = offset - block.base
         marks = marks_for(vhost, queue, group, offset, lease.deliveries, reason or REASON)
         if queue.limits.dead_letter_exchange is not None:
-            if self.forward(vhost, queue, letter_at(block, index), REASON, marks) == STAYS:
-                raise RequestError(REFUSED, f"its dead letter is taken by nobody: {vhost.refusal}")
+            outcome = self.forward(vhost, queue, letter_at(block, index), REASON, marks)
+            if outcome in (WAITS, LOST):
+                reason_why = "it leads to no queue" if outcome == LOST else vhost.refusal or "no room"
+                raise RequestError(REFUSED, f"dead-letter exchange: {reason_why}")
         elif not queue.name.startswith(DEAD_LETTER_PREFIX):
             copy(vhost, block, index, dead_letter_queue(vhost, DEAD_LETTER_PREFIX + queue.name), marks)
             self.moved += 1
@@ -270,17 +292,19 @@ class Batch:
     """What one turn moves of a group's dead letters.
 
     staying  what has to be tried again
+    lost     some of it leads nowhere
     """
 
-    def __init__(self, letters: DeadLetters, vhost: Publishing, queue: Queue, group: WorkGroup, now_us: i64) -> None:
+    def __init__(self, letters: DeadLetters, vhost: Publishing, queue: Queue, group: WorkGroup) -> None:
         self.letters = letters
         self.vhost = vhost
         self.queue = queue
         self.group = group
-        self.now_us: i64 = now_us
         self.left: i64 = MOVED_AT_ONCE
+        self.failures_left: i64 = FAILURES_AT_ONCE
         self.octets: i64 = OCTETS_AT_ONCE
         self.staying: list[Dying] = []
+        self.lost = False
 
     def move(self, run: Dying) -> Dying | None:
         """Move a run of records; what is left of it where the turn's share is used up."""
@@ -288,20 +312,21 @@ class Batch:
         first = run.first  # what was moved and is not buried yet begins here
         offset = run.first
         end = run.first + run.count
-        while offset < end:
-            if self.left <= 0 or self.octets <= 0:
-                if first < offset:
-                    group.bury(first, offset - first)
-                return Dying(offset, end - offset, run.cause, run.deliveries, run.failures)
+        while offset < end and self.left > 0 and self.octets > 0 and self.failures_left > 0:
             self.left -= 1
-            if self.send(run, offset) == STAYS:
+            outcome = self.send(run, offset)
+            if outcome in (WAITS, LOST):
+                self.failures_left -= 1
+                self.lost = self.lost or outcome == LOST
                 if first < offset:
                     group.bury(first, offset - first)
                 first = offset + 1
                 self.keep(run, offset)
             offset += 1
-        if first < end:
-            group.bury(first, end - first)
+        if first < offset:
+            group.bury(first, offset - first)
+        if offset < end:
+            return Dying(offset, end - offset, run.cause, run.deliveries, run.failures)
         return None
 
     def send(self, run: Dying, offset: i64) -> i64:
@@ -342,13 +367,9 @@ def comes_round(route: Route, deaths: list[Death]) -> bool:
     return False
 
 
-def full_queues(route: Route) -> i64:
-    """How many queues would refuse it."""
-    count: i64 = 0
-    for queue in route.queues:
-        if queue.limits.overflow and queue.is_full():
-            count += 1
-    return count
+def full_queues(route: Route) -> list[Queue]:
+    """The queues that would refuse it."""
+    return [queue for queue in route.queues if queue.limits.overflow and queue.is_full()]
 
 
 def straight_on(route: Route, deaths: list[Death]) -> list[Queue]:

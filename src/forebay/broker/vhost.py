@@ -430,6 +430,8 @@ class Vhost(Publishing):
                 if group.dying:
                     self.dead_letters.move(self, queue, group, now_us)
         self.note_progress(queue)
+        if self.dead_letters.awaited:
+            self.dead_letters.made_room(self, queue)
 
     def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
         super().refuse(queue, format, route, properties, body)
@@ -523,6 +525,7 @@ class Vhost(Publishing):
         if self.sessions.expired != expired:
             self.epoch += 1  # routes may lead to sessions that are no more
         self.retained.sweep(now_us)
+        self.dead_letters.retry(self, now_us)
         self.apply_retention(now_us)
 
     def apply_retention(self, now_us: i64) -> None:
