@@ -6,7 +6,7 @@ from typing import Final
 
 from forebay.broker.vhost import Vhost
 from forebay.core.options import Options
-from forebay.queue.limits import QueueSpec
+from forebay.queue.spec import QueueSpec
 
 FALLBACK: Final = b"mqtt"
 
@@ -23,8 +23,9 @@ def declare_configured(vhost: Vhost, options: Options) -> None:
                 arguments["x-max-length-bytes"] = retention.max_length_bytes
             if retention.max_length_messages:
                 arguments["x-max-length"] = retention.max_length_messages
-        visibility_ms = entry.visibility_timeout_ms or options.visibility_timeout_ms
-        spec = QueueSpec(True, False, False, arguments, visibility_ms)
+        if entry.visibility_timeout_ms:
+            arguments["x-visibility-timeout"] = entry.visibility_timeout_ms
+        spec = QueueSpec(True, False, False, arguments, options.visibility_timeout_ms)
         vhost.configure_queue(entry.name.encode(), spec, [topic.encode() for topic in entry.topics], False)
     if not options.queues and FALLBACK not in vhost.queues:
         spec = QueueSpec(True, False, False, {"x-queue-type": "classic"}, options.visibility_timeout_ms)

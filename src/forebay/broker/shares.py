@@ -15,9 +15,9 @@ from forebay.broker.fanout import properties_at
 from forebay.broker.topology import TOPIC_EXCHANGE, Topology, queue_command
 from forebay.core.errors import INVALID, RequestError
 from forebay.log.block import Block
-from forebay.queue.limits import QueueSpec
 from forebay.queue.picker import Picker
 from forebay.queue.queue import SHARE, Queue
+from forebay.queue.spec import QueueSpec
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.topic_trie import check_filter, swap_key
 

@@ -196,7 +196,7 @@ def test_a_queue_has_its_own_table() -> None:
     [
         ({}, "queues[0].name: missing"),
         ({"name": ""}, "queues[0].name: '' is out of range"),
-        ({"name": "a", "type": "heap"}, "queues[0].type: 'heap' is out of range; must be classic or stream"),
+        ({"name": "a", "type": "heap"}, "queues[0].type: 'heap' is out of range; must be classic or quorum or stream"),
         ({"name": "a", "topic": ["b"]}, "queues[0].topic: no such option; did you mean queues[0].topics?"),
         ({"name": "a", "topics": "b"}, "queues[0].topics: not JSON"),
         ({"name": "a", "topics": [1]}, "queues[0].topics: [1] is out of range; must be a list of names"),
