@@ -23,6 +23,7 @@ COMPILED = [
     "session/*.py",
     "broker/topology.py",  # the base class of Vhost: a compiled class cannot have an interpreted base
     "broker/vhost.py",
+    "broker/consuming.py",
     "broker/arguments.py",
     "broker/common.py",
     "broker/vhosts.py",
