@@ -93,6 +93,7 @@ class Exchange(ABC):
     alternate   name of the exchange that takes what this one leads nowhere; None for none. The argument says so, or a
                 policy
     by_content  where a message goes depends on more of it than its routing key
+    fixed       arguments that a redeclaration must repeat; the others it may leave out
     bindings    destination -> (routing key, identity) -> binding
     """
 
@@ -114,6 +115,7 @@ class Exchange(ABC):
         self.number = 0
         self.alternate = alternate_of(arguments)
         self.by_content = False
+        self.fixed = [ALTERNATE]
         self.bindings: dict[int, dict[tuple[bytes, str], Binding]] = {}
         self.binding_count = 0
         self.sequence = 0
@@ -192,15 +194,11 @@ class Exchange(ABC):
         self.check_same(vhost, "durable", truth(durable), truth(self.durable))
         self.check_same(vhost, "auto_delete", truth(auto_delete), truth(self.auto_delete))
         self.check_same(vhost, "internal", truth(internal), truth(self.internal))
-        for name in self.checked_arguments():
+        for name in self.fixed:
             asked = arguments.get(name)
             current = self.arguments.get(name)
             if frozen(asked) != frozen(current):
                 self.inequivalent(vhost, name, received(asked, current), received(current, asked))
-
-    def checked_arguments(self) -> list[str]:
-        """The arguments that a redeclaration may not change; the others it may leave out."""
-        return [ALTERNATE]
 
     def check_same(self, vhost: bytes, field: str, asked: str, current: str) -> None:
         if asked != current:

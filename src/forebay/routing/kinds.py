@@ -57,4 +57,5 @@ def make_delayed(
         raise RequestError(PRECONDITION, f"Invalid argument, '{DELAYED_TYPE}' must be an existing exchange type")
     made = make_exchange(inner.encode(), name, durable, auto_delete, internal, arguments)
     made.kind = DELAYED
+    made.fixed.append(DELAYED_TYPE)
     return made
