@@ -22,12 +22,14 @@ class Common:
 
     room        octets that may be accepted before the store has to make room
     next_queue  number of the next queue: no two vhosts have queues of one number
+    secret      chance, of which names are made that nobody may guess
     """
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
         self.room: i64 = 0
         self.next_queue: i64 = 1
+        self.secret = b""
 
     def gathered(self) -> i64:
         """Octets gathered by all."""

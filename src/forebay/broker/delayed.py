@@ -1,7 +1,12 @@
 """Messages that wait for their time: what is published to `$delayed/<when>/<topic>`.
 
-A record of the log `$delayed` is the message as it will be published; its exchange column says when, and under which
-name it can be cancelled: `<microseconds since 1970>:<key>`. Bodies stay in the log; in memory is a heap of times.
+A record of the log `$delayed` is the message as it will be published. Its exchange column says when, and under which
+name it can be cancelled; of a message published over AMQP, which has an exchange, that as well:
+
+    MQTT  `<microseconds since 1970>:<key>`
+    AMQP  `<microseconds since 1970>:<octets of the key>:<key><exchange>`
+
+Bodies stay in the log; in memory is a heap of times.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.internal import DELAYED_LOG, LedgerLog
 from forebay.core.errors import INVALID, REFUSED, RequestError
+from forebay.core.message import FORMAT_MASK, MQTT
 from forebay.log.block import Block
 from forebay.log.store import Store
 
@@ -29,15 +35,25 @@ class DelayedMessage:
     offset  its number, by which it can be cancelled as well as by its key
     key     empty if the publisher gave it none
     format  of the record, the publisher's QoS and RETAIN included
+    topic   where it goes; of a message published over AMQP the routing key, at `exchange`
     """
 
     def __init__(
-        self, offset: i64, due_us: i64, key: bytes, format: i64, topic: bytes, properties: bytes, body: bytes
+        self,
+        offset: i64,
+        due_us: i64,
+        key: bytes,
+        format: i64,
+        exchange: bytes,
+        topic: bytes,
+        properties: bytes,
+        body: bytes,
     ) -> None:
         self.offset = offset
         self.due_us = due_us
         self.key = key
         self.format = format
+        self.exchange = exchange
         self.topic = topic
         self.properties = properties
         self.body = body
@@ -61,7 +77,16 @@ class Delayed(LedgerLog):
 
     # ---- coming and going
 
-    def put(self, key: bytes, due_us: i64, format: u8, topic: bytes, properties: bytes, body: bytes) -> i64:
+    def put(
+        self,
+        key: bytes,
+        due_us: i64,
+        format: u8,
+        topic: bytes,
+        properties: bytes,
+        body: bytes,
+        exchange: bytes = b"",
+    ) -> i64:
         """Keep a message until its time; its offset. One that waits under the same key is replaced.
 
         raises  RequestError: INVALID for a key that is too long, REFUSED where too many wait already
@@ -74,7 +99,10 @@ class Delayed(LedgerLog):
         if old is not None:
             self.leave(old)
         offset: i64 = self.log.end + self.log.writer.count
-        self.log.append(format, b"%d:%b" % (due_us, key), topic, properties, body)
+        column = b"%d:%b" % (due_us, key)
+        if i64(format) & FORMAT_MASK != MQTT:
+            column = b"%d:%d:%b%b" % (due_us, len(key), key, exchange)
+        self.log.append(format, column, topic, properties, body)
         self.wait(offset, due_us, key)
         return offset
 
@@ -177,26 +205,31 @@ class Delayed(LedgerLog):
 
     def take_in(self, block: Block, first: i64, end: i64, now_us: i64) -> None:
         for offset in range(first, end):
-            due_us, key = when_and_key(block.exchange(offset - block.base))
-            self.wait(offset, due_us, key)
+            message = message_at(block, offset)
+            self.wait(offset, message.due_us, message.key)
 
 
 def message_at(block: Block, offset: i64) -> DelayedMessage:
     """The message at this offset of a block."""
     index = offset - block.base
-    due_us, key = when_and_key(block.exchange(index))
+    format = block.format(index)
+    column = block.exchange(index)
+    cut: i64 = column.find(b":")
+    due_us: i64 = int(column[:cut])
+    key = column[cut + 1 :]
+    exchange = b""
+    if format & FORMAT_MASK != MQTT:
+        cut = key.find(b":")
+        octets: i64 = int(key[:cut])
+        exchange = key[cut + 1 + octets :]
+        key = key[cut + 1 : cut + 1 + octets]
     return DelayedMessage(
         offset,
         due_us,
         key,
-        block.format(index),
+        format,
+        exchange,
         block.routing_key(index),
         block.properties(index),
         block.body(index),
     )
-
-
-def when_and_key(exchange: bytes) -> tuple[i64, bytes]:
-    """What the exchange column of a record says."""
-    cut: i64 = exchange.find(b":")
-    return int(exchange[:cut]), exchange[cut + 1 :]

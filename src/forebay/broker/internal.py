@@ -16,6 +16,7 @@ from forebay.queue.ledger import Ledger
 SESSIONS_LOG: Final = 4_294_967_041
 RETAINED_LOG: Final = 4_294_967_042
 DELAYED_LOG: Final = 4_294_967_043
+DEDUPLICATION_LOG: Final = 4_294_967_044
 
 LOGS_A_VHOST: Final = 256
 VHOSTS_MAX: Final = 65_536  # beyond it their logs would come down to the numbers of queues
@@ -41,6 +42,10 @@ class InternalLog(ABC):
     def note(self, group: int, payload: bytes, urgent: bool) -> None:
         """Write something down for `restore`; if urgent, with this turn's commit."""
         self.store.note(INTERNAL, self.number, group, payload, urgent)
+
+    def gathered(self) -> i64:
+        """Octets that the end of the turn will give to the store."""
+        return self.log.writer.octets()
 
     def seal(self, now_us: i64) -> bool:
         """Give what was appended since the last call to the store; whether there was anything."""

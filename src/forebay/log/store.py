@@ -215,8 +215,14 @@ class Store:
         frame = self.frame
         assert frame is not None and kind not in (START, DROPPED)
         frame.add_note(kind, queue, group, payload)
-        if urgent:
+        if urgent or frame.hurried:
             frame.urgent = True
+
+    def hurry(self) -> None:
+        """From here on every note of this turn is urgent."""
+        frame = self.frame
+        assert frame is not None
+        frame.hurried = True
 
     def due_lsn(self) -> int:
         """What must be durable for all that was appended or urgently noted in this turn to be so."""

@@ -69,6 +69,7 @@ class GatheredFrame:
     checked   what its checksum covers
     ends      for each block its log and the log's durable end once the frame is on the disk
     urgent    somebody waits for it
+    hurried   each note makes it urgent
     """
 
     def __init__(self, lsn: int, file: WalFile, flags: int) -> None:
@@ -83,6 +84,7 @@ class GatheredFrame:
         self.logs: list[QueueLog] = []
         self.ends: list[int] = []
         self.urgent = False
+        self.hurried = False
 
     def add_block(self, log: QueueLog, block: Block) -> None:
         head = block.head

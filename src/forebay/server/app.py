@@ -37,6 +37,7 @@ from forebay.server.protocols import make_session
 from forebay.session.effects import Session
 
 TICK_S: Final = 0.1
+SECRET_OCTETS: Final = 32
 TICKS_A_SECOND: Final = 10
 PAGE_OCTETS: Final = os.sysconf("SC_PAGE_SIZE")
 TRIM_S: Final = 5  # seconds between two looks for memory to give back
@@ -67,6 +68,7 @@ class App(Host):
         self.disk = DataDisk(options.data)
         self.store = Store(self.disk, self.clock, store_options(options))
         self.vhosts = Vhosts(self.store, options)
+        self.vhosts.common.secret = SystemRandom().octets(SECRET_OCTETS)
         self.wanted = Wanted(self.vhosts)
         mechanisms = make_scram(options.users, options.mqtt_auth_methods, SystemRandom())
         self.auth = Auth(options.users, options.loopback_users, mechanisms)

@@ -18,6 +18,7 @@ from forebay.core.errors import (
     MALFORMED,
     NOT_ALLOWED,
     NOT_IMPLEMENTED,
+    PRECONDITION,
     REFUSED,
     TAKEN_OVER,
     TIMED_OUT,
@@ -27,9 +28,10 @@ from forebay.core.errors import (
 )
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer, Delivery
-from forebay.session.amqp091_channel import DISCARD, REQUEUE, Channel
+from forebay.session.amqp091_channel import DISCARD, FAILED, REQUEUE, Channel
 from forebay.session.amqp091_consume import on_consuming_method
 from forebay.session.amqp091_deliver import Outlet
+from forebay.session.amqp091_modes import on_mode_method
 from forebay.session.amqp091_publish import Link, Publisher
 from forebay.session.amqp091_topology import on_topology_method
 from forebay.session.effects import Session
@@ -66,8 +68,6 @@ from forebay.wire.amqp091_methods import (
     CHANNEL_FLOW_OK,
     CHANNEL_OPEN,
     CHANNEL_OPEN_OK,
-    CONFIRM_SELECT,
-    CONFIRM_SELECT_OK,
     CONNECTION_CLOSE,
     CONNECTION_CLOSE_OK,
     CONNECTION_OPEN,
@@ -108,7 +108,7 @@ def server_properties() -> list[tuple[str, object]]:
         "consumer_priorities": False,
         "authentication_failure_close": True,
         "per_consumer_qos": True,
-        "direct_reply_to": False,
+        "direct_reply_to": True,
     }
     return [
         ("capabilities", capabilities),
@@ -348,12 +348,16 @@ class Amqp091Session(Session):
 
     def fail(self, reason: str, text: str, scope: str) -> None:
         """Close the channel, or the connection: as the code says, unless the error is of the connection anyway."""
-        code, name = reply(reason)
+        code = reply(reason)[0]
         channel = self.current
         if channel is None or self.phase != RUNNING or code in HARD or scope == CONNECTION:
             self.reason = text
             self.close(reason, text)
             return
+        self.close_channel(channel, reason, text)
+
+    def close_channel(self, channel: Channel, reason: str, text: str) -> None:
+        code, name = reply(reason)
         channel.release()
         channel.ignoring = True
         self.select(channel.number)
@@ -401,19 +405,17 @@ class Amqp091Session(Session):
             bits = args.octet()
             channel.settle(tag, bits & 1 != 0, REQUEUE if bits & 2 else DISCARD)
         elif method == BASIC_REJECT:
-            channel.settle(args.longlong(), False, REQUEUE if args.octet() & 1 else DISCARD)
+            channel.settle(args.longlong(), False, FAILED if args.octet() & 1 else DISCARD)
         elif method in (BASIC_RECOVER, BASIC_RECOVER_ASYNC):
             if not args.octet() & 1:
                 raise PeerError(NOT_IMPLEMENTED, "requeue=false")
             channel.recover()
             if method == BASIC_RECOVER:
                 put_method(self.out, channel.number, BASIC_RECOVER_OK, b"")
-        elif method == CONFIRM_SELECT:
-            channel.publisher.confirming = True
-            if not args.octet() & 1:
-                put_method(self.out, channel.number, CONFIRM_SELECT_OK, b"")
-        elif not on_consuming_method(self, channel, method, args) and not on_topology_method(
-            self, channel, method, args
+        elif not (
+            on_consuming_method(self, channel, method, args)
+            or on_mode_method(self, channel, method, args)
+            or on_topology_method(self, channel, method, args)
         ):
             self.on_channel_method(channel, method, args)
 
@@ -457,8 +459,19 @@ class Amqp091Session(Session):
         outlet = self.outlets.get(consumer.id)
         if outlet is None:
             return
-        known = self.channels[outlet.channel].lose_outlet(outlet, consumer.tag)
-        if known and self.capabilities.get("consumer_cancel_notify") is True:
+        channel = self.channels[outlet.channel]
+        notify = self.capabilities.get("consumer_cancel_notify") is True
+        if consumer.timed_out and not notify:
+            self.cause = 0
+            self.close_channel(
+                channel,
+                PRECONDITION,
+                f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: "
+                f"{consumer.timeout_us // 1000} ms. This timeout value can be configured, see consumers doc guide to "
+                "learn more",
+            )
+            return
+        if channel.lose_outlet(outlet, consumer.tag) and notify:
             put_cancel(self.out, outlet.channel, consumer.tag)
 
     def end_turn(self, lsn: int, durable: int) -> None:
@@ -467,6 +480,9 @@ class Amqp091Session(Session):
             for publisher in published:
                 publisher.end_turn(lsn, durable)
             published.clear()
+        if self.link.committed:
+            self.link.committed = False
+            self.hold_lsn = max(self.hold_lsn, lsn)
 
     def on_durable(self, durable: int) -> None:
         left: list[Publisher] = []

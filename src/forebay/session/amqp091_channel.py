@@ -10,10 +10,12 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.replies import REPLIES
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.leases import Delivery, Lease
 from forebay.session.amqp091_deliver import Outlet
 from forebay.session.amqp091_publish import Link, Publisher
+from forebay.session.amqp091_tx import Settlement, Transaction
 
 DEAD_RUNS_MAX: Final = 64  # settled runs behind an unsettled one before they are taken out
 
@@ -21,6 +23,7 @@ DEAD_RUNS_MAX: Final = 64  # settled runs behind an unsettled one before they ar
 ACK: Final = 0
 REQUEUE: Final = 1
 DISCARD: Final = 2
+FAILED: Final = 3  # requeued, for something went wrong with it
 
 
 @final
@@ -30,6 +33,7 @@ class Run:
     next     lowest tag not settled
     applied  tags below it are settled in the queue as well; what lies between waits for the end of the read
     holes    tags above `next` that are settled
+    taken    the broker took the records back; who settles them late is heard without an effect
     """
 
     def __init__(self, outlet: Outlet | None, lease: Lease, tag: i64, first: i64, count: i64) -> None:
@@ -42,6 +46,7 @@ class Run:
         self.applied: i64 = tag
         self.left: i64 = count
         self.holes: set[int] | None = None
+        self.taken = False
 
 
 @final
@@ -53,6 +58,7 @@ class Channel:
     acked     the session's list of channels with acknowledgements not applied yet
     runs      of the deliveries; those before `head` are settled
     backlog   deliveries that the channel's own limit does not let out yet
+    transaction  not None: the channel is transactional, and settlements wait for the commit
     """
 
     def __init__(self, link: Link, number: i64, session_outlets: dict[int, Outlet], acked: list[Channel]) -> None:
@@ -76,6 +82,7 @@ class Channel:
         self.dead: i64 = 0
         self.in_acked = False
         self.backlog: list[Delivery] = []
+        self.transaction: Transaction | None = None
 
     # ---- delivering
 
@@ -102,7 +109,7 @@ class Channel:
             self.unsettled += count
             outlet.unsettled += count
         self.delivered += count
-        outlet.write(self.out, delivery.block, delivery.index, count, tag, delivery.deliveries)
+        outlet.write(self.out, delivery, count, tag)
 
     def drain(self) -> None:
         """Let out of the backlog what the limit allows now."""
@@ -127,9 +134,9 @@ class Channel:
 
     def ack(self, tag: i64, multiple: bool) -> None:
         """basic.ack; the one that comes in order only counts."""
-        if not multiple and self.head < len(self.runs):
+        if not multiple and self.transaction is None and self.head < len(self.runs):
             run = self.runs[self.head]
-            if tag == run.next and run.holes is None and run.left > 1:
+            if tag == run.next and run.holes is None and run.left > 1 and not run.taken:
                 run.next = tag + 1
                 run.left -= 1
                 self.unsettled -= 1
@@ -157,6 +164,9 @@ class Channel:
 
     def settle(self, tag: i64, multiple: bool, how: i64) -> None:
         """basic.ack, basic.nack and basic.reject; RequestError where the tag is not outstanding."""
+        if self.transaction is not None:
+            self.hold_settlement(self.transaction, tag, multiple, how)
+            return
         if multiple and tag == 0:
             self.settle_runs(len(self.runs) - 1, self.delivered, how)
             return
@@ -168,6 +178,27 @@ class Channel:
         else:
             self.settle_one(self.runs[at], tag, how)
             self.forget_settled()
+
+    def hold_settlement(self, transaction: Transaction, tag: i64, multiple: bool, how: i64) -> None:
+        """As `settle`, with the commit of the transaction."""
+        if multiple and tag == 0:
+            if self.delivered > transaction.floor:
+                transaction.settle(self.delivered, True, how)
+            return
+        if self.find_run(tag) < 0:
+            raise RequestError(PRECONDITION, f"unknown delivery tag {tag}")
+        transaction.settle(tag, multiple, how)
+
+    def settle_held(self, settlements: list[Settlement]) -> None:
+        """Settle what a transaction has held back."""
+        for held in settlements:
+            if held.multiple:
+                self.settle_runs(len(self.runs) - 1, held.tag, held.how)
+                continue
+            at = self.find_run(held.tag)
+            if at >= 0:  # or else its queue is gone, or it was held for too long
+                self.settle_one(self.runs[at], held.tag, held.how)
+                self.forget_settled()
 
     def find_run(self, tag: i64) -> i64:
         """Index of the run that has this tag outstanding; -1 if none has."""
@@ -242,16 +273,18 @@ class Channel:
         first = run.first + tag - run.tag
         if how == ACK:
             self.vhost.ack(run.lease, first, count)
-        elif how == REQUEUE:
-            self.vhost.nack(run.lease, first, count, 0)
+        elif how != DISCARD:
+            self.vhost.nack(run.lease, first, count, 0, how == FAILED)
         else:
             self.vhost.reject(run.lease, first, count)
 
     def settled(self, run: Run, count: i64) -> None:
         run.left -= count
-        self.unsettled -= count
         if run.left == 0:
             self.dead += 1
+        if run.taken:
+            return
+        self.unsettled -= count
         outlet = run.outlet
         if outlet is not None:
             outlet.unsettled -= count
@@ -278,8 +311,16 @@ class Channel:
             self.drain()
 
     def recover(self) -> None:
-        """Give back everything outstanding."""
-        self.settle_runs(len(self.runs) - 1, self.delivered, REQUEUE)
+        """Give back everything outstanding, but not what a transaction settles."""
+        transaction = self.transaction
+        if transaction is None or not transaction.settlements:
+            self.settle_runs(len(self.runs) - 1, self.delivered, REQUEUE)
+            return
+        for run in list(self.runs):
+            for tag in range(run.next, run.end):
+                if not transaction.settles(tag) and (run.holes is None or tag not in run.holes):
+                    self.settle_one(run, tag, REQUEUE)
+        self.forget_settled()
 
     # ---- consumers
 
@@ -307,15 +348,33 @@ class Channel:
         self.vhost.detach(outlet.consumer)
 
     def lose_outlet(self, outlet: Outlet, tag: bytes) -> bool:
-        """The consumer's queue is gone, and the consumer with it; whether the client still thinks it has it."""
+        """The broker has ended the consumer, or its queue; whether the client still thinks it has it."""
         self.session_outlets.pop(outlet.consumer.id, None)
+        if outlet.ended:
+            self.ended.remove(outlet)
+        self.take_back(outlet)
+        self.vhost.cancel(outlet.consumer)
         if self.outlets.get(tag) is not outlet:
             return False
         del self.outlets[tag]
         return True
 
+    def take_back(self, outlet: Outlet) -> None:
+        """Return everything that a consumer holds: it counts for nothing any more."""
+        self.drop_backlog(outlet)
+        for run in self.runs:
+            if run.outlet is outlet and run.left:
+                self.apply_run(run)
+                self.apply(run, run.next, run.end - run.next, REQUEUE)
+                run.taken = True
+                self.unsettled -= run.left
+        outlet.unsettled = 0
+
     def drop_outlet(self, outlet: Outlet) -> None:
         self.session_outlets.pop(outlet.consumer.id, None)
+        if outlet.consumer.queue == REPLIES:
+            self.publisher.reply_name = b""
+            self.vhost.replies.close(outlet.consumer)
         self.vhost.cancel(outlet.consumer)
 
     def drop_backlog(self, outlet: Outlet) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from forebay.core.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PeerError
+from forebay.broker.primary import primary_of
+from forebay.broker.replies import REPLY_QUEUE
+from forebay.core.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
 from forebay.queue.stream_group import StreamGroup
 from forebay.session.amqp091_channel import Channel, Run
 from forebay.session.amqp091_deliver import Outlet, write_get
@@ -62,6 +64,9 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     if tag in channel.outlets:
         raise PeerError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag.decode('utf-8', 'replace')}'")
     vhost = session.vhost
+    if consume.queue == REPLY_QUEUE:
+        on_consume_replies(session, channel, consume, tag)
+        return
     consumer = vhost.consume(
         queue_name(channel, consume.queue),
         session.id,
@@ -71,9 +76,25 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
         consume.exclusive,
         0 if consume.no_ack else channel.credit(),
         consume.arguments,
+        True,
     )
-    stream = isinstance(vhost.queues_by_id[consumer.queue].groups[consumer.group], StreamGroup)
-    channel.add_outlet(Outlet(consumer, channel.number, tag, stream, link.frame_octets_max), tag)
+    queue = vhost.queues_by_id[consumer.queue]
+    stream = isinstance(queue.groups[consumer.group], StreamGroup)
+    channel.add_outlet(Outlet(consumer, channel.number, tag, stream, primary_of(queue), link.frame_octets_max), tag)
+    if not consume.no_wait:
+        put_tag(session.out, channel.number, BASIC_CONSUME_OK, tag)
+
+
+def on_consume_replies(session: Session, channel: Channel, consume: Consume, tag: bytes) -> None:
+    """Direct reply-to: the channel's requests name its consumer from here on."""
+    if not consume.no_ack:
+        raise RequestError(PRECONDITION, "reply consumer cannot acknowledge")
+    publisher = channel.publisher
+    if publisher.reply_name:
+        raise RequestError(PRECONDITION, "reply consumer already set")
+    opened = session.vhost.consume_replies(session.id, channel.number, tag)
+    publisher.reply_name = opened.name
+    channel.add_outlet(Outlet(opened.consumer, channel.number, tag, False, None, channel.link.frame_octets_max), tag)
     if not consume.no_wait:
         put_tag(session.out, channel.number, BASIC_CONSUME_OK, tag)
 
@@ -98,11 +119,9 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
     channel.delivered += 1
     tag = channel.delivered
     lease = delivery.lease
-    block = delivery.block
     if lease is not None:
         lease.tag = tag
-        channel.runs.append(Run(None, lease, tag, block.base + delivery.index, 1))
+        channel.runs.append(Run(None, lease, tag, delivery.block.base + delivery.index, 1))
         channel.unsettled += 1
     ready = vhost.queue(name).ready()
-    octets_max = channel.link.frame_octets_max
-    write_get(session.out, channel.number, block, delivery.index, tag, delivery.deliveries, ready, octets_max)
+    write_get(session.out, channel.number, delivery, tag, ready, channel.link.frame_octets_max)

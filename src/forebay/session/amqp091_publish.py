@@ -10,47 +10,39 @@ from collections import deque
 from typing import Final, final
 
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
-from mypy_extensions import i64
+from mypy_extensions import i64, u8
 
+from forebay.broker.facts import marks_of
+from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.routes import Route
+from forebay.broker.special import Special, is_special, publish_special, read_special
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import CHANNEL, NOT_IMPLEMENTED, PRECONDITION, TOO_LARGE, PeerError, RequestError
+from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
+from forebay.session.amqp091_target import CANCEL_DELAYED, COMMIT_OFFSET, MESSAGE, REPLY, Target, command_at
+from forebay.session.amqp091_tx import Held, Transaction
 from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, Reader, put_content
 from forebay.wire.amqp091_methods import BASIC_ACK, BASIC_NACK, NO_ROUTE, UNEXPECTED_FRAME, put_return, put_settle
 from forebay.wire.amqp091_properties import (
     EXPIRATION,
+    HEADERS,
+    REPLY_TO,
     USER_ID,
     check_properties,
     headers_of,
     short_field,
     whole_number,
+    with_short_field,
 )
 
 TARGETS_MAX: Final = 10_000
+EXPIRATION_MS_MAX: Final = 315_360_000_000  # ten years, RabbitMQ's limit
 
 # What the channel expects next.
 METHOD_NEXT: Final = 0
 HEADER_NEXT: Final = 1
 BODY_NEXT: Final = 2
-
-
-@final
-class Target:
-    """Where one basic.publish, octet for octet, leads; good for one epoch of the vhost.
-
-    plain         nothing about it depends on the message's headers
-    commit_queue  the queue whose group's offset the message commits, see `commit_offset`
-    """
-
-    def __init__(self, raw: bytes, route: Route, epoch: i64, mandatory: bool, commit_queue: bytes) -> None:
-        self.raw = raw
-        self.route = route
-        self.epoch: i64 = epoch
-        self.mandatory = mandatory
-        self.commit_queue = commit_queue
-        self.plain = not commit_queue and route.headers_exchange is None
 
 
 @final
@@ -69,6 +61,8 @@ class Link:
         self.tags: i64 = 0  # consumer tags that we have made
         self.published: list[Publisher] = []  # with publishes of this turn to confirm
         self.waiting: list[Publisher] = []  # with confirms that wait for the disk
+        self.committed = False  # a transaction in this turn: nothing leaves before it is on the disk
+        self.transaction_octets_max: i64 = options.transaction_octets_max
 
     def find_target(self, raw: bytes) -> Target:
         """The target of a publish whose arguments are these octets."""
@@ -83,30 +77,26 @@ class Link:
         bits = args.octet()
         if bits & 2:
             raise PeerError(NOT_IMPLEMENTED, "immediate=true")
-        commit_queue = commit_address(key) if not exchange else b""
-        route = Route(exchange, key, [], None) if commit_queue else self.vhost.route(exchange, key)
-        target = Target(raw, route, self.vhost.epoch, bits & 1 != 0, commit_queue)
+        command, subject = command_at(exchange, key)
+        route = self.vhost.route(exchange, key) if command == MESSAGE else Route(exchange, key, [], None)
+        target = Target(raw, route, self.vhost.epoch, bits & 1 != 0, command, subject)
         if len(self.targets) >= TARGETS_MAX:
             self.targets.clear()
         self.targets[raw] = target
         return target
 
 
-def commit_address(key: bytes) -> bytes:
-    """The queue of `$queue/<name>/$commit`; empty for any other key."""
-    if key.startswith(b"$queue/") and key.endswith(b"/$commit"):
-        name = key[7:-8]
-        if name and b"/" not in name:
-            return name
-    return b""
-
-
 @final
 class Publisher:
     """The publishing side of one channel.
 
-    expect      METHOD_NEXT, or the part of a message that must come next
-    properties  those of the last message: checked, and often the next one's
+    expect       METHOD_NEXT, or the part of a message that must come next
+    properties   those of the last message: checked, and often the next one's
+    format       of the record that a message with these properties makes
+    special      what they ask for, if they ask for anything
+    transaction  not None: the channel is transactional, and publishes wait for the commit
+    plain        neither of the last two
+    reply_name   of the channel's consumer of answers; empty where it has none
     """
 
     def __init__(self, link: Link, number: i64) -> None:
@@ -117,6 +107,11 @@ class Publisher:
         self.expect: i64 = METHOD_NEXT
         self.target: Target | None = None
         self.properties = b""
+        self.format: u8 = AMQP091
+        self.special: Special | None = None
+        self.transaction: Transaction | None = None
+        self.plain = True
+        self.reply_name = b""
         self.pending = b""
         self.missing: i64 = 0
         self.parts: list[bytes] = []
@@ -166,15 +161,12 @@ class Publisher:
         return at
 
     def check(self, properties: bytes) -> None:
-        """Errors unless another client can do something with the properties."""
+        """Errors unless another client can do something with the properties, and the broker what they ask for."""
         depth_max = self.link.table_depth_max
         flags = check_properties(properties, depth_max)
-        if flags & EXPIRATION:
-            expiration = short_field(properties, EXPIRATION, depth_max)
-            if whole_number(expiration) is None:
-                raise RequestError(
-                    PRECONDITION, f"invalid expiration '{expiration.decode('utf-8', 'replace')}': not a whole number"
-                )
+        format: i64 = AMQP091
+        special: Special | None = None
+        self.properties = b""  # nothing holds of them if one of these checks fails
         if flags & USER_ID:
             user = short_field(properties, USER_ID, depth_max)
             if user != self.link.user:
@@ -183,7 +175,22 @@ class Publisher:
                     f"user_id property set to '{user.decode('utf-8', 'replace')}' but authenticated user was "
                     f"'{self.link.user.decode('utf-8', 'replace')}'",
                 )
+        if flags & EXPIRATION:
+            check_expiration(short_field(properties, EXPIRATION, depth_max).decode("utf-8", "replace"))
+        if flags & (EXPIRATION | HEADERS):
+            format |= marks_of(AMQP091, properties)
+            if is_special(properties):
+                special = read_special(properties)
+        if flags & REPLY_TO and short_field(properties, REPLY_TO, depth_max) == REPLY_QUEUE:
+            if not self.reply_name:
+                raise RequestError(PRECONDITION, "fast reply consumer does not exist")
+            special = special or Special(properties, headers_of(properties, depth_max))
+            special.properties = with_short_field(special.properties, REPLY_TO, self.reply_name, depth_max)
+            special.source = with_short_field(special.source, REPLY_TO, self.reply_name, depth_max)
         self.properties = properties
+        self.format = u8(format)
+        self.special = special
+        self.plain = special is None and self.transaction is None
 
     def on_header(self, data: bytes, start: i64, end: i64) -> None:
         """A content header, data[start:end], that did not come with its method and body."""
@@ -199,11 +206,10 @@ class Publisher:
         if properties != self.properties:
             self.check(properties)
         if octets < 0 or octets > self.link.message_octets_max:
-            raise PeerError(
-                TOO_LARGE,
-                f"message of {octets if octets >= 0 else 'over 2^63'} octets is larger than message_octets_max "
+            raise RequestError(
+                PRECONDITION,
+                f"message size {octets if octets >= 0 else octets + (1 << 64)} is larger than configured max size "
                 f"{self.link.message_octets_max}",
-                CHANNEL,
             )
         self.pending = properties
         self.missing = octets
@@ -240,14 +246,15 @@ class Publisher:
     def finish(self, target: Target, properties: bytes, body: bytes) -> None:
         """Hand a message over, and remember what the publisher is owed for it."""
         outcome: i64
-        if target.plain:
-            outcome = self.vhost.publish(target.route, AMQP091, properties, body)
+        if target.plain and self.plain:
+            outcome = self.vhost.publish(target.route, self.format, properties, body)
+        elif self.transaction is not None:
+            self.transaction.publish(Held(target, self.special, self.format, properties, body))
+            return
         else:
-            outcome = self.finish_by_headers(target, properties, body)
+            outcome = self.publish_slowly(target, self.special, self.format, properties, body)
         if outcome == UNROUTABLE and target.mandatory:
-            route = target.route
-            put_return(self.out, self.number, NO_ROUTE, b"NO_ROUTE", route.exchange, route.routing_key)
-            put_content(self.out, self.number, properties, body, self.link.frame_octets_max)
+            self.give_back(target, properties, body)
         if self.confirming:
             self.published += 1
             if outcome == REJECTED:
@@ -258,13 +265,51 @@ class Publisher:
                     self.in_turn = True
                     self.link.published.append(self)
 
-    def finish_by_headers(self, target: Target, properties: bytes, body: bytes) -> i64:
-        """A message for a headers exchange, or one that commits an offset."""
-        headers = headers_of(properties, self.link.table_depth_max)
-        if target.commit_queue:
-            self.commit_offset(target.commit_queue, headers)
-            return ACCEPTED
-        return self.vhost.publish(self.vhost.resolve(target.route, AMQP091, properties), AMQP091, properties, body)
+    def give_back(self, target: Target, properties: bytes, body: bytes) -> None:
+        """Return a mandatory message that has no route."""
+        route = target.route
+        put_return(self.out, self.number, NO_ROUTE, b"NO_ROUTE", route.exchange, route.routing_key)
+        put_content(self.out, self.number, properties, body, self.link.frame_octets_max)
+
+    def publish_slowly(
+        self, target: Target, special: Special | None, format: u8, properties: bytes, body: bytes
+    ) -> i64:
+        """A publish that its address or its properties make special; its outcome."""
+        command = target.command
+        if command == MESSAGE:
+            if special is not None:
+                return publish_special(self.vhost, target.route, special, format, body)
+            route = target.route
+            if route.headers_exchange is not None:
+                route = self.vhost.resolve(route, format, properties)
+            return self.vhost.publish(route, format, properties, body)
+        if command == REPLY:
+            kept = properties if special is None else special.properties
+            return ACCEPTED if self.vhost.replies.append(target.subject, AMQP091, kept, body) else UNROUTABLE
+        if command == CANCEL_DELAYED:
+            return ACCEPTED if self.vhost.delayed.cancel(target.subject) else UNROUTABLE
+        assert command == COMMIT_OFFSET
+        self.commit_offset(target.subject, headers_of(properties, self.link.table_depth_max))
+        return ACCEPTED
+
+    def commit(self) -> None:
+        """Do what the transaction holds back of publishes; RequestError, and nothing is done, where one is refused."""
+        transaction = self.transaction
+        assert transaction is not None
+        octets: i64 = 0
+        for held in transaction.held:
+            target = held.target
+            if target.epoch != self.vhost.epoch:
+                held.target = self.link.find_target(target.raw)
+            octets += held.octets()
+        if not self.vhost.has_room(octets):
+            raise RequestError(PRECONDITION, "partial tx completion")
+        for held in transaction.held:
+            outcome = self.publish_slowly(held.target, held.special, held.format, held.properties, held.body)
+            if outcome == UNROUTABLE and held.target.mandatory:
+                self.give_back(held.target, held.properties, held.body)
+            elif outcome == REJECTED:
+                raise RequestError(PRECONDITION, "partial tx completion")
 
     def commit_offset(self, queue: bytes, headers: list[tuple[str, object]]) -> None:
         """`$queue/<queue>/$commit`: the group `x-group-id` resumes at `x-offset`."""
@@ -314,3 +359,22 @@ class Publisher:
         self.accepted = self.due
         self.parts = []
         self.expect = METHOD_NEXT
+
+
+def check_expiration(expiration: str) -> None:
+    """RequestError unless it is a number of milliseconds that RabbitMQ takes, in its words (those of Erlang)."""
+    digits = expiration.removeprefix("-")
+    stop: i64 = 0
+    while stop < i64(len(digits)) and "0" <= digits[stop] <= "9":
+        stop += 1
+    wrong = ""
+    if stop == 0:
+        wrong = "no_integer"
+    elif stop < i64(len(digits)):
+        wrong = f'{{leftover_string,"{digits[stop:]}"}}'
+    elif digits != expiration:
+        wrong = f"{{value_negative,{int(expiration)}}}"
+    elif int(digits) > EXPIRATION_MS_MAX:
+        wrong = f"{{value_too_large,{int(digits)}}}"
+    if wrong:
+        raise RequestError(PRECONDITION, f"invalid expiration '{expiration}': {wrong}")

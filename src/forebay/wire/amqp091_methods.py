@@ -90,6 +90,11 @@ BASIC_NACK: Final = 0x003C0078
 CONFIRM_SELECT: Final = 0x0055000A
 CONFIRM_SELECT_OK: Final = 0x0055000B
 TX_SELECT: Final = 0x005A000A
+TX_SELECT_OK: Final = 0x005A000B
+TX_COMMIT: Final = 0x005A0014
+TX_COMMIT_OK: Final = 0x005A0015
+TX_ROLLBACK: Final = 0x005A001E
+TX_ROLLBACK_OK: Final = 0x005A001F
 
 CONNECTION_CLASS: Final = 10
 CHANNEL_CLASS: Final = 20
@@ -163,11 +168,6 @@ class ExchangeDeclare:
 
 
 @final
-class QueueDeclare:
-    """queue.declare"""
-
-    def __init__(self, args: Reader) -> None:
-@final
 class ExchangeBind:
     """exchange.bind and exchange.unbind"""
 
@@ -180,6 +180,11 @@ class ExchangeBind:
         self.arguments = args.table()
 
 
+@final
+class QueueDeclare:
+    """queue.declare"""
+
+    def __init__(self, args: Reader) -> None:
         args.short()
         self.queue = args.short_string()
         bits = args.octet()

@@ -20,6 +20,7 @@ from forebay.wire.amqp091 import (
     cut_text,
     overrun,
     put_long,
+    put_long_string,
     put_short,
     put_short_string,
     put_table,
@@ -125,6 +126,43 @@ def header_at(properties: bytes, name: bytes, depth_max: i64) -> i64:
             found = pos
         pos = skip_value(properties, pos, end, depth_max)
     return found
+
+
+def edit_headers(properties: bytes, dropped: list[bytes], added: bytes, depth_max: i64) -> bytes:
+    """Checked properties with some headers taken out, and others put in at the end of the table.
+
+    added  fields as they stand in a table; the other headers stay octet by octet as they are
+    """
+    flags = flags_of(properties)
+    at = field_at(properties, HEADERS, depth_max)
+    rest = at
+    table = BytesWriter()
+    if flags & HEADERS:
+        rest = skip_table(properties, at, len(properties), depth_max)
+        pos = at + 4
+        while pos < rest:
+            value_at = pos + 1 + i64(properties[pos])
+            stop = skip_value(properties, value_at, rest, depth_max)
+            if properties[pos + 1 : value_at] not in dropped:
+                table.write(properties[pos:stop])
+            pos = stop
+    table.write(added)
+    out = BytesWriter()
+    put_short(out, flags | HEADERS)
+    out.write(properties[FLAGS_OCTETS:at])
+    put_long_string(out, table.getvalue())
+    out.write(properties[rest:])
+    return out.getvalue()
+
+
+def with_short_field(properties: bytes, field: i64, value: bytes, depth_max: i64) -> bytes:
+    """Checked properties in which a field that is a short string, and is there, says something else."""
+    at = field_at(properties, field, depth_max)
+    out = BytesWriter()
+    out.write(properties[:at])
+    put_short_string(out, value)
+    out.write(properties[at + 1 + i64(properties[at]) :])
+    return out.getvalue()
 
 
 def without_headers(properties: bytes, depth_max: i64) -> bytes:

@@ -100,12 +100,6 @@ def test_flow_can_be_on_only(broker: BrokerProcess) -> None:
         raw.connection_closed(540, "NOT_IMPLEMENTED - active=false", cause=(20, 20))
 
 
-def test_transactions_are_not_there_yet(broker: BrokerProcess) -> None:
-    with connect(broker) as raw:
-        raw.send(method(1, (90, 10)))
-        raw.connection_closed(540, "NOT_IMPLEMENTED - method 90.10", cause=(90, 10))
-
-
 def test_content_without_a_publish(broker: BrokerProcess) -> None:
     with connect(broker) as raw:
         raw.send(content(1, b"body"))

@@ -108,15 +108,15 @@ def test_a_message_longer_than_the_option_allows(start_broker: Callable[..., Bro
         raw.send(publish(1, "q", bytes(1000)))
         raw.confirmed(1)
         raw.send(publish(1, "q", bytes(1001)))
-        text = "CONTENT_TOO_LARGE - message of 1001 octets is larger than message_octets_max 1000"
-        raw.channel_closed(311, text, cause=PUBLISH)
+        text = "PRECONDITION_FAILED - message size 1001 is larger than configured max size 1000"
+        raw.channel_closed(406, text, cause=PUBLISH)
         raw.open_channel()
         raw.send(
             method(1, PUBLISH, b"\0\0" + short("") + short("q") + b"\0"),
             frame(2, 1, b"\0\x3c\0\0" + b"\xff" * 8 + b"\0\0"),
         )
-        text = "CONTENT_TOO_LARGE - message of over 2^63 octets is larger than message_octets_max 1000"
-        raw.channel_closed(311, text)
+        text = f"PRECONDITION_FAILED - message size {2**64 - 1} is larger than configured max size 1000"
+        raw.channel_closed(406, text)
 
 
 def test_content_that_is_not_what_was_announced(broker: BrokerProcess) -> None:
@@ -151,12 +151,33 @@ def test_tables_nest_to_a_limit(broker: BrokerProcess) -> None:
         assert b"nests too deep" in raw.expect(0, (10, 50))
 
 
-def test_expiration_and_user_are_checked(broker: BrokerProcess) -> None:
+@pytest.mark.parametrize(
+    ("expiration", "wrong"),
+    [
+        ("soon", "no_integer"),
+        ("", "no_integer"),
+        (" 5", "no_integer"),
+        ("10x", '{leftover_string,"x"}'),
+        ("1.5", '{leftover_string,".5"}'),
+        ("-1", "{value_negative,-1}"),
+        ("315360000001", "{value_too_large,315360000001}"),
+    ],
+)
+def test_expirations_that_are_none(broker: BrokerProcess, expiration: str, wrong: str) -> None:
     with connect(broker) as raw:
         raw.declare("q")
-        raw.send(publish(1, "q", b"x", properties=b"\x01\0" + short("soon")))
-        raw.channel_closed(406, "PRECONDITION_FAILED - invalid expiration 'soon': not a whole number")
-        raw.open_channel()
+        for _ in range(2):  # nothing is remembered of properties that were refused
+            raw.send(publish(1, "q", b"x", properties=b"\x01\0" + short(expiration)))
+            raw.channel_closed(406, f"PRECONDITION_FAILED - invalid expiration '{expiration}': {wrong}", cause=PUBLISH)
+            raw.open_channel()
+        raw.confirm()
+        raw.send(publish(1, "q", b"x", properties=b"\x01\0" + short("315360000000")))
+        raw.confirmed(1)
+
+
+def test_the_user_is_checked(broker: BrokerProcess) -> None:
+    with connect(broker) as raw:
+        raw.declare("q")
         raw.send(publish(1, "q", b"x", properties=b"\0\x10" + short("root")))
         raw.channel_closed(
             406, "PRECONDITION_FAILED - user_id property set to 'root' but authenticated user was 'guest'"

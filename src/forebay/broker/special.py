@@ -1,0 +1,230 @@
+"""What a message asks of the broker by its headers, beside being delivered.
+
+CC, BCC                          arrays: their texts are further routing keys; BCC is not shown to consumers
+x-delay                          milliseconds after which the message is routed, as if it were published then
+x-delay-id                       the name under which it can be cancelled until then
+x-producer-id with x-sequence    taken once: a number not above the producer's last one is a duplicate
+x-deduplication-key              taken once for each key
+
+Few messages have any of these; they go a way of their own, so that the others pay nothing for them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i32_be
+from mypy_extensions import i64, u8
+
+from forebay.broker.deduplication import Identity, identity_of
+from forebay.broker.delayed import DelayedMessage
+from forebay.broker.publishing import Publishing
+from forebay.broker.routes import Route
+from forebay.core.errors import INVALID, PRECONDITION, RequestError
+from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
+from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_short_string, put_value, skip_value
+from forebay.wire.amqp091_properties import HEADERS, edit_headers, field_at, flags_of, header_at, headers_of
+
+CC: Final = b"CC"
+BCC: Final = b"BCC"
+DELAY: Final = b"x-delay"
+DELAY_ID: Final = b"x-delay-id"
+PRODUCER: Final = b"x-producer-id"
+SEQUENCE: Final = b"x-sequence"
+DEDUPLICATION_KEY: Final = b"x-deduplication-key"
+NAMES: Final = (CC, BCC, DELAY, DELAY_ID, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
+CAPITALS: Final = (66, 67)  # B, C
+SMALL_X: Final = 120
+DELAY_MS_MAX: Final = 100 * 366 * 86_400_000  # a century: beyond it somebody meant another unit
+
+# What RabbitMQ's errors call the types of field values (AMQP 0.9.1 section 4.2.1, with its errata).
+TYPE_NAMES: Final[dict[int, str]] = {
+    83: "longstr",
+    73: "signedint",
+    68: "decimal",
+    84: "timestamp",
+    70: "table",
+    98: "byte",
+    66: "unsignedbyte",
+    100: "double",
+    102: "float",
+    108: "long",
+    115: "short",
+    117: "unsignedshort",
+    105: "unsignedint",
+    116: "bool",
+    120: "binary",
+    86: "void",
+}
+
+
+@final
+class Special:
+    """What the headers of one message ask for.
+
+    properties  as they are delivered
+    source      as they were published
+    keys        of CC and BCC
+    delay_us    0 for none
+    identity    None where nobody asks for it to be taken only once
+    headers     all of them, where routing may depend on them
+    """
+
+    def __init__(self, properties: bytes, headers: list[tuple[str, object]]) -> None:
+        self.properties = properties
+        self.source = properties
+        self.headers = headers
+        self.keys: list[bytes] = []
+        self.delay_us: i64 = 0
+        self.delay_id = b""
+        self.identity: Identity | None = None
+
+
+def is_special(properties: bytes) -> bool:
+    """Whether checked properties have a header that `read_special` looks for."""
+    if not flags_of(properties) & HEADERS:
+        return False
+    pos = field_at(properties, HEADERS, TABLE_DEPTH_MAX)
+    end = pos + 4 + (i64(read_i32_be(properties, pos)) & 0xFFFFFFFF)
+    pos += 4
+    while pos < end:
+        start = pos + 1
+        pos = start + i64(properties[pos])
+        if pos > start:
+            first = i64(properties[start])
+            if (first == SMALL_X or first in CAPITALS) and properties[start:pos] in NAMES:
+                return True
+        pos = skip_value(properties, pos, end, TABLE_DEPTH_MAX)
+    return False
+
+
+def read_special(properties: bytes) -> Special:
+    """What checked properties ask for; RequestError(PRECONDITION) where that is nonsense."""
+    headers = headers_of(properties, TABLE_DEPTH_MAX)
+    special = Special(properties, headers)
+    values: dict[str, object] = {}
+    for name, value in headers:
+        values[name] = value
+    dropped: list[bytes] = []
+    if "CC" in values:
+        special.keys += routing_keys("CC", values["CC"], properties)
+    if "BCC" in values:
+        special.keys += routing_keys("BCC", values["BCC"], properties)
+        dropped.append(BCC)
+    added = b""
+    if "x-delay" in values:
+        delay_ms = delay_of(values["x-delay"])
+        if delay_ms > 0:
+            special.delay_us = delay_ms * 1000
+            special.delay_id = text_of(values, "x-delay-id")
+            # As the delayed-message plugin has it: consumers see how long it was, and it is no delay any more.
+            dropped.append(DELAY)
+            added = field(DELAY, -int(delay_ms))
+    if dropped:
+        special.properties = edit_headers(properties, dropped, added, TABLE_DEPTH_MAX)
+    special.identity = identity_of(
+        values.get("x-producer-id"), values.get("x-sequence"), values.get("x-deduplication-key")
+    )
+    return special
+
+
+def routing_keys(name: str, value: object, properties: bytes) -> list[bytes]:
+    """The texts of CC or BCC; what else is among them says nothing, as with RabbitMQ."""
+    if not isinstance(value, list):
+        type_name = TYPE_NAMES[properties[header_at(properties, name.encode(), TABLE_DEPTH_MAX)]]
+        raise RequestError(PRECONDITION, f'invalid message: {{unacceptable_type_in_header,"{name}",{type_name}}}')
+    keys: list[bytes] = []
+    for each in value:
+        if isinstance(each, str):
+            keys.append(each.encode())
+        elif isinstance(each, bytes):
+            keys.append(each)
+    return keys
+
+
+def delay_of(value: object) -> i64:
+    """Milliseconds; RequestError where it is no number of them."""
+    if isinstance(value, float):
+        value = int(value) if -DELAY_MS_MAX <= value <= DELAY_MS_MAX else None
+    if isinstance(value, bool) or not isinstance(value, int) or value > DELAY_MS_MAX:
+        raise RequestError(
+            PRECONDITION, f"invalid x-delay header: {value!r} is no number of milliseconds up to {DELAY_MS_MAX}"
+        )
+    return max(0, value)
+
+
+def text_of(values: dict[str, object], name: str) -> bytes:
+    """A header that is a text, or else RequestError; empty where it is missing."""
+    value = values.get(name, "")
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        raise RequestError(PRECONDITION, f"invalid {name} header: {value!r} is no text")
+    return value.encode()
+
+
+def field(name: bytes, value: object) -> bytes:
+    """One field as it stands in a table."""
+    out = BytesWriter()
+    put_short_string(out, name)
+    put_value(out, value)
+    return out.getvalue()
+
+
+# ---- publishing
+
+
+def publish_special(vhost: Publishing, route: Route, special: Special, format: u8, body: bytes) -> i64:
+    """As `Vhost.publish`, with what the headers ask for; what was taken before is ACCEPTED, and left at that.
+
+    raises  RequestError for a delay-id that cannot be one
+    """
+    identity = special.identity
+    if identity is None:
+        return publish_or_delay(vhost, route, special, format, body)
+    seen = vhost.deduplication
+    address = route.exchange + b"\0" + route.routing_key
+    if seen.is_known(address, identity, vhost.now_us):
+        return ACCEPTED
+    if not vhost.take_room(seen.octets(identity)):
+        return REJECTED
+    outcome = publish_or_delay(vhost, route, special, format, body)
+    if outcome == ACCEPTED:
+        seen.remember(address, identity, vhost.now_us)
+    return outcome
+
+
+def publish_or_delay(vhost: Publishing, route: Route, special: Special, format: u8, body: bytes) -> i64:
+    if special.delay_us == 0:
+        return vhost.publish(route_special(vhost, route, special), format, special.properties, body)
+    properties = special.source
+    properties = edit_headers(properties, [DELAY], field(DELAY, -int(special.delay_us // 1000)), TABLE_DEPTH_MAX)
+    due_us = vhost.now_us + special.delay_us
+    try:
+        kept = vhost.delay(special.delay_id, due_us, format, route.routing_key, properties, body, route.exchange)
+    except RequestError as error:
+        if error.reason == INVALID:
+            raise RequestError(PRECONDITION, f"invalid x-delay-id header: {error.text}") from error
+        vhost.refusal = error.text
+        return REJECTED
+    return ACCEPTED if kept else REJECTED
+
+
+def route_special(vhost: Publishing, route: Route, special: Special) -> Route:
+    """Where the message goes by all its routing keys."""
+    if special.keys:
+        return vhost.route_all(route.exchange, [route.routing_key, *special.keys], AMQP091, special.properties)
+    return route if route.headers_exchange is None else vhost.resolve(route, AMQP091, special.properties)
+
+
+
+def publish_due(vhost: Publishing, message: DelayedMessage) -> i64:
+    """Publish a message whose time has come; nobody hears of what is refused."""
+    if message.format & FORMAT_MASK != AMQP091:
+        return vhost.publish_topic(message.topic, u8(message.format), message.properties, message.body)
+    special = read_special(message.properties)
+    try:
+        route = vhost.route(message.exchange, message.topic)
+        return vhost.publish(route_special(vhost, route, special), u8(message.format), special.properties, message.body)
+    except RequestError:
+        return REJECTED  # its exchange is gone

@@ -1,0 +1,56 @@
+"""Where a basic.publish leads: to an exchange, or through the default exchange to something of the broker's own.
+
+$queue/<name>/$commit            the stream group of the header x-group-id resumes at x-offset
+$delayed/cancel/<id>             a delayed message is forgotten, by its x-delay-id or its number
+amq.rabbitmq.reply-to.<name>     an answer for whoever has that name
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.broker.replies import REPLY_PREFIX
+from forebay.broker.routes import Route
+
+CANCEL_PREFIX: Final = b"$delayed/cancel/"
+
+# What a publish is to the broker.
+MESSAGE: Final = 0
+COMMIT_OFFSET: Final = 1
+CANCEL_DELAYED: Final = 2
+REPLY: Final = 3
+
+
+@final
+class Target:
+    """Where one basic.publish, octet for octet, leads; good for one epoch of the vhost.
+
+    command  MESSAGE, or what else the publish is; `subject` says of what
+    plain    nothing about it depends on the message's headers
+    """
+
+    def __init__(self, raw: bytes, route: Route, epoch: i64, mandatory: bool, command: i64, subject: bytes) -> None:
+        self.raw = raw
+        self.route = route
+        self.epoch: i64 = epoch
+        self.mandatory = mandatory
+        self.command: i64 = command
+        self.subject = subject
+        self.plain = command == MESSAGE and route.headers_exchange is None
+
+
+def command_at(exchange: bytes, key: bytes) -> tuple[i64, bytes]:
+    """What a publish to this address is to the broker, and its subject."""
+    if exchange:
+        return MESSAGE, b""
+    if key.startswith(b"$queue/") and key.endswith(b"/$commit"):
+        name = key[7:-8]
+        if name and b"/" not in name:
+            return COMMIT_OFFSET, name
+    elif key.startswith(REPLY_PREFIX):
+        return REPLY, key
+    elif key.startswith(CANCEL_PREFIX):
+        return CANCEL_DELAYED, key[len(CANCEL_PREFIX) :]
+    return MESSAGE, b""

@@ -1,0 +1,95 @@
+"""What a transaction of AMQP 0.9.1 holds back until its commit: publishes, and what settles deliveries.
+
+All of it is done in one turn, and so is in one frame of the write-ahead log: after a crash all of it is there, or
+nothing. A commit that would be refused is refused before any of it is done.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker.internal import RECORD_OVERHEAD
+from forebay.broker.special import Special
+from forebay.core.errors import PRECONDITION, RequestError
+from forebay.session.amqp091_target import Target
+
+
+@final
+class Held:
+    """One publish."""
+
+    def __init__(self, target: Target, special: Special | None, format: u8, properties: bytes, body: bytes) -> None:
+        self.target = target
+        self.special = special
+        self.format = format
+        self.properties = properties
+        self.body = body
+
+    def octets(self) -> i64:
+        """What it takes on the disk, at most."""
+        route = self.target.route
+        each = len(self.properties) + len(self.body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
+        copies = max(route.durable, 1)
+        if self.special is not None:
+            copies += len(self.special.keys) + 2  # a record for each of its keys, and those that name it
+        return each * copies
+
+
+@final
+class Settlement:
+    """One basic.ack, basic.nack or basic.reject."""
+
+    def __init__(self, tag: i64, multiple: bool, how: i64) -> None:
+        self.tag: i64 = tag
+        self.multiple = multiple
+        self.how: i64 = how
+
+
+@final
+class Transaction:
+    """Of one channel.
+
+    octets_max  of the publishes held back
+    floor       tags up to here that were outstanding are settled by the commit, and so are those in `tags`
+    """
+
+    def __init__(self, octets_max: i64) -> None:
+        self.octets_max: i64 = octets_max
+        self.octets: i64 = 0
+        self.held: list[Held] = []
+        self.settlements: list[Settlement] = []
+        self.floor: i64 = 0
+        self.tags: set[int] = set()
+
+    def publish(self, held: Held) -> None:
+        """Hold a publish back; RequestError where there are too many."""
+        self.octets += len(held.properties) + len(held.body)
+        if self.octets > self.octets_max:
+            raise RequestError(
+                PRECONDITION, f"transaction is larger than transaction_octets_max {self.octets_max} before its commit"
+            )
+        self.held.append(held)
+
+    def settles(self, tag: i64) -> bool:
+        """Whether the commit settles this tag."""
+        return tag <= self.floor or int(tag) in self.tags
+
+    def settle(self, tag: i64, multiple: bool, how: i64) -> None:
+        """Hold back what settles an outstanding tag; RequestError if something does already."""
+        if self.settles(tag):
+            raise RequestError(PRECONDITION, f"unknown delivery tag {tag}")
+        self.settlements.append(Settlement(tag, multiple, how))
+        if multiple:
+            self.floor = tag
+        else:
+            self.tags.add(int(tag))
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.octets = 0
+        self.held = []
+        self.settlements = []
+        self.floor = 0
+        self.tags = set()
