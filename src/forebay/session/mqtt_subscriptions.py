@@ -33,7 +33,7 @@ from forebay.wire.mqtt_codes import (
     V311,
     filter_error,
 )
-from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, number_of, user_property
+from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, decode_properties, number_of, user_property
 
 QUEUE_PREFIX: Final = b"$queue/"
 NO_LOCAL: Final = 4
@@ -48,7 +48,11 @@ ARGUMENTS: Final = (
     (b"consumer-group", "x-consumer-group"),
     (b"stream-offset", "x-stream-offset"),
     (b"auto-commit", "x-auto-commit"),
+    (b"stream-filter", "x-stream-filter"),
+    (b"stream-match-unfiltered", "x-stream-match-unfiltered"),
+    (b"consumer-priority", "x-priority"),
 )
+PRIORITY_DIGITS_MAX: Final = 18
 
 
 @final
@@ -206,13 +210,7 @@ class Subscriptions:
         for name, argument in ARGUMENTS:
             value = user_property(block, name)
             if value is not None:
-                text = value.decode("utf-8")
-                if argument == "x-auto-commit":
-                    if text not in ("true", "false"):
-                        raise RequestError(INVALID, f"auto-commit: {text!r} is neither true nor false")
-                    found[argument] = text == "true"
-                else:
-                    found[argument] = text
+                found[argument] = argument_value(argument, value.decode("utf-8"), block)
         return found
 
     # ---- the end of a subscription
@@ -271,3 +269,19 @@ def group_of_client(client_id: str) -> str:
     """The consumer group of a 3.1.1 client: its identifier up to the first '-'."""
     name = client_id.split("-", 1)[0].replace("@", "_")
     return name[:GROUP_CHARACTERS_MAX]
+
+
+def argument_value(argument: str, text: str, block: bytes) -> object:
+    """An argument of `Vhost.consume` from the text of its user property, of which only a filter may have several."""
+    if argument in ("x-auto-commit", "x-stream-match-unfiltered"):
+        if text not in ("true", "false"):
+            raise RequestError(INVALID, f"{argument[2:]}: {text!r} is neither true nor false")
+        return text == "true"
+    if argument == "x-priority":
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > PRIORITY_DIGITS_MAX:
+            raise RequestError(INVALID, f"consumer-priority: {text!r} is no whole number")
+        return int(text)
+    if argument == "x-stream-filter":
+        return [each.value.decode("utf-8") for each in decode_properties(block) if each.text == b"stream-filter"]
+    return text

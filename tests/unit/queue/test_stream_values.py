@@ -1,0 +1,123 @@
+"""Passing over blocks of a stream in which nothing is wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mypy_extensions import u8
+
+from forebay.broker.facts import MessageFacts
+from forebay.core.message import AMQP091, Properties
+from forebay.log.queue_log import QueueLog
+from forebay.queue.group import SCAN_RECORDS
+from forebay.queue.leases import UNLIMITED, Consumer, Delivery
+from forebay.queue.stream_group import StreamGroup
+from forebay.queue.stream_values import SPANS_MAX, VALUES_MAX, Selection, StreamValues
+from forebay.wire.amqp091_properties import encode_properties
+from tests.logs import memory_log
+
+
+def append(log: QueueLog, value: str | None) -> None:
+    made = Properties()
+    if value is not None:
+        made.headers = [("x-stream-filter-value", value)]
+    log.append(u8(AMQP091), b"", b"k", encode_properties(made), b"x")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> QueueLog:
+    """Three blocks: (a, a, b), (c, none), (b)."""
+    log = memory_log(str(tmp_path))
+    for block in (["a", "a", "b"], ["c", None], ["b"]):
+        for value in block:
+            append(log, value)
+        log.seal(1)
+    return log
+
+
+@pytest.fixture
+def streams() -> StreamValues:
+    return StreamValues(MessageFacts())
+
+
+def reader(
+    log: QueueLog, streams: StreamValues, *values: bytes, unfiltered: bool = False, filter: bytes = b""
+) -> StreamGroup:
+    group = StreamGroup(1, b"g", filter, log, 0, True)
+    group.select(Selection(list(values), unfiltered, streams))
+    group.add(Consumer(1, 1, 1, 1, 0, b"", True, UNLIMITED))
+    return group
+
+
+def offsets(group: StreamGroup) -> list[int]:
+    out: list[Delivery] = []
+    group.dispatch(1, out)
+    return [each.block.base + each.index + step for each in out for step in range(each.count)]
+
+
+def test_each_reader_gets_what_it_wants(log: QueueLog, streams: StreamValues) -> None:
+    assert offsets(reader(log, streams, b"a")) == [0, 1]
+    assert offsets(reader(log, streams, b"b")) == [2, 5]
+    assert offsets(reader(log, streams, b"b", b"c")) == [2, 3, 5]
+    assert offsets(reader(log, streams, b"b", unfiltered=True)) == [2, 4, 5]
+    assert offsets(reader(log, streams, b"nothing", unfiltered=True)) == [4]
+    assert offsets(reader(log, streams, b"nothing")) == []
+
+
+def test_who_wants_nothing_of_what_is_known_looks_at_no_record(log: QueueLog, streams: StreamValues) -> None:
+    assert offsets(reader(log, streams, b"a")) == [0, 1]
+    group = reader(log, streams, b"nothing")
+    assert offsets(group) == []
+    assert group.cursor == 6
+    assert group.scan == SCAN_RECORDS - 3  # one look for each block
+    assert group.block is None
+
+
+def test_a_reader_that_begins_within_a_block_is_right_all_the_same(log: QueueLog, streams: StreamValues) -> None:
+    group = reader(log, streams, b"b", b"a")
+    group.seek(1)
+    assert offsets(group) == [1, 2, 5]
+    group.seek(4)
+    assert offsets(group) == [5]
+
+
+def test_a_filter_on_keys_holds_as_well(log: QueueLog, streams: StreamValues) -> None:
+    assert offsets(reader(log, streams, b"a", filter=b"k")) == [0, 1]
+    assert offsets(reader(log, streams, b"a", filter=b"other")) == []
+
+
+def test_a_group_whose_filter_is_taken_away_gets_all(log: QueueLog, streams: StreamValues) -> None:
+    group = reader(log, streams, b"a")
+    group.select(None)
+    assert offsets(group) == [0, 1, 2, 3, 4, 5]
+
+
+def test_many_values_in_one_block_are_looked_at_one_by_one(tmp_path: Path, streams: StreamValues) -> None:
+    log = memory_log(str(tmp_path))
+    for number in range(VALUES_MAX + 2):
+        append(log, str(number))
+    log.seal(1)
+    assert offsets(reader(log, streams, b"7", b"257")) == [7, 257]
+    known = streams.known(log.queue, 0)
+    assert known is not None
+    assert known.values is None
+    assert offsets(reader(log, streams, b"no such")) == []
+
+
+def test_what_is_remembered_has_a_bound(tmp_path: Path, streams: StreamValues) -> None:
+    log = memory_log(str(tmp_path))
+    for _ in range(SPANS_MAX + 10):
+        append(log, "a")
+        log.seal(1)
+    group = reader(log, streams, b"b")
+    while group.cursor < log.end:
+        assert offsets(group) == []
+    assert 0 < len(streams.spans) <= SPANS_MAX
+
+
+def test_readers_want_the_same_in_any_order(streams: StreamValues) -> None:
+    wanted = Selection([b"a", b"b"], False, streams)
+    assert wanted.same(Selection([b"b", b"a", b"b"], False, streams))
+    assert not wanted.same(Selection([b"a"], False, streams))
+    assert not wanted.same(Selection([b"a", b"b"], True, streams))
