@@ -87,6 +87,9 @@ class Queue:
         limits = self.limits
         if limits.overflow == DROP_HEAD:
             return False
+        if not self.groups:  # no turn has ended yet with something in it
+            octets = len(self.log.writer.bodies.octets)
+            return 0 <= limits.max_messages <= self.ready() or 0 <= limits.max_octets <= octets
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
                 if 0 <= limits.max_messages <= group.ready() + group.dying_count + self.log.writer.count:

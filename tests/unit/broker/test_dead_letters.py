@@ -11,14 +11,12 @@ from forebay.broker.topology import dead_letter_address
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091, MQTT, Properties
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from forebay.queue.leases import Delivery, Lease
+from forebay.queue.leases import Lease
 from forebay.queue.queue import CLASSIC, EPHEMERAL
 from forebay.wire import amqp091_properties as amqp
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX
 from forebay.wire.mqtt_properties import CONTENT_TYPE, USER_PROPERTY, Property, decode_properties, encode_properties
-from tests.stores import SMALL, SmallDisk, TestClock
+from tests.vhosts import OneVhost, leased
 
 MARKS: list[tuple[str, object]] = [("dlq-id", "1-1-5"), ("dlq-queue", "q"), ("dlq-offset", 5)]
 MARKED = {
@@ -31,48 +29,12 @@ MARKED = {
 }
 
 
-class Broker:
-    """A vhost on a store on real files, synced by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.disk = SmallDisk(str(folder))
-        self.clock = TestClock()
-        self.store = Store(self.disk, self.clock, SMALL)
-        recovery = self.store.open()
-        self.vhost = Vhost(b"/", self.store, make_options({}))
-        self.vhost.recover(recovery.entries, self.clock.us)
-        self.store.start(self.vhost.checkpoint())
-        self.turn()
-
-    def turn(self) -> list[Delivery]:
-        deliveries = self.vhost.end_turn(self.clock.us)
-        commit = self.store.commit()
-        if commit is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhost.synced()
-        return deliveries
-
-    def held(self, queue: bytes = b"q") -> Lease:
-        """The lease of all that a new consumer gets."""
-        self.vhost.consume(queue, 1, 1, b"c", False, False, 0, {})
-        return leased(self.turn())
-
-    def published(self, queue: bytes, *bodies: bytes) -> Lease:
-        """Publish to a queue over MQTT; the lease of it."""
-        for body in bodies:
-            route = self.vhost.route_topic(b"$queue/" + queue + b"/k", None)
-            self.vhost.publish(route, MQTT | 16, b"", body)
-        return self.held(queue)
-
-    def crash(self) -> None:
-        self.disk.close_all()
-
-
-def leased(deliveries: list[Delivery]) -> Lease:
-    lease = deliveries[0].lease
-    assert lease is not None
-    return lease
+def published(broker: OneVhost, queue: bytes, *bodies: bytes) -> Lease:
+    """Publish to a queue over MQTT; the lease of it."""
+    for body in bodies:
+        route = broker.vhost.route_topic(b"$queue/" + queue + b"/k", None)
+        broker.vhost.publish(route, MQTT | 16, b"", body)
+    return broker.held(queue)
 
 
 def reject(vhost: Vhost, lease: Lease, offset: int, reason: bytes) -> None:
@@ -86,16 +48,16 @@ def facts(block: bytes) -> dict[str, str]:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Broker:
-    broker = Broker(tmp_path / "data")
+def broker(tmp_path: Path) -> OneVhost:
+    broker = OneVhost(tmp_path / "data")
     broker.vhost.declare_queue(b"q", True, False, False, {}, 1)
     return broker
 
 
-def test_a_rejected_record_is_in_the_dead_letter_queue_as_it_was(broker: Broker) -> None:
+def test_a_rejected_record_is_in_the_dead_letter_queue_as_it_was(broker: OneVhost) -> None:
     properties = encode_properties([Property(CONTENT_TYPE, 0, b"text/plain", b"")])
     broker.vhost.publish(broker.vhost.route_topic(b"$queue/q/eu/a", None), MQTT | 16, properties, b"body")
-    reject(broker.vhost, broker.held(), 0, b"")
+    reject(broker.vhost, broker.held(b"q"), 0, b"")
     broker.turn()
     assert broker.vhost.queue(b"q").log.start == 1
     dead = broker.vhost.queue(b"$dlq/q")
@@ -108,8 +70,8 @@ def test_a_rejected_record_is_in_the_dead_letter_queue_as_it_was(broker: Broker)
     assert [each.block.body(each.index) for each in broker.turn()] == [b"body"]
 
 
-def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: Broker) -> None:
-    lease = broker.published(b"q", b"0", b"1", b"2")
+def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: OneVhost) -> None:
+    lease = published(broker, b"q", b"0", b"1", b"2")
     broker.vhost.nack(lease, 1, 1, 0)
     again = leased(broker.turn())
     assert (again.first, again.deliveries) == (1, 2)
@@ -126,20 +88,20 @@ def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: Br
     assert broker.vhost.queue(b"q").live(0, 3) == [(0, 1), (2, 3)]
 
 
-def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: Broker, tmp_path: Path) -> None:
-    lease = broker.published(b"q", b"0", b"1")
+def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: OneVhost, tmp_path: Path) -> None:
+    lease = published(broker, b"q", b"0", b"1")
     reject(broker.vhost, lease, 0, b"")
     broker.turn()
     reject(broker.vhost, lease, 1, b"")  # the turn does not end
     broker.crash()
-    again = Broker(tmp_path / "data")
+    again = OneVhost(tmp_path / "data")
     assert again.vhost.queue(b"q").live(0, 2) == [(1, 2)]
     dead = again.vhost.queue(b"$dlq/q")
     assert (dead.log.durable, dead.log.end) == (True, 1)
 
 
-def test_what_is_rejected_from_a_dead_letter_queue_is_discarded(broker: Broker) -> None:
-    reject(broker.vhost, broker.published(b"q", b"0"), 0, b"")
+def test_what_is_rejected_from_a_dead_letter_queue_is_discarded(broker: OneVhost) -> None:
+    reject(broker.vhost, published(broker, b"q", b"0"), 0, b"")
     broker.turn()
     reject(broker.vhost, broker.held(b"$dlq/q"), 0, b"")
     broker.turn()
@@ -148,7 +110,7 @@ def test_what_is_rejected_from_a_dead_letter_queue_is_discarded(broker: Broker) 
 
 
 @pytest.mark.parametrize(("durable", "kind"), [(True, CLASSIC), (False, CLASSIC), (False, EPHEMERAL)])
-def test_a_dead_letter_queue_is_as_durable_as_its_source(broker: Broker, durable: bool, kind: int) -> None:
+def test_a_dead_letter_queue_is_as_durable_as_its_source(broker: OneVhost, durable: bool, kind: int) -> None:
     if kind == EPHEMERAL:
         broker.vhost.ephemeral_queue(b"s")
     else:
@@ -158,17 +120,17 @@ def test_a_dead_letter_queue_is_as_durable_as_its_source(broker: Broker, durable
     assert dead_letter_queue(broker.vhost, b"$dlq/s") is made
 
 
-def test_a_durable_record_does_not_move_into_memory(broker: Broker) -> None:
+def test_a_durable_record_does_not_move_into_memory(broker: OneVhost) -> None:
     broker.vhost.declare_queue(b"$dlq/q", False, False, False, {}, 1)
-    lease = broker.published(b"q", b"0")
+    lease = published(broker, b"q", b"0")
     with pytest.raises(RequestError, match=r"'\$dlq/q' is not durable, but queue 'q' is") as refused:
         reject(broker.vhost, lease, 0, b"")
     assert refused.value.reason == PRECONDITION
     assert broker.vhost.ack(lease, 0, 1) == 1
 
 
-def test_a_queue_that_was_deleted_leaves_its_dead_letters(broker: Broker) -> None:
-    reject(broker.vhost, broker.published(b"q", b"0"), 0, b"")
+def test_a_queue_that_was_deleted_leaves_its_dead_letters(broker: OneVhost) -> None:
+    reject(broker.vhost, published(broker, b"q", b"0"), 0, b"")
     broker.vhost.delete_queue(b"q", False, False)
     broker.turn()
     assert dead_letter_queue(broker.vhost, b"$dlq/q").ready() == 1
@@ -177,8 +139,8 @@ def test_a_queue_that_was_deleted_leaves_its_dead_letters(broker: Broker) -> Non
     assert unknown.value.reason == NOT_FOUND
 
 
-def test_what_finds_no_room_on_the_disk_stays_held(broker: Broker) -> None:
-    lease = broker.published(b"q", b"x" * 20_000)
+def test_what_finds_no_room_on_the_disk_stays_held(broker: OneVhost) -> None:
+    lease = published(broker, b"q", b"x" * 20_000)
     broker.disk.octets_max = broker.disk.used()
     with pytest.raises(RequestError, match="no room on the disk") as refused:
         reject(broker.vhost, lease, 0, b"")
@@ -186,8 +148,8 @@ def test_what_finds_no_room_on_the_disk_stays_held(broker: Broker) -> None:
     assert broker.vhost.find_lease(b"q", b"", 0) is lease
 
 
-def test_a_reason_has_a_limit(broker: Broker) -> None:
-    lease = broker.published(b"q", b"0", b"1")
+def test_a_reason_has_a_limit(broker: OneVhost) -> None:
+    lease = published(broker, b"q", b"0", b"1")
     with pytest.raises(RequestError, match="reason: 256 octets") as wrong:
         reject(broker.vhost, lease, 0, b"r" * (REASON_OCTETS_MAX + 1))
     assert wrong.value.reason == INVALID
@@ -195,13 +157,13 @@ def test_a_reason_has_a_limit(broker: Broker) -> None:
     reject(broker.vhost, lease, 0, b"r" * REASON_OCTETS_MAX)
 
 
-def test_a_record_of_amqp_gets_headers(broker: Broker) -> None:
+def test_a_record_of_amqp_gets_headers(broker: OneVhost) -> None:
     said = Properties()
     said.message_id = "m"
     said.headers = [("colour", "red"), ("dlq-reason", "of an earlier death")]
     properties = amqp.encode_properties(said)
     broker.vhost.publish(broker.vhost.route(b"", b"q"), AMQP091, properties, b"body")
-    reject(broker.vhost, broker.held(), 0, b"")
+    reject(broker.vhost, broker.held(b"q"), 0, b"")
     broker.turn()
     block = broker.vhost.queue(b"$dlq/q").log.block(0)
     assert block is not None
