@@ -12,23 +12,45 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from forebay.broker.address import amqp_address
-from forebay.core.message import AMQP091
+from forebay.broker.primary import PrimaryGroup
+from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.log.block import Block
-from forebay.queue.leases import Consumer
-from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, METHOD, TABLE_DEPTH_MAX, put_content
+from forebay.queue.leases import Consumer, Delivery
+from forebay.wire.amqp091 import (
+    BODY,
+    FRAME_END,
+    FRAME_OVERHEAD,
+    HEADER,
+    METHOD,
+    TABLE_DEPTH_MAX,
+    put_content,
+    put_long_string,
+    put_short_string,
+)
 from forebay.wire.amqp091_methods import put_get_ok
-from forebay.wire.amqp091_properties import HeaderSplice, without_headers
+from forebay.wire.amqp091_properties import HeaderSplice, edit_headers, without_headers
 from forebay.wire.convert import convert
 
 DELIVER: Final = b"\x00\x3c\x00\x3c"
 CONTENT: Final = b"\x00\x3c\x00\x00"
-FORMAT_MASK: Final = 15  # the other bits of a record's format are the log's
-HEADER_ROOM: Final = 64  # octets of a content header before the properties, and of a header that the broker adds
+HEADER_ROOM: Final = 96  # octets of a content header before the properties, and of headers that the broker adds
+PROGRESS_ROOM: Final = 480  # the same, where a group's name of 255 octets is among them
 
 # Headers that the broker adds.
 PLAIN: Final = 0
 STREAM_OFFSET: Final = 1
-DELIVERY_COUNT: Final = 2
+COUNTS: Final = 2
+PROGRESS: Final = 3
+
+OFFSET_HEADER: Final = b"x-stream-offset"
+COUNT_HEADERS: Final[list[bytes]] = [b"x-delivery-count", b"x-acquired-count"]
+PROGRESS_HEADERS: Final[list[bytes]] = [
+    OFFSET_HEADER,
+    b"x-stream-timestamp",
+    b"x-work-committed-offset",
+    b"x-work-acked",
+    b"x-work-group",
+]
 
 
 def uniform(data: bytes, offsets_at: i64, octets_at: i64, index: i64, count: i64) -> bool:
@@ -49,12 +71,42 @@ def uniform(data: bytes, offsets_at: i64, octets_at: i64, index: i64, count: i64
 
 
 def fitting_properties(format: i64, properties: bytes, octets_max: i64) -> bytes:
-    """Properties as AMQP says them; without the headers where these do not fit into a frame of this connection."""
+    """Properties as AMQP says them; without the headers where these take more than so many octets."""
     if format != AMQP091:
         properties = convert(int(format), properties, AMQP091)
-    if len(properties) > octets_max - HEADER_ROOM:
+    if len(properties) > octets_max:
         return without_headers(properties, TABLE_DEPTH_MAX)
     return properties
+
+
+def put_number_field(out: BytesWriter, name: bytes, number: i64) -> None:
+    put_short_string(out, name)
+    out.append(108)  # l
+    write_i64_be(out, number)
+
+
+def count_fields(deliveries: i64, failures: i64) -> bytes:
+    """What a redelivered record says: how often it came back because something failed, and how often it was out."""
+    out = BytesWriter()
+    put_number_field(out, b"x-delivery-count", failures)
+    put_number_field(out, b"x-acquired-count", deliveries - 1)
+    return out.getvalue()
+
+
+def progress_fields(primary: PrimaryGroup, block: Block, index: i64) -> bytes:
+    """What a record of a stream says of itself, and of how far the queue's primary group has come."""
+    offset = block.base + index
+    out = BytesWriter()
+    put_number_field(out, OFFSET_HEADER, offset)
+    put_number_field(out, b"x-stream-timestamp", block.timestamp_us(index) // 1000)
+    put_number_field(out, b"x-work-committed-offset", primary.committed())
+    put_short_string(out, b"x-work-acked")
+    out.append(116)  # t
+    out.append(1 if primary.has_settled(offset) else 0)
+    put_short_string(out, b"x-work-group")
+    out.append(83)  # S
+    put_long_string(out, primary.name)
+    return out.getvalue()
 
 
 @final
@@ -65,38 +117,57 @@ class Outlet:
     unsettled  records delivered and neither acknowledged nor given back
     ended      the client has cancelled it; it stays until everything is settled
     added      the header that the broker adds to what was never delivered before
+    primary    of a stream: the work group whose progress its reader is told of
     before_tag, after_tag, after_size, after_number  what stands between a record's delivery tag, its body's size, the
                number of the added header and the body; made for the address and the properties in `for_…`
     """
 
-    def __init__(self, consumer: Consumer, channel: i64, tag: bytes, stream: bool, frame_octets_max: i64) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        channel: i64,
+        tag: bytes,
+        stream: bool,
+        primary: PrimaryGroup | None,
+        frame_octets_max: i64,
+    ) -> None:
         self.consumer = consumer
         self.channel = channel
         self.unsettled: i64 = 0
         self.ended = False
         self.added: i64 = STREAM_OFFSET if stream else PLAIN
+        self.primary = primary if stream else None
         self.body_octets_max: i64 = frame_octets_max - FRAME_OVERHEAD
         number = bytes([int(channel >> 8), int(channel & 255)])
         self.method_head = bytes([METHOD]) + number
         self.header_head = bytes([FRAME_END, HEADER]) + number
         self.body_head = bytes([FRAME_END, BODY]) + number
         self.tag_argument = bytes([len(tag)]) + tag
-        self.offset_splice = HeaderSplice(b"x-stream-offset")
-        self.count_splice = HeaderSplice(b"x-delivery-count")
+        self.offset_splice = HeaderSplice(OFFSET_HEADER)
         self.for_format: i64 = 0
         self.for_added: i64 = -1
         self.for_exchange = b""
         self.for_key = b""
         self.for_properties = b""
+        self.for_fields = b""
         self.before_tag = b""
         self.after_tag = b""
         self.after_size = b""
         self.after_number = b""
 
-    def write(self, out: BytesWriter, block: Block, index: i64, count: i64, tag: i64, deliveries: i64) -> None:
-        """Write `count` records as basic.deliver; `tag` is that of the first."""
+    def write(self, out: BytesWriter, delivery: Delivery, count: i64, tag: i64) -> None:
+        """Write the first `count` records of a delivery as basic.deliver; `tag` is that of the first."""
+        block = delivery.block
+        index = delivery.index
         data = block.data
-        added = self.added if deliveries <= 1 else DELIVERY_COUNT
+        added = self.added
+        fields = b""
+        if delivery.deliveries > 1:
+            added = COUNTS
+            fields = count_fields(delivery.deliveries, delivery.failures)
+        elif self.primary is not None:
+            self.write_each(out, self.primary, block, index, count, tag)
+            return
         if (
             count > 1
             and uniform(data, block.key_at, block.key_octets_at, index, count)
@@ -104,19 +175,31 @@ class Outlet:
             and uniform(data, block.properties_at, block.properties_octets_at, index, count)
             and self.one_format(data, block.formats_at + index, count)
         ):
-            self.prepare(block, index, added)
-            self.write_run(out, block, index, count, tag, deliveries - 1)
+            self.prepare(block, index, added, fields)
+            self.write_run(out, block, index, count, tag)
             return
         for at in range(index, index + count):
-            self.prepare(block, at, added)
-            self.write_run(out, block, at, 1, tag, deliveries - 1)
+            self.prepare(block, at, added, fields)
+            self.write_run(out, block, at, 1, tag)
+            tag += 1
+
+    def write_each(
+        self, out: BytesWriter, primary: PrimaryGroup, block: Block, index: i64, count: i64, tag: i64
+    ) -> None:
+        """As `write`, with the headers of each record made for it."""
+        for at in range(index, index + count):
+            self.prepare(block, at, PROGRESS, progress_fields(primary, block, at))
+            self.write_run(out, block, at, 1, tag)
             tag += 1
 
     def one_format(self, data: bytes, at: i64, count: i64) -> bool:
         return data[at : at + count - 1] == data[at + 1 : at + count]
 
-    def prepare(self, block: Block, index: i64, added: i64) -> None:
-        """Make the parts that depend on a record's address and properties, unless they are made."""
+    def prepare(self, block: Block, index: i64, added: i64, fields: bytes) -> None:
+        """Make the parts that depend on a record's address and properties, unless they are made.
+
+        fields  of COUNTS and PROGRESS: what the header table gets
+        """
         format = block.format(index) & FORMAT_MASK
         exchange = block.exchange(index)
         key = block.routing_key(index)
@@ -126,6 +209,7 @@ class Outlet:
             and exchange == self.for_exchange
             and added == self.for_added
             and format == self.for_format
+            and fields == self.for_fields
         ):
             if properties == self.for_properties:
                 return
@@ -140,21 +224,26 @@ class Outlet:
         self.for_exchange = exchange
         self.for_key = key
         self.for_properties = properties
+        self.for_fields = fields
         self.make_parts(format, exchange, key, properties, added)
 
     def make_parts(self, format: i64, exchange: bytes, key: bytes, properties: bytes, added: i64) -> None:
         exchange, key = amqp_address(format, exchange, key)
-        properties = fitting_properties(format, properties, self.body_octets_max)
-        octets = i64(len(properties))
-        if added == PLAIN:
-            self.after_size = properties + self.body_head
-            self.after_number = b""
-        else:
-            splice = self.offset_splice if added == STREAM_OFFSET else self.count_splice
+        room = PROGRESS_ROOM if added == PROGRESS else HEADER_ROOM
+        properties = fitting_properties(format, properties, self.body_octets_max - room)
+        if added == STREAM_OFFSET:
+            splice = self.offset_splice
             splice.prepare(properties, TABLE_DEPTH_MAX)
             octets = splice.octets()
             self.after_size = splice.prefix
             self.after_number = splice.suffix + self.body_head
+        else:
+            if added != PLAIN:
+                dropped = COUNT_HEADERS if added == COUNTS else PROGRESS_HEADERS
+                properties = edit_headers(properties, dropped, self.for_fields, TABLE_DEPTH_MAX)
+            octets = len(properties)
+            self.after_size = properties + self.body_head
+            self.after_number = b""
         part = BytesWriter()
         part.write(self.method_head)
         write_i32_be(part, i32(4 + len(self.tag_argument) + 8 + 1 + 1 + len(exchange) + 1 + len(key)))
@@ -162,7 +251,7 @@ class Outlet:
         part.write(self.tag_argument)
         self.before_tag = part.getvalue()
         part = BytesWriter()
-        part.append(1 if added == DELIVERY_COUNT else 0)
+        part.append(1 if added == COUNTS else 0)
         part.append(len(exchange))
         part.write(exchange)
         part.append(len(key))
@@ -172,7 +261,7 @@ class Outlet:
         part.write(CONTENT)
         self.after_tag = part.getvalue()
 
-    def write_run(self, out: BytesWriter, block: Block, index: i64, count: i64, tag: i64, redeliveries: i64) -> None:
+    def write_run(self, out: BytesWriter, block: Block, index: i64, count: i64, tag: i64) -> None:
         """Write records that differ in nothing that was prepared."""
         data = block.data
         body_at = block.body_at + 4 * index
@@ -181,7 +270,7 @@ class Outlet:
         after_tag = self.after_tag
         after_size = self.after_size
         after_number = self.after_number
-        added = self.for_added
+        spliced = self.for_added == STREAM_OFFSET
         start = octets_at + i64(read_i32_le(data, body_at))
         for place in range(count):
             stop = octets_at + i64(read_i32_le(data, body_at + 4 * place + 4))
@@ -191,8 +280,8 @@ class Outlet:
             out.write(after_tag)
             write_i64_be(out, size)
             out.write(after_size)
-            if added != PLAIN:
-                write_i64_be(out, redeliveries if added == DELIVERY_COUNT else block.base + index + place)
+            if spliced:
+                write_i64_be(out, block.base + index + place)
                 out.write(after_number)
             if 0 < size <= self.body_octets_max:
                 write_i32_be(out, i32(size))
@@ -219,14 +308,16 @@ class Outlet:
             start = end
 
 
-def write_get(
-    out: BytesWriter, channel: i64, block: Block, index: i64, tag: i64, deliveries: i64, ready: i64, frame_max: i64
-) -> None:
-    """Write one record as basic.get-ok."""
+def write_get(out: BytesWriter, channel: i64, delivery: Delivery, tag: i64, ready: i64, frame_max: i64) -> None:
+    """Write the one record of a delivery as basic.get-ok."""
+    block = delivery.block
+    index = delivery.index
     format = block.format(index) & FORMAT_MASK
     exchange, key = amqp_address(format, block.exchange(index), block.routing_key(index))
-    properties = fitting_properties(format, block.properties(index), frame_max - FRAME_OVERHEAD)
-    if deliveries > 1:
-        properties = HeaderSplice(b"x-delivery-count").apply(properties, deliveries - 1, TABLE_DEPTH_MAX)
-    put_get_ok(out, channel, tag, deliveries > 1, exchange, key, ready)
+    properties = fitting_properties(format, block.properties(index), frame_max - FRAME_OVERHEAD - HEADER_ROOM)
+    redelivered = delivery.deliveries > 1
+    if redelivered:
+        fields = count_fields(delivery.deliveries, delivery.failures)
+        properties = edit_headers(properties, COUNT_HEADERS, fields, TABLE_DEPTH_MAX)
+    put_get_ok(out, channel, tag, redelivered, exchange, key, ready)
     put_content(out, channel, properties, block.body(index), frame_max)
