@@ -1,0 +1,175 @@
+"""What a user may do in a vhost: regular expressions over the names of queues and exchanges, as RabbitMQ has them.
+
+`configure` is asked for what makes and takes away, `write` for what puts messages in, `read` for what takes them out.
+On topic exchanges the routing key may have to match, too. A pattern is searched for anywhere in the name; an empty one
+allows nothing but an empty name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, final
+
+from forebay.core.errors import INVALID, REFUSED, RequestError
+from forebay.routing.exchange import text
+
+CONFIGURE: Final = "configure"
+WRITE: Final = "write"
+READ: Final = "read"
+EVERYTHING: Final = ".*"
+DEFAULT_EXCHANGE: Final = "amq.default"  # what errors and patterns call the exchange without a name
+PATTERN_CHARACTERS_MAX: Final = 4096
+
+
+@final
+class Permission:
+    """What one user may do in one vhost."""
+
+    def __init__(self, configure: str, write: str, read: str) -> None:
+        self.configure = configure
+        self.write = write
+        self.read = read
+
+    def facts(self) -> dict[str, object]:
+        """The patterns by name."""
+        return {CONFIGURE: self.configure, WRITE: self.write, READ: self.read}
+
+
+@final
+class TopicPermission:
+    """On which routing keys of one topic exchange one user may write and read."""
+
+    def __init__(self, write: str, read: str) -> None:
+        self.write = write
+        self.read = read
+
+    def facts(self) -> dict[str, object]:
+        """The patterns by name."""
+        return {WRITE: self.write, READ: self.read}
+
+
+@final
+class Grants:
+    """What one user was given in one vhost; one object for each, whose fields change.
+
+
+    permission  None: it may not enter
+    topics      by exchange; one that is not there is not restricted
+    """
+
+    def __init__(self, permission: Permission | None, topics: dict[bytes, TopicPermission]) -> None:
+        self.permission = permission
+        self.topics = topics
+
+
+def check_pattern(field: str, pattern: str) -> None:
+    """RequestError(INVALID) unless it is a regular expression."""
+    if len(pattern) > PATTERN_CHARACTERS_MAX:
+        raise RequestError(INVALID, f"{field}: a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise RequestError(INVALID, f"{field}: '{pattern}' is no regular expression: {error}") from None
+
+
+def allows(pattern: str, name: str) -> bool:
+    """Whether a pattern lets a name pass; `re` remembers what it has compiled."""
+    if pattern == EVERYTHING:
+        return True
+    if not pattern:
+        return not name
+    return re.search(pattern, name) is not None
+
+
+@final
+class Rights:
+    """What one connection may do: its user in its vhost.
+
+    Every method raises RequestError(REFUSED), with RabbitMQ's words, where it may not.
+    """
+
+    def __init__(self, user: str, vhost: bytes, grants: Grants) -> None:
+        self.user = user
+        self.vhost = text(vhost)
+        self.client_id = ""
+        self.grants = grants
+
+    def refuse(self, right: str, what: str) -> None:
+        raise RequestError(REFUSED, f"{right} access to {what} in vhost '{self.vhost}' refused for user '{self.user}'")
+
+    def pattern(self, right: str) -> str:
+        permission = self.grants.permission
+        if permission is None:
+            return ""
+        if right == CONFIGURE:
+            return permission.configure
+        return permission.write if right == WRITE else permission.read
+
+    def check_queue(self, right: str, name: bytes) -> None:
+        """That this right covers the queue."""
+        if not allows(self.pattern(right), text(name)):
+            self.refuse(right, f"queue '{text(name)}'")
+
+    def check_exchange(self, right: str, name: bytes) -> None:
+        """That this right covers the exchange."""
+        shown = text(name) if name else DEFAULT_EXCHANGE
+        if not allows(self.pattern(right), shown):
+            self.refuse(right, f"exchange '{shown}'")
+
+    def check_topic(self, right: str, exchange: bytes, routing_key: bytes) -> None:
+        """That this right covers the routing key of a topic exchange."""
+        topics = self.grants.topics
+        if not topics:
+            return
+        given = topics.get(exchange)
+        if given is None:
+            return
+        pattern = self.filled(given.write if right == WRITE else given.read)
+        if not allows(pattern, text(routing_key)):
+            self.refuse(right, f"topic '{text(routing_key)}' in exchange '{text(exchange)}'")
+
+    def filled(self, pattern: str) -> str:
+        """The pattern with the names of this connection in place of `{username}`, `{vhost}` and `{client_id}`."""
+        if "{" not in pattern:
+            return pattern
+        pattern = pattern.replace("{username}", re.escape(self.user)).replace("{vhost}", re.escape(self.vhost))
+        return pattern.replace("{client_id}", re.escape(self.client_id))
+
+    # ---- what protocols ask
+
+    def check_publish(self, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
+        """That messages may be published there."""
+        self.check_exchange(WRITE, exchange)
+        if is_topic:
+            self.check_topic(WRITE, exchange, routing_key)
+
+    def check_bind(self, queue: bytes, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
+        """That a queue may be bound to an exchange, or the binding be taken away."""
+        self.check_queue(WRITE, queue)
+        self.check_source(exchange, routing_key, is_topic)
+
+    def check_bind_exchange(self, destination: bytes, source: bytes, routing_key: bytes, is_topic: bool) -> None:
+        """That an exchange may be bound to another, or the binding be taken away."""
+        self.check_exchange(WRITE, destination)
+        self.check_source(source, routing_key, is_topic)
+
+    def check_source(self, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
+        self.check_exchange(READ, exchange)
+        if is_topic:
+            self.check_topic(READ, exchange, routing_key)
+
+    def check_declare_queue(self, name: bytes, arguments: dict[str, object]) -> None:
+        """That a queue may be declared so: its dead letters take something from it to somewhere."""
+        self.check_queue(CONFIGURE, name)
+        target = arguments.get("x-dead-letter-exchange")
+        if isinstance(target, str):
+            self.check_queue(READ, name)
+            self.check_exchange(WRITE, target.encode("utf-8", "surrogateescape"))
+
+    def check_declare_exchange(self, name: bytes, arguments: dict[str, object]) -> None:
+        """That an exchange may be declared so: what it routes nowhere goes on to another."""
+        self.check_exchange(CONFIGURE, name)
+        target = arguments.get("alternate-exchange")
+        if isinstance(target, str):
+            self.check_exchange(READ, name)
+            self.check_exchange(WRITE, target.encode("utf-8", "surrogateescape"))
