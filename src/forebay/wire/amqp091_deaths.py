@@ -138,16 +138,14 @@ def died(
     deaths  the newest first, `newest` counted
     marks   headers to add; each replaces one of its name
     """
-    dropped = [DEATHS, *LAST]
+    dropped = [DEATHS, *FIRST, *LAST]
     if not keep_cc:
         dropped.append(CC)
     added = BytesWriter()
     put_deaths(added, deaths)
     facts = (newest.exchange, newest.queue, newest.reason)
-    if not again:
-        dropped += FIRST
-        for index, name in enumerate(FIRST):
-            put_text(added, name, facts[index])
+    for index, name in enumerate(FIRST):
+        put_text(added, name, text_header(properties, name) if again else facts[index])
     for index, name in enumerate(LAST):
         put_text(added, name, facts[index])
     put_marks(added, marks, dropped)
@@ -167,6 +165,13 @@ def expiration_of(properties: bytes) -> bytes:
     if not flags_of(properties) & EXPIRATION:
         return b""
     return short_field(properties, EXPIRATION, TABLE_DEPTH_MAX)
+
+
+def text_header(properties: bytes, name: bytes) -> bytes:
+    """A header that is a text and is there."""
+    at = header_at(properties, name, TABLE_DEPTH_MAX)
+    assert at >= 0, name
+    return octets_of(Reader(properties, at, len(properties), TABLE_DEPTH_MAX).value())
 
 
 def without_expiration(properties: bytes) -> bytes:
