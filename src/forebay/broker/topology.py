@@ -17,6 +17,7 @@ from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common, Part
 from forebay.broker.facts import MessageFacts
 from forebay.broker.internal import INTERNAL, InternalLog
+from forebay.broker.policies import Policies
 from forebay.broker.vhost_settings import VhostSettings
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
@@ -24,7 +25,6 @@ from forebay.queue.arguments import CLASSIC_TYPE
 from forebay.queue.facts import Facts
 from forebay.queue.group import Group
 from forebay.queue.leases import Consumer
-from forebay.queue.limits import limits_of
 from forebay.queue.queue import EPHEMERAL, SHARE, Queue, kind_of
 from forebay.queue.spec import QueueSpec, check_declaration, locked
 from forebay.queue.stream_group import StreamGroup
@@ -73,6 +73,7 @@ class Topology(Part):
         self.common.parts.append(self)
         self.touched = False
         self.settings = VhostSettings()
+        self.policies = Policies()
         self.visibility_ms: i64 = visibility_ms
         self.facts: Facts = MessageFacts()
         self.delivery_limit: i64 = -1
@@ -139,9 +140,11 @@ class Topology(Part):
         if name.startswith(RESERVED):
             raise RequestError(REFUSED, f"exchange name '{text(name)}' contains reserved prefix 'amq.*'")
         check_arguments(self.name, name, arguments)
-        self.bindings.add_exchange(make_exchange(kind, name, durable, auto_delete, internal, arguments))
+        exchange = make_exchange(kind, name, durable, auto_delete, internal, arguments)
+        self.bindings.add_exchange(exchange)
+        self.policies.govern_exchange(exchange)
         if durable:
-            self.command(exchange_command(self.bindings.exchanges[name]))
+            self.command(exchange_command(exchange))
         else:
             self.epoch += 1
 
@@ -237,7 +240,7 @@ class Topology(Part):
         if kind == SHARE:
             spec.visibility_ms = FOREVER_MS
         queue = Queue(id, name, kind, spec, log, self.facts)
-        queue.limits.become(limits_of(spec, {}, {}, self.delivery_limit))
+        self.policies.govern_queue(queue, self.delivery_limit)
         self.queues[name] = queue
         self.queues_by_id[id] = queue
         self.common.next_queue = max(self.common.next_queue, id + 1)
@@ -363,7 +366,7 @@ class Topology(Part):
 
     def checkpoint(self) -> list[Entry]:
         """Everything durable as commands and progress: what recovery has to apply to come to this state."""
-        entries: list[Entry] = []
+        entries = [self.catalog_entry(command) for command in self.policies.commands()]
         for exchange in self.bindings.exchanges.values():
             if exchange.durable and exchange.name and not exchange.name.startswith(RESERVED):
                 entries.append(self.catalog_entry(exchange_command(exchange)))
@@ -419,7 +422,10 @@ class Topology(Part):
 
     def finish_recovery(self, now_us: int) -> None:
         """All entries are applied."""
+        for exchange in self.bindings.exchanges.values():
+            self.policies.govern_exchange(exchange)
         for queue in self.queues.values():
+            self.policies.govern_queue(queue, self.delivery_limit)
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
                     group.finish_restore()
@@ -448,6 +454,8 @@ class Topology(Part):
             self.bindings.remove_exchange(octets(fields["name"]))
         elif op == "group":
             apply_group(self, fields)
+        elif op in ("policy", "policy-clear"):
+            self.policies.apply(fields)
         elif op == "next-queue":
             self.common.next_queue = max(self.common.next_queue, i64(whole(fields["id"])))
         else:
