@@ -2,9 +2,9 @@
 
 Each binding has points on a ring, 16 for each unit of its weight; a value has 8 probes, and goes to the point that
 follows one of its probes most closely (multi-probe consistent hashing, Appleton and O'Reilly 2015). The probes make
-the shares even with few points: they differ by 6 %. The points follow from the destination's name alone, neither from the order of binding
-nor from anything drawn by lot: after a restart each value goes where it went, and a destination that comes takes its
-share evenly from all others and gives it back when it goes.
+the shares even with few points: they differ by 6 %. The points follow from the destination's name alone, neither from
+the order of binding nor from anything drawn by lot: after a restart each value goes where it went, and a destination
+that comes takes its share evenly from all others and gives it back when it goes.
 
 Points and probes are the words of one BLAKE2b digest each. The ring is cut into arcs, about as many as there are
 points, so that the next point is found at once however many there are.

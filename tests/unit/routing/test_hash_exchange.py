@@ -178,5 +178,5 @@ def test_the_weights_of_an_exchange_have_a_limit() -> None:
 def test_what_is_hashed_may_not_change_by_a_redeclaration() -> None:
     exchange = hashing([], arguments={"hash-header": "a"})
     exchange.check_equivalent(b"/", CONSISTENT_HASH, True, False, False, {"hash-header": "a", "note": 1})
-    with pytest.raises(RequestError, match="inequivalent arg 'hash-header'.*received 'b' but current is 'a'"):
+    with pytest.raises(RequestError, match=r"inequivalent arg 'hash-header'.*received 'b' but current is 'a'"):
         exchange.check_equivalent(b"/", CONSISTENT_HASH, True, False, False, {"hash-header": "b"})
