@@ -151,9 +151,11 @@ def check_policy(
     name: str, operator: bool, pattern: object, apply_to: object, definition: object, priority: object
 ) -> Policy:
     """A policy of these values; RequestError(INVALID) names the field and the value."""
-    who = f"{kind_name(operator)} '{name}'"
     if not 0 < octets_of(name) <= NAME_OCTETS_MAX:
-        raise RequestError(INVALID, f"{who}: name: must have 1 to {NAME_OCTETS_MAX} octets")
+        raise RequestError(
+            INVALID, f"{kind_name(operator)}: name: {shown(name)} is no text of 1 to {NAME_OCTETS_MAX} octets"
+        )
+    who = f"{kind_name(operator)} '{name}'"
     if not 0 <= octets_of(pattern) <= PATTERN_OCTETS_MAX:
         raise RequestError(
             INVALID, f"{who}: pattern: {shown(pattern)} is no text of at most {PATTERN_OCTETS_MAX} octets"
