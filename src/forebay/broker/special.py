@@ -63,17 +63,15 @@ class Special:
     """What the headers of one message ask for.
 
     properties  as they are delivered
-    source      as they were published
+    delayed     as they are kept until their time has come
     keys        of CC and BCC
     delay_us    0 for none
     identity    None where nobody asks for it to be taken only once
-    headers     all of them, where routing may depend on them
     """
 
-    def __init__(self, properties: bytes, headers: list[tuple[str, object]]) -> None:
+    def __init__(self, properties: bytes) -> None:
         self.properties = properties
-        self.source = properties
-        self.headers = headers
+        self.delayed = properties
         self.keys: list[bytes] = []
         self.delay_us: i64 = 0
         self.delay_id = b""
@@ -100,28 +98,22 @@ def is_special(properties: bytes) -> bool:
 
 def read_special(properties: bytes) -> Special:
     """What checked properties ask for; RequestError(PRECONDITION) where that is nonsense."""
-    headers = headers_of(properties, TABLE_DEPTH_MAX)
-    special = Special(properties, headers)
+    special = Special(properties)
     values: dict[str, object] = {}
-    for name, value in headers:
+    for name, value in headers_of(properties, TABLE_DEPTH_MAX):
         values[name] = value
-    dropped: list[bytes] = []
     if "CC" in values:
         special.keys += routing_keys("CC", values["CC"], properties)
     if "BCC" in values:
         special.keys += routing_keys("BCC", values["BCC"], properties)
-        dropped.append(BCC)
-    added = b""
+        special.properties = edit_headers(properties, [BCC], b"", TABLE_DEPTH_MAX)
     if "x-delay" in values:
         delay_ms = delay_of(values["x-delay"])
         if delay_ms > 0:
             special.delay_us = delay_ms * 1000
             special.delay_id = text_of(values, "x-delay-id")
             # As the delayed-message plugin has it: consumers see how long it was, and it is no delay any more.
-            dropped.append(DELAY)
-            added = field(DELAY, -int(delay_ms))
-    if dropped:
-        special.properties = edit_headers(properties, dropped, added, TABLE_DEPTH_MAX)
+            special.delayed = edit_headers(properties, [DELAY], field(DELAY, -int(delay_ms)), TABLE_DEPTH_MAX)
     special.identity = identity_of(
         values.get("x-producer-id"), values.get("x-sequence"), values.get("x-deduplication-key")
     )
@@ -197,11 +189,9 @@ def publish_special(vhost: Publishing, route: Route, special: Special, format: u
 def publish_or_delay(vhost: Publishing, route: Route, special: Special, format: u8, body: bytes) -> i64:
     if special.delay_us == 0:
         return vhost.publish(route_special(vhost, route, special), format, special.properties, body)
-    properties = special.source
-    properties = edit_headers(properties, [DELAY], field(DELAY, -int(special.delay_us // 1000)), TABLE_DEPTH_MAX)
     due_us = vhost.now_us + special.delay_us
     try:
-        kept = vhost.delay(special.delay_id, due_us, format, route.routing_key, properties, body, route.exchange)
+        kept = vhost.delay(special.delay_id, due_us, format, route.routing_key, special.delayed, body, route.exchange)
     except RequestError as error:
         if error.reason == INVALID:
             raise RequestError(PRECONDITION, f"invalid x-delay-id header: {error.text}") from error
@@ -215,7 +205,6 @@ def route_special(vhost: Publishing, route: Route, special: Special) -> Route:
     if special.keys:
         return vhost.route_all(route.exchange, [route.routing_key, *special.keys], AMQP091, special.properties)
     return route if route.headers_exchange is None else vhost.resolve(route, AMQP091, special.properties)
-
 
 
 def publish_due(vhost: Publishing, message: DelayedMessage) -> i64:

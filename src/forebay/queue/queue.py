@@ -82,21 +82,24 @@ class Queue:
             if isinstance(group, WorkGroup) and group.order is None:
                 group.make_ordered(self.kind == QUORUM)
 
-    def is_full(self) -> bool:
-        """Whether a publish has to be refused, by the limits of a queue that refuses."""
+    def is_full(self, messages: i64 = 0, octets: i64 = 0) -> bool:
+        """Whether a publish has to be refused, by the limits of a queue that refuses.
+
+        messages, octets  to come before it
+        """
         limits = self.limits
         if limits.overflow == DROP_HEAD:
             return False
         if not self.groups:  # no turn has ended yet with something in it
-            octets = len(self.log.writer.bodies.octets)
-            return 0 <= limits.max_messages <= self.ready() or 0 <= limits.max_octets <= octets
+            octets += len(self.log.writer.bodies.octets)
+            return 0 <= limits.max_messages <= self.ready() + messages or 0 <= limits.max_octets <= octets
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
-                if 0 <= limits.max_messages <= group.ready() + group.dying_count + self.log.writer.count:
+                if 0 <= limits.max_messages <= group.ready() + group.dying_count + self.log.writer.count + messages:
                     return True
                 if limits.max_octets >= 0:
                     group.measure()
-                    if group.ready_octets + len(self.log.writer.bodies.octets) >= limits.max_octets:
+                    if group.ready_octets + len(self.log.writer.bodies.octets) + octets >= limits.max_octets:
                         return True
         return False
 

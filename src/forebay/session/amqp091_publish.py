@@ -13,6 +13,7 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64, u8
 
 from forebay.broker.facts import marks_of
+from forebay.broker.permissions import Grants, Rights
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.routes import Route
 from forebay.broker.special import Special, is_special, publish_special, read_special
@@ -20,7 +21,16 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
-from forebay.session.amqp091_target import CANCEL_DELAYED, COMMIT_OFFSET, MESSAGE, REPLY, Target, command_at
+from forebay.session.amqp091_extend import Extension, extend_offset, read_extension
+from forebay.session.amqp091_target import (
+    CANCEL_DELAYED,
+    COMMIT_OFFSET,
+    EXTEND_LEASE,
+    MESSAGE,
+    REPLY,
+    Target,
+    command_at,
+)
 from forebay.session.amqp091_tx import Held, Transaction
 from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, Reader, put_content
 from forebay.wire.amqp091_methods import BASIC_ACK, BASIC_NACK, NO_ROUTE, UNEXPECTED_FRAME, put_return, put_settle
@@ -54,6 +64,7 @@ class Link:
         self.vhost = vhost
         self.out = out
         self.user = b""
+        self.rights = Rights("", b"", Grants(None, {}))
         self.frame_octets_max: i64 = options.amqp_frame_octets_max
         self.message_octets_max: i64 = options.message_octets_max
         self.table_depth_max: i64 = options.table_depth_max
@@ -61,6 +72,7 @@ class Link:
         self.tags: i64 = 0  # consumer tags that we have made
         self.published: list[Publisher] = []  # with publishes of this turn to confirm
         self.waiting: list[Publisher] = []  # with confirms that wait for the disk
+        self.extensions: list[Extension] = []  # asked for by delivery tags, which the channels know
         self.committed = False  # a transaction in this turn: nothing leaves before it is on the disk
         self.transaction_octets_max: i64 = options.transaction_octets_max
 
@@ -184,9 +196,9 @@ class Publisher:
         if flags & REPLY_TO and short_field(properties, REPLY_TO, depth_max) == REPLY_QUEUE:
             if not self.reply_name:
                 raise RequestError(PRECONDITION, "fast reply consumer does not exist")
-            special = special or Special(properties, headers_of(properties, depth_max))
+            special = special or Special(properties)
             special.properties = with_short_field(special.properties, REPLY_TO, self.reply_name, depth_max)
-            special.source = with_short_field(special.source, REPLY_TO, self.reply_name, depth_max)
+            special.delayed = with_short_field(special.delayed, REPLY_TO, self.reply_name, depth_max)
         self.properties = properties
         self.format = u8(format)
         self.special = special
@@ -288,21 +300,28 @@ class Publisher:
             return ACCEPTED if self.vhost.replies.append(target.subject, AMQP091, kept, body) else UNROUTABLE
         if command == CANCEL_DELAYED:
             return ACCEPTED if self.vhost.delayed.cancel(target.subject) else UNROUTABLE
+        headers = headers_of(properties, self.link.table_depth_max)
+        if command == EXTEND_LEASE:
+            return self.extend_lease(target.subject, headers)
         assert command == COMMIT_OFFSET
-        self.commit_offset(target.subject, headers_of(properties, self.link.table_depth_max))
+        self.commit_offset(target.subject, headers)
         return ACCEPTED
+
+    def extend_lease(self, queue: bytes, headers: list[tuple[str, object]]) -> i64:
+        wanted = read_extension(queue, self.number, headers)
+        if wanted.tag:
+            self.link.extensions.append(wanted)
+            return ACCEPTED
+        return ACCEPTED if extend_offset(self.vhost, wanted, headers) else UNROUTABLE
 
     def commit(self) -> None:
         """Do what the transaction holds back of publishes; RequestError, and nothing is done, where one is refused."""
         transaction = self.transaction
         assert transaction is not None
-        octets: i64 = 0
         for held in transaction.held:
-            target = held.target
-            if target.epoch != self.vhost.epoch:
-                held.target = self.link.find_target(target.raw)
-            octets += held.octets()
-        if not self.vhost.has_room(octets):
+            if held.target.epoch != self.vhost.epoch:
+                held.target = self.link.find_target(held.target.raw)
+        if not transaction.is_welcome(self.vhost):
             raise RequestError(PRECONDITION, "partial tx completion")
         for held in transaction.held:
             outcome = self.publish_slowly(held.target, held.special, held.format, held.properties, held.body)

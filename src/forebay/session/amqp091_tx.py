@@ -11,9 +11,12 @@ from typing import final
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal import RECORD_OVERHEAD
-from forebay.broker.special import Special
+from forebay.broker.routes import Route
+from forebay.broker.special import Special, route_special
+from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.session.amqp091_target import Target
+from forebay.queue.limits import DROP_HEAD
+from forebay.session.amqp091_target import MESSAGE, Target
 
 
 @final
@@ -26,6 +29,15 @@ class Held:
         self.format = format
         self.properties = properties
         self.body = body
+
+    def route(self, vhost: Vhost) -> Route | None:
+        """Where it will go; None if it goes to no queue yet."""
+        route = self.target.route
+        if self.target.command != MESSAGE:
+            return None
+        if self.special is not None:
+            return route_special(vhost, route, self.special) if self.special.delay_us == 0 else None
+        return route if route.headers_exchange is None else vhost.resolve(route, self.format, self.properties)
 
     def octets(self) -> i64:
         """What it takes on the disk, at most."""
@@ -71,6 +83,25 @@ class Transaction:
                 PRECONDITION, f"transaction is larger than transaction_octets_max {self.octets_max} before its commit"
             )
         self.held.append(held)
+
+    def is_welcome(self, vhost: Vhost) -> bool:
+        """Whether disk and queues have room for all that is held back."""
+        octets: i64 = 0
+        messages: dict[int, int] = {}
+        lengths: dict[int, int] = {}
+        for held in self.held:
+            octets += held.octets()
+            route = held.route(vhost)
+            if route is None:
+                continue
+            for queue in route.queues:
+                if queue.limits.overflow != DROP_HEAD:
+                    id = int(queue.id)
+                    if queue.is_full(messages.get(id, 0), lengths.get(id, 0)):
+                        return False
+                    messages[id] = messages.get(id, 0) + 1
+                    lengths[id] = lengths.get(id, 0) + len(held.body)
+        return vhost.has_room(octets)
 
     def settles(self, tag: i64) -> bool:
         """Whether the commit settles this tag."""
