@@ -93,6 +93,10 @@ class Auth:
             raise LoginRefused(f"wrong password for user '{user}'")
         return self.admit(user, loopback)
 
+    def is_administrator(self, user: str) -> bool:
+        """Whether this user may ask for what belongs to no one user: those of the configuration all may."""
+        return user in self._digests
+
     def admit(self, user: str, loopback: bool) -> str:
         """The same user, who has proven who it is, unless it may not connect from there: LoginRefused."""
         if user in self._loopback_only and not loopback:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 # Bare words of the language: what the broker knows of a message itself, and what each says.
 FACTS: Final = {
     "queue": "name of the queue that holds it",
@@ -45,6 +47,7 @@ FACTS: Final = {
 }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Subject(ABC):
     """One message that filters are held against; its body is parsed at most once, and only if a filter asks for it."""
 

@@ -409,6 +409,7 @@ class Store:
             if log.durable and log.start != log.start_noted:
                 self.frame.add_note(START, queue, 0, START_PAYLOAD.pack(log.start, log.end))
                 log.start_noted = log.start
+                self.frame.urgent = self.frame.urgent or self.frame.hurried
 
     def plan_removals(self, job: Job) -> None:
         """Files of which no log holds a block any more; where that came of a note, once the note is on the disk."""

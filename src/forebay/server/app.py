@@ -21,6 +21,7 @@ import uvloop
 
 from forebay.broker.auth import Auth
 from forebay.broker.configured import declare_configured
+from forebay.broker.control.table import Control
 from forebay.broker.scram import make_scram
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
@@ -29,6 +30,7 @@ from forebay.log.store import Job, Liveness, Store, StoreOptions
 from forebay.log.wal import Commit
 from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
+from forebay.server.connections import OpenConnections
 from forebay.server.disk import DataDisk, DiskThread
 from forebay.server.figures import Figures
 from forebay.server.listen import endpoints, listen
@@ -74,6 +76,7 @@ class App(Host):
         self.auth = Auth(options.users, options.loopback_users, mechanisms)
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
         self.connections: dict[int, Connection] = {}
+        self.control = Control(self.vhosts, self.auth, options, OpenConnections(self.connections, self.touch))
         self.open: set[Connection] = set()  # with and without a session
         self.figures = Figures(options, self.clock.now_us())
         self.totals = self.figures.totals
@@ -126,6 +129,7 @@ class App(Host):
             self.options,
             connection.loopback,
             identity=connection.identity,
+            control=self.control,
         )
         self.connections[id] = connection
         return session

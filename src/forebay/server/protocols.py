@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.auth import Auth
+from forebay.broker.control.table import Control
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
 from forebay.session.amqp091 import Amqp091Session
@@ -26,15 +27,17 @@ def make_session(
     loopback: bool,
     *,
     identity: str,
+    control: Control,
 ) -> Session:
     """The session for a connection that begins with `data`; octets of no protocol go to the listener's own.
 
     identity  the user that a client's certificate names; empty without one
+    control   the way in for administrators
     """
     if default == MQTT_ONLY:
         return MqttSession(id, vhosts, auth, options, loopback, identity)
     if data.startswith(b"FBLK"):
-        return BlocksSession(id, vhosts, auth, options, loopback)
+        return BlocksSession(id, vhosts, auth, options, loopback, control)
     if data[0] == MQTT_CONNECT:
         return MqttSession(id, vhosts, auth, options, loopback, identity)
     if data.startswith(b"AMQP") or default == "amqp":

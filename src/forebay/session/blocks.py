@@ -1,4 +1,4 @@
-"""The block protocol's session: read-only access to the logs of queues, whole blocks at a time.
+"""The block protocol's session: access to the logs of queues, whole blocks at a time, and administration.
 
 Nothing is copied into records here and nothing waits: an answer is at most one long block or FETCH_OCTETS_MAX of short
 ones. While the connection takes no more octets, fetches wait in `pending`, so that a client which asks and does not
@@ -13,8 +13,10 @@ from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 from forebay.broker.auth import Auth, LoginRefused
+from forebay.broker.control.table import Control
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
+    INVALID,
     MALFORMED,
     REFUSED,
     TAKEN_OVER,
@@ -33,13 +35,17 @@ from forebay.session.effects import Session
 from forebay.wire.blocks import (
     AUTH,
     BLOCKS_OCTETS_MAX,
+    CONTROL,
+    CONTROL_OCTETS_MAX,
     DESCRIBE,
     FETCH_OCTETS_MAX,
     FETCHES_MAX,
+    FRAME_HEAD_OCTETS,
     OFFSET_AT,
     PREFACE,
     PREFACE_OCTETS,
     REPLY,
+    REPLY_OCTETS_MAX,
     REQUEST,
     REQUEST_OCTETS_MAX,
     Frame,
@@ -54,16 +60,20 @@ from forebay.wire.blocks import (
 )
 
 MICROSECONDS: Final = 1000
+HELD: Final = 1 << 62  # until the turn's end says what the answer waits for
 
 
 @final
 class BlocksSession(Session):
     """One reader of blocks."""
 
-    def __init__(self, session_id: int, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool) -> None:
+    def __init__(
+        self, session_id: int, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool, control: Control
+    ) -> None:
         super().__init__(session_id, vhosts.default)
         self.vhosts = vhosts
         self.auth = auth
+        self.control = control
         self.loopback = loopback
         self.greeted = False
         self.user = ""
@@ -72,6 +82,8 @@ class BlocksSession(Session):
         self.handshake_us: i64 = options.handshake_timeout_ms * MICROSECONDS
         self.opened_us: i64 = 0  # at the first tick
         self.fetched_octets: i64 = 0
+        self.changing = False  # something was changed in this turn
+        self.changed_lsn: i64 = 0  # when this is durable, all changes of the turns before are on disk
 
     def receive(self, data: bytes) -> int:
         at: i64 = 0
@@ -83,7 +95,7 @@ class BlocksSession(Session):
                 self.greeted = True
                 self.out.write(PREFACE)
             while not self.closing:
-                frame = decode_frame(data, at, REQUEST_OCTETS_MAX)
+                frame = decode_frame(data, at, self.request_octets_max())
                 if frame is None:
                     break
                 at += frame.octets
@@ -99,7 +111,11 @@ class BlocksSession(Session):
     def wanted(self, rest: bytes) -> int:
         if not self.greeted:
             return PREFACE_OCTETS
-        return int(frame_octets(rest, 0, REQUEST_OCTETS_MAX))
+        return int(frame_octets(rest, 0, self.request_octets_max()))
+
+    def request_octets_max(self) -> i64:
+        """Only who has logged in may make the broker hold long requests."""
+        return CONTROL_OCTETS_MAX if self.user else REQUEST_OCTETS_MAX
 
     def fail(self, error: PeerError) -> None:
         """Say what the peer broke, and end the connection."""
@@ -144,6 +160,9 @@ class BlocksSession(Session):
 
     def answer(self, request: Request) -> None:
         """Answer one request; RequestError if it asks the impossible."""
+        if request.op == CONTROL:
+            self.operate(request)
+            return
         queue = self.vhost.queue(request.queue.encode())
         self.vhost.check_owner(queue, self.id)
         log = queue.log
@@ -160,6 +179,20 @@ class BlocksSession(Session):
                 self.fetch(log, request)
             except StorageError as error:
                 self.out.write(encode_error("storage", "corrupt", str(error)))
+
+    def operate(self, request: Request) -> None:
+        """Do what an administrator asks. Where that changes something, the answer leaves when it is on disk."""
+        if self.control.changes(request.do):
+            self.vhost.store.hurry()
+            self.changing = True
+            self.hold_lsn = HELD
+        try:
+            answer = encode_json(REPLY, self.control.run(self.user, request.do, request.arguments))
+        except StorageError as error:
+            answer = encode_error("storage", "corrupt", str(error))
+        if len(answer) > FRAME_HEAD_OCTETS + REPLY_OCTETS_MAX:
+            raise RequestError(INVALID, f"{request.do}: an answer of {len(answer)} octets: ask for less at a time")
+        self.out.write(answer)
 
     def fetch(self, log: QueueLog, request: Request) -> None:
         """Write the blocks of a range, as many as one answer may hold."""
@@ -204,6 +237,10 @@ class BlocksSession(Session):
         raise AssertionError("a reader of blocks consumes nothing")
 
     def end_turn(self, lsn: int, durable: int) -> None:
+        if self.changing:
+            self.changing = False
+            self.changed_lsn = max(self.changed_lsn, i64(lsn))
+            self.hold_lsn = self.changed_lsn
         self.fetches = 0
         if self.pending:
             self.resume()

@@ -29,6 +29,8 @@ Requests are answered one by one, in their order:
     {"op": "describe", "queue": q}                  -> REPLY {"queue", "id", "kind", "start", "end", "octets"}
     {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
+    {"op": "control", "do": operation, …}           -> REPLY as the operation says; docs/control.md lists them, and the
+                                                       arguments that stand beside "do". For administrators only
 
 `end` in a description is that of the records that are on disk (of an ephemeral queue: of all). A fetch returns at least
 one block where there is one, and otherwise at most `octets_max` (FETCH_OCTETS_MAX if absent); the client sends the next
@@ -61,7 +63,8 @@ BLOCKS: Final = 4
 FRAME_HEAD_OCTETS: Final = 8
 BLOCKS_HEAD_OCTETS: Final = 16
 REQUEST_OCTETS_MAX: Final = 1 << 16
-REPLY_OCTETS_MAX: Final = 1 << 20
+CONTROL_OCTETS_MAX: Final = 1 << 20  # of a request once the client has logged in
+REPLY_OCTETS_MAX: Final = 1 << 22
 BLOCKS_OCTETS_MAX: Final = (1 << 28) + BLOCKS_HEAD_OCTETS  # the longest block, alone
 FETCH_OCTETS_MAX: Final = 8 << 20
 FETCHES_MAX: Final = 4
@@ -70,11 +73,13 @@ AUTH: Final = "auth"
 DESCRIBE: Final = "describe"
 OFFSET_AT: Final = "offset_at"
 FETCH: Final = "fetch"
+CONTROL: Final = "control"
 FIELDS: Final = {
     AUTH: ["op", "user", "password", "vhost"],
     DESCRIBE: ["op", "queue"],
     OFFSET_AT: ["op", "queue", "timestamp_us"],
     FETCH: ["op", "queue", "first", "end", "octets_max"],
+    CONTROL: ["op", "do"],
 }
 
 INTEGER_MAX: Final = (1 << 63) - 1
@@ -94,7 +99,10 @@ class Frame:
 
 @final
 class Request:
-    """What the client asks; fields that its `op` does not have are empty."""
+    """What the client asks; fields that its `op` does not have are empty.
+
+    do, arguments  of CONTROL; the arguments are as they came
+    """
 
     def __init__(self, op: str) -> None:
         self.op = op
@@ -106,6 +114,8 @@ class Request:
         self.first = 0
         self.end = 0
         self.octets_max: int = FETCH_OCTETS_MAX
+        self.do = ""
+        self.arguments: dict[str, object] = {}
 
 
 def decode_preface(data: bytes) -> int:
@@ -202,6 +212,8 @@ def decode_request(payload: bytes) -> Request:
     op = values.get("op")
     if not isinstance(op, str) or op not in FIELDS:
         raise RequestError(INVALID, f"op: {shown(op)} is no request; known are {', '.join(FIELDS)}")
+    if op == CONTROL:
+        return decode_control(values)
     for name in values:
         if name not in FIELDS[op]:
             raise RequestError(INVALID, f"{op}: {shown(name)} is no field; known are {', '.join(FIELDS[op])}")
@@ -222,6 +234,16 @@ def decode_request(payload: bytes) -> Request:
         request.password = text_field(values, op, "password")
         if "vhost" in values:
             request.vhost = text_field(values, op, "vhost")
+    return request
+
+
+def decode_control(values: dict[str, object]) -> Request:
+    """A request for an operation, whose arguments only the operation can check."""
+    request = Request(CONTROL)
+    request.do = text_field(values, CONTROL, "do")
+    for name, value in values.items():
+        if name not in FIELDS[CONTROL]:
+            request.arguments[name] = value
     return request
 
 

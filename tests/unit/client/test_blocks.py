@@ -159,7 +159,7 @@ def test_the_connection_ends_in_the_middle_of_an_answer(peer: Callable[[Script],
         (encode_head(REPLY, 2) + b"[]", "payload is JSON, but no object"),
         (encode_head(REPLY, 1) + b"{", "payload is no JSON"),
         (encode_blocks_head(0, 0, 0), "frame of kind 4 where 2 was due"),
-        (encode_head(REPLY, 1 << 21), "frame of 2097152 octets, at most 1048576"),
+        (encode_head(REPLY, 1 << 23), "frame of 8388608 octets, at most 4194304"),
         (encode_json(ERROR, {"error": "protocol", "reason": "malformed", "text": "go away"}), "go away"),
     ],
 )

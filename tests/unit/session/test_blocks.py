@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.broker.auth import Auth
+from forebay.broker.control.table import Control
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import ACCEPTED
 from forebay.core.options import make_options
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
 from forebay.log.store import Store
+from forebay.server.connections import OpenConnections
 from forebay.server.disk import DataDisk
+from forebay.server.net import Connection
 from forebay.session.blocks import BlocksSession
 from forebay.wire.blocks import (
     BLOCKS,
@@ -38,6 +41,11 @@ from tests.stores import SMALL, TestClock
 LOGIN: dict[str, object] = {"op": "auth", "user": "guest", "password": "guest"}
 
 
+def nobody(connection: Connection) -> None:
+    """Stands for the server, which has no connections here."""
+    raise AssertionError(connection)
+
+
 class Rig:
     """One vhost and one session."""
 
@@ -51,7 +59,9 @@ class Rig:
         self.vhost = self.vhosts.default
         self.vhosts.recover([], self.clock.us)
         self.store.start(self.vhosts.checkpoint())
-        self.session = BlocksSession(1, self.vhosts, Auth(options.users), options, True)
+        auth = Auth(options.users)
+        control = Control(self.vhosts, auth, options, OpenConnections({}, nobody))
+        self.session = BlocksSession(1, self.vhosts, auth, options, True, control)
         self.rest = b""
 
     def turn(self) -> list[Frame]:

@@ -1,0 +1,30 @@
+"""Operations on connections."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from forebay.broker.control.operations import PAGE, TEXT, WHOLE, Control, Given, Parameter, operation, page
+from forebay.core.errors import NOT_FOUND, RequestError
+
+
+@operation("connection.list", Parameter("vhost", TEXT, "only those in this vhost", False), *PAGE)
+def list_connections(control: Control, given: Given) -> dict[str, object]:
+    """The broker's connections by number, with their protocol and user."""
+    known = control.connections.listed()
+    if "vhost" in given:
+        known = [each for each in known if each["vhost"] == given.text("vhost")]
+    return page(given, [partial(dict, each) for each in known])
+
+
+@operation(
+    "connection.close",
+    Parameter("id", WHOLE, "the connection's number"),
+    Parameter("reason", TEXT, "what the client is told", False, "closed by an administrator"),
+    changes=True,
+)
+def close_connection(control: Control, given: Given) -> dict[str, object]:
+    """End a connection, and tell its client why."""
+    if not control.connections.close(given.whole("id"), given.text("reason")):
+        raise RequestError(NOT_FOUND, f"id: {given.whole('id')} is no connection")
+    return {}

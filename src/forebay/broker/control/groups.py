@@ -1,0 +1,121 @@
+"""Operations on groups: who reads a queue, how far, and who holds what of it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from forebay.broker.control.operations import (
+    PAGE,
+    TEXT,
+    VHOST,
+    WHOLE,
+    Control,
+    Given,
+    Parameter,
+    operation,
+    page,
+)
+from forebay.broker.control.queues import QUEUE, group_facts
+from forebay.queue.leases import Consumer, Lease
+from forebay.queue.queue import Queue
+from forebay.queue.work_group import WorkGroup
+from forebay.routing.exchange import text
+
+ALL_QUEUES: Final = Parameter("queue", TEXT, "only those of this queue", False)
+MICROSECONDS: Final = 1000
+
+
+@operation("group.list", VHOST, ALL_QUEUES, *PAGE)
+def list_groups(control: Control, given: Given) -> dict[str, object]:
+    """The groups of a vhost's queues, with how far they are."""
+    items = [
+        partial(group_facts, queue, group)
+        for queue in chosen(control, given)
+        for group in queue.groups.values()
+        if not group.name.startswith(b"\0")  # the cursor of one consumer
+    ]
+    return page(given, items)
+
+
+@operation(
+    "group.commit",
+    VHOST,
+    QUEUE,
+    Parameter("group", TEXT, "name of a stream group"),
+    Parameter("offset", WHOLE, "where it resumes"),
+    changes=True,
+)
+def commit_group(control: Control, given: Given) -> dict[str, object]:
+    """Have a stream group resume at an offset."""
+    vhost = control.vhost(given)
+    vhost.commit_offset(given.octets("queue"), given.octets("group"), given.whole("offset"))
+    vhost.commit_streams()
+    return {}
+
+
+@operation("lease.list", VHOST, ALL_QUEUES, *PAGE)
+def list_leases(control: Control, given: Given) -> dict[str, object]:
+    """What consumers hold: runs of messages, since their hand-out not settled."""
+    items = [
+        partial(lease_facts, lease)
+        for queue in chosen(control, given)
+        for group in queue.groups.values()
+        if isinstance(group, WorkGroup)
+        for lease in leases_of(group)
+    ]
+    return page(given, items)
+
+
+@operation("consumer.list", VHOST, ALL_QUEUES, *PAGE)
+def list_consumers(control: Control, given: Given) -> dict[str, object]:
+    """The consumers of a vhost's queues."""
+    items = [partial(consumer_facts, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
+    return page(given, items)
+
+
+def chosen(control: Control, given: Given) -> list[Queue]:
+    """The queue that was named, or all."""
+    vhost = control.vhost(given)
+    if "queue" in given:
+        return [vhost.queue(given.octets("queue"))]
+    return [vhost.queues[name] for name in sorted(vhost.queues)]
+
+
+def leases_of(group: WorkGroup) -> list[Lease]:
+    table = group.table
+    found = [lease for lease in table.in_order if lease.left]
+    found += [lease for _, _, lease in table.others if lease.left and lease not in found]
+    return found
+
+
+def lease_facts(lease: Lease) -> dict[str, object]:
+    consumer = lease.consumer
+    return {
+        "queue": text(consumer.queue_name),
+        "group": text(consumer.group_name),
+        "first": int(lease.first),
+        "count": int(lease.count),
+        "left": int(lease.left),
+        "deliveries": int(lease.deliveries),
+        "failures": int(lease.failures),
+        "until_ms": int(lease.deadline_us) // MICROSECONDS,
+        "connection": int(consumer.session_id),
+        "channel": int(consumer.channel),
+        "consumer": text(consumer.tag),
+    }
+
+
+def consumer_facts(consumer: Consumer) -> dict[str, object]:
+    return {
+        "queue": text(consumer.queue_name),
+        "group": text(consumer.group_name),
+        "consumer": text(consumer.tag),
+        "connection": int(consumer.session_id),
+        "channel": int(consumer.channel),
+        "acknowledges": not consumer.no_ack,
+        "exclusive": consumer.exclusive,
+        "priority": int(consumer.priority),
+        "held": int(consumer.held),
+        "paused": consumer.paused,
+    }

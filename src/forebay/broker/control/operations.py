@@ -1,0 +1,238 @@
+"""What administrators may ask of a running broker: the table of operations, and what they are given.
+
+An operation has a name (`noun.verb`), parameters whose types are checked before it runs, and a function. Whoever
+carries requests (the block protocol's session, an HTTP API) calls `Control.run` and needs to know nothing else;
+docs/control.md is made of the table.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.broker.auth import Auth
+from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
+from forebay.core.options import Options
+from forebay.wire.blocks import is_unicode, shown
+
+TEXT: Final = "text"
+WHOLE: Final = "whole number"
+FLAG: Final = "true or false"
+TABLE: Final = "object"
+TEXTS: Final = "list of texts"
+TYPES: Final[dict[str, type]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: dict, TEXTS: list}
+
+INTEGER_MAX: Final = (1 << 63) - 1
+LIMIT_DEFAULT: Final = 100
+LIMIT_MAX: Final = 1000
+PAGE_OCTETS_MAX: Final = 1 << 20  # a page ends before it if one item is in it
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of an operation; `default` is what it is where nobody says, and None makes it optional."""
+
+    name: str
+    type: str
+    doc: str
+    required: bool = True
+    default: object = None
+
+
+VHOST: Final = Parameter("vhost", TEXT, "the vhost", False, "/")
+FROM: Final = Parameter("from", WHOLE, "how many to pass over: `next` of the page before", False, 0)
+LIMIT: Final = Parameter("limit", WHOLE, f"how many at most, up to {LIMIT_MAX}", False, LIMIT_DEFAULT)
+PAGE: Final = (FROM, LIMIT)
+
+
+class Given:
+    """The checked arguments of one request."""
+
+    def __init__(self, values: dict[str, object]) -> None:
+        self._values = values
+
+    def __contains__(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def text(self, name: str) -> str:
+        """An argument that is text; empty where it was left out."""
+        value = self._values.get(name)
+        return value if isinstance(value, str) else ""
+
+    def octets(self, name: str) -> bytes:
+        """The same as the broker has names: in UTF-8."""
+        return self.text(name).encode()
+
+    def whole(self, name: str) -> int:
+        """An argument that is a whole number; 0 where it was left out."""
+        value = self._values.get(name)
+        return value if isinstance(value, int) else 0
+
+    def flag(self, name: str) -> bool:
+        """An argument that is true or false; false where it was left out."""
+        return self._values.get(name) is True
+
+    def table(self, name: str) -> dict[str, object]:
+        """An argument that is an object; empty where it was left out."""
+        value = self._values.get(name)
+        return value if isinstance(value, dict) else {}
+
+    def texts(self, name: str) -> list[str]:
+        """An argument that is a list of texts; empty where it was left out."""
+        value = self._values.get(name)
+        return value if isinstance(value, list) else []
+
+    def only(self, names: Sequence[str]) -> dict[str, object]:
+        """Those of these arguments that were given."""
+        return {name: self._values[name] for name in names if name in self}
+
+
+class Connections(ABC):
+    """The broker's connections, which only the server knows."""
+
+    @abstractmethod
+    def listed(self) -> list[dict[str, object]]:
+        """What is known of each: at least `id`, `peer`, `vhost`, `user`, `protocol`; by id."""
+
+    @abstractmethod
+    def close(self, id: int, text: str) -> bool:
+        """End a connection and tell its client why; False if there is none of this id."""
+
+
+class Control:
+    """All that operations work on, and the way in to them."""
+
+    def __init__(self, vhosts: Vhosts, auth: Auth, options: Options, connections: Connections) -> None:
+        self.vhosts = vhosts
+        self.auth = auth
+        self.options = options
+        self.connections = connections
+
+    def run(self, user: str, name: str, values: dict[str, object]) -> dict[str, object]:
+        """The answer to one request of a user who has logged in.
+
+        values  the arguments as they came
+        raises  RequestError: REFUSED for a user who is no administrator, NOT_FOUND for no such operation, INVALID
+                naming the argument that is wrong, or what the operation says
+        """
+        self.check_administrator(user)
+        operation = OPERATIONS.get(name)
+        if operation is None:
+            raise RequestError(
+                NOT_FOUND, f"do: {shown(name)} is no operation; known are {', '.join(sorted(OPERATIONS))}"
+            )
+        return operation.run(self, checked(operation, values))
+
+    def changes(self, name: str) -> bool:
+        """Whether this is an operation that changes something."""
+        operation = OPERATIONS.get(name)
+        return operation is not None and operation.changes
+
+    def check_administrator(self, user: str) -> None:
+        """RequestError(REFUSED) for everybody else."""
+        if not self.auth.is_administrator(user):
+            raise RequestError(REFUSED, f"user '{user}' lacks the tag administrator")
+
+    def vhost(self, given: Given) -> Vhost:
+        """The vhost that a request names; RequestError(NOT_FOUND)."""
+        vhost = self.vhosts.by_name.get(given.octets("vhost"))
+        if vhost is None:
+            raise RequestError(NOT_FOUND, f"vhost: {shown(given.text('vhost'))} does not exist")
+        vhost.touched = True
+        return vhost
+
+
+Run = Callable[[Control, Given], dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation; one that changes something is answered when that is on disk."""
+
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    changes: bool
+    run: Run
+
+
+OPERATIONS: Final[dict[str, Operation]] = {}
+
+
+def operation(name: str, *parameters: Parameter, changes: bool = False) -> Callable[[Run], Run]:
+    """Enter a function in the table; its docstring is the operation's description."""
+
+    def enter(run: Run) -> Run:
+        assert name not in OPERATIONS and run.__doc__, name
+        OPERATIONS[name] = Operation(name, run.__doc__, parameters, changes, run)
+        return run
+
+    return enter
+
+
+def checked(operation: Operation, values: dict[str, object]) -> Given:
+    """The arguments with their defaults; RequestError(INVALID) names the one that is wrong."""
+    known = {parameter.name: parameter for parameter in operation.parameters}
+    for name in values:
+        if name not in known:
+            raise RequestError(
+                INVALID, f"{operation.name}: {shown(name)} is no argument; known are {', '.join(known) or 'none'}"
+            )
+    result: dict[str, object] = {}
+    for parameter in operation.parameters:
+        value = values.get(parameter.name)
+        if value is None:
+            if parameter.required:
+                raise RequestError(INVALID, f"{operation.name}: {parameter.name} is missing: {parameter.doc}")
+            value = parameter.default
+        elif not has_type(value, parameter.type):
+            raise RequestError(
+                INVALID, f"{operation.name}: {parameter.name}: {shown(value)} is not what it must be: {parameter.type}"
+            )
+        result[parameter.name] = value
+    return Given(result)
+
+
+def has_type(value: object, type: str) -> bool:
+    """Whether a value out of JSON is of this type, and within what the broker can hold."""
+    if not isinstance(value, TYPES[type]):
+        return False
+    if type == TEXT:
+        return isinstance(value, str) and is_unicode(value)
+    if type == WHOLE:
+        return not isinstance(value, bool) and isinstance(value, int) and -INTEGER_MAX <= value <= INTEGER_MAX
+    if type == TEXTS:
+        return isinstance(value, list) and all(isinstance(each, str) and is_unicode(each) for each in value)
+    return True
+
+
+def refuse(name: str, value: object, text: str) -> RequestError:
+    """An error that names an argument and its value."""
+    return RequestError(INVALID, f"{name}: {shown(value)} {text}")
+
+
+def page(given: Given, items: Sequence[Callable[[], dict[str, object]]]) -> dict[str, object]:
+    """The part of a list that was asked for, made only now: `items`, `total`, and where it goes on if it does."""
+    first = given.whole("from")
+    limit = given.whole("limit")
+    if first < 0:
+        raise refuse("from", first, "is below 0")
+    if not 1 <= limit <= LIMIT_MAX:
+        raise refuse("limit", limit, f"is not within 1 .. {LIMIT_MAX}")
+    made: list[dict[str, object]] = []
+    octets = 0
+    for make in items[first : first + limit]:
+        item = make()
+        octets += len(json.dumps(item))
+        if made and octets > PAGE_OCTETS_MAX:
+            break
+        made.append(item)
+    answer: dict[str, object] = {"items": made, "total": len(items)}
+    if first + len(made) < len(items):
+        answer["next"] = first + len(made)
+    return answer

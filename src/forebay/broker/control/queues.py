@@ -1,0 +1,205 @@
+"""Operations on queues: what there is, what is in them, and how they come and go."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from forebay.broker.control.operations import (
+    FLAG,
+    LIMIT,
+    LIMIT_MAX,
+    PAGE,
+    TABLE,
+    TEXT,
+    VHOST,
+    WHOLE,
+    Control,
+    Given,
+    Parameter,
+    operation,
+    page,
+    refuse,
+)
+from forebay.broker.record_subject import RecordSubject, plain
+from forebay.broker.vhost import Vhost
+from forebay.filter.parser import Filter, parse
+from forebay.queue.group import Group
+from forebay.queue.queue import CLASSIC, EPHEMERAL, QUORUM, SHARE, STREAM, Queue
+from forebay.queue.stream_group import StreamGroup
+from forebay.queue.work_group import WorkGroup
+from forebay.routing.exchange import text
+
+KINDS: Final = {
+    CLASSIC: "classic",
+    STREAM: "stream",
+    EPHEMERAL: "ephemeral",
+    SHARE: "mqtt share",
+    QUORUM: "quorum",
+}
+QUEUE: Final = Parameter("queue", TEXT, "its name")
+WHERE: Final = Parameter("where", TEXT, "only messages for which this filter holds; see docs/filters.md", False, "")
+BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024)
+NO_SESSION: Final = 0  # whoever administers holds no queue for itself
+SCANNED_MAX: Final = 10_000  # records that one request looks at
+SHOWN_OCTETS_MAX: Final = 128 << 10  # of one body
+
+
+@operation("queue.list", VHOST, *PAGE)
+def list_queues(control: Control, given: Given) -> dict[str, object]:
+    """The queues of a vhost by name, with figures."""
+    vhost = control.vhost(given)
+    names = sorted(vhost.queues)
+    return page(given, [partial(queue_facts, vhost.queues[name]) for name in names])
+
+
+@operation("queue.show", VHOST, QUEUE)
+def show_queue(control: Control, given: Given) -> dict[str, object]:
+    """One queue: figures, what it was declared with, and its groups."""
+    queue = control.vhost(given).queue(given.octets("queue"))
+    facts = queue_facts(queue)
+    facts["arguments"] = plain(queue.spec.arguments)
+    facts["start"] = int(queue.log.start)
+    facts["end"] = int(queue.log.end)
+    facts["groups"] = [group_facts(queue, group) for group in queue.groups.values()]
+    return facts
+
+
+@operation(
+    "queue.declare",
+    VHOST,
+    QUEUE,
+    Parameter("type", TEXT, "classic, quorum or stream; the vhost's default if not given", False),
+    Parameter("durable", FLAG, "kept over a restart", False, True),
+    Parameter("auto_delete", FLAG, "goes with its last consumer", False, False),
+    Parameter("arguments", TABLE, "x-arguments as AMQP clients give them", False),
+    changes=True,
+)
+def declare_queue(control: Control, given: Given) -> dict[str, object]:
+    """Make a queue, or check that the one there is was declared alike."""
+    name = given.octets("queue")
+    if not name:
+        raise refuse("queue", "", "is no name")
+    arguments = dict(given.table("arguments"))
+    if "type" in given:
+        arguments["x-queue-type"] = given.text("type")
+    vhost = control.vhost(given)
+    queue = vhost.declare_queue(name, given.flag("durable"), False, given.flag("auto_delete"), arguments, NO_SESSION)
+    return queue_facts(queue)
+
+
+@operation(
+    "queue.delete",
+    VHOST,
+    QUEUE,
+    Parameter("if_unused", FLAG, "only if it has no consumers", False, False),
+    Parameter("if_empty", FLAG, "only if nothing is ready in it", False, False),
+    changes=True,
+)
+def delete_queue(control: Control, given: Given) -> dict[str, object]:
+    """Take a queue away with its messages; how many were ready."""
+    vhost = control.vhost(given)
+    name = vhost.queue(given.octets("queue")).name
+    return {"messages": int(vhost.delete_queue(name, given.flag("if_unused"), given.flag("if_empty")))}
+
+
+@operation("queue.purge", VHOST, QUEUE, changes=True)
+def purge_queue(control: Control, given: Given) -> dict[str, object]:
+    """Settle all that is ready in a queue; how many messages that were."""
+    messages = int(control.vhost(given).purge(given.octets("queue")))
+    control.vhosts.store.note_starts()  # a queue that nobody ever consumed from has no settlements to be noted
+    return {"messages": messages}
+
+
+@operation(
+    "queue.messages",
+    VHOST,
+    QUEUE,
+    Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0),
+    LIMIT,
+    WHERE,
+    BODY,
+)
+def list_messages(control: Control, given: Given) -> dict[str, object]:
+    """Messages of a queue that nobody has settled, in the order of their offsets.
+
+    Nothing is handed out. An answer may hold fewer than were asked for, or none, and go on all the same: a request
+    looks at no more than 10,000 records. `next` is absent when there are no more.
+    """
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    filter = parse(given.text("where")) if given.text("where") else None
+    limit, octets_max = given.whole("limit"), given.whole("body_octets_max")
+    if not 1 <= limit <= LIMIT_MAX:
+        raise refuse("limit", limit, f"is not within 1 .. {LIMIT_MAX}")
+    if not 0 <= octets_max <= SHOWN_OCTETS_MAX:
+        raise refuse("body_octets_max", octets_max, f"is not within 0 .. {SHOWN_OCTETS_MAX}")
+    found, next = scan(vhost, queue, given.whole("from"), limit, filter)
+    answer: dict[str, object] = {"items": [subject.shown(octets_max) for subject in found[:limit]]}
+    if next < queue.log.end:
+        answer["next"] = next
+    return answer
+
+
+def scan(vhost: Vhost, queue: Queue, first: int, limit: int, filter: Filter | None) -> tuple[list[RecordSubject], int]:
+    """Up to `limit` unsettled records from an offset on for which a filter holds, and the offset to go on at."""
+    found: list[RecordSubject] = []
+    now_us = int(vhost.now_us)
+    offset = max(first, int(queue.log.start))
+    end = min(int(queue.log.end), offset + SCANNED_MAX)
+    octets = 0
+    while offset < end:
+        block = queue.log.block(offset)
+        if block is None:
+            return found, int(queue.log.end)
+        block_end = min(end, int(block.end))
+        # Between blocks some may be gone: nobody wanted them any more.
+        for run_first, run_end in queue.live(max(offset, int(block.base)), block_end):
+            for at in range(run_first, run_end):
+                subject = RecordSubject(queue.name, block, at - int(block.base), now_us)
+                if filter is not None and not filter.matches(subject):
+                    continue
+                found.append(subject)
+                octets += min(int(block.body_span(at - block.base, 1)), SHOWN_OCTETS_MAX)
+                if len(found) == limit or octets >= SHOWN_OCTETS_MAX:
+                    return found, at + 1
+        offset = block_end
+    return found, offset
+
+
+def queue_facts(queue: Queue) -> dict[str, object]:
+    leased = sum(int(group.leased_count) for group in queue.groups.values() if isinstance(group, WorkGroup))
+    return {
+        "queue": text(queue.name),
+        "type": KINDS[int(queue.kind)],
+        "durable": queue.log.durable,
+        "exclusive": queue.spec.exclusive,
+        "auto_delete": queue.spec.auto_delete,
+        "ready": int(queue.ready()),
+        "unacked": leased,
+        "consumers": int(queue.consumer_count()),
+        "groups": len(queue.groups),
+        "octets": int(queue.log.octets),
+    }
+
+
+def group_facts(queue: Queue, group: Group) -> dict[str, object]:
+    """What is known of a group."""
+    facts: dict[str, object] = {
+        "queue": text(queue.name),
+        "group": text(group.name),
+        "filter": text(group.filter),
+        "kind": "work" if isinstance(group, WorkGroup) else "stream",
+        "ready": int(group.ready()),
+        "consumers": len(group.consumers),
+        "cursor": int(group.cursor),
+    }
+    if isinstance(group, WorkGroup):
+        facts["leased"] = int(group.leased_count)
+        facts["delivered"] = int(group.delivered)
+        facts["settled"] = int(group.settled)
+        facts["dying"] = int(group.dying_count)
+    elif isinstance(group, StreamGroup):
+        facts["committed"] = int(group.committed)
+        facts["auto_commit"] = group.auto
+    return facts

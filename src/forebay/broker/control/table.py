@@ -1,0 +1,10 @@
+"""The table of all operations: importing this module fills it."""
+
+from __future__ import annotations
+
+from forebay.broker.control import connections, delayed, exchanges, groups, queues, vhosts
+from forebay.broker.control.operations import OPERATIONS, Control
+
+__all__ = ["OPERATIONS", "PARTS", "Control"]
+
+PARTS = (connections, delayed, exchanges, groups, queues, vhosts)

@@ -1,0 +1,43 @@
+"""The server's connections, for administrators to list and to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from forebay.broker.control.operations import Connections
+from forebay.server.net import Connection
+
+
+class OpenConnections(Connections):
+    """Those that have a session.
+
+    connections  by the session's number; the server's own
+    touch        has a connection take part in the turn
+    """
+
+    def __init__(self, connections: dict[int, Connection], touch: Callable[[Connection], None]) -> None:
+        self._connections = connections
+        self._touch = touch
+
+    def listed(self) -> list[dict[str, object]]:
+        return [described(id, connection) for id, connection in sorted(self._connections.items())]
+
+    def close(self, id: int, text: str) -> bool:
+        connection = self._connections.get(id)
+        if connection is None or connection.session is None:
+            return False
+        connection.session.dismiss(text)
+        self._touch(connection)
+        return True
+
+
+def described(id: int, connection: Connection) -> dict[str, object]:
+    session = connection.session
+    assert session is not None, "it is listed from the start of its session on"
+    return {
+        "id": id,
+        "peer": connection.peer,
+        "since_ms": connection.opened_us // 1000,
+        "vhost": session.vhost.name.decode("utf-8", "backslashreplace"),
+        **session.describe(),
+    }
