@@ -24,8 +24,8 @@ class Kind:
 
     def declare(self, channel: BlockingChannel) -> None:
         """Make the queue; an ephemeral one comes to be when somebody consumes from its address."""
-        if self.name == "stream":
-            channel.queue_declare(NAME, durable=True, arguments={"x-queue-type": "stream"})
+        if self.name in {"stream", "quorum"}:
+            channel.queue_declare(NAME, durable=True, arguments={"x-queue-type": self.name})
         elif self.name == "classic":
             channel.queue_declare(NAME, durable=True)
         else:
@@ -38,9 +38,10 @@ class Kind:
 
 
 CLASSIC = Kind("classic", redelivers=True, survives_restart=True, keeps_what_was_read=False)
+QUORUM = Kind("quorum", redelivers=True, survives_restart=True, keeps_what_was_read=False)
 STREAM = Kind("stream", redelivers=False, survives_restart=True, keeps_what_was_read=True)
 EPHEMERAL = Kind("ephemeral", redelivers=True, survives_restart=False, keeps_what_was_read=False)
-KINDS = [CLASSIC, STREAM, EPHEMERAL]
+KINDS = [CLASSIC, QUORUM, STREAM, EPHEMERAL]
 
 
 def open_channel(broker: BrokerProcess) -> BlockingChannel:
