@@ -26,6 +26,7 @@ COMPILED = [
     "broker/consuming.py",
     "broker/arguments.py",
     "broker/common.py",
+    "broker/permissions.py",
     "broker/vhosts.py",
     "broker/vhost_settings.py",
     "broker/internal.py",

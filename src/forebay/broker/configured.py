@@ -1,18 +1,32 @@
-"""The queues that the configuration names, and the one that is there when it names none."""
+"""The vhosts and queues that the configuration names, and the queue that is there when it names none."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
 from forebay.queue.spec import QueueSpec
 
 FALLBACK: Final = b"mqtt"
 
 
-def declare_configured(vhost: Vhost, options: Options) -> None:
-    """Make the configured queues; without any, the reserved queue `mqtt`, which takes what no other queue takes."""
+def declare_configured(vhosts: Vhosts, options: Options) -> None:
+    """Make the configured vhosts, and in "/" the configured queues; without any, the reserved queue `mqtt`.
+
+    That one takes what no other queue takes.
+    """
+    for wanted in options.vhosts:
+        made = vhosts.add(wanted.name.encode())
+        settings: dict[str, object] = {
+            "description": wanted.description,
+            "default_queue_type": wanted.default_queue_type,
+            "connections_max": wanted.connections_max,
+            "queues_max": wanted.queues_max,
+        }
+        if {**made.settings.facts(), **settings} != made.settings.facts():
+            vhosts.change(made, settings)
+    vhost = vhosts.default
     for entry in options.queues:
         arguments: dict[str, object] = {"x-queue-type": entry.type}
         if entry.type == "stream":

@@ -22,6 +22,7 @@ from hashlib import new as new_hash
 from hashlib import pbkdf2_hmac
 
 from forebay.broker.auth import Login, LoginRefused, Mechanism, shown
+from forebay.broker.passwords import is_hash
 from forebay.broker.saslprep import prepared
 from forebay.core.options import SCRAM_SHA_256, SCRAM_SHA_512
 from forebay.core.ports import Random
@@ -177,6 +178,7 @@ def make_scram(
         credentials = {
             user: derive(user, password, hash_name, made_up_salt(secret, prepared(user)), iterations)
             for user, password in users.items()
+            if not is_hash(password)  # from which nothing can be derived
         }
         made[method] = Scram(hash_name, credentials, iterations, secret, random)
     return made

@@ -14,7 +14,9 @@ from mypy_extensions import i64
 from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common
 from forebay.broker.internal import VHOSTS_MAX, vhost_of_log
+from forebay.broker.permissions import Rights
 from forebay.broker.topology import CATALOG
+from forebay.broker.users import BROKER, Users
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import CONNECTION, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 from forebay.core.options import Options
@@ -22,7 +24,6 @@ from forebay.log.store import Entry, Store
 from forebay.queue.leases import Consumer, Delivery
 from forebay.routing.exchange import text
 
-BROKER: Final = 7  # kind of entry in the write-ahead log: what belongs to no vhost
 DEFAULT: Final = b"/"
 NAME_OCTETS_MAX: Final = 255
 
@@ -31,6 +32,7 @@ NAME_OCTETS_MAX: Final = 255
 class Vhosts:
     """All vhosts by name.
 
+    users    of all of them
     default  "/", which is always there and never goes
     others   the rest
     busy     those that took part in the turn
@@ -44,6 +46,7 @@ class Vhosts:
         self.default = Vhost(DEFAULT, store, options, 0, self.common)
         self.by_name: dict[bytes, Vhost] = {DEFAULT: self.default}
         self.by_number: dict[int, Vhost] = {0: self.default}
+        self.users = Users(store, self.by_name)
         self.others: list[Vhost] = []
         self.busy: list[Vhost] = [self.default]
         self.deleted: list[Vhost] = []
@@ -63,12 +66,13 @@ class Vhosts:
         vhost.touched = True
         return vhost
 
-    def enter(self, name: bytes, user: str, session_id: i64) -> Vhost:
-        """The vhost that a connection asks for when it has logged in; until `Vhost.session_closed` it counts there.
+    def enter(self, name: bytes, user: str, session_id: i64) -> Rights:
+        """What a connection may do in the vhost that it asks for; until `Vhost.session_closed` it counts there.
 
         raises  RequestError(NOT_ALLOWED), which ends the connection
         """
         vhost = self.find(name)
+        rights = self.users.rights(user, name)
         most = vhost.settings.connections_max
         if most >= 0 and len(vhost.entered) >= most:
             limit = f"connection limit ({most}) is reached"
@@ -76,7 +80,7 @@ class Vhosts:
                 NOT_ALLOWED, f"access to vhost '{text(name)}' refused for user '{user}': {limit}", CONNECTION
             )
         vhost.entered.add(session_id)
-        return vhost
+        return rights
 
     def add(self, name: bytes) -> Vhost:
         """Make a vhost, or give the one there is.
@@ -131,6 +135,7 @@ class Vhosts:
         if vhost in self.busy:
             self.busy.remove(vhost)
         self.common.parts.remove(vhost)
+        self.users.forget_vhost(vhost.name)
         vhost.abandon()
 
     def note(self, fields: dict[str, object]) -> None:
@@ -233,6 +238,7 @@ class Vhosts:
         """Everything durable, as recovery has to apply it."""
         facts: list[dict[str, object]] = [{"op": "next-vhost", "number": int(self.next_number)}]
         facts += [vhost_fact(vhost) for vhost in self.by_number.values()]
+        facts += self.users.facts()
         entries = [Entry(BROKER, 0, 0, msgspec.msgpack.encode(fact)) for fact in facts]
         for vhost in self.by_number.values():
             entries += vhost.checkpoint()
@@ -249,6 +255,8 @@ class Vhosts:
                 vhost.recover_entry(entry)
         for vhost in self.by_number.values():
             vhost.finish_recovery(now_us)
+        options = self.options
+        self.users.configure(options.users, options.administrators, options.permissions)
 
     def apply(self, fields: dict[str, object]) -> None:
         """One fact or command that belongs to no vhost, in recovery."""
@@ -263,8 +271,9 @@ class Vhosts:
             gone = self.by_number.get(whole(fields["number"]))
             if gone is not None:
                 self.remove(gone)
+        elif op != "next-vhost":
+            self.users.apply(fields)
         else:
-            assert op == "next-vhost", op
             self.next_number = max(self.next_number, i64(whole(fields["number"])))
 
 

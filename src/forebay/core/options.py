@@ -155,6 +155,30 @@ class QueueOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class VhostOptions:
+    """A vhost that is there from the start."""
+
+    name: str = _option(MISSING, TEXT, "The vhost's name.")
+    description: str = _option("", TEXT, "What it is for.")
+    default_queue_type: str = _option(
+        CLASSIC, TEXT, "What a queue is that is declared without a type.", choices=(CLASSIC, QUORUM, STREAM)
+    )
+    connections_max: int = _integer(-1, "connections", -1, 2**31 - 1, "Connections at one time; -1 sets no limit.")
+    queues_max: int = _integer(-1, "queues", -1, 2**31 - 1, "Queues at one time; -1 sets no limit.")
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionOptions:
+    """What a user may do in a vhost: regular expressions over the names of queues and exchanges."""
+
+    user: str = _option(MISSING, TEXT, "One of `users`.")
+    vhost: str = _option("/", TEXT, "The vhost.")
+    configure: str = _option(".*", TEXT, "What the user may declare and delete.")
+    write: str = _option(".*", TEXT, "What the user may publish to and bind.")
+    read: str = _option(".*", TEXT, "What the user may consume from and bind to.")
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """All options of one broker.
 
@@ -192,8 +216,18 @@ class Options:
     )
 
     # who
-    users: dict[str, str] = _option({"guest": "guest"}, USERS, "Users and their passwords.")
+    users: dict[str, str] = _option(
+        {"guest": "guest"}, USERS, "Users and their passwords, or the Argon2id hashes of these, `$argon2id$...`."
+    )
     loopback_users: list[str] = _option(["guest"], NAMES, "Users who may connect from this machine only.")
+
+    administrators: list[str] = _option(["*"], NAMES, "Which of `users` may administer the broker; `*` for all.")
+    permissions: list[PermissionOptions] = _option(
+        [], TABLES, "What users may do; one who is not named here may do everything.", inner=PermissionOptions
+    )
+    vhosts: list[VhostOptions] = _option(
+        [], TABLES, 'Vhosts that are there from the start, beside "/".', inner=VhostOptions
+    )
 
     # queues
     queues: list[QueueOptions] = _option([], TABLES, "Queues that are there from the start.", inner=QueueOptions)

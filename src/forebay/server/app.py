@@ -19,7 +19,7 @@ from typing import Final
 
 import uvloop
 
-from forebay.broker.auth import Auth
+from forebay.broker.auth import Auth, Proof
 from forebay.broker.configured import declare_configured
 from forebay.broker.control.table import Control
 from forebay.broker.scram import make_scram
@@ -34,6 +34,7 @@ from forebay.server.connections import OpenConnections
 from forebay.server.disk import DataDisk, DiskThread
 from forebay.server.figures import Figures
 from forebay.server.listen import endpoints, listen
+from forebay.server.logins import Logins
 from forebay.server.net import Connection, Host
 from forebay.server.protocols import make_session
 from forebay.session.effects import Session
@@ -73,7 +74,8 @@ class App(Host):
         self.vhosts.common.secret = SystemRandom().octets(SECRET_OCTETS)
         self.wanted = Wanted(self.vhosts)
         mechanisms = make_scram(options.users, options.mqtt_auth_methods, SystemRandom())
-        self.auth = Auth(options.users, options.loopback_users, mechanisms)
+        self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users)
+        self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
         self.connections: dict[int, Connection] = {}
         self.control = Control(self.vhosts, self.auth, options, OpenConnections(self.connections, self.touch))
@@ -104,7 +106,7 @@ class App(Host):
         self.vhosts.recover(recovery.entries, now_us)
         self.store.start(self.vhosts.checkpoint())
         self.vhosts.sweep(now_us)
-        declare_configured(self.vhosts.default, self.options)
+        declare_configured(self.vhosts, self.options)
         if self.figures.interval_s:
             self.tell_figures(now_us)
 
@@ -202,6 +204,24 @@ class App(Host):
                 previous.flush()
                 self.lost(previous)
 
+    def begin_logins(self) -> None:
+        """Have the passwords of this turn checked; what comes behind a login waits in the socket."""
+        for proof in self.auth.proofs:
+            if proof.connection in self.connections:
+                self.connections[proof.connection].transport.pause_reading()
+        self.logins.take()
+
+    def login_concluded(self, proof: Proof) -> None:
+        """The answer to a password is there; its connection may have gone meanwhile."""
+        connection = self.connections.get(proof.connection)
+        if connection is None or connection.session is None or connection.closing:
+            return
+        connection.session.proven()
+        connection.data_received(b"")  # what had come behind the login
+        self.touch(connection)
+        if connection not in self.choked:
+            connection.transport.resume_reading()
+
     def end_deleted(self) -> None:
         """Connections whose vhost is gone."""
         deleted, self.vhosts.deleted = self.vhosts.deleted, []
@@ -225,6 +245,8 @@ class App(Host):
                     connection.session.vhost.touched = True
         if self.vhosts.deleted:
             self.end_deleted()
+        if self.auth.proofs:
+            self.begin_logins()
         self.hand_out(now_us)
         self.vhosts.note_sessions()
         if self.store.checkpoint_due():
@@ -407,6 +429,7 @@ class App(Host):
             self.lost(connection)
         self.ended = True
         self.thread.stop()
+        self.logins.stop()
         last = self.store.flush()  # what the end of the connections has left: queues that go with them
         if last is not None:
             last.run()

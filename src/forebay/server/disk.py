@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Disk
@@ -208,6 +208,12 @@ class DiskThread:
         self.jobs.stop()
 
 
+class Work(Protocol):
+    """What a thread can do."""
+
+    def run(self) -> None: ...
+
+
 class Worker:
     """One thread and the work it has before it."""
 
@@ -216,7 +222,7 @@ class Worker:
     ) -> None:
         self.done = done
         self.hand_back = hand_back
-        self.work: SimpleQueue[Commit | Job | None] = SimpleQueue()
+        self.work: SimpleQueue[Work | None] = SimpleQueue()
         self.thread = threading.Thread(target=self.run, name=f"forebay-{name}", daemon=True)
         self.thread.start()
 

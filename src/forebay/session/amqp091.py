@@ -160,6 +160,8 @@ class Amqp091Session(Session):
 
     def receive(self, data: bytes) -> int:
         self.heard = True
+        if self.is_proving():
+            return 0
         used: i64 = 0
         if self.phase == PROTOCOL:
             used = self.read_protocol_header(data)
@@ -220,7 +222,7 @@ class Amqp091Session(Session):
                 channel = self.select(number)
             if channel is None:
                 self.on_other_frame(kind, number, data, pos + 7, end)
-                if self.closing or self.phase == CLOSE_OK:
+                if self.closing or self.phase == CLOSE_OK or self.is_proving():
                     return self.after
             elif kind == METHOD:
                 if octets < 4:
@@ -318,8 +320,24 @@ class Amqp091Session(Session):
             mechanism = start.mechanism.decode("utf-8", "replace")
             raise PeerError(UNEXPECTED, f"unknown authentication mechanism '{mechanism}'")
         user, password = parse_response(start.mechanism, start.response)
-        self.user = self.auth.check(user, password, self.loopback)
-        self.link.user = self.user.encode("utf-8", "surrogateescape")
+        self.proof = self.auth.begin(int(self.id), user, password)
+        if self.proof is None:
+            self.logged_in(self.auth.check(user, password, self.loopback))
+
+    def proven(self) -> None:
+        proof = self.proof
+        assert proof is not None
+        self.proof = None
+        if self.closing or self.phase == CLOSE_OK:
+            return
+        try:
+            self.logged_in(self.auth.conclude(proof, self.loopback))
+        except LoginRefused as error:
+            self.refuse_login(error.text, error.detail)
+
+    def logged_in(self, user: str) -> None:
+        self.user = user
+        self.link.user = user.encode("utf-8", "surrogateescape")
         options = self.options
         put_tune(self.out, options.amqp_channels_max, options.amqp_frame_octets_max, options.amqp_heartbeat_s)
         self.phase = TUNE_OK
@@ -341,8 +359,9 @@ class Amqp091Session(Session):
         self.phase = OPEN
 
     def on_open(self, vhost: bytes) -> None:
-        self.enter(self.vhosts.enter(vhost, self.user, self.id))
+        self.join(self.vhosts, vhost, self.user)
         self.link.vhost = self.vhost
+        self.link.rights = self.rights
         put_method(self.out, 0, CONNECTION_OPEN_OK, b"\0")
         self.phase = RUNNING
 

@@ -77,6 +77,7 @@ class BlocksSession(Session):
         self.loopback = loopback
         self.greeted = False
         self.user = ""
+        self.vhost_name = vhosts.default.name
         self.pending: list[Request] = []
         self.fetches: i64 = 0  # answered since the turn began
         self.handshake_us: i64 = options.handshake_timeout_ms * MICROSECONDS
@@ -87,6 +88,8 @@ class BlocksSession(Session):
 
     def receive(self, data: bytes) -> int:
         at: i64 = 0
+        if self.is_proving():
+            return 0
         try:
             if not self.greeted:
                 at = decode_preface(data)
@@ -100,6 +103,8 @@ class BlocksSession(Session):
                     break
                 at += frame.octets
                 self.on_frame(frame)
+                if self.is_proving():
+                    return int(at)
         except PeerError as error:
             if not self.greeted:
                 self.greeted = True
@@ -130,22 +135,28 @@ class BlocksSession(Session):
             request = decode_request(frame.payload)
             self.on_request(request)
         except RequestError as error:
-            self.out.write(encode_error("request", error.reason, error.text))
-            if not self.user:  # nothing is answered before a good login: the peer may not try names and passwords
-                self.reason = error.detail if isinstance(error, LoginRefused) else error.text
-                self.closing = True
+            self.refuse(error)
+
+    def refuse(self, error: RequestError) -> None:
+        """Say what cannot be; before a good login the connection ends: the peer may not try names and passwords."""
+        self.out.write(encode_error("request", error.reason, error.text))
+        if not self.user:
+            self.reason = error.detail if isinstance(error, LoginRefused) else error.text
+            self.closing = True
 
     def on_request(self, request: Request) -> None:
         if request.op == AUTH:
             if self.user:
                 raise PeerError(UNEXPECTED, "a second login on one connection")
-            user = self.auth.check(request.user, request.password, self.loopback)
-            self.enter(self.vhosts.enter(request.vhost.encode(), user, self.id))
-            self.user = user
-            self.out.write(encode_json(REPLY, {"user": self.user}))
+            self.vhost_name = request.vhost.encode()
+            self.proof = self.auth.begin(int(self.id), request.user, request.password)
+            if self.proof is None:
+                self.logged_in(self.auth.check(request.user, request.password, self.loopback))
             return
         if not self.user:
             raise RequestError(REFUSED, f"{request.op}: log in first")
+        if request.queue:
+            self.rights.check_queue("read", request.queue.encode())
         # An answer must not overtake that of a fetch which waits.
         if self.pending or self.is_paused():
             if len(self.pending) >= FETCHES_MAX:
@@ -153,6 +164,22 @@ class BlocksSession(Session):
             self.pending.append(request)
             return
         self.answer(request)
+
+    def logged_in(self, user: str) -> None:
+        self.join(self.vhosts, self.vhost_name, user)
+        self.user = user
+        self.out.write(encode_json(REPLY, {"user": self.user}))
+
+    def proven(self) -> None:
+        proof = self.proof
+        assert proof is not None
+        self.proof = None
+        if self.closing:
+            return
+        try:
+            self.logged_in(self.auth.conclude(proof, self.loopback))
+        except RequestError as error:
+            self.refuse(error)
 
     def is_paused(self) -> bool:
         """Whether the connection takes no more octets for now."""

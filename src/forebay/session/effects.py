@@ -11,7 +11,10 @@ from abc import ABC, abstractmethod
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from forebay.broker.auth import Proof
+from forebay.broker.permissions import Grants, Rights
 from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.queue.leases import Consumer, Delivery
 
 
@@ -24,6 +27,8 @@ class Session(ABC):
     closing    close the connection once `out` is written
     reason     why the connection ends, for the operator; empty when the peer took its leave
     hold_lsn   while it is above what is durable, the server keeps what was written since it was set, in order
+    rights     what its user may do in its vhost
+    proof      a password of this session that is being checked: nothing more is taken in until `proven`
     unread     the server does not read the connection for now: that nothing is heard from it says nothing
     """
 
@@ -36,6 +41,8 @@ class Session(ABC):
         self.reason = ""
         self.hold_lsn: i64 = 0
         self.unread = False
+        self.rights = Rights("", b"", Grants(None, {}))
+        self.proof: Proof | None = None
 
     @abstractmethod
     def receive(self, data: bytes) -> int:
@@ -95,8 +102,21 @@ class Session(ABC):
     def dismiss(self, text: str) -> None:
         """The broker ends this connection, and says why."""
 
+    def is_proving(self) -> bool:
+        """Whether nothing more may be taken in for now."""
+        return self.proof is not None
+
+    @abstractmethod
+    def proven(self) -> None:
+        """The proof has come out, right or wrong."""
+
+    def join(self, vhosts: Vhosts, name: bytes, user: str) -> None:
+        """Enter the vhost that the client asks for; RequestError(NOT_ALLOWED) where it may not."""
+        self.rights = vhosts.enter(name, user, self.id)
+        self.enter(vhosts.find(name))
+
     def enter(self, vhost: Vhost) -> None:
-        """Go over to the vhost that the client has asked for, before anything was done in the one of before."""
+        """Go over to a vhost, before anything was done in the one of before."""
         if self.id in self.vhost.paused:
             self.vhost.pause(self.id, False)
             vhost.pause(self.id, True)

@@ -123,6 +123,8 @@ class MqttSession(Session):
         size: i64 = len(data)
         self.heard = True
         client = self.client
+        if self.is_proving():
+            return 0
         if client is not None and client.connection != self.id:
             return int(size)  # another connection has the session: nothing that comes here counts any more
         try:
@@ -143,6 +145,8 @@ class MqttSession(Session):
                         self.on_plain_ack(data, first, start, end)
                     else:
                         self.on_packet(data, first, start, end)
+                        if self.is_proving():
+                            return int(end)
                 at = end
                 if self.closing:
                     at = size
@@ -266,14 +270,35 @@ class MqttSession(Session):
         try:
             if packet.user is None and self.identity:
                 self.user = self.auth.admit(self.identity, self.loopback)
-            else:
-                self.user = self.auth.check(user, password, self.loopback)
+                return True
+            self.proof = self.auth.begin(int(self.id), user, password)
+            if self.proof is not None:
+                self.connect = packet
+                return False
+            self.user = self.auth.check(user, password, self.loopback)
         except RequestError as error:
-            detail = getattr(error, "detail", error.text)
-            code = codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED
-            self.refuse(code, self.inbox.reason_block(error.text), str(detail))
+            self.refuse_login(error)
             return False
         return True
+
+    def proven(self) -> None:
+        proof = self.proof
+        packet = self.connect
+        assert proof is not None and packet is not None
+        self.proof = None
+        if self.closing:
+            return
+        try:
+            self.user = self.auth.conclude(proof, self.loopback)
+        except RequestError as error:
+            self.refuse_login(error)
+            return
+        self.accept(packet, b"")
+
+    def refuse_login(self, error: RequestError) -> None:
+        detail = getattr(error, "detail", error.text)
+        code = codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED
+        self.refuse(code, self.inbox.reason_block(error.text), str(detail))
 
     def refuse(self, code: i64, block: bytes, reason: str) -> None:
         """CONNACK with an error; its reason is for the operator."""
@@ -287,7 +312,7 @@ class MqttSession(Session):
         terms = self.terms
         assert terms is not None
         try:
-            self.enter(self.vhosts.enter(self.vhost_name, self.user, self.id))
+            self.join(self.vhosts, self.vhost_name, self.user)
         except RequestError as error:
             code = codes.NOT_AUTHORIZED if self.version == V5 else codes.V311_NOT_AUTHORIZED
             self.refuse(code, self.inbox.reason_block(error.text), error.text)

@@ -32,7 +32,7 @@ class Rig:
         self.disk = SmallDisk(str(self.folder))
         self.store = Store(self.disk, self.clock, SMALL)
         entries = self.store.open().entries
-        self.vhosts = Vhosts(self.store, make_options({}))
+        self.vhosts = Vhosts(self.store, make_options({"users": {"bob": "b"}}))
         self.vhosts.recover(entries, self.clock.us)
         self.store.start(self.vhosts.checkpoint())
 
@@ -235,9 +235,10 @@ def test_what_cannot_be(rig: Rig) -> None:
 def test_no_more_connections_than_the_limit(rig: Rig) -> None:
     one = rig.vhosts.add(b"one")
     rig.vhosts.change(one, {"connections_max": 1})
-    assert rig.vhosts.enter(b"one", "bob", 1) is one
+    rig.vhosts.enter(b"one", "bob", 1)
     with pytest.raises(RequestError, match=r"refused for user 'bob': connection limit \(1\) is reached") as caught:
         rig.vhosts.enter(b"one", "bob", 2)
     assert caught.value.reason == NOT_ALLOWED
     one.session_closed(1)
-    assert rig.vhosts.enter(b"one", "bob", 2) is one
+    rig.vhosts.enter(b"one", "bob", 2)
+    assert one.entered == {2}

@@ -1,0 +1,333 @@
+"""Users, their tags and permissions: those of the configuration, and those that administrators have made.
+
+What an administrator does is one entry in the write-ahead log. The configuration is the truth of its own users: they
+are made anew at each start, and cannot be changed while the broker runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from forebay.broker.checked import octets, sequence
+from forebay.broker.passwords import SALT_OCTETS, check_hash, hash_password, is_hash
+from forebay.broker.permissions import EVERYTHING, Grants, Permission, Rights, TopicPermission, check_pattern
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import (
+    CONNECTION,
+    INVALID,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    PRECONDITION,
+    REFUSED,
+    OptionError,
+    RequestError,
+)
+from forebay.core.options import PermissionOptions
+from forebay.core.ports import Random
+from forebay.log.store import Store
+from forebay.routing.exchange import text
+
+BROKER = 7  # kind of entry in the write-ahead log: what belongs to no vhost
+ADMINISTRATOR = "administrator"
+TAGS = (ADMINISTRATOR, "management", "monitoring", "policymaker")
+NAME_CHARACTERS_MAX = 255
+
+
+@dataclass
+class User:
+    """One user.
+
+    hash        of the password; empty: nobody can log in by a password
+    configured  of the configuration: nothing of it can be changed, and its permissions are everything unless told
+    """
+
+    name: str
+    hash: str
+    tags: list[str] = field(default_factory=list)
+    configured: bool = False
+    restricted: bool = False
+
+
+class Users:
+    """All users by name, and what each may do in which vhost.
+
+    vhosts  the vhosts there are, whose epochs grow with every change of somebody's rights
+    """
+
+    def __init__(self, store: Store, vhosts: Mapping[bytes, Vhost]) -> None:
+        self.store = store
+        self.vhosts = vhosts
+        self.by_name: dict[str, User] = {}
+        self.permissions: dict[tuple[str, bytes], Permission] = {}
+        self.topics: dict[tuple[str, bytes], dict[bytes, TopicPermission]] = {}
+        self.fixed: set[tuple[str, bytes]] = set()  # permissions of the configuration
+        self._grants: dict[tuple[str, bytes], Grants] = {}
+
+    def configure(
+        self, users: Mapping[str, str], administrators: Iterable[str], permissions: Iterable[PermissionOptions]
+    ) -> None:
+        """Make the users of the configuration, in place of stored ones of the same name; OptionError."""
+        everybody = "*" in administrators
+        for name, password in users.items():
+            tags = [ADMINISTRATOR] if everybody or name in administrators else []
+            self.by_name[name] = User(name, password if is_hash(password) else "", tags, True)
+        for each in permissions:
+            user = self.by_name.get(each.user)
+            if user is None or not user.configured:
+                raise OptionError(f"permissions: there is no user {each.user!r} in users")
+            user.restricted = True
+            place = (each.user, each.vhost.encode())
+            self.fixed.add(place)
+            try:
+                self.permissions[place] = checked_permission(each.configure, each.write, each.read)
+            except RequestError as error:
+                raise OptionError(f"permissions: of user {each.user!r}: {error.text}") from None
+        for name in {place[0] for place in [*self.permissions, *self.topics]} - set(self.by_name):
+            self.forget_user(name)  # it was of a configuration that is no more
+        self.changed()
+
+    # ---- users
+
+    def user(self, name: str) -> User:
+        """The user of that name; RequestError(NOT_FOUND)."""
+        user = self.by_name.get(name)
+        if user is None:
+            raise RequestError(NOT_FOUND, f"user: '{name}' does not exist")
+        return user
+
+    def changeable(self, name: str) -> User:
+        user = self.user(name)
+        if user.configured:
+            raise RequestError(REFUSED, f"user: '{name}' is of the configuration, and changed there")
+        return user
+
+    def add(self, name: str, password: str, tags: list[str], random: Random) -> None:
+        """Make a user; it may do nothing yet.
+
+        password  or its Argon2id hash, `$argon2id$...`; empty: it cannot log in by a password
+        raises    RequestError: INVALID, PRECONDITION where there is one of that name
+        """
+        if not name or len(name) > NAME_CHARACTERS_MAX:
+            raise RequestError(
+                INVALID, f"user: a name has 1 to {NAME_CHARACTERS_MAX} characters, '{name[:80]}' has not"
+            )
+        if name in self.by_name:
+            raise RequestError(PRECONDITION, f"user: '{name}' is there already")
+        check_tags(tags)
+        user = User(name, kept_of(password, random), list(tags))
+        self.by_name[name] = user
+        self.note(user_fact(user))
+
+    def delete(self, name: str) -> None:
+        """Take a user away with its permissions; what is connected stays so until it asks for something."""
+        self.changeable(name)
+        del self.by_name[name]
+        self.note({"op": "user-delete", "name": name})
+        self.forget_user(name)
+        self.changed()
+
+    def change_password(self, name: str, password: str, random: Random) -> None:
+        """Set a password, or its hash, or with an empty one let nobody log in by a password."""
+        user = self.changeable(name)
+        user.hash = kept_of(password, random)
+        self.note(user_fact(user))
+
+    def set_tags(self, name: str, tags: list[str]) -> None:
+        """Say what a user is to the administration; RequestError(INVALID) for what is no tag."""
+        user = self.changeable(name)
+        check_tags(tags)
+        user.tags = list(tags)
+        self.note(user_fact(user))
+
+    def has_tag(self, name: str, tag: str) -> bool:
+        """Whether the user has this tag, or is an administrator, who has them all."""
+        user = self.by_name.get(name)
+        return user is not None and (tag in user.tags or ADMINISTRATOR in user.tags)
+
+    def has_hashes(self) -> bool:
+        """Whether anybody can log in by a password that was set while the broker ran."""
+        return any(user.hash for user in self.by_name.values())
+
+    def list_users(self) -> list[dict[str, object]]:
+        """Name, tags and origin of every user."""
+        return [
+            {"name": user.name, "tags": list(user.tags), "configured": user.configured}
+            for user in self.by_name.values()
+        ]
+
+    # ---- permissions
+
+    def set_permissions(self, name: str, vhost: bytes, configure: str, write: str, read: str) -> None:
+        """Let a user enter a vhost, and say what it may do there."""
+        self.check_place(name, vhost)
+        permission = checked_permission(configure, write, read)
+        self.permissions[name, vhost] = permission
+        self.note({"op": "permission", "user": name, "vhost": vhost, **permission.facts()})
+        self.changed()
+
+    def clear_permissions(self, name: str, vhost: bytes) -> None:
+        """Let a user enter a vhost no more; no error where it could not."""
+        self.check_place(name, vhost)
+        if self.permissions.pop((name, vhost), None) is not None:
+            self.note({"op": "permission-clear", "user": name, "vhost": vhost})
+            self.changed()
+
+    def set_topic_permissions(self, name: str, vhost: bytes, exchange: bytes, write: str, read: str) -> None:
+        """Restrict a user to the routing keys of a topic exchange that match."""
+        self.check_place(name, vhost)
+        check_pattern("write", write)
+        check_pattern("read", read)
+        permission = TopicPermission(write, read)
+        self.topics.setdefault((name, vhost), {})[exchange] = permission
+        fact = {"op": "topic-permission", "user": name, "vhost": vhost, "exchange": exchange}
+        self.note({**fact, **permission.facts()})
+        self.changed()
+
+    def clear_topic_permissions(self, name: str, vhost: bytes, exchange: bytes | None = None) -> None:
+        """Lift the restriction of one exchange, or of all."""
+        self.check_place(name, vhost)
+        if self.remove_topics(name, vhost, exchange):
+            self.note({"op": "topic-permission-clear", "user": name, "vhost": vhost, "exchange": exchange})
+            self.changed()
+
+    def list_permissions(self, user: str | None = None, vhost: bytes | None = None) -> list[dict[str, object]]:
+        """Every permission that was given, or those of one user or vhost."""
+        return [
+            {"user": name, "vhost": text(where), **permission.facts()}
+            for (name, where), permission in self.permissions.items()
+            if user in {None, name} and vhost in {None, where}
+        ]
+
+    def list_topic_permissions(self, user: str | None = None, vhost: bytes | None = None) -> list[dict[str, object]]:
+        """Every topic permission, or those of one user or vhost."""
+        return [
+            {"user": name, "vhost": text(where), "exchange": text(exchange), **permission.facts()}
+            for (name, where), given in self.topics.items()
+            for exchange, permission in given.items()
+            if user in {None, name} and vhost in {None, where}
+        ]
+
+    def rights(self, user: str, vhost: bytes) -> Rights:
+        """What a user may do in a vhost that it has just entered.
+
+        raises  RequestError(NOT_ALLOWED), which ends the connection, where it may not be there
+        """
+        grants = self._grants.get((user, vhost))
+        if grants is None:
+            grants = self._grants[user, vhost] = self.granted(user, vhost)
+        if grants.permission is None:
+            del self._grants[user, vhost]
+            raise RequestError(NOT_ALLOWED, f"access to vhost '{text(vhost)}' refused for user '{user}'", CONNECTION)
+        return Rights(user, vhost, grants)
+
+    def granted(self, user: str, vhost: bytes) -> Grants:
+        permission = self.permissions.get((user, vhost))
+        known = self.by_name.get(user)
+        if permission is None and known is not None and known.configured and not known.restricted:
+            permission = Permission(EVERYTHING, EVERYTHING, EVERYTHING)
+        return Grants(permission if known is not None else None, self.topics.get((user, vhost), {}))
+
+    def changed(self) -> None:
+        """Rights have changed: who holds some has the new ones, and no vhost remembers decisions made by the old."""
+        for (user, vhost), grants in self._grants.items():
+            new = self.granted(user, vhost)
+            grants.permission = new.permission
+            grants.topics = new.topics
+        for each in self.vhosts.values():
+            each.epoch += 1
+
+    def check_place(self, name: str, vhost: bytes) -> None:
+        self.user(name)
+        if vhost not in self.vhosts:
+            raise RequestError(NOT_FOUND, f"vhost: '{text(vhost)}' does not exist")
+
+    def remove_topics(self, name: str, vhost: bytes, exchange: bytes | None) -> bool:
+        given = self.topics.get((name, vhost))
+        if given is None or (exchange is not None and exchange not in given):
+            return False
+        left = {} if exchange is None else {each: value for each, value in given.items() if each != exchange}
+        if left:
+            self.topics[name, vhost] = left
+        else:
+            del self.topics[name, vhost]
+        return True
+
+    def forget_user(self, name: str) -> None:
+        self.permissions = {place: each for place, each in self.permissions.items() if place[0] != name}
+        self.topics = {place: each for place, each in self.topics.items() if place[0] != name}
+
+    def forget_vhost(self, vhost: bytes) -> None:
+        """A vhost is gone, and with it what anybody may do there."""
+        self.permissions = {place: each for place, each in self.permissions.items() if place[1] != vhost}
+        self.topics = {place: each for place, each in self.topics.items() if place[1] != vhost}
+        self.changed()
+
+    # ---- the disk
+
+    def note(self, fields: dict[str, object]) -> None:
+        self.store.note(BROKER, 0, 0, msgspec.msgpack.encode(fields), True)
+
+    def facts(self) -> list[dict[str, object]]:
+        """All that `apply` needs to come to this state, without the configuration."""
+        facts = [user_fact(user) for user in self.by_name.values() if not user.configured]
+        for (name, vhost), permission in self.permissions.items():
+            if (name, vhost) not in self.fixed:
+                facts.append({"op": "permission", "user": name, "vhost": vhost, **permission.facts()})
+        for (name, vhost), given in self.topics.items():
+            for exchange, topic in given.items():
+                fact = {"op": "topic-permission", "user": name, "vhost": vhost, "exchange": exchange}
+                facts.append({**fact, **topic.facts()})
+        return facts
+
+    def apply(self, fields: dict[str, object]) -> None:
+        """One fact or command, in recovery."""
+        op = fields["op"]
+        if op == "user":
+            name = str(fields["name"])
+            self.by_name[name] = User(name, str(fields["hash"]), [str(tag) for tag in sequence(fields["tags"])])
+            return
+        if op == "user-delete":
+            self.by_name.pop(str(fields["name"]), None)
+            self.forget_user(str(fields["name"]))
+            return
+        place = (str(fields["user"]), octets(fields["vhost"]))
+        if op == "permission":
+            self.permissions[place] = Permission(str(fields["configure"]), str(fields["write"]), str(fields["read"]))
+        elif op == "permission-clear":
+            self.permissions.pop(place, None)
+        elif op == "topic-permission":
+            permission = TopicPermission(str(fields["write"]), str(fields["read"]))
+            self.topics.setdefault(place, {})[octets(fields["exchange"])] = permission
+        else:
+            assert op == "topic-permission-clear", op
+            exchange = fields["exchange"]
+            self.remove_topics(*place, None if exchange is None else octets(exchange))
+
+
+def user_fact(user: User) -> dict[str, object]:
+    return {"op": "user", "name": user.name, "hash": user.hash, "tags": list(user.tags)}
+
+
+def kept_of(password: str, random: Random) -> str:
+    """What is kept of a password, or of its hash."""
+    if is_hash(password):
+        check_hash(password)
+        return password
+    return hash_password(password, random.octets(SALT_OCTETS)) if password else ""
+
+
+def check_tags(tags: list[str]) -> None:
+    """RequestError(INVALID) unless each is a tag."""
+    for tag in tags:
+        if tag not in TAGS:
+            raise RequestError(INVALID, f"tags: '{tag}' is none; known are {', '.join(TAGS)}")
+
+
+def checked_permission(configure: str, write: str, read: str) -> Permission:
+    check_pattern("configure", configure)
+    check_pattern("write", write)
+    check_pattern("read", read)
+    return Permission(configure, write, read)
