@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from forebay.routing.bindings import Bindings
 from forebay.routing.exchange import DIRECT, FANOUT, HEADERS, TOPIC, HeadersExchange, TopicExchange
+from forebay.routing.hash_exchange import CONSISTENT_HASH, PROBES, HashExchange, places_of
 from forebay.routing.kinds import make_exchange
 from forebay.routing.topic_trie import TopicTrie, matches, swap_key
 
@@ -172,3 +173,47 @@ def test_bindings_table_is_a_set_of_bindings(actions: list[tuple[str, bytes, int
     assert isinstance(topic, TopicExchange)
     assert topic.trie.is_empty()
     assert bindings.places == {}
+
+
+MEMBERS = st.dictionaries(st.sampled_from([b"q%d" % number for number in range(12)]), st.integers(1, 4), max_size=12)
+
+
+def hashing(members: dict[bytes, int], order: list[bytes]) -> HashExchange:
+    """A hash exchange with these weights; destinations are numbered by name, so that they can be compared."""
+    x = make_exchange(CONSISTENT_HASH, b"x", True, False, False, {})
+    assert isinstance(x, HashExchange)
+    for name in order:
+        x.bind(1 + int(name[1:]), b"%d" % members[name], {}, name)
+    return x
+
+
+def nearest(x: HashExchange, value: bytes) -> list[int]:
+    """The destination by looking at every point for every probe."""
+    points = [point for arc in x.ring.arcs for point in arc]
+    gaps = [
+        ((point.place - probe) % (1 << 32), point.binding.label, point.binding.destination)
+        for probe in places_of(value, PROBES)
+        for point in points
+    ]
+    return [min(gaps)[2]] if gaps else []
+
+
+@given(MEMBERS, st.lists(st.binary(max_size=8), min_size=1, max_size=20), st.randoms(), st.data())
+def test_a_hash_exchange_is_as_naive_and_moves_no_more_than_it_must(
+    members: dict[bytes, int], values: list[bytes], random: object, data: st.DataObject
+) -> None:
+    order = list(members)
+    random.shuffle(order)  # type: ignore[attr-defined]
+    x = hashing(members, sorted(members))
+    shuffled = hashing(members, order)
+    before = {value: x.route(value, []) for value in values}
+    for value in values:
+        assert before[value] == nearest(x, value) == shuffled.route(value, [])
+    if not members:
+        return
+    gone = data.draw(st.sampled_from(sorted(members)))
+    number = 1 + int(gone[1:])
+    x.unbind(number, b"%d" % members[gone], {})
+    for value in values:
+        assert x.route(value, []) == nearest(x, value)
+        assert before[value] == [number] or x.route(value, []) == before[value]
