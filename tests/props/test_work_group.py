@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from forebay.core.message import MQTT
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.sifting import is_waiting, take_out
 from forebay.queue.work_group import WorkGroup
 from tests.logs import memory_log
 
@@ -175,6 +176,19 @@ class WorkGroupMachine(RuleBasedStateMachine):
         self.group.expire(self.now_us)
         assert self.group.purge() == len(ready)
         self.settled |= ready
+
+    @rule(data=st.data())
+    def take_out(self, data: st.DataObject) -> None:
+        """Some of what waits is settled, wherever it stands; nothing else is."""
+        self.drop_expired()
+        self.group.expire(self.now_us)
+        waiting = sorted(set(range(self.count)) - self.settled - set(self.holder))
+        assert all(is_waiting(self.group, offset) for offset in waiting)
+        assert not any(is_waiting(self.group, offset) for offset in [*self.settled, *self.holder])
+        chosen = set(waiting[data.draw(st.integers(0, 5)) :: data.draw(st.integers(1, 9))])
+        take_out(self.group, chosen)
+        self.settled |= chosen
+        assert self.group.ready() == len(self.ready())
 
     def part(self, data: st.DataObject, leases: list[Lease] | None = None) -> tuple[Lease, int, int]:
         """Some records of some lease, mostly of a late one."""

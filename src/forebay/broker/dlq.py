@@ -1,0 +1,368 @@
+"""What administrators do with dead letters: see where they are, look at them, send them back, change or discard them.
+
+Every change is one frame of the write-ahead log: what is appended elsewhere and what is settled by it are on disk
+together. Records that a consumer holds just now are left alone. Everything goes in portions, from an offset on, so that
+no request stops the broker for long: `Portion.next` says where to go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import u8
+
+from forebay.broker.facts import marks_of
+from forebay.broker.record_subject import RecordSubject
+from forebay.broker.routes import Route
+from forebay.broker.topology import DEAD_LETTER_PREFIX
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
+from forebay.core.message import AMQP091, DIED, EXPIRES, FORMAT_MASK, KEYED, REJECTED
+from forebay.filter.parser import Filter
+from forebay.queue.queue import STREAM, Queue
+from forebay.queue.sifting import is_waiting, take_out
+from forebay.queue.work_group import WorkGroup
+from forebay.routing.exchange import text
+from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_table
+from forebay.wire.amqp091_deaths import DEATHS, FIRST, LAST, deaths_of
+from forebay.wire.amqp091_properties import edit_headers
+from forebay.wire.mqtt_properties import (
+    USER_PROPERTY,
+    Property,
+    decode_properties,
+    encode_properties,
+    header_text,
+    mqtt_text,
+)
+
+SCANNED_AT_ONCE: Final = 10_000  # records that one portion looks at
+OCTETS_AT_ONCE: Final = 16 << 20  # of the bodies that one portion moves
+COUNTED_MAX: Final = 100_000  # records of one queue that a summary looks at
+DEATH_HEADERS: Final = tuple(name.decode() for name in (DEATHS, *FIRST, *LAST))
+
+
+@dataclass(slots=True)
+class Summary:
+    """A dead-letter queue at a glance.
+
+    messages   unsettled ones, those that consumers hold among them
+    counted    of how many, from the oldest on, the figures below tell
+    causes, origins      messages by why they died, and by the queue in which they did
+    oldest_ms, newest_ms when the first and the last of them died; None where there are none
+    """
+
+    name: bytes
+    messages: int = 0
+    held: int = 0
+    counted: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
+    origins: dict[str, int] = field(default_factory=dict)
+    oldest_ms: int | None = None
+    newest_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Portion:
+    """What was done to a part of a queue.
+
+    done     records moved or discarded
+    held     records that the filter wants and a consumer holds: they were left
+    scanned  records looked at
+    next     offset to go on from; None at the end
+    """
+
+    done: int = 0
+    held: int = 0
+    scanned: int = 0
+    next: int | None = None
+
+
+# ---- which queues
+
+
+def dead_letter_queues(vhost: Vhost) -> list[Queue]:
+    """The queues that dead letters lead to, by name: targets of other queues' dead letters, and all `$dlq/<queue>`."""
+    found = {queue.name: queue for queue in vhost.queues.values() if queue.name.startswith(DEAD_LETTER_PREFIX)}
+    for queue in vhost.queues.values():
+        for target in targets_of(vhost, queue):
+            if target is not queue:
+                found[target.name] = target
+    return [found[name] for name in sorted(found)]
+
+
+def targets_of(vhost: Vhost, queue: Queue) -> list[Queue]:
+    """Where the dead letters of a queue may go.
+
+    Where the exchange goes by the content, or the key is the message's own: all that the exchange is bound to.
+    """
+    exchange, key = queue.limits.dead_letter_exchange, queue.limits.dead_letter_key
+    if exchange is None:
+        return []
+    if not exchange:
+        named = None if key is None else vhost.queues.get(key)
+        return [] if named is None else [named]
+    start = vhost.bindings.exchanges.get(exchange)
+    if start is None:
+        return []
+    if key is not None and not start.by_content:
+        return vhost.queues_of(vhost.follow(start, [key], None, False))
+    found: dict[int, Queue] = {}
+    seen = {start.number}
+    ahead = [start]
+    while ahead:
+        for binding in ahead.pop().list_bindings():
+            if binding.destination > 0:
+                found[binding.destination] = vhost.queues_by_id[binding.destination]
+            elif binding.destination not in seen:
+                seen.add(binding.destination)
+                ahead.append(vhost.bindings.by_number[binding.destination])
+    return list(found.values())
+
+
+def summary(vhost: Vhost, queue: Queue) -> Summary:
+    """Its messages by cause and origin."""
+    found = Summary(queue.name)
+    group = queue.find_group(b"")
+    if isinstance(group, WorkGroup):
+        found.held = int(group.leased_count)
+    seal(vhost, queue)
+    found.messages = sum(end - first for first, end in queue.live(queue.log.start, queue.log.end))
+    for letter in walk(vhost, queue, 0, COUNTED_MAX):
+        found.counted += 1
+        count(found.causes, letter.fact("death_reason"))
+        count(found.origins, letter.fact("death_queue"))
+        died_ms = letter.fact("death_ms")
+        if isinstance(died_ms, str) and died_ms.isdigit():  # a user property of MQTT
+            died_ms = int(died_ms)
+        if isinstance(died_ms, int):
+            found.oldest_ms = died_ms if found.oldest_ms is None else min(found.oldest_ms, died_ms)
+            found.newest_ms = died_ms if found.newest_ms is None else max(found.newest_ms, died_ms)
+    return found
+
+
+def count(counts: dict[str, int], value: object) -> None:
+    name = text(value) if isinstance(value, bytes) else value if isinstance(value, str) else "unknown"
+    counts[name] = counts.get(name, 0) + 1
+
+
+# ---- looking at them
+
+
+def letters(
+    vhost: Vhost, name: bytes, where: Filter | None, first: int, limit: int
+) -> tuple[list[RecordSubject], int | None]:
+    """Up to `limit` messages from an offset on for which the filter holds, and the offset to go on from.
+
+    Nothing is handed out: those that consumers hold are among them. RequestError(NOT_FOUND) without such a queue.
+    """
+    queue = vhost.queue(name)
+    seal(vhost, queue)
+    found: list[RecordSubject] = []
+    for scanned, letter in enumerate(walk(vhost, queue, first, SCANNED_AT_ONCE), 1):
+        if where is None or where.matches(letter):
+            found.append(letter)
+        if len(found) == limit or scanned == SCANNED_AT_ONCE:
+            return found, offset_of(letter) + 1
+    return found, None
+
+
+def walk(vhost: Vhost, queue: Queue, first: int, most: int) -> list[RecordSubject]:
+    """The first `most` unsettled records from an offset on."""
+    found: list[RecordSubject] = []
+    offset = max(first, int(queue.log.start))
+    while offset < queue.log.end and len(found) < most:
+        block = queue.log.block(offset)
+        if block is None:
+            break
+        end = int(block.end)
+        # Between blocks some may be gone: nobody wanted them any more.
+        for run_first, run_end in queue.live(max(offset, int(block.base)), end):
+            for at in range(run_first, min(run_end, run_first + most - len(found))):
+                deliveries, failures = attempts_of(queue, at)
+                found.append(
+                    RecordSubject(queue.name, block, at - int(block.base), int(vhost.now_us), deliveries, failures)
+                )
+        offset = end
+    return found
+
+
+def attempts_of(queue: Queue, offset: int) -> tuple[int, int]:
+    """How often a record that waits was handed out, and failed."""
+    group = queue.find_group(b"")
+    if not isinstance(group, WorkGroup):
+        return 0, 0
+    lease = group.find(offset)
+    if lease is not None:
+        return int(lease.deliveries), int(lease.failures)
+    attempts = group.attempts.get(offset, 0)
+    return attempts & 0xFFFF_FFFF, attempts >> 32
+
+
+def offset_of(letter: RecordSubject) -> int:
+    return int(letter.block.base) + letter.index
+
+
+def seal(vhost: Vhost, queue: Queue) -> None:
+    """Make readable what was published in this turn."""
+    if queue.log.writer.count:
+        vhost.seal(queue, vhost.now_us)
+
+
+# ---- changing them
+
+
+def redrive(vhost: Vhost, name: bytes, where: Filter | None, to: bytes, first: int, limit: int) -> Portion:
+    """Send messages back to the queue in which they died first, or to the queue `to`; each is in one place at any time.
+
+    The message keeps what it says of its deaths. It goes to that queue alone, though it was published to others too,
+    with the exchange and the routing key that it had there.
+    raises  RequestError: NOT_FOUND without such a queue, or without an origin; REFUSED where there is no room. What
+            was sent back before the error stays sent back
+    """
+    queue, group = work_of(vhost, name)
+    if to and vhost.queue(to) is queue:
+        raise RequestError(INVALID, f"to: '{text(to)}' is the queue itself")
+    portion, chosen = select(vhost, queue, group, where, first, limit)
+    moved: set[int] = set()
+    try:
+        for letter in chosen:
+            send_back(vhost, letter, to)
+            moved.add(offset_of(letter))
+    finally:
+        take_out(group, moved)
+        vhost.mark(queue)
+    portion.done = len(moved)
+    return portion
+
+
+def purge(vhost: Vhost, name: bytes, where: Filter | None, first: int, limit: int) -> Portion:
+    """Discard messages for which the filter holds. RequestError(NOT_FOUND) without such a queue."""
+    queue, group = work_of(vhost, name)
+    portion, chosen = select(vhost, queue, group, where, first, limit)
+    take_out(group, {offset_of(letter) for letter in chosen})
+    vhost.mark(queue)
+    portion.done = len(chosen)
+    return portion
+
+
+def edit(
+    vhost: Vhost,
+    name: bytes,
+    offset: int,
+    body: bytes | None = None,
+    headers: dict[str, object] | None = None,
+    routing_key: bytes | None = None,
+) -> None:
+    """Put a message with another body, headers or routing key in the place of one; it goes to the end of its queue.
+
+    headers  those to set; a value of None takes the header away
+    raises   RequestError: NOT_FOUND where nothing of that offset waits in the queue, PRECONDITION where a consumer
+             holds it, REFUSED where there is no room
+    """
+    queue, group = work_of(vhost, name)
+    block = queue.log.block(offset) if offset < queue.log.end else None
+    if offset < queue.log.start or block is None or block.base > offset or not queue.live(offset, offset + 1):
+        raise RequestError(NOT_FOUND, f"offset: {offset} is not in queue '{text(name)}'")
+    if not is_waiting(group, offset):
+        raise RequestError(PRECONDITION, f"offset: {offset} of queue '{text(name)}' is held by a consumer")
+    index = offset - block.base
+    stored = int(block.format(index))
+    properties = block.properties(index)
+    if headers:
+        properties = with_headers(stored & FORMAT_MASK, properties, headers)
+        if stored & FORMAT_MASK == AMQP091 and any(name in headers for name in DEATH_HEADERS):
+            stored &= ~DIED  # they are not the broker's any more
+    key = block.routing_key(index) if routing_key is None else routing_key
+    route = Route(block.exchange(index), key, [queue], None)
+    append(vhost, route, stored, properties, block.body(index) if body is None else body)
+    take_out(group, {offset})
+    vhost.mark(queue)
+
+
+def with_headers(format: int, properties: bytes, headers: dict[str, object]) -> bytes:
+    """Properties with these headers set, or taken away where the value is None; the others as they were."""
+    said = [(name, value) for name, value in headers.items() if value is not None]
+    if format == AMQP091:
+        added = BytesWriter()
+        put_table(added, said)
+        return edit_headers(properties, [name.encode() for name in headers], added.getvalue()[4:], TABLE_DEPTH_MAX)
+    kept = [
+        each for each in decode_properties(properties) if each.id != USER_PROPERTY or text(each.text) not in headers
+    ]
+    kept += [Property(USER_PROPERTY, 0, mqtt_text(name), mqtt_text(header_text(value))) for name, value in said]
+    return encode_properties(kept)
+
+
+def work_of(vhost: Vhost, name: bytes) -> tuple[Queue, WorkGroup]:
+    """A queue and its nameless group, made where there is none; RequestError where it can have none."""
+    queue = vhost.queue(name)
+    if queue.kind == STREAM:
+        raise RequestError(INVALID, f"queue: '{text(name)}' is a stream: nothing is settled in it")
+    seal(vhost, queue)
+    group = queue.find_group(b"")
+    if group is None:
+        group = vhost.add_group(queue, b"", b"", True, queue.log.start, True)
+    assert isinstance(group, WorkGroup)
+    return queue, group
+
+
+def select(
+    vhost: Vhost, queue: Queue, group: WorkGroup, where: Filter | None, first: int, limit: int
+) -> tuple[Portion, list[RecordSubject]]:
+    """The messages of one portion that the filter wants and nobody holds."""
+    portion = Portion()
+    chosen: list[RecordSubject] = []
+    octets = 0
+    for letter in walk(vhost, queue, first, SCANNED_AT_ONCE):
+        portion.scanned += 1
+        if where is None or where.matches(letter):
+            if is_waiting(group, offset_of(letter)):
+                chosen.append(letter)
+                octets += int(letter.block.body_span(letter.index, 1))
+            else:
+                portion.held += 1
+        if len(chosen) == limit or octets >= OCTETS_AT_ONCE or portion.scanned == SCANNED_AT_ONCE:
+            portion.next = offset_of(letter) + 1
+            break
+    if portion.next is not None and portion.next >= queue.log.end:
+        portion.next = None
+    return portion, chosen
+
+
+def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
+    """Append a dead letter to where it came from, or to the queue `to`."""
+    block, index = letter.block, letter.index
+    stored = int(block.format(index))
+    exchange, key = block.exchange(index), block.routing_key(index)
+    origin = to
+    if stored & DIED and stored & FORMAT_MASK == AMQP091:
+        deaths = deaths_of(block.properties(index))
+        queue = letter.header("x-first-death-queue")
+        reason = letter.header("x-first-death-reason")
+        for death in deaths:
+            if text(death.queue) == queue and text(death.reason) == reason:
+                exchange, key = death.exchange, death.keys[0]
+                origin = origin or death.queue
+    elif not origin:
+        mark = letter.header("dlq-queue")
+        origin = mark.encode() if isinstance(mark, str) else b""
+    if not origin:
+        raise RequestError(NOT_FOUND, f"offset {offset_of(letter)}: the message does not say where it died")
+    target = vhost.queues.get(origin)
+    if target is None:
+        raise RequestError(
+            NOT_FOUND, f"offset {offset_of(letter)}: queue '{text(origin)}', where it died, is no more: say where to"
+        )
+    append(vhost, Route(exchange, key, [target], None), stored, block.properties(index), block.body(index))
+
+
+def append(vhost: Vhost, route: Route, stored: int, properties: bytes, body: bytes) -> None:
+    """Publish a record to the one queue of a route; RequestError(REFUSED) with the reason."""
+    target = route.queues[0]
+    if target.is_full():
+        raise RequestError(REFUSED, f"queue '{text(target.name)}' is full")
+    format = stored & ~(EXPIRES | KEYED) | int(marks_of(stored & FORMAT_MASK, properties))
+    if vhost.publish(route, u8(format), properties, body) == REJECTED:
+        raise RequestError(REFUSED, f"queue '{text(target.name)}' does not take it: {vhost.refusal}")

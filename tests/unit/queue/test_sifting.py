@@ -1,0 +1,108 @@
+"""Records taken out of the middle of a group that hands out by priority or message group, or counts octets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from forebay.core.message import AMQP091, KEYED
+from forebay.log.block import Block
+from forebay.queue.facts import Facts
+from forebay.queue.leases import UNLIMITED, Consumer, Delivery
+from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
+from forebay.queue.sifting import is_waiting, take_out
+from forebay.queue.work_group import WorkGroup
+from tests.logs import memory_log
+
+
+class KeyFacts(Facts):
+    """The routing key of a record is its priority, its properties are its message group."""
+
+    def priority(self, block: Block, index: int) -> int:
+        return int(block.routing_key(index))
+
+    def expiration_us(self, block: Block, index: int) -> int:
+        return -1
+
+    def key(self, block: Block, index: int) -> bytes:
+        return block.properties(index)
+
+    def filter_value(self, block: Block, index: int) -> bytes | None:
+        return None
+
+
+class Rig:
+    """A group over a log in memory."""
+
+    def __init__(self, folder: Path, mode: int, ordered: bool, **limits: int) -> None:
+        self.log = memory_log(str(folder))
+        self.limits = Limits()
+        self.limits.priority_mode = mode
+        self.limits.max_priority = 9
+        for name, value in limits.items():
+            setattr(self.limits, name, value)
+        self.group = WorkGroup(1, b"", b"", self.log, 0, self.limits, KeyFacts())
+        if ordered:
+            self.group.make_ordered(False)
+
+    def publish(self, *records: tuple[int, bytes]) -> None:
+        """A block of records of these priorities and message groups."""
+        for priority, key in records:
+            self.log.append(AMQP091 | (KEYED if key else 0), b"", b"%d" % priority, key, b"x" * 10)
+        self.log.seal(1)
+
+    def delivered(self, credit: int = UNLIMITED) -> list[int]:
+        """The offsets that a new consumer gets."""
+        consumer = Consumer(1, 1, 1, 1, 0, b"", False, credit)
+        consumer.timeout_us = 1_000_000
+        self.group.add(consumer)
+        out: list[Delivery] = []
+        self.group.dispatch(1, out)
+        self.group.detach(consumer)
+        return [int(each.block.base + each.index) + at for each in out for at in range(each.count)]
+
+
+def test_levels_of_priority_keep_their_order(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, STRICT, True)
+    rig.publish((1, b""), (5, b""), (1, b""), (5, b""))
+    rig.publish((9, b""), (1, b""))
+    take_out(rig.group, {1, 2})
+    assert rig.group.ready() == 4
+    assert rig.delivered() == [4, 3, 0, 5]
+    assert [is_waiting(rig.group, offset) for offset in range(7)] == [False] * 7
+
+
+def test_what_waits_behind_its_message_group_comes_forward(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, NO_PRIORITY, True)
+    rig.publish((0, b"a"), (0, b"a"), (0, b"b"), (0, b"a"), (0, b"b"))
+    assert rig.delivered(1) == [0]
+    take_out(rig.group, {1, 2})
+    assert rig.delivered() == [4], "3 waits for 0, of its message group, and 4 for nobody any more"
+    lease = rig.group.find(0)
+    assert lease is not None
+    rig.group.ack(lease, 0, 1)
+    assert rig.delivered() == [3]
+
+
+def test_a_record_that_is_held_up_by_a_delay_is_taken_out_too(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, NO_PRIORITY, True)
+    rig.publish((0, b"a"), (0, b"a"))
+    assert rig.delivered() == [0]
+    lease = rig.group.find(0)
+    assert lease is not None
+    rig.group.give_back(lease, 0, 1, 1_000_000, False)
+    assert is_waiting(rig.group, 0)
+    take_out(rig.group, {0})
+    assert rig.group.delayed_count == 0
+    assert rig.delivered() == [1]
+
+
+def test_octets_that_are_gone_count_no_more(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, NO_PRIORITY, False, max_octets=1000)
+    rig.publish((0, b""), (0, b""), (0, b""))
+    rig.group.measure()
+    assert rig.group.ready_octets == 30
+    take_out(rig.group, {1})
+    rig.group.measure()
+    assert rig.group.ready_octets == 20
+    assert rig.delivered() == [0, 2]
+    assert rig.group.ready_octets == 0
