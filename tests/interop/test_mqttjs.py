@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import queue as queues
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,10 +17,10 @@ from typing import Any
 import pytest
 
 from tests.broker_process import BrokerProcess
+from tests.interop import npm
 
 VERSION = "5.16.0"
 SCRIPT = Path(__file__).with_name("mqttjs_client.js")
-INSTALL_S = 300
 WAIT_S = 20
 QUIET_S = 0.4
 DAY_S = 86_400
@@ -34,22 +32,8 @@ each_version = pytest.mark.parametrize("version", [pytest.param(4, id="3.1.1"), 
 
 @pytest.fixture(scope="module")
 def package() -> Path:
-    """Folder with MQTT.js: npm puts it beside other caches, once."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forebay-tests"
-    folder = cache / f"mqtt-{VERSION}"
-    if not folder.exists():
-        npm = shutil.which("npm")
-        assert npm is not None, "npm is missing: apt-get install npm"
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--ignore-scripts"]
-            command = [npm, "install", *quiet, "--prefix", f"{scratch}/made", f"mqtt@{VERSION}"]
-            (Path(scratch) / "made").mkdir()
-            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
-            assert done.returncode == 0, done.stderr
-            if not folder.exists():
-                (Path(scratch) / "made").rename(folder)
-    return folder
+    """Folder with MQTT.js."""
+    return npm.installed("mqtt", VERSION)
 
 
 class Message:
