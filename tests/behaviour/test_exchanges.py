@@ -1,0 +1,147 @@
+"""Exchanges that lead to exchanges, alternates and hashing, over sockets and across a kill."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import paho.mqtt.client as mqtt
+import pika
+import pika.exceptions
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.behaviour.kinds import open_channel
+from tests.behaviour.test_topology import drain, publish_mqtt
+from tests.broker_process import BrokerProcess
+
+
+def killed(broker: BrokerProcess, *queues: str) -> BlockingChannel:
+    """A channel to the broker as it is after a kill, without what was consumed shortly before and is there again."""
+    broker.kill9()
+    broker.start()
+    channel = open_channel(broker)
+    for name in queues:
+        channel.queue_purge(name)
+    return channel
+
+
+def test_bindings_between_exchanges_are_there_after_a_kill(broker: BrokerProcess) -> None:
+    channel = open_channel(broker)
+    channel.exchange_declare("entry", "topic", durable=True)
+    channel.exchange_declare("audit", "fanout", durable=True, internal=True)
+    channel.exchange_declare("brief", "fanout")
+    channel.exchange_bind("audit", "entry", "orders.#")
+    channel.exchange_bind("brief", "entry", "#")
+    channel.queue_declare("all", durable=True)
+    channel.queue_bind("all", "audit")
+    channel.queue_bind("all", "entry", "orders.eu")
+    channel.exchange_unbind("audit", "entry", "nothing")
+    for _ in range(2):
+        channel.basic_publish("entry", "orders.eu", b"one copy", mandatory=True)
+        assert drain(channel, "all") == [b"one copy"]
+        with pytest.raises(pika.exceptions.UnroutableError):
+            channel.basic_publish("entry", "invoices", b"", mandatory=True)
+        channel = killed(broker, "all")
+    channel.exchange_unbind("audit", "entry", "orders.#")
+    channel = killed(broker)
+    with pytest.raises(pika.exceptions.UnroutableError):
+        channel.basic_publish("entry", "orders.us", b"", mandatory=True)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no exchange 'brief'"):
+        channel.exchange_declare("brief", passive=True)
+
+
+def test_an_auto_delete_exchange_that_went_stays_away_after_a_kill(broker: BrokerProcess) -> None:
+    channel = open_channel(broker)
+    channel.exchange_declare("first", "fanout", durable=True, auto_delete=True)
+    channel.exchange_declare("second", "fanout", durable=True, auto_delete=True)
+    channel.exchange_bind("second", "first")
+    channel.queue_declare("q", durable=True)
+    channel.queue_bind("q", "second")
+    channel = killed(broker)
+    channel.basic_publish("first", "", b"through both", mandatory=True)
+    assert drain(channel, "q") == [b"through both"]
+    channel.queue_delete("q")
+    for _ in range(2):
+        for name in ("first", "second"):
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=f"no exchange '{name}'"):
+                channel.exchange_declare(name, passive=True)
+            channel = open_channel(broker)
+        channel = killed(broker)
+
+
+def test_the_alternate_takes_what_has_no_route_before_and_after_a_kill(broker: BrokerProcess) -> None:
+    channel = open_channel(broker)
+    channel.exchange_declare("main", "direct", durable=True, arguments={"alternate-exchange": "rest"})
+    channel.exchange_declare("rest", "headers", durable=True, internal=True)
+    channel.queue_declare("strays", durable=True)
+    channel.queue_bind("strays", "rest", "", {"x-match": "all", "keep": True})
+    keep = pika.BasicProperties(headers={"keep": True})
+    for _ in range(2):
+        channel.basic_publish("main", "anything", b"kept", keep, mandatory=True)
+        assert drain(channel, "strays") == [b"kept"]
+        with pytest.raises(pika.exceptions.UnroutableError):
+            channel.basic_publish("main", "anything", b"", mandatory=True)
+        channel = killed(broker, "strays")
+
+
+def test_keys_go_where_they_went_before_a_kill(broker: BrokerProcess) -> None:
+    channel = open_channel(broker)
+    channel.exchange_declare("hash", "x-consistent-hash", durable=True)
+    channel.exchange_declare("by-account", "x-consistent-hash", durable=True, arguments={"hash-header": "account"})
+    queues = [f"q{number}" for number in range(4)]
+    for name in queues:
+        channel.queue_declare(name, durable=True)
+        channel.queue_bind(name, "hash", "1")
+        channel.queue_bind(name, "by-account", "1")
+    rounds = []
+    for _ in range(2):
+        for number in range(60):
+            channel.basic_publish("hash", f"key-{number}", b"k%d" % number, mandatory=True)
+            headers = pika.BasicProperties(headers={"account": number})
+            channel.basic_publish("by-account", "any", b"a%d" % number, headers, mandatory=True)
+        rounds.append({name: drain(channel, name) for name in queues})
+        channel = killed(broker, *queues)
+    assert rounds[0] == rounds[1]
+    counts = Counter(body[:1] for bodies in rounds[0].values() for body in bodies)
+    assert counts == {b"k": 60, b"a": 60}
+    assert all(rounds[0].values())
+
+
+def test_an_mqtt_subscriber_is_reached_through_exchanges_and_a_topic_leads_through_them(broker: BrokerProcess) -> None:
+    channel = open_channel(broker)
+    channel.exchange_declare("entry", "fanout", durable=True)
+    channel.exchange_bind("amq.topic", "entry")
+    channel.exchange_declare("copies", "headers", durable=True)
+    channel.exchange_bind("copies", "amq.topic", "sensors.#")
+    channel.queue_declare("hot", durable=True)
+    channel.queue_bind("hot", "copies", "", {"state": "hot"})
+
+    got: list[tuple[str, bytes]] = []
+    arrived = threading.Event()
+    subscribed = threading.Event()
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    client.username_pw_set("guest", "guest")
+    client.on_subscribe = lambda *_: subscribed.set()
+
+    def on_connect(*_: object) -> None:
+        client.subscribe("sensors/+", qos=1)
+
+    def on_message(_client: mqtt.Client, _data: object, message: mqtt.MQTTMessage) -> None:
+        got.append((message.topic, bytes(message.payload)))
+        arrived.set()
+
+    client.on_connect = on_connect
+    client.on_message = on_message
+    client.connect("127.0.0.1", broker.mqtt_port)
+    client.loop_start()
+    assert subscribed.wait(10)
+    hot = pika.BasicProperties(headers={"state": "hot"})
+    channel.basic_publish("entry", "sensors.kitchen", b"19", hot, mandatory=True)
+    assert arrived.wait(10)
+    client.disconnect()
+    client.loop_stop()
+    assert got == [("sensors/kitchen", b"19")]
+    publish_mqtt(broker, "sensors/cellar", b"no header")
+    assert drain(channel, "hot") == [b"19"]
