@@ -187,7 +187,10 @@ class Consuming(Publishing):
         where = self.queue(queue)
         self.check_owner(where, session_id)
         if where.kind == STREAM:
-            raise RequestError(NOT_IMPLEMENTED, f"basic.get is not supported by stream queue '{text(where.name)}'")
+            raise RequestError(
+                NOT_IMPLEMENTED,
+                f"basic.get not supported by stream queues queue '{text(where.name)}' in vhost '{text(self.name)}'",
+            )
         group = self.group_for(where, ConsumerArguments({}, self.name, where.name), b"", True)
         assert isinstance(group, WorkGroup)
         check_gettable(self.name, where, group)
@@ -299,7 +302,9 @@ def check_gettable(vhost: bytes, queue: Queue, group: Group) -> None:
 
 
 def check_exclusive(vhost: bytes, queue: Queue, group: Group, exclusive: bool) -> None:
-    """RequestError where a consumer has the queue for itself, or wants it and there are others."""
+    """RequestError where a consumer has the queue for itself, or wants it and there are others, or may be."""
+    refused = exclusive and queue.limits.single_active
     for other in group.consumers:
-        if exclusive or other.exclusive:
-            raise RequestError(REFUSED, f"queue '{text(queue.name)}' in vhost '{text(vhost)}' in exclusive use")
+        refused = refused or exclusive or other.exclusive
+    if refused:
+        raise RequestError(REFUSED, f"queue '{text(queue.name)}' in vhost '{text(vhost)}' in exclusive use")

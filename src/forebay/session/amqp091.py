@@ -170,6 +170,9 @@ class Amqp091Session(Session):
         while not self.closing and self.phase != CLOSE_OK:
             try:
                 used = self.read_frames(data, used)
+                self.after = used
+                if self.link.extensions:
+                    self.extend_leases()
                 break
             except LoginRefused as error:
                 self.refuse_login(error.text, error.detail)
@@ -460,6 +463,16 @@ class Amqp091Session(Session):
             raise PeerError(NOT_ALLOWED, f"channel {number} is above the negotiated channel_max {self.channels_max}")
         self.channels[number] = Channel(self.link, number, self.outlets, self.acked)
         put_method(self.out, number, CHANNEL_OPEN_OK, b"\0\0\0\0")
+
+    def extend_leases(self) -> None:
+        """Do what was asked for of messages that their delivery tags name."""
+        extensions = self.link.extensions
+        while extensions:
+            wanted = extensions.pop(0)
+            channel = self.select(wanted.channel)
+            if channel is not None:
+                self.cause = BASIC_PUBLISH
+                channel.extend(wanted)
 
     def apply_acks(self) -> None:
         """Let the queues know of acknowledgements that were only counted."""

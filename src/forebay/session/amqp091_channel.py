@@ -14,6 +14,7 @@ from forebay.broker.replies import REPLIES
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.leases import Delivery, Lease
 from forebay.session.amqp091_deliver import Outlet
+from forebay.session.amqp091_extend import Extension
 from forebay.session.amqp091_publish import Link, Publisher
 from forebay.session.amqp091_tx import Settlement, Transaction
 
@@ -309,6 +310,18 @@ class Channel:
             self.dead = 0
         if self.backlog:
             self.drain()
+
+    def extend(self, wanted: Extension) -> None:
+        """Let a message be held longer; no effect where it is not held any more."""
+        at = self.find_run(wanted.tag)
+        if at < 0:
+            raise RequestError(PRECONDITION, f"unknown delivery tag {wanted.tag}")
+        run = self.runs[at]
+        if run.lease.consumer.queue_name != wanted.queue:
+            raise RequestError(
+                PRECONDITION, f"delivery tag {wanted.tag} is not of queue '{wanted.queue.decode('utf-8', 'replace')}'"
+            )
+        self.vhost.extend(run.lease, run.first + wanted.tag - run.tag, 1, wanted.extend_ms)
 
     def recover(self) -> None:
         """Give back everything outstanding, but not what a transaction settles."""

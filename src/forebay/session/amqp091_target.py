@@ -1,6 +1,7 @@
 """Where a basic.publish leads: to an exchange, or through the default exchange to something of the broker's own.
 
 $queue/<name>/$commit            the stream group of the header x-group-id resumes at x-offset
+$queue/<name>/$extend            a message may be held longer, see `session/amqp091_extend.py`
 $delayed/cancel/<id>             a delayed message is forgotten, by its x-delay-id or its number
 amq.rabbitmq.reply-to.<name>     an answer for whoever has that name
 """
@@ -21,6 +22,7 @@ MESSAGE: Final = 0
 COMMIT_OFFSET: Final = 1
 CANCEL_DELAYED: Final = 2
 REPLY: Final = 3
+EXTEND_LEASE: Final = 4
 
 
 @final
@@ -45,10 +47,12 @@ def command_at(exchange: bytes, key: bytes) -> tuple[i64, bytes]:
     """What a publish to this address is to the broker, and its subject."""
     if exchange:
         return MESSAGE, b""
-    if key.startswith(b"$queue/") and key.endswith(b"/$commit"):
-        name = key[7:-8]
-        if name and b"/" not in name:
+    if key.startswith(b"$queue/"):
+        name, _, rest = key[7:].partition(b"/")
+        if name and rest == b"$commit":
             return COMMIT_OFFSET, name
+        if name and rest == b"$extend":
+            return EXTEND_LEASE, name
     elif key.startswith(REPLY_PREFIX):
         return REPLY, key
     elif key.startswith(CANCEL_PREFIX):

@@ -187,6 +187,7 @@ class HeaderSplice:
     """
 
     def __init__(self, name: bytes) -> None:
+        self.name = name
         self.entry = bytes([len(name)]) + name + b"l"
         self.source = b""
         self.prefix = b""
@@ -196,6 +197,10 @@ class HeaderSplice:
         """Make prefix and suffix for these properties, which have been checked."""
         if properties == self.source:
             return
+        self.source = properties
+        if header_at(properties, self.name, depth_max) >= 0:
+            # As from who publishes what was read: of two with one name a reader would believe the later.
+            properties = edit_headers(properties, [self.name], b"", depth_max)
         flags = flags_of(properties)
         at = field_at(properties, HEADERS, depth_max)
         rest = at
@@ -210,7 +215,6 @@ class HeaderSplice:
         out.write(self.entry)
         self.prefix = out.getvalue()
         self.suffix = properties[rest:]
-        self.source = properties
 
     def octets(self) -> i64:
         return i64(len(self.prefix)) + 8 + i64(len(self.suffix))

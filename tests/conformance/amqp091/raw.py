@@ -143,11 +143,12 @@ class Raw:
         channel_max: int = 2047,
         frame_max: int = 131072,
         beat: int = 0,
+        client: Mapping[str, object] = CLIENT,
     ) -> None:
         """Everything up to connection.open-ok."""
         self.send(HEADER)
         self.expect(0, START)
-        self.send(method(0, START_OK, table(CLIENT) + short("PLAIN") + long(f"\0{user}\0{password}") + short("en_US")))
+        self.send(method(0, START_OK, table(client) + short("PLAIN") + long(f"\0{user}\0{password}") + short("en_US")))
         self.expect(0, TUNE)
         self.send(method(0, TUNE_OK, number(channel_max, 2) + number(frame_max, 4) + number(beat, 2)))
         self.send(method(0, OPEN, short("/") + b"\0\0"))
@@ -234,11 +235,13 @@ class Raw:
 
 
 @contextmanager
-def connect(broker: BrokerProcess, channels: int = 1, frame_max: int = 131072) -> Iterator[Raw]:
+def connect(
+    broker: BrokerProcess, channels: int = 1, frame_max: int = 131072, client: Mapping[str, object] = CLIENT
+) -> Iterator[Raw]:
     """A connection with open channels 1, 2, …"""
     raw = Raw(broker)
     try:
-        raw.handshake(frame_max=frame_max)
+        raw.handshake(frame_max=frame_max, client=client)
         for channel in range(1, channels + 1):
             raw.open_channel(channel)
         yield raw

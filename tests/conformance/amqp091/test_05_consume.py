@@ -224,6 +224,66 @@ def test_ack_of_everything(broker: BrokerProcess) -> None:
         assert raw.count("q") == (0, 0)
 
 
+def counts(properties: bytes) -> tuple[int, int]:
+    """How often a message failed, and how often it was out before, as its headers say."""
+    found = []
+    for name in ("x-delivery-count", "x-acquired-count"):
+        _, there, rest = properties.partition(short(name) + b"l")
+        assert there, f"{name} is not in {properties!r}"
+        found.append(int.from_bytes(rest[:8], "big"))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize(("which", "failed"), [(NACK, 0), (REJECT, 1), (RECOVER, 0)])
+def test_what_is_given_back_says_how_often(broker: BrokerProcess, which: tuple[int, int], failed: int) -> None:
+    with connect(broker) as raw:
+        raw.declare("q")
+        raw.fill("q", bodies(1))
+        raw.consume("q")
+        raw.expect(1, DELIVER)
+        assert raw.content(1)[0] == b"\0\0"
+        for times in (1, 2, 3):
+            if which == RECOVER:
+                raw.send(method(1, RECOVER, b"\x01"))
+                raw.expect(1, RECOVER_OK)
+            else:
+                raw.settle(which, times, REQUEUE if which == NACK else 1)
+            assert raw.expect(1, DELIVER)[2 + 8] == 1
+            assert counts(raw.content(1)[0]) == (failed * times, times)
+
+
+def test_what_the_end_of_a_channel_returns_has_failed(broker: BrokerProcess) -> None:
+    with connect(broker, channels=2) as raw:
+        raw.declare("q", channel=2)
+        raw.fill("q", bodies(1), channel=2)
+        for times in range(4):
+            raw.send(method(1, GET, b"\0\0" + short("q") + b"\0"))
+            assert raw.expect(1, GET_OK)[8] == (times > 0)
+            properties = raw.content(1)[0]
+            assert properties == b"\0\0" if times == 0 else counts(properties) == (times, times)
+            raw.send(method(1, CHANNEL_CLOSE, number(200, 2) + short("") + b"\0\0\0\0"))
+            raw.expect(1, CHANNEL_CLOSE_OK)
+            raw.open_channel()
+
+
+def test_a_publishers_own_counts_are_not_believed(broker: BrokerProcess) -> None:
+    headers = b"\x20\0" + table({"x-delivery-count": 77, "mine": 5, "x-acquired-count": 78})
+    with connect(broker) as raw:
+        raw.declare("q")
+        raw.confirm()
+        raw.send(publish(1, "q", b"x", properties=headers))
+        raw.confirmed(1)
+        raw.consume("q")
+        raw.expect(1, DELIVER)
+        assert raw.content(1)[0] == headers
+        raw.settle(NACK, 1, REQUEUE)
+        raw.expect(1, DELIVER)
+        properties = raw.content(1)[0]
+        assert counts(properties) == (0, 1)
+        assert properties.count(b"x-delivery-count") == properties.count(b"x-acquired-count") == 1
+        assert short("mine") + b"l" + number(5, 8) in properties
+
+
 def test_nack_returns_to_the_front_and_counts(broker: BrokerProcess) -> None:
     with connect(broker) as raw:
         raw.declare("q")
@@ -238,7 +298,7 @@ def test_nack_returns_to_the_front_and_counts(broker: BrokerProcess) -> None:
                 assert args[2 + 8] == 1
                 properties, body, _ = raw.content(1)
                 assert body == b"message %d" % place
-                assert short("x-delivery-count") + b"l" + number(count, 8) in properties
+                assert counts(properties) == (0, count)
             if count == 1:
                 raw.settle(NACK, 4, REQUEUE | 1)
 
