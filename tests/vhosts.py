@@ -21,9 +21,9 @@ EMPTY = b"\0\0"  # AMQP 0.9.1's properties of a message that has none
 class OneVhost:
     """The vhost "/", recovered from its folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: TestClock | None = None) -> None:
         self.disk = SmallDisk(str(folder))
-        self.clock = TestClock()
+        self.clock = clock or TestClock()
         self.store = Store(self.disk, self.clock, SMALL)
         recovery = self.store.open()
         self.vhost = Vhost(b"/", self.store, make_options({}))

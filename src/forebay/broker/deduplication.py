@@ -23,7 +23,7 @@ from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
 from forebay.broker.internal import DEDUPLICATION_LOG, RECORD_OVERHEAD, InternalLog
-from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import AMQP091
 from forebay.log.store import Entry, Store
 
@@ -63,7 +63,7 @@ class Deduplication(InternalLog):
     offsets  hash -> offset of its record
     hashes   the same the other way round; an offset that is not there is nobody's any more
     last     of a producer's hash: its last number
-    changed  hashes whose records the end of the turn appends, with the offsets that these will have
+    added    hashes whose records the end of the turn appends
     """
 
     def __init__(self, store: Store, window_ms: i64, keys_max: i64, vhost: i64 = 0) -> None:
@@ -73,7 +73,7 @@ class Deduplication(InternalLog):
         self.offsets: dict[bytes, int] = {}
         self.hashes: dict[int, bytes] = {}
         self.last: dict[bytes, int] = {}
-        self.changed: dict[bytes, int] = {}
+        self.added: list[bytes] = []
         self.turns: deque[Taken] = deque()  # by time
         self.floor: i64 = 0  # nothing below it is anybody's
         self.repeated = False  # somebody waits for what was taken before to be on the disk
@@ -107,11 +107,10 @@ class Deduplication(InternalLog):
 
     def take(self, name: bytes) -> None:
         """A record of this hash is to be appended at the turn's end, in place of any other."""
-        offset = self.changed.get(name)
-        if offset is None:
-            offset = int(self.log.end) + len(self.changed)
-            self.changed[name] = offset
-        self.keep(name, offset)
+        offset = self.offsets.get(name)
+        if offset is None or offset < self.log.end:
+            self.keep(name, int(self.log.end) + len(self.added))
+            self.added.append(name)
 
     def keep(self, name: bytes, offset: int) -> None:
         """Remember a hash by the record at this offset, and too many others no longer."""
@@ -154,15 +153,15 @@ class Deduplication(InternalLog):
     # ---- the turn, and the log
 
     def gathered(self) -> i64:
-        return len(self.changed) * RECORD_OCTETS
+        return len(self.added) * RECORD_OCTETS
 
     def end_turn(self, now_us: i64) -> None:
-        if self.changed:
-            for name in self.changed:
+        if self.added:
+            for name in self.added:
                 self.log.append(AMQP091, b"", name, number_octets(self.last.get(name)), b"")
             self.seal(now_us)
             self.turns.append(Taken(self.log.end, self.log.stamp_us))
-            self.changed = {}
+            self.added = []
         elif self.repeated:
             self.note(0, b"", True)
         self.repeated = False
@@ -214,19 +213,19 @@ def identity_of(producer: object, sequence: object, key: object) -> Identity | N
     """What the values of the three headers say, of which any may be missing (None).
 
     sequence  a number, or a text of its digits
-    raises    RequestError(PRECONDITION), with name and value of the wrong one
+    raises    RequestError(INVALID), with name and value of the wrong one
     """
     if producer is None and sequence is None and key is None:
         return None
     if (producer is None) != (sequence is None):
-        raise RequestError(PRECONDITION, "x-producer-id and x-sequence: one is there without the other")
+        raise RequestError(INVALID, "x-producer-id and x-sequence: one is there without the other")
     number: object = 0
     if sequence is not None:
         number = sequence
         if isinstance(sequence, str) and sequence.isascii() and sequence.isdigit() and len(sequence) < 20:
             number = int(sequence)
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= SEQUENCE_MAX:
-            raise RequestError(PRECONDITION, f"invalid x-sequence header: {sequence!r} is no number from 0 to 2^63 - 1")
+            raise RequestError(INVALID, f"invalid x-sequence header: {sequence!r} is no number from 0 to 2^63 - 1")
     assert isinstance(number, int)
     return Identity(name_of("x-producer-id", producer), number, name_of("x-deduplication-key", key))
 
@@ -237,8 +236,13 @@ def name_of(header: str, value: object) -> bytes:
         return b""
     octets = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
     if not isinstance(octets, bytes) or not 0 < len(octets) <= NAME_OCTETS_MAX:
-        raise RequestError(PRECONDITION, f"invalid {header} header: no text of 1 to {NAME_OCTETS_MAX} octets")
+        raise RequestError(INVALID, f"invalid {header} header: no text of 1 to {NAME_OCTETS_MAX} octets")
     return octets
+
+
+def address_of(exchange: bytes, routing_key: bytes) -> bytes:
+    """Where a message is taken only once."""
+    return exchange + b"\0" + routing_key
 
 
 def producer_hash(address: bytes, producer: bytes) -> bytes:

@@ -16,7 +16,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be
 from mypy_extensions import i64, u8
 
-from forebay.broker.deduplication import Identity, identity_of
+from forebay.broker.deduplication import Identity, address_of, identity_of
 from forebay.broker.delayed import DelayedMessage
 from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
@@ -175,7 +175,7 @@ def publish_special(vhost: Publishing, route: Route, special: Special, format: u
     if identity is None:
         return publish_or_delay(vhost, route, special, format, body)
     seen = vhost.deduplication
-    address = route.exchange + b"\0" + route.routing_key
+    address = address_of(route.exchange, route.routing_key)
     if seen.is_known(address, identity, vhost.now_us):
         return ACCEPTED
     if not vhost.take_room(seen.octets(identity)):

@@ -13,12 +13,15 @@ from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64, u8
 
 from forebay.broker.client_session import FORGOTTEN, RECEIVED, ClientSession
+from forebay.broker.deduplication import Identity, address_of, identity_of
 from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
+from forebay.broker.topology import TOPIC_EXCHANGE
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
+from forebay.routing.topic_trie import swap_key
 from forebay.session.mqtt_commands import command_at, run_command
 from forebay.session.mqtt_delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
 from forebay.session.mqtt_encode import Encoder
@@ -34,6 +37,7 @@ ALIAS_BLOCK_OCTETS: Final = 3  # a property block that holds the alias and nothi
 # Properties that are not kept with the message: bits of TOPIC_ALIAS and SUBSCRIPTION_ID.
 CONNECTION_PROPERTIES: Final = 0x8_0000_0800
 DOLLAR: Final = 0x24
+ONCE_MARK: Final = b"x-"  # in the names of user properties by which a publish says which message it is
 SYS_PREFIX: Final = b"$SYS/"
 
 
@@ -67,6 +71,7 @@ class Inbox:
         self.ack_count: i64 = 0  # PUBACKs in `held`
         self.unconfirmed: i64 = 0  # PUBACKs not yet sent
         self.unreleased: i64 = 0  # QoS 2 publishes of this connection whose PUBREL has not come
+        self.identity: Identity | None = None  # of the publish in hand, if it is to be taken only once
         self.ignored: i64 = 0
         self.received: i64 = 0
         self.body_octets: i64 = 0
@@ -110,20 +115,57 @@ class Inbox:
         if route.headers_exchange is not None:
             route = vhost.resolve(route, u8(format), properties)
         body = data[packet.properties_end : end]
+        if properties and ONCE_MARK in properties and self.is_done(packet, topic, properties):
+            return
         if flags & 1:
             format |= RETAIN
             if is_topic(route.routing_key) and not vhost.retain(route.routing_key, u8(format), properties, body):
+                self.identity = None
                 self.answer(packet, REJECTED)
                 return
         if self.expiry_max_s:
             properties = props.with_expiry_at_most(properties, self.expiry_max_s)
         outcome = vhost.publish(route, u8(format), properties, body)
+        if self.identity is not None:
+            self.remember(topic, outcome)
         if qos == 1 and outcome == ACCEPTED:
             write_i32_be(self.held, i32(0x40020000 | packet.packet_id))
             self.ack_count += 1
             self.unconfirmed += 1
         elif qos or outcome == REJECTED:
             self.answer(packet, outcome)
+
+    def is_done(self, packet: Publish, topic: bytes, properties: bytes) -> bool:
+        """Whether a publish that may say which message it is needs nothing more: then it is answered."""
+        try:
+            identity = identity_of(
+                user_text(properties, b"x-producer-id"),
+                user_text(properties, b"x-sequence"),
+                user_text(properties, b"x-deduplication-key"),
+            )
+        except RequestError as error:
+            self.answer_error(packet, error)
+            return True
+        if identity is None:
+            return False
+        outcome: i64 = ACCEPTED
+        seen = self.vhost.deduplication
+        if not seen.is_known(topic_address(topic), identity, self.vhost.now_us):
+            if self.vhost.take_room(seen.octets(identity)):
+                self.identity = identity
+                return False
+            outcome = REJECTED
+        if packet.qos or outcome == REJECTED:
+            self.answer(packet, outcome)
+        return True
+
+    def remember(self, topic: bytes, outcome: i64) -> None:
+        """What `is_done` found to be new has been published."""
+        identity = self.identity
+        assert identity is not None
+        self.identity = None
+        if outcome == ACCEPTED:
+            self.vhost.deduplication.remember(topic_address(topic), identity, self.vhost.now_us)
 
     def special_properties(self, topic: bytes, properties: bytes, seen: i64) -> tuple[bytes, bytes]:
         """Topic and kept properties where the block has what concerns this connection only."""
@@ -279,3 +321,14 @@ class Inbox:
         block = BytesWriter()
         props.append_text_property(block, props.REASON_STRING, octets)
         return block.getvalue()
+
+
+def user_text(properties: bytes, name: bytes) -> str | None:
+    """A user property as text; None where there is none of that name."""
+    value = props.user_property(properties, name)
+    return None if value is None else value.decode("utf-8", "surrogateescape")
+
+
+def topic_address(topic: bytes) -> bytes:
+    """A topic as AMQP publishers call it: who is to be taken only once may come by either."""
+    return address_of(TOPIC_EXCHANGE, swap_key(topic))
