@@ -77,6 +77,7 @@ case $1 in demo | test) find_java ;; esac
 case $1 in
 test)
     check_mosquitto
+    check_librabbitmq
     check_node
     ;;
 esac

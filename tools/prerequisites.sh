@@ -77,31 +77,52 @@ find_java() {
     echo "For a Java of the system:  apt-get install default-jre-headless"
 }
 
+# Installs Debian packages where that can be done without asking anybody; whether it worked is seen by what is there then.
+try_install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 0
+    echo "Installing $* for the tests"
+    (apt-get install -qq -y --no-install-recommends "$@" ||
+        (apt-get update -qq && apt-get install -qq -y --no-install-recommends "$@")) >/dev/null 2>&1 || true
+}
+
+has_commands() {
+    for name in "$@"; do
+        command -v "$name" >/dev/null 2>&1 || return 1
+    done
+}
+
 # The tests drive mosquitto_pub and mosquitto_sub, real clients that PyPI does not carry.
 check_mosquitto() {
-    command -v mosquitto_pub >/dev/null 2>&1 && command -v mosquitto_sub >/dev/null 2>&1 && return
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        echo "Installing mosquitto-clients, which the tests drive"
-        (apt-get install -qq -y --no-install-recommends mosquitto-clients ||
-            (apt-get update -qq && apt-get install -qq -y --no-install-recommends mosquitto-clients)) >/dev/null 2>&1
-    fi
-    command -v mosquitto_pub >/dev/null 2>&1 ||
+    has_commands mosquitto_pub mosquitto_sub || try_install mosquitto-clients
+    has_commands mosquitto_pub mosquitto_sub ||
         need "mosquitto_pub and mosquitto_sub, which the tests drive.  apt-get install mosquitto-clients"
 }
 
-# Node 16 or newer and npm: the tests run MQTT.js, which they install themselves into ~/.cache/forebay-tests.
+# As real are the clients of librabbitmq: the commands of amqp-tools, and a program in C that the tests compile.
+has_librabbitmq() {
+    scratch=$(mktemp -d)
+    echo '#include <amqp.h>
+int main(void) { return amqp_version_number() == 0; }' >"$scratch/try.c"
+    "${compiler:-cc}" -o "$scratch/try" "$scratch/try.c" -lrabbitmq 2>/dev/null
+    found=$?
+    rm -rf "$scratch"
+    return $found
+}
+
+check_librabbitmq() {
+    has_commands amqp-publish amqp-get && has_librabbitmq || try_install amqp-tools librabbitmq-dev
+    has_commands amqp-publish amqp-get && has_librabbitmq ||
+        need "librabbitmq and its commands, which the tests drive.  apt-get install amqp-tools librabbitmq-dev"
+}
+
+# Node 16 or newer and npm: the tests run MQTT.js and amqplib, which they install themselves into ~/.cache/forebay-tests.
 node_fits() {
-    command -v npm >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 16 ? 1 : 0)' 2>/dev/null
+    has_commands npm && node -e 'process.exit(parseInt(process.versions.node) < 16 ? 1 : 0)' 2>/dev/null
 }
 
 check_node() {
-    node_fits && return
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-        echo "Installing nodejs and npm, for MQTT.js in the tests"
-        (apt-get install -qq -y --no-install-recommends nodejs npm ||
-            (apt-get update -qq && apt-get install -qq -y --no-install-recommends nodejs npm)) >/dev/null 2>&1 || true
-    fi
-    node_fits || need "node 16 or newer and npm, for MQTT.js in the tests.  apt-get install nodejs npm"
+    node_fits || try_install nodejs npm
+    node_fits || need "node 16 or newer and npm, for MQTT.js and amqplib in the tests.  apt-get install nodejs npm"
 }
 
 stop_if_missing() {
