@@ -36,7 +36,7 @@ from forebay.routing.topic_trie import check_filter, swap_key
 
 SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the log's own
 CURSOR: Final = 4
-RETURNS: Final = 7  # 5 is CATALOG, 6 INTERNAL
+RETURNS: Final = 8  # 5 is CATALOG, 6 INTERNAL, 7 BROKER
 CATALOG: Final = 5
 
 NAME_OCTETS_MAX: Final = 255
