@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from forebay.broker.control import connections, delayed, exchanges, groups, queues, vhosts
+from forebay.broker.control import connections, delayed, exchanges, groups, policies, queues, vhosts
 from forebay.broker.control.operations import OPERATIONS, Control
 
 __all__ = ["OPERATIONS", "PARTS", "Control"]
 
-PARTS = (connections, delayed, exchanges, groups, queues, vhosts)
+PARTS = (connections, delayed, exchanges, groups, policies, queues, vhosts)
