@@ -122,7 +122,7 @@ def test_queues_that_expire_and_of_other_types(connection: kombu.Connection) -> 
         assert [message.payload for message in take(connection, queue(channel), 1)] == [queue.name]
 
 
-class Worker(ConsumerMixin):
+class Worker(ConsumerMixin):  # type: ignore[misc]
     """A consumer that comes back by itself when its connection is lost."""
 
     def __init__(self, connection: kombu.Connection) -> None:
