@@ -14,6 +14,7 @@ from mypy_extensions import i32, i64, u8
 
 from forebay.broker.client_session import FORGOTTEN, RECEIVED, ClientSession
 from forebay.broker.deduplication import Identity, address_of, identity_of
+from forebay.broker.permissions import WRITE, Grants, Rights
 from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.topology import TOPIC_EXCHANGE
@@ -25,6 +26,7 @@ from forebay.routing.topic_trie import swap_key
 from forebay.session.mqtt_commands import command_at, run_command
 from forebay.session.mqtt_delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
 from forebay.session.mqtt_encode import Encoder
+from forebay.session.mqtt_rights import check_command, check_publish
 from forebay.wire import mqtt_codes as codes
 from forebay.wire import mqtt_properties as props
 from forebay.wire.mqtt import Publish, decode_publish, write_ack
@@ -51,6 +53,7 @@ class Inbox:
 
     def __init__(self, vhost: Vhost, encoder: Encoder, out: BytesWriter, held: BytesWriter, options: Options) -> None:
         self.vhost = vhost
+        self.rights = Rights("", b"", Grants(None, {}))
         self.encoder = encoder
         self.out = out
         self.held = held
@@ -211,6 +214,7 @@ class Inbox:
         try:
             if topic[0] == DOLLAR and self.is_command(packet, topic, properties, body):
                 return None
+            check_publish(self.rights, topic)
             route = self.vhost.route_topic(topic, self.client)
         except RequestError as error:
             self.answer_error(packet, error)
@@ -231,13 +235,16 @@ class Inbox:
         outcome: i64 = ACCEPTED
         at = command_at(topic)
         if at:
+            check_command(self.rights, topic, int(at))
             run_command(self.vhost, topic, at, properties)
         elif not delayed_at(topic):
             return False
         elif cancels_delayed(topic):
+            self.rights.check_exchange(WRITE, TOPIC_EXCHANGE)
             cancel_delayed(self.vhost.delayed, properties)
         else:
             due_us, target = parse_delayed(topic, self.vhost.now_us)
+            check_publish(self.rights, target)
             format: i64 = MQTT | packet.qos << QOS_SHIFT | (RETAIN if packet.retain else 0)
             if not self.vhost.delay(delay_id(properties), due_us, u8(format), target, properties, body):
                 outcome = REJECTED
