@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 
 from forebay.broker.passwords import NOBODY, check_hash, is_hash, is_right
-from forebay.broker.users import Users
+from forebay.broker.users import ADMINISTRATOR, Users
 from forebay.core.errors import CONNECTION, REFUSED, OptionError, RequestError
 
 REFUSAL = "Login was refused. For details see the broker log."
@@ -169,8 +169,8 @@ class Auth:
         return self.admit(user, loopback)
 
     def is_administrator(self, user: str) -> bool:
-        """Whether this user may ask for what belongs to no one user: those of the configuration all may."""
-        return user in self._digests
+        """Whether this user may ask for what belongs to no one user."""
+        return self._stored is not None and self._stored.has_tag(user, ADMINISTRATOR)
 
     def admit(self, user: str, loopback: bool) -> str:
         """The same user, who has proven who it is, unless it may not connect from there: LoginRefused."""

@@ -121,6 +121,11 @@ class Topology(Part):
         """The exchange of that name; RequestError(NOT_FOUND)."""
         return self.bindings.exchange(name)
 
+    def is_topic_exchange(self, name: bytes) -> bool:
+        """Whether there is a topic exchange of that name: rights may depend on routing keys then."""
+        exchange = self.bindings.exchanges.get(name)
+        return exchange is not None and exchange.kind == b"topic"
+
     def declare_exchange(
         self,
         name: bytes,
@@ -212,6 +217,7 @@ class Topology(Part):
             raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
         check_queue_name(name)
         check_declaration(where, not name, durable, exclusive, auto_delete, arguments)
+        self.check_queue_count(name)
         spec = QueueSpec(durable, auto_delete, exclusive, arguments, self.visibility_ms)
         if not name:
             name = b"amq.gen-%d-%d" % (session_id, self.next_queue)
@@ -221,6 +227,12 @@ class Topology(Part):
         if queue.log.durable:
             self.command(queue_command(queue))
         return queue
+
+    def check_queue_count(self, name: bytes) -> None:
+        most = self.settings.queues_max
+        if most >= 0 and len(self.queues) >= most:
+            limit = f"queue limit in vhost '{text(self.name)}' ({most}) is reached"
+            raise RequestError(PRECONDITION, f"cannot declare queue '{text(name)}': {limit}")
 
     def place_of(self, queue: bytes) -> str:
         """A queue as errors name it."""

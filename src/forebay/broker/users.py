@@ -6,12 +6,14 @@ are made anew at each start, and cannot be changed while the broker runs.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
 
 from forebay.broker.checked import octets, sequence
+from forebay.broker.common import Common
 from forebay.broker.passwords import SALT_OCTETS, check_hash, hash_password, is_hash
 from forebay.broker.permissions import EVERYTHING, Grants, Permission, Rights, TopicPermission, check_pattern
 from forebay.broker.vhost import Vhost
@@ -26,7 +28,6 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.core.options import PermissionOptions
-from forebay.core.ports import Random
 from forebay.log.store import Store
 from forebay.routing.exchange import text
 
@@ -57,8 +58,10 @@ class Users:
     vhosts  the vhosts there are, whose epochs grow with every change of somebody's rights
     """
 
-    def __init__(self, store: Store, vhosts: Mapping[bytes, Vhost]) -> None:
+    def __init__(self, store: Store, vhosts: Mapping[bytes, Vhost], common: Common) -> None:
         self.store = store
+        self._common = common
+        self._salts = 0  # that were made of the secret: no two are alike
         self.vhosts = vhosts
         self.by_name: dict[str, User] = {}
         self.permissions: dict[tuple[str, bytes], Permission] = {}
@@ -104,7 +107,7 @@ class Users:
             raise RequestError(REFUSED, f"user: '{name}' is of the configuration, and changed there")
         return user
 
-    def add(self, name: str, password: str, tags: list[str], random: Random) -> None:
+    def add(self, name: str, password: str, tags: list[str]) -> None:
         """Make a user; it may do nothing yet.
 
         password  or its Argon2id hash, `$argon2id$...`; empty: it cannot log in by a password
@@ -117,7 +120,7 @@ class Users:
         if name in self.by_name:
             raise RequestError(PRECONDITION, f"user: '{name}' is there already")
         check_tags(tags)
-        user = User(name, kept_of(password, random), list(tags))
+        user = User(name, self.kept(name, password), list(tags))
         self.by_name[name] = user
         self.note(user_fact(user))
 
@@ -129,11 +132,22 @@ class Users:
         self.forget_user(name)
         self.changed()
 
-    def change_password(self, name: str, password: str, random: Random) -> None:
+    def change_password(self, name: str, password: str) -> None:
         """Set a password, or its hash, or with an empty one let nobody log in by a password."""
         user = self.changeable(name)
-        user.hash = kept_of(password, random)
+        user.hash = self.kept(name, password)
         self.note(user_fact(user))
+
+    def kept(self, name: str, password: str) -> str:
+        """What is kept of a password, or of its hash."""
+        if not password:
+            return ""
+        if is_hash(password):
+            check_hash(password)
+            return password
+        self._salts += 1
+        salt = hmac.digest(self._common.secret, b"%d %b" % (self._salts, name.encode()), "sha256")[:SALT_OCTETS]
+        return hash_password(password, salt)
 
     def set_tags(self, name: str, tags: list[str]) -> None:
         """Say what a user is to the administration; RequestError(INVALID) for what is no tag."""
@@ -309,14 +323,6 @@ class Users:
 
 def user_fact(user: User) -> dict[str, object]:
     return {"op": "user", "name": user.name, "hash": user.hash, "tags": list(user.tags)}
-
-
-def kept_of(password: str, random: Random) -> str:
-    """What is kept of a password, or of its hash."""
-    if is_hash(password):
-        check_hash(password)
-        return password
-    return hash_password(password, random.octets(SALT_OCTETS)) if password else ""
 
 
 def check_tags(tags: list[str]) -> None:

@@ -46,7 +46,7 @@ class Vhosts:
         self.default = Vhost(DEFAULT, store, options, 0, self.common)
         self.by_name: dict[bytes, Vhost] = {DEFAULT: self.default}
         self.by_number: dict[int, Vhost] = {0: self.default}
-        self.users = Users(store, self.by_name)
+        self.users = Users(store, self.by_name, self.common)
         self.others: list[Vhost] = []
         self.busy: list[Vhost] = [self.default]
         self.deleted: list[Vhost] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from forebay.broker.permissions import READ
 from forebay.broker.primary import primary_of
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.core.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
@@ -67,8 +68,10 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     if consume.queue == REPLY_QUEUE:
         on_consume_replies(session, channel, consume, tag)
         return
+    name = queue_name(channel, consume.queue)
+    session.rights.check_queue(READ, name)
     consumer = vhost.consume(
-        queue_name(channel, consume.queue),
+        name,
         session.id,
         channel.number,
         tag,
@@ -112,6 +115,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
     name = queue_name(channel, args.short_string())
     no_ack = args.octet() & 1 != 0
     vhost = session.vhost
+    session.rights.check_queue(READ, name)
     delivery = vhost.get(name, session.id, channel.number, no_ack)
     if delivery is None:
         put_method(session.out, channel.number, BASIC_GET_EMPTY, b"\0")

@@ -13,7 +13,7 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64, u8
 
 from forebay.broker.facts import marks_of
-from forebay.broker.permissions import Grants, Rights
+from forebay.broker.permissions import READ, Grants, Rights
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.routes import Route
 from forebay.broker.special import Special, is_special, publish_special, read_special
@@ -90,6 +90,10 @@ class Link:
         if bits & 2:
             raise PeerError(NOT_IMPLEMENTED, "immediate=true")
         command, subject = command_at(exchange, key)
+        if command == COMMIT_OFFSET:
+            self.rights.check_queue(READ, subject)
+        else:
+            self.rights.check_publish(exchange, key, self.vhost.is_topic_exchange(exchange))
         route = self.vhost.route(exchange, key) if command == MESSAGE else Route(exchange, key, [], None)
         target = Target(raw, route, self.vhost.epoch, bits & 1 != 0, command, subject)
         if len(self.targets) >= TARGETS_MAX:

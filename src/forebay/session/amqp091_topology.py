@@ -5,8 +5,11 @@ Where the answer promises something durable, `Session.hold` keeps it back until 
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
+from forebay.broker.permissions import CONFIGURE, READ
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.topology import refuse_default
 from forebay.core.errors import NOT_FOUND, RequestError
@@ -39,6 +42,8 @@ from forebay.wire.amqp091_methods import (
     put_counts,
     put_message_count,
 )
+
+SERVER_NAMED: Final = b"amq.gen"  # how names begin that the broker makes
 
 
 def on_topology_method(session: Session, channel: Channel, method: i64, args: Reader) -> bool:
@@ -85,6 +90,7 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
         queue = vhost.queue(queue_name(channel, declare.queue))
         vhost.check_owner(queue, session.id)
     else:
+        session.rights.check_declare_queue(declare.queue or SERVER_NAMED, declare.arguments)
         queue = vhost.declare_queue(
             declare.queue, declare.durable, declare.exclusive, declare.auto_delete, declare.arguments, session.id
         )
@@ -102,10 +108,12 @@ def binding_key(bind: QueueBind, queue: bytes) -> bytes:
 def on_queue_bind(session: Session, channel: Channel, bind: QueueBind) -> None:
     vhost = session.vhost
     name = queue_name(channel, bind.queue)
+    key = binding_key(bind, name)
+    session.rights.check_bind(name, bind.exchange, key, vhost.is_topic_exchange(bind.exchange))
     if bind.exchange:  # else it is refused whether or not there is the queue
         vhost.check_exchange(bind.exchange)
         vhost.check_owner(vhost.queue(name), session.id)
-    vhost.bind(name, bind.exchange, binding_key(bind, name), bind.arguments)
+    vhost.bind(name, bind.exchange, key, bind.arguments)
     session.hold()
     if not bind.no_wait:
         put_method(session.out, channel.number, QUEUE_BIND_OK, b"")
@@ -114,10 +122,12 @@ def on_queue_bind(session: Session, channel: Channel, bind: QueueBind) -> None:
 def on_queue_unbind(session: Session, channel: Channel, bind: QueueBind) -> None:
     vhost = session.vhost
     name = queue_name(channel, bind.queue)
+    key = binding_key(bind, name)
+    session.rights.check_bind(name, bind.exchange, key, vhost.is_topic_exchange(bind.exchange))
     queue = vhost.queues.get(name)
     if queue is not None:
         vhost.check_owner(queue, session.id)
-    vhost.unbind(name, bind.exchange, binding_key(bind, name), bind.arguments)
+    vhost.unbind(name, bind.exchange, key, bind.arguments)
     session.hold()
     put_method(session.out, channel.number, QUEUE_UNBIND_OK, b"")
 
@@ -127,6 +137,7 @@ def on_queue_purge(session: Session, channel: Channel, args: Reader) -> None:
     name = queue_name(channel, args.short_string())
     no_wait = args.octet() & 1 != 0
     vhost = session.vhost
+    session.rights.check_queue(READ, name)
     vhost.check_owner(vhost.queue(name), session.id)
     count = vhost.purge(name)
     if not no_wait:
@@ -138,6 +149,7 @@ def on_queue_delete(session: Session, channel: Channel, args: Reader) -> None:
     name = queue_name(channel, args.short_string())
     bits = args.octet()
     vhost = session.vhost
+    session.rights.check_queue(CONFIGURE, name)
     queue = vhost.queues.get(name)
     if queue is not None:
         vhost.check_owner(queue, session.id)
@@ -153,6 +165,7 @@ def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDec
         refuse_default(declare.exchange)
         vhost.check_exchange(declare.exchange)
     else:
+        session.rights.check_declare_exchange(declare.exchange, declare.arguments)
         vhost.declare_exchange(
             declare.exchange,
             declare.kind,
@@ -170,13 +183,20 @@ def on_exchange_delete(session: Session, channel: Channel, args: Reader) -> None
     args.short()
     name = args.short_string()
     bits = args.octet()
+    session.rights.check_exchange(CONFIGURE, name)
     session.vhost.delete_exchange(name, bits & 1 != 0)
     session.hold()
     if not bits & 2:
         put_method(session.out, channel.number, EXCHANGE_DELETE_OK, b"")
 
 
+def check_bind_exchange(session: Session, bind: ExchangeBind) -> None:
+    is_topic = session.vhost.is_topic_exchange(bind.source)
+    session.rights.check_bind_exchange(bind.destination, bind.source, bind.routing_key, is_topic)
+
+
 def on_exchange_bind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
+    check_bind_exchange(session, bind)
     session.vhost.bind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
     session.hold()
     if not bind.no_wait:
@@ -184,6 +204,7 @@ def on_exchange_bind(session: Session, channel: Channel, bind: ExchangeBind) -> 
 
 
 def on_exchange_unbind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
+    check_bind_exchange(session, bind)
     session.vhost.unbind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
     session.hold()
     if not bind.no_wait:

@@ -26,6 +26,7 @@ from forebay.session.mqtt_connect import Terms, changed_expiry, is_v5, will_of
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_publish import Inbox
 from forebay.session.mqtt_redirect import redirect_answer
+from forebay.session.mqtt_rights import check_publish
 from forebay.session.mqtt_subscriptions import Subscriptions
 from forebay.session.mqtt_window import Window
 from forebay.wire import mqtt_codes as codes
@@ -313,6 +314,9 @@ class MqttSession(Session):
         assert terms is not None
         try:
             self.join(self.vhosts, self.vhost_name, self.user)
+            self.rights.client_id = packet.client_id.decode()
+            if packet.has_will:
+                check_publish(self.rights, packet.will_topic)
         except RequestError as error:
             code = codes.NOT_AUTHORIZED if self.version == V5 else codes.V311_NOT_AUTHORIZED
             self.refuse(code, self.inbox.reason_block(error.text), error.text)
@@ -512,6 +516,8 @@ class MqttSession(Session):
         self.outbox.feeder.vhost = vhost
         self.inbox.vhost = vhost
         self.subscriptions.vhost = vhost
+        self.inbox.rights = self.rights
+        self.subscriptions.rights = self.rights
 
     def shut_down(self) -> None:
         """The broker stops: no wills, for nobody could be told."""

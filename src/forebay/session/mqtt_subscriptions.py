@@ -9,6 +9,7 @@ from mypy_extensions import i64
 from forebay.broker.client_session import ClientSession, Subscription
 from forebay.broker.dead_letters import dead_letter_queue
 from forebay.broker.fanout import LOGGED, Target, identifier_property
+from forebay.broker.permissions import Grants, Rights
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
 from forebay.broker.topology import DEAD_LETTER_PREFIX, dead_letter_address
@@ -20,6 +21,7 @@ from forebay.queue.queue import CLASSIC
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_encode import QueueSubscription
 from forebay.session.mqtt_feed import Feed
+from forebay.session.mqtt_rights import check_subscribe
 from forebay.wire.mqtt import Suback, Subscribe
 from forebay.wire.mqtt_codes import (
     FAILURE,
@@ -65,6 +67,7 @@ class Subscriptions:
     def __init__(self, session_id: i64, vhost: Vhost, outbox: Outbox, options: Options) -> None:
         self.session_id = session_id
         self.vhost = vhost
+        self.rights = Rights("", b"", Grants(None, {}))
         self.outbox = outbox
         self.levels_max: i64 = options.mqtt_topic_levels_max
         self.max_qos: i64 = options.mqtt_max_qos
@@ -82,6 +85,7 @@ class Subscriptions:
         for subscription in list(client.subscriptions.values()):
             if not is_topic(subscription.filter):
                 try:
+                    check_subscribe(self.rights, subscription.filter)
                     self.consume(subscription)
                 except RequestError as error:
                     self.refused(FAILURE, error.text)
@@ -111,6 +115,7 @@ class Subscriptions:
         wanted.keep_retain = options & KEEP_RETAIN != 0
         wanted.identifier = identifier
         try:
+            check_subscribe(self.rights, filter)
             if is_topic(filter):
                 self.add_topic(wanted, options >> 4 & 3)
             else:

@@ -1,0 +1,39 @@
+"""What rights mean in MQTT's words: topics are routing keys of amq.topic, and queues have addresses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.permissions import READ, WRITE, Rights
+from forebay.broker.topology import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE, dead_letter_address, queue_address
+from forebay.routing.topic_trie import swap_key
+
+QUEUE_PREFIX: Final = b"$queue/"
+SHARE_PREFIX: Final = b"$share/"
+
+
+def check_publish(rights: Rights, topic: bytes) -> None:
+    """RequestError(REFUSED) where the user may not publish to the topic."""
+    if topic.startswith(QUEUE_PREFIX):
+        rights.check_exchange(WRITE, b"")
+    else:
+        rights.check_publish(TOPIC_EXCHANGE, swap_key(topic), True)
+
+
+def check_subscribe(rights: Rights, filter: bytes) -> None:
+    """RequestError(REFUSED) where the user may not have what the filter asks for."""
+    if filter.startswith(QUEUE_PREFIX):
+        rights.check_queue(READ, queue_address(filter)[0])
+        return
+    if filter.startswith(DEAD_LETTER_PREFIX):
+        rights.check_queue(READ, dead_letter_address(filter)[0])
+        return
+    if filter.startswith(SHARE_PREFIX):
+        filter = filter[filter.find(b"/", len(SHARE_PREFIX)) + 1 :]
+    rights.check_source(TOPIC_EXCHANGE, swap_key(filter), True)
+
+
+def check_command(rights: Rights, topic: bytes, at: int) -> None:
+    """RequestError(REFUSED) where the user may not settle what the queue gives; the command stands at `at`."""
+    queue = topic[len(QUEUE_PREFIX) : at - 1] if topic.startswith(QUEUE_PREFIX) else topic[: at - 1]
+    rights.check_queue(READ, queue)
