@@ -149,3 +149,35 @@ def test_headers_can_be_left_out() -> None:
 def test_a_topic_longer_than_a_key_is_cut_between_characters() -> None:
     assert wire.cut_key(b"a" * 255) == b"a" * 255
     assert wire.cut_key(("é" * 200).encode()) == ("é" * 127).encode()
+
+
+def test_headers_are_taken_out_and_put_in() -> None:
+    entry = b"\x01xI\0\0\0\x09"
+    edited = wire.edit_headers(FULL, [b"n", b"none"], entry, 4)
+    assert wire.check_properties(edited, 4) == 0xFFFC
+    assert wire.headers_of(edited, 4) == [("m", None), ("x", 9)]
+    assert edited == FULL.replace(HEADERS, b"\0\0\0\x0a\x01mV" + entry)
+    assert wire.edit_headers(FULL, [], b"", 4) == FULL
+    assert wire.edit_headers(FULL, [b"m", b"n"], b"", 4) == FULL.replace(HEADERS, bytes(4))
+
+
+def test_headers_are_put_in_where_there_were_none() -> None:
+    entry = b"\x01xI\0\0\0\x09"
+    edited = wire.edit_headers(b"\x80\x80\x04text\x02id", [b"x"], entry, 4)
+    assert edited == b"\xa0\x80\x04text\0\0\0\x07" + entry + b"\x02id"
+    assert wire.check_properties(edited, 4) == 0xA080
+
+
+def test_all_headers_of_a_name_are_taken_out() -> None:
+    twice = b"\x20\0" + table(("a", 1)).replace(b"\0\0\0\x07", b"\0\0\0\x0e") + b"\x01aI\0\0\0\x02"
+    assert wire.check_properties(twice, 4) == wire.HEADERS
+    assert wire.edit_headers(twice, [b"a"], b"", 4) == b"\x20\0" + bytes(4)
+
+
+@pytest.mark.parametrize("value", [b"", b"other", b"x" * 255])
+def test_a_short_string_is_replaced(value: bytes) -> None:
+    for field in (wire.REPLY_TO, wire.CONTENT_TYPE, wire.APP_ID):
+        edited = wire.with_short_field(FULL, field, value, 4)
+        assert wire.check_properties(edited, 4) == 0xFFFC
+        assert wire.short_field(edited, field, 4) == value
+        assert wire.with_short_field(edited, field, wire.short_field(FULL, field, 4), 4) == FULL
