@@ -119,3 +119,22 @@ def test_a_stream_is_read_from_where_the_client_asks(broker: BrokerProcess) -> N
 def test_a_publish_that_nobody_wants_is_told(broker: BrokerProcess) -> None:
     with client(broker, "c") as made:
         assert made.publish("nobody/listens", b"x") == ReasonCode(PacketTypes.PUBACK, "No matching subscribers")
+
+
+def test_a_reader_of_a_stream_is_told_how_far_its_primary_group_is(broker: BrokerProcess) -> None:
+    channel = open_channel(broker)
+    stream = {"x-queue-type": "stream", "x-primary-group": "workers"}
+    channel.queue_declare("s", durable=True, arguments=stream)
+    with client(broker, "worker-1") as worker, client(broker, "reader-1") as reader:
+        for body in (b"0", b"1"):
+            assert not worker.publish("$queue/s", body).is_failure
+        assert not worker.subscribe("$queue/s", consumer_group="workers").is_failure
+        assert [worker.next().payload for _ in range(2)] == [b"0", b"1"]
+        named = {"message_id": "s:1", "group_id": "workers"}
+        assert not worker.publish("$queue/s/$ack", **named).is_failure  # type: ignore[arg-type]
+        assert not reader.subscribe("$queue/s", consumer_group="readers", stream_offset="first").is_failure
+        for offset, acked in (("0", "false"), ("1", "true")):
+            facts = told(reader.next())
+            assert (facts["offset"], facts["work-acked"]) == (offset, acked)
+            assert (facts["work-group"], facts["work-committed-offset"]) == ("workers", "0")
+            assert facts["stream-timestamp"].isdigit()

@@ -10,7 +10,9 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.queue.leases import Consumer
 from forebay.queue.queue import Queue
+from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 
 ARGUMENT: Final = "x-primary-group"
@@ -47,7 +49,9 @@ def primary_name(queue: Queue) -> bytes | None:
     return name if isinstance(name, bytes) else None
 
 
-def primary_of(queue: Queue) -> PrimaryGroup | None:
-    """The primary group of a queue; None where it names none."""
+def reader_primary(queue: Queue, consumer: Consumer) -> PrimaryGroup | None:
+    """The group whose progress a consumer is told of; None where there is none, or the consumer is no reader."""
     name = primary_name(queue)
-    return None if name is None else PrimaryGroup(queue, name)
+    if name is None or not isinstance(queue.groups[consumer.group], StreamGroup):
+        return None
+    return PrimaryGroup(queue, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from forebay.broker.permissions import READ
-from forebay.broker.primary import primary_of
+from forebay.broker.primary import reader_primary
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.core.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
 from forebay.queue.stream_group import StreamGroup
@@ -83,7 +83,8 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     )
     queue = vhost.queues_by_id[consumer.queue]
     stream = isinstance(queue.groups[consumer.group], StreamGroup)
-    channel.add_outlet(Outlet(consumer, channel.number, tag, stream, primary_of(queue), link.frame_octets_max), tag)
+    primary = reader_primary(queue, consumer)
+    channel.add_outlet(Outlet(consumer, channel.number, tag, stream, primary, link.frame_octets_max), tag)
     if not consume.no_wait:
         put_tag(session.out, channel.number, BASIC_CONSUME_OK, tag)
 

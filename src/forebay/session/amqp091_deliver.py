@@ -136,7 +136,7 @@ class Outlet:
         self.unsettled: i64 = 0
         self.ended = False
         self.added: i64 = STREAM_OFFSET if stream else PLAIN
-        self.primary = primary if stream else None
+        self.primary = primary
         self.body_octets_max: i64 = frame_octets_max - FRAME_OVERHEAD
         number = bytes([int(channel >> 8), int(channel & 255)])
         self.method_head = bytes([METHOD]) + number

@@ -12,6 +12,7 @@ from librt.strings import BytesWriter, read_i32_be, read_i32_le, write_i16_be
 from mypy_extensions import i64, u8
 
 from forebay.broker.fanout import Target
+from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
 from forebay.log.block import Block
 from forebay.queue.leases import Consumer, Delivery, Encoded
@@ -47,6 +48,7 @@ class QueueSubscription:
     """A subscription to a queue or a share of one, and what each of its deliveries says alike.
 
     arguments  as given to `Vhost.consume`, to tell whether a repeated SUBSCRIBE changes anything
+    primary    of a stream: the work group whose progress its reader is told of
     target     of a shared subscription: the options of its member
     """
 
@@ -55,6 +57,7 @@ class QueueSubscription:
         self.consumer = consumer
         self.arguments = arguments
         self.target = target
+        self.primary: PrimaryGroup | None = None
         self.name = consumer.queue_name
         # A dead-letter queue's name is its address.
         self.prefix = (b"" if self.name.startswith(DEAD_LETTER_PREFIX) else QUEUE_PREFIX) + self.name + b"/"
@@ -269,6 +272,10 @@ class Encoder:
         if deliveries > 1:
             count = str(int(deliveries)).encode()
             octets += DELIVERY_COUNT_OCTETS + len(count)
+        progress = b""
+        if queue.primary is not None:
+            progress = progress_properties(queue.primary, block, index)
+            octets += len(progress)
         if not self.write_head(out, bits, topic, id, octets, len(body)):
             return False
         out.write(properties)
@@ -282,8 +289,20 @@ class Encoder:
         out.write(digits)
         if deliveries > 1:
             append_user_property(out, b"delivery-count", count)
+        out.write(progress)
         out.write(body)
         return True
+
+
+def progress_properties(primary: PrimaryGroup, block: Block, index: i64) -> bytes:
+    """What a record of a stream says of how far the queue's primary group has come."""
+    offset = block.base + index
+    out = BytesWriter()
+    append_user_property(out, b"stream-timestamp", b"%d" % int(block.timestamp_us(index) // 1000))
+    append_user_property(out, b"work-committed-offset", b"%d" % int(primary.committed()))
+    append_user_property(out, b"work-acked", b"true" if primary.has_settled(offset) else b"false")
+    append_user_property(out, b"work-group", primary.name)
+    return out.getvalue()
 
 
 def qos_of(block: Block, index: i64, target: Target) -> i64:

@@ -10,6 +10,7 @@ from forebay.broker.client_session import ClientSession, Subscription
 from forebay.broker.dead_letters import dead_letter_queue
 from forebay.broker.fanout import LOGGED, Target, identifier_property
 from forebay.broker.permissions import Grants, Rights
+from forebay.broker.primary import reader_primary
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
 from forebay.broker.topology import DEAD_LETTER_PREFIX, dead_letter_address
@@ -194,6 +195,7 @@ class Subscriptions:
             filter, self.session_id, 0, filter, no_ack, False, self.outbox.window.size, subscription.arguments
         )
         queue = QueueSubscription(filter, consumer, subscription.arguments, target)
+        queue.primary = reader_primary(self.vhost.queues_by_id[consumer.queue], consumer)
         if self.queues is None:
             self.queues = {}
         self.queues[filter] = queue
