@@ -259,6 +259,11 @@ class Topology(Part):
         self.epoch += 1
         return queue
 
+    def change_spec(self, queue: Queue, spec: QueueSpec) -> None:
+        """Let a queue go on as if it had been declared so; its type and what it was durable for stay."""
+        queue.spec = spec
+        self.policies.govern_queue(queue, self.delivery_limit)
+
     def ephemeral_queue(self, name: bytes) -> Queue:
         """A queue in memory that nobody declared."""
         check_queue_name(name)
@@ -477,9 +482,12 @@ class Topology(Part):
 
 def apply_queue(topology: Topology, fields: dict[str, object]) -> None:
     id = whole(fields["id"])
-    if id in topology.queues_by_id:
-        return
     spec = QueueSpec(True, fields["auto_delete"] is True, False, table(fields["arguments"]), topology.visibility_ms)
+    old = topology.queues_by_id.get(id)
+    if old is not None:
+        if old.spec.arguments != spec.arguments:
+            topology.change_spec(old, spec)
+        return
     queue = topology.make_queue(id, octets(fields["name"]), whole(fields["kind"]), spec)
     if fields["fallback"] is True:
         topology.fallback = queue

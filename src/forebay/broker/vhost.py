@@ -304,6 +304,9 @@ class Vhost(Consuming):
             if fallback:
                 self.fallback = queue
             self.command(queue_command(queue, fallback))
+        elif queue.spec.arguments != spec.arguments:
+            self.change_spec(queue, spec)
+            self.command(queue_command(queue, queue is self.fallback))
         for filter in topics:
             self.bind_topic(queue, filter)
         return queue
