@@ -130,3 +130,46 @@ def test_a_robust_connection_survives_a_restart(broker: BrokerProcess) -> None:
             return bodies
 
     assert asyncio.run(main()) == [b"before", b"after"]
+
+
+def test_direct_reply_to(broker: BrokerProcess) -> None:
+    async def main() -> list[bytes]:
+        async with await aio_pika.connect(url(broker)) as connection, await aio_pika.connect(url(broker)) as other:
+            channel = await connection.channel()
+            server = await other.channel()
+            requests = await server.declare_queue("requests", auto_delete=True)
+
+            async def serve(message: AbstractIncomingMessage) -> None:
+                async with message.process():
+                    assert message.reply_to is not None
+                    await server.default_exchange.publish(aio_pika.Message(message.body.upper()), message.reply_to)
+
+            await requests.consume(serve)
+            answers: asyncio.Queue[AbstractIncomingMessage] = asyncio.Queue()
+            reply_to = await channel.get_queue("amq.rabbitmq.reply-to")
+            await reply_to.consume(answers.put, no_ack=True)
+            for body in (b"a", b"b"):
+                request = aio_pika.Message(body, reply_to="amq.rabbitmq.reply-to")
+                await channel.default_exchange.publish(request, "requests")
+            return [(await asyncio.wait_for(answers.get(), WAIT_S)).body for _ in range(2)]
+
+    assert asyncio.run(main()) == [b"A", b"B"]
+
+
+def test_a_transaction(broker: BrokerProcess) -> None:
+    async def main() -> list[int]:
+        async with await aio_pika.connect(url(broker)) as connection:
+            channel = await connection.channel(publisher_confirms=False)
+            queue = await channel.declare_queue("q", durable=True)
+            counts = []
+            for fails in (False, True):
+                transaction = channel.transaction()
+                await transaction.select()
+                for body in (b"a", b"b"):
+                    await channel.default_exchange.publish(aio_pika.Message(body), "q")
+                await (transaction.rollback() if fails else transaction.commit())
+                counts.append((await channel.declare_queue("q", passive=True)).declaration_result.message_count or 0)
+            await queue.delete(if_empty=False)
+            return counts
+
+    assert asyncio.run(main()) == [2, 2]

@@ -174,3 +174,54 @@ def test_two_workers_share_and_two_groups_do_not(broker: BrokerProcess, channel:
     assert sorted(seen["b"]) == sorted(seen["a1"] + seen["a2"]) == everything
     assert seen["a1"]
     assert seen["a2"]
+
+
+def test_direct_reply_to(broker: BrokerProcess, channel: BlockingChannel) -> None:
+    """The way of pika's own example: one channel asks and waits, another connection serves."""
+    server = connect(broker).channel()
+    server.queue_declare("requests")
+    answers: list[tuple[str | None, bytes]] = []
+    channel.basic_consume(
+        "amq.rabbitmq.reply-to", lambda *got: answers.append((got[2].correlation_id, got[3])), auto_ack=True
+    )
+    for number in range(3):
+        properties = pika.BasicProperties(reply_to="amq.rabbitmq.reply-to", correlation_id=str(number))
+        channel.basic_publish("", "requests", b"%d" % number, properties)
+        _, asked, body = take(server, "requests", 1)[0]
+        answer = pika.BasicProperties(correlation_id=asked.correlation_id)  # type: ignore[attr-defined]
+        server.basic_publish("", asked.reply_to, body * 2, answer)  # type: ignore[attr-defined]
+        deadline = time.monotonic() + WAIT_S
+        while len(answers) <= number:
+            assert time.monotonic() < deadline, "no answer came"
+            channel.connection.process_data_events(time_limit=0.1)
+    assert answers == [("0", b"00"), ("1", b"11"), ("2", b"22")]
+    server.connection.close()
+
+
+def test_a_transaction(broker: BrokerProcess, channel: BlockingChannel) -> None:
+    channel.queue_declare("from", durable=True)
+    channel.queue_declare("to", durable=True)
+    channel.basic_publish("", "from", b"x")
+    worker = connect(broker).channel()
+    worker.tx_select()
+    method, _, body = worker.basic_get("from")
+    worker.basic_publish("", "to", body)
+    worker.basic_ack(method.delivery_tag)
+    assert channel.queue_declare("to", passive=True).method.message_count == 0
+    worker.tx_rollback()
+    worker.basic_publish("", "to", body)
+    worker.basic_ack(method.delivery_tag)
+    worker.tx_commit()
+    worker.connection.close()
+    assert channel.basic_get("from")[0] is None
+    assert [body for _, _, body in take(channel, "to", 1)] == [b"x"]
+
+
+def test_copies_and_delays(channel: BlockingChannel) -> None:
+    for queue in ("a", "b", "c"):
+        channel.queue_declare(queue, durable=True)
+    headers: dict[str, object] = {"CC": ["b"], "BCC": ["c"], "x-delay": 300}
+    channel.basic_publish("", "a", b"x", pika.BasicProperties(headers=headers), mandatory=True)
+    for queue in ("a", "b", "c"):
+        _, properties, body = take(channel, queue, 1)[0]
+        assert (properties.headers, body) == ({"CC": ["b"], "x-delay": -300}, b"x")  # type: ignore[attr-defined]
