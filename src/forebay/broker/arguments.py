@@ -38,8 +38,8 @@ class ConsumerArguments:
         self.auto_commit = self.switch(arguments, "x-auto-commit", True)
         self.priority = self.whole(arguments, "x-priority")
         timeout_ms = self.whole(arguments, "x-consumer-timeout")
-        if "x-consumer-timeout" in arguments and not 0 < timeout_ms <= TIMEOUT_MS_MAX:
-            raise invalid("x-consumer-timeout", self.where, f"{timeout_ms} is not within 1 .. {TIMEOUT_MS_MAX} ms")
+        if not 0 <= timeout_ms <= TIMEOUT_MS_MAX:
+            raise invalid("x-consumer-timeout", self.where, f"{timeout_ms} is not within 0 .. {TIMEOUT_MS_MAX} ms")
         self.timeout_us = timeout_ms * 1000
         self.values = self.texts(arguments, "x-stream-filter")
         self.unfiltered = self.switch(arguments, "x-stream-match-unfiltered", False)

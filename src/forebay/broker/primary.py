@@ -10,12 +10,13 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.queue.arguments import BY_KEY
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import Queue
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 
-ARGUMENT: Final = "x-primary-group"
+ARGUMENT: Final = BY_KEY["primary-group"].argument
 
 
 @final

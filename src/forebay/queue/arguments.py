@@ -191,6 +191,7 @@ SETTINGS: Final = (
         "invalid_delayed_retry_backoff",
     ),
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
+    Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
 )
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 

@@ -105,7 +105,7 @@ def server_properties() -> list[tuple[str, object]]:
         "basic.nack": True,
         "consumer_cancel_notify": True,
         "connection.blocked": False,
-        "consumer_priorities": False,
+        "consumer_priorities": True,
         "authentication_failure_close": True,
         "per_consumer_qos": True,
         "direct_reply_to": True,
