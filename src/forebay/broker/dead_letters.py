@@ -34,6 +34,7 @@ from forebay.queue.limits import REJECT_PUBLISH, Limits
 from forebay.queue.queue import EPHEMERAL, Queue
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
+from forebay.wire.amqp091_deaths import REJECTED as DEATH_REJECTED
 from forebay.wire.amqp091_deaths import (
     Death,
     deaths_of,
@@ -49,7 +50,6 @@ from forebay.wire.mqtt_properties import USER_PROPERTY, Property, decode_propert
 
 Marks = list[tuple[str, object]]
 
-REASON: Final = b"rejected"
 REASON_OCTETS_MAX: Final = 255
 MARK_PREFIX: Final = b"dlq-"
 
@@ -173,7 +173,7 @@ class DeadLetters:
         route = self.route(vhost, queue, exchange, keys if key is None else [key], properties)
         if route is None:
             return self.unrouted(limits)
-        if reason != REASON and comes_round(route, deaths):
+        if reason != DEATH_REJECTED and comes_round(route, deaths):
             route = Route(route.exchange, route.routing_key, straight_on(route, deaths), route.audience)
             if not route.queues and route.audience is None:
                 self.dropped += 1
@@ -274,9 +274,9 @@ class DeadLetters:
         block = queue.log.block(offset)
         assert block is not None and block.base <= offset, "a record that is held is in the log"
         index = offset - block.base
-        marks = marks_for(vhost, queue, group, offset, lease.deliveries, reason or REASON)
+        marks = marks_for(vhost, queue, group, offset, lease.deliveries, reason or DEATH_REJECTED)
         if queue.limits.dead_letter_exchange is not None:
-            outcome = self.forward(vhost, queue, letter_at(block, index), REASON, marks)
+            outcome = self.forward(vhost, queue, letter_at(block, index), DEATH_REJECTED, marks)
             if outcome in (WAITS, LOST):
                 reason_why = "it leads to no queue" if outcome == LOST else vhost.refusal or "no room"
                 raise RequestError(REFUSED, f"dead-letter exchange: {reason_why}")

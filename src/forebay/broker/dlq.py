@@ -26,7 +26,7 @@ from forebay.queue.sifting import is_waiting, take_out
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_table
-from forebay.wire.amqp091_deaths import DEATHS, FIRST, LAST, deaths_of
+from forebay.wire.amqp091_deaths import DEATHS, FIRST, LAST, REDRIVEN, Death, deaths_of, redriven
 from forebay.wire.amqp091_properties import edit_headers
 from forebay.wire.mqtt_properties import (
     USER_PROPERTY,
@@ -336,15 +336,16 @@ def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
     block, index = letter.block, letter.index
     stored = int(block.format(index))
     exchange, key = block.exchange(index), block.routing_key(index)
+    properties = block.properties(index)
     origin = to
     if stored & DIED and stored & FORMAT_MASK == AMQP091:
-        deaths = deaths_of(block.properties(index))
-        queue = letter.header("x-first-death-queue")
-        reason = letter.header("x-first-death-reason")
-        for death in deaths:
-            if text(death.queue) == queue and text(death.reason) == reason:
+        step = Death(letter.queue, REDRIVEN, vhost.now_us // 1_000_000, exchange, [key], b"")
+        for death in deaths_of(properties):
+            first = letter.fact("first_death_queue"), letter.fact("first_death_reason")
+            if (text(death.queue), text(death.reason)) == first:
                 exchange, key = death.exchange, death.keys[0]
                 origin = origin or death.queue
+        properties = redriven(properties, step)
     elif not origin:
         mark = letter.header("dlq-queue")
         origin = mark.encode() if isinstance(mark, str) else b""
@@ -355,7 +356,7 @@ def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
         raise RequestError(
             NOT_FOUND, f"offset {offset_of(letter)}: queue '{text(origin)}', where it died, is no more: say where to"
         )
-    append(vhost, Route(exchange, key, [target], None), stored, block.properties(index), block.body(index))
+    append(vhost, Route(exchange, key, [target], None), stored, properties, block.body(index))
 
 
 def append(vhost: Vhost, route: Route, stored: int, properties: bytes, body: bytes) -> None:

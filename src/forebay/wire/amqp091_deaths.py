@@ -36,6 +36,8 @@ from forebay.wire.amqp091_properties import (
 
 DEATHS: Final = b"x-death"
 CC: Final = b"CC"
+REJECTED: Final = b"rejected"
+REDRIVEN: Final = b"redriven"  # no death at all: somebody sent it back from the queue, see `redriven`
 FIRST: Final = (b"x-first-death-exchange", b"x-first-death-queue", b"x-first-death-reason")
 LAST: Final = (b"x-last-death-exchange", b"x-last-death-queue", b"x-last-death-reason")
 
@@ -107,12 +109,12 @@ def octets_of(value: object) -> bytes:
 
 
 def is_cycle(deaths: list[Death], queue: bytes) -> bool:
-    """Whether a message of these deaths, the newest first, comes round to a queue without that anybody rejected it."""
-    rejected = False
+    """Whether a message of these deaths, the newest first, comes round to a queue without anybody having wanted it."""
+    wanted = False
     for death in deaths:
-        rejected = rejected or death.reason == b"rejected"
+        wanted = wanted or death.reason in (REJECTED, REDRIVEN)
         if death.queue == queue:
-            return not rejected
+            return not wanted
     return False
 
 
@@ -150,6 +152,16 @@ def died(
         put_text(added, name, facts[index])
     put_marks(added, marks, dropped)
     return edit_headers(without_expiration(properties), dropped, added.getvalue(), TABLE_DEPTH_MAX)
+
+
+def redriven(properties: bytes, death: Death) -> bytes:
+    """Properties of a record marked DIED that somebody sends back from a queue: `x-death` tells that too.
+
+    Were it not for that, what takes the same way once more would seem to go in a circle.
+    """
+    added = BytesWriter()
+    put_deaths(added, with_newest(deaths_of(properties), death))
+    return edit_headers(properties, [DEATHS], added.getvalue(), TABLE_DEPTH_MAX)
 
 
 def marked(properties: bytes, marks: list[tuple[str, object]]) -> bytes:

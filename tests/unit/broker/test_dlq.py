@@ -126,6 +126,31 @@ def test_a_message_that_went_back_remembers_its_deaths(broker: OneVhost) -> None
     assert [letter.fact("death_count") for letter in found] == [2]
 
 
+def test_what_went_back_may_take_the_same_way_again(broker: OneVhost) -> None:
+    """Without anybody's rejection; were it for `x-death` alone it would seem to go in a circle."""
+    broker.declare(b"late", x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=10)
+    broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key="late", x_message_ttl=10)
+    broker.publish(b"", b"q", b"0")
+    broker.settle()
+    for times in (1, 2, 3):
+        broker.later(20)
+        broker.later(20)
+        assert broker.kept(b"dead") == [b"0"]
+        found, _ = dlq.letters(broker.vhost, b"dead", None, 0, ALL)
+        assert found[0].fact("death_count") == times
+        dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL)
+        broker.settle()
+        assert broker.kept(b"q") == [b"0"]
+    found, _ = dlq.letters(broker.vhost, b"q", None, 0, ALL)
+    deaths = found[0].header("x-death")
+    assert isinstance(deaths, list)
+    assert [(each["queue"], each["reason"], each["count"]) for each in deaths] == [
+        ("dead", "redriven", 3),
+        ("late", "expired", 3),
+        ("q", "expired", 3),
+    ]
+
+
 def test_it_goes_back_to_the_first_of_its_deaths(broker: OneVhost) -> None:
     broker.declare(b"retry", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key="retry")
