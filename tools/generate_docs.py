@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are made from the code: the options, the command line and the conformance to MQTT.
+"""Write the pages of docs/ that are made from the code: options, commands, operations, conformance to MQTT.
 
 `tests/docs/test_generated.py` compares; `make docs` writes.
 """
@@ -10,11 +10,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import MISSING
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from forebay.broker.control.table import OPERATIONS
+from forebay.cli.access import COMMON_NAMES
 from forebay.cli.main import app
 from forebay.core.options import INTEGER, Options, OptionSpec, QueueOptions, RetentionOptions, option_fields
+from forebay.filter.functions import FUNCTIONS
+from forebay.filter.subject import FACTS
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # as a script it would find only what lies beside it
@@ -25,6 +30,22 @@ HEAD = "<!-- Made by `make docs`; what is changed here by hand goes at the next 
 INTRODUCTION = """\
 Every option has one name. In a file it stands as it is, in the environment as `FOREBAY_<NAME>`, and those marked *flag*
 are also `forebay serve --<name>`. [Configuration](configuration.md) says how to use them.
+"""
+CLI_INTRODUCTION = """\
+Errors are one line and an exit code: 1 where something was refused or failed, 2 for a user's mistake, 3 where no broker
+answers or the connection ended before its answer came.
+
+All commands but `serve`, `demo` and `version` ask a running broker, and have these options beside their own.
+[Administration](administration.md) says how they are used.
+"""
+CONTROL_INTRODUCTION = """\
+What administrators may ask of a running broker. The commands of [the command line](cli.md) ask for these, and
+`forebay.client.control.ControlClient` does so for programs; [administration](administration.md) has examples.
+
+Over the wire they are requests of the block protocol (`src/forebay/wire/blocks.py`): `{"op": "control", "do":
+"queue.purge", "vhost": "/", "queue": "orders"}`. The answer is an object. Lists come in pages: `items`, `total`, and
+`next`, which is the `from` of the next page. What is refused is an error with a reason and a text that names the
+argument and its value.
 """
 SCALES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -51,20 +72,88 @@ def cli_page() -> str:
         HEAD,
         "# Command line\n",
         f"{command.help}\n",
-        "A user's mistake ends with exit code 2 and one line that says what to change.\n",
+        CLI_INTRODUCTION,
+        _parameters(_common(command)) + "\n",
     ]
-    for name, each in sorted(getattr(command, "commands").items()):  # noqa: B009  typer's classes are not public
+    for name, each in sorted(_commands(command).items()):
         parts.append(f"## forebay {name}\n")
         parts.append(f"{_joined(each.help or '')}\n")
-        rows = [f"| `--{item.name} {item.metavar}` | {item.help} |" for item in each.params if item.name != "help"]
-        if rows:
-            parts.append("\n".join(["| option | meaning |", "|---|---|", *rows]) + "\n")
+        inner = _commands(each)
+        rows = [item for item in each.params if item.name not in COMMON_NAMES]
+        if rows and not inner:
+            parts.append(_parameters(rows) + "\n")
+        for verb, one in inner.items():
+            own = [item for item in one.params if item.name not in COMMON_NAMES]
+            usage = " ".join(["forebay", name, verb, *(str(item.metavar) for item in own if not _is_option(item))])
+            parts.append(f"### `{usage}`\n")
+            parts.append(f"{_joined(one.help or '')}\n")
+            if own:
+                parts.append(_parameters(own) + "\n")
     return "\n".join(parts)
+
+
+def control_page() -> str:
+    """docs/control.md."""
+    parts = [HEAD, "# Operations\n", CONTROL_INTRODUCTION]
+    for name, operation in sorted(OPERATIONS.items()):
+        parts.append(f"## {name}\n")
+        note = " Answered when that is on disk." if operation.changes else ""
+        parts.append(f"{_joined(operation.doc)}{note}\n")
+        rows = ["| argument | is | default | meaning |", "|---|---|---|---|"]
+        for each in operation.parameters:
+            default = (
+                "must be given" if each.required else "" if each.default is None else f"`{json.dumps(each.default)}`"
+            )
+            rows.append(f"| `{each.name}` | {each.type} | {default} | {each.doc} |")
+        if operation.parameters:
+            parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def filters_tables() -> str:
+    """docs/filter-words.md: the facts and functions of the filter language."""
+    facts = ["| word | what it is |", "|---|---|", *(f"| `{name}` | {meaning} |" for name, meaning in FACTS.items())]
+    functions = ["| function | values | what it makes |", "|---|---|---|"]
+    for name, each in FUNCTIONS.items():
+        count = f"{each.least}" if each.least == each.most else f"{each.least} to {each.most}"
+        functions.append(f"| `{name}` | {count} | {each.meaning} |")
+    parts = [HEAD, "# Words of the filter language\n", "[Filters](filters.md) says how they go together.\n"]
+    parts += ["## Facts\n", "\n".join(facts) + "\n", "## Functions\n", "\n".join(functions) + "\n"]
+    return "\n".join(parts)
+
+
+def _commands(command: Any) -> dict[str, Any]:
+    """The commands within a group; typer's classes are not public."""
+    return getattr(command, "commands", {})
+
+
+def _common(command: Any) -> list[Any]:
+    """The options of every command that asks a running broker."""
+    found = _commands(_commands(command)["queue"])["list"].params
+    return [item for item in found if item.name in COMMON_NAMES]
+
+
+def _is_option(item: Any) -> bool:
+    return bool(item.param_type_name == "option")
+
+
+def _parameters(items: list[Any]) -> str:
+    rows = ["| option | meaning |", "|---|---|"]
+    for item in items:
+        if item.name == "help":
+            continue
+        word = item.opts[0] if _is_option(item) else ""
+        shown = " ".join(part for part in (word, "" if getattr(item, "is_flag", False) else item.metavar) if part)
+        meaning = item.help + (f" (`{item.envvar}`)" if item.envvar else "")
+        rows.append(f"| `{shown}` | {meaning} |".replace("A|B", "A,B"))
+    return "\n".join(rows)
 
 
 PAGES: dict[str, Callable[[], str]] = {
     "options.md": options_page,
     "cli.md": cli_page,
+    "control.md": control_page,
+    "filter-words.md": filters_tables,
     "mqtt-conformance.md": lambda: conformance_page(HEAD),
 }
 

@@ -3,7 +3,8 @@
 A fence whose info string has the word `test` is run: ```python test```, ```bash test```, ```toml test``` and
 ```yaml test``` (a configuration file: it must be accepted). The blocks of one page run in order in one folder; Python
 blocks share their names. With the word `broker`, the usual ports in a block (5672, 1883 and the like) are those of a
-broker started for the page; a configuration file with that word is the broker's own, from there on.
+broker started for the page, and the command line asks that broker; a configuration file with that word is the broker's
+own, from there on.
 """
 
 from __future__ import annotations
@@ -81,4 +82,5 @@ def test_examples_run(
                 broker = start_broker(**options_of(code))
             broker = broker or start_broker()
             code = with_ports(broker, code)  # noqa: PLW2901
+            monkeypatch.setenv("FOREBAY_SERVER", f"127.0.0.1:{broker.amqp_port}")
         run_block(language, code, tmp_path, names)

@@ -1,4 +1,7 @@
-"""The command `forebay`. A user's mistake ends with exit code 2 and one line that says what to change."""
+"""The command `forebay`. Errors are one line and an exit code.
+
+1 where it was refused or failed, 2 for a user's mistake, 3 where no broker answers or nobody knows what it did.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ from typing import Annotated
 import typer
 
 from forebay import __version__
-from forebay.core.errors import ForebayError, OptionError
+from forebay.cli import delayed, exchanges, policies, queues, readers, vhosts
+from forebay.client.blocks import Unreachable
+from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown
 
-MISTAKE = 2
 FAILED = 1
+MISTAKE = 2
+UNREACHABLE = 3
 
 app = typer.Typer(
     name="forebay",
@@ -22,6 +28,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+for name, group in {
+    "binding": exchanges.bindings,
+    "connection": readers.connections,
+    "consumer": readers.consumers,
+    "delayed": delayed.app,
+    "exchange": exchanges.app,
+    "group": readers.groups,
+    "lease": readers.leases,
+    "operator-policy": policies.operators,
+    "policy": policies.app,
+    "queue": queues.app,
+    "vhost": vhosts.app,
+}.items():
+    app.add_typer(group, name=name)
 
 
 @app.command()
@@ -90,6 +111,9 @@ def main() -> None:
     except OptionError as error:
         print(f"forebay: {error}", file=sys.stderr)
         sys.exit(MISTAKE)
+    except (Unreachable, OutcomeUnknown) as error:
+        print(f"forebay: {error}", file=sys.stderr)
+        sys.exit(UNREACHABLE)
     except ForebayError as error:
         print(f"forebay: {error}", file=sys.stderr)
         sys.exit(FAILED)

@@ -16,8 +16,18 @@ from forebay.core.errors import OptionError
 from forebay.core.options import Options, check_values, make_options
 
 ENVIRONMENT_PREFIX = "FOREBAY_"
-# Names with the prefix that are no options: they steer the build and the tests.
-NOT_OPTIONS = frozenset({"FOREBAY_PURE", "FOREBAY_PYTHON", "FOREBAY_CONFIG"})
+# Names with the prefix that are no options: they steer the build, the tests, and the commands that ask a broker.
+NOT_OPTIONS = frozenset(
+    {
+        "FOREBAY_PURE",
+        "FOREBAY_PYTHON",
+        "FOREBAY_CONFIG",
+        "FOREBAY_SERVER",
+        "FOREBAY_USER",
+        "FOREBAY_PASSWORD",
+        "FOREBAY_VHOST",
+    }
+)
 
 
 def load_options(flags: Mapping[str, str], environment: Mapping[str, str], file: str | None = None) -> Options:

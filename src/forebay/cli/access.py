@@ -1,0 +1,254 @@
+"""What the commands that ask a running broker have in common: where it is, who asks, and how answers are shown."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from forebay.client.control import ControlClient
+from forebay.core.errors import OptionError
+
+SERVER: Final = "localhost:5672"
+USER: Final = "guest"  # may log in from the broker's own machine only, unless the configuration says otherwise
+WIDE: Final = 100_000  # columns where nobody looks at them: a file or another program gets whole lines
+
+ServerOption = Annotated[
+    str,
+    typer.Option(
+        "--server",
+        metavar="HOST:PORT",
+        envvar="FOREBAY_SERVER",
+        help="Any listener of the broker; several with commas.",
+    ),
+]
+UserOption = Annotated[
+    str, typer.Option("--user", metavar="NAME", envvar="FOREBAY_USER", help="An administrator's name.")
+]
+PasswordOption = Annotated[
+    str | None,
+    typer.Option("--password", metavar="TEXT", envvar="FOREBAY_PASSWORD", help="Asked for where it is not given."),
+]
+VhostOption = Annotated[
+    str, typer.Option("--vhost", metavar="NAME", envvar="FOREBAY_VHOST", help="The vhost that is meant.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.")]
+KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
+COMMON: Final = (
+    inspect.Parameter("server", KEYWORD, default=SERVER, annotation=ServerOption),
+    inspect.Parameter("user", KEYWORD, default=USER, annotation=UserOption),
+    inspect.Parameter("password", KEYWORD, default=None, annotation=PasswordOption),
+    inspect.Parameter("as_json", KEYWORD, default=False, annotation=JsonOption),
+)
+VHOST: Final = inspect.Parameter("vhost", KEYWORD, default="/", annotation=VhostOption)
+COMMON_NAMES: Final = (*(parameter.name for parameter in COMMON), VHOST.name)
+
+
+class Access:
+    """An administrator's connection while one command runs.
+
+    vhost    None for commands that are about no one vhost
+    as_json  print JSON instead of tables and sentences
+    """
+
+    def __init__(self, client: ControlClient, vhost: str | None, as_json: bool) -> None:
+        self.client = client
+        self.vhost = vhost
+        self.as_json = as_json
+
+    def run(self, operation: str, **arguments: object) -> dict[str, object]:
+        """The answer to one operation."""
+        return self.client.run(operation, **{"vhost": self.vhost, **arguments})
+
+    def change(self, sentence: str, operation: str, **arguments: object) -> dict[str, object]:
+        """Run an operation and say what was done; `{messages}` and the like stand for fields of the answer."""
+        answer = self.run(operation, **arguments)
+        if self.as_json:
+            show_json(answer)
+        else:
+            for name, value in answer.items():
+                sentence = sentence.replace(f"{{{name}}}", cell(value))
+            print(sentence)
+        return answer
+
+    def list(self, columns: Sequence[str], operation: str, **arguments: object) -> None:
+        """Show all items of a list."""
+        items = list(self.client.items(operation, **{"vhost": self.vhost, **arguments}))
+        if self.as_json:
+            show_json(items)
+        else:
+            show_table(columns, items)
+
+    def show(self, operation: str, **arguments: object) -> None:
+        """Show one thing, field by field."""
+        answer = self.run(operation, **arguments)
+        if self.as_json:
+            show_json(answer)
+        else:
+            show_fields(answer)
+
+    def show_messages(self, operation: str, limit: int, first: int, **arguments: object) -> None:
+        """Show up to `limit` messages from an offset on, and where to go on."""
+        items: list[dict[str, object]] = []
+        place: object = first
+        while place is not None and len(items) < limit:
+            answer = self.run(operation, **{**arguments, "from": place, "limit": min(1000, limit - len(items))})
+            listed = answer["items"]
+            assert isinstance(listed, list)
+            items += listed
+            place = answer.get("next")
+        if self.as_json:
+            show_json(items)
+            return
+        for item in items:
+            show_message(item)
+        if place is not None:
+            print(f"there is more: --from {place}")
+
+
+def asks(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., None]:
+    """Make a command of a function whose first parameter is an `Access`: it gets the options that all have."""
+    signature = inspect.signature(command, eval_str=True)
+    common = [*COMMON, VHOST] if in_vhost else list(COMMON)
+    parameters = [each.replace(kind=KEYWORD) for each in list(signature.parameters.values())[1:]] + common
+
+    @functools.wraps(command)
+    def run(
+        *, server: str, user: str, password: str | None, as_json: bool, vhost: str | None = None, **own: Any
+    ) -> None:
+        if password is None:
+            password = USER if user == USER else asked_password(f"Password of {user}", False)
+        with ControlClient.connect(server, user, password) as client:
+            command(Access(client, vhost, as_json), **own)
+
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def asks_broker(command: Callable[..., None]) -> Callable[..., None]:
+    """As `asks`, for what is about no one vhost."""
+    return asks(command, False)
+
+
+def asked_password(prompt: str, twice: bool) -> str:
+    """A password typed without being shown, or the first line of what is piped in."""
+    if sys.stdin.isatty():
+        typed: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
+        return typed
+    line = sys.stdin.readline().rstrip("\r\n")
+    if not line:
+        raise OptionError("no password: give --password, set FOREBAY_PASSWORD, or pipe it in")
+    return line
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Have a person say yes to what cannot be undone; nothing happens otherwise."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise OptionError(f"{question} Nobody is there to answer: add --yes if that is meant")
+    if not typer.confirm(question, err=True):
+        refuse("nothing was done")
+
+
+def refuse(text: str) -> NoReturn:
+    """End the command without having done anything."""
+    print(f"forebay: {text}", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def json_object(option: str, text: str | None) -> dict[str, object] | None:
+    """The object that an option holds as JSON; OptionError where it holds none."""
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"{option}: {text!r} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise OptionError(f"{option}: {text!r} is no JSON object such as '{{\"x-max-length\": 1000}}'")
+    return value
+
+
+def show_json(value: object) -> None:
+    """Print a value for programs."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_table(columns: Sequence[str], items: Sequence[dict[str, object]]) -> None:
+    """Print rows for people: one line each, numbers to the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        numbers = bool(items) and all(is_number(item.get(column)) for item in items)
+        table.add_column(column.replace("_", " "), justify="right" if numbers else "left", no_wrap=True)
+    for item in items:
+        table.add_row(*(cell(item.get(column)) for column in columns))
+    console().print(table)
+
+
+def show_fields(fields: dict[str, object]) -> None:
+    """Print the fields of one thing, one a line, and lists of things within it as tables."""
+    nested: list[tuple[str, list[dict[str, object]]]] = []
+    width = max((len(name) for name in fields), default=0)
+    for name, value in fields.items():
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
+            nested.append((name, value))
+        else:
+            print(f"{name.replace('_', ' '):<{width}}  {cell(value)}")
+    for name, items in nested:
+        print(f"\n{name.replace('_', ' ')}")
+        show_table(list(items[0]), items)
+
+
+def show_message(message: dict[str, object]) -> None:
+    """Print one message for people: a line of facts, its properties and headers, and what there is of its body."""
+    exchange = cell(message["exchange"]) or "(default)"
+    print(f"offset {message['offset']}  exchange {exchange}  key {cell(message['routing_key'])}", end="  ")
+    print(f"{message['octets']} octets  stored {moment(message['stored_ms'])}", end="  ")
+    print(f"handed out {message['deliveries']} times, failed {message['failures']}")
+    for part in ("properties", "headers"):
+        values = message[part]
+        assert isinstance(values, dict)
+        for name, value in values.items():
+            print(f"    {part[:-1] if part == 'headers' else 'property'} {cell(name)}: {cell(value)}")
+    body = message.get("body", message.get("body_base64"))
+    print(f"    {cell(body)}{' …' if message['is_cut'] else ''}{' (base64)' if 'body_base64' in message else ''}")
+
+
+def moment(time_ms: object) -> str:
+    """A time in UTC."""
+    assert isinstance(time_ms, int)
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + " UTC"
+
+
+def console() -> Console:
+    """Where tables go: as wide as the terminal, or without an end."""
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def cell(value: object) -> str:
+    """A value in one line of text, without characters that a terminal would obey."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=True) if value else ""
+    text = str(value)
+    return text if text.isprintable() else ascii(text)[1:-1]

@@ -1,0 +1,96 @@
+"""`forebay queue`: queues of a running broker and the messages in them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.cli.access import Access, YesOption, asks, confirm, json_object
+
+app = typer.Typer(help="Queues and streams.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.")]
+Arguments = Annotated[
+    str | None, typer.Option(metavar="JSON", help="x-arguments as AMQP clients give them, as a JSON object.")
+]
+
+
+@app.command("list")
+@asks
+def list_queues(access: Access) -> None:
+    """List the queues with how much is in them."""
+    access.list(("queue", "type", "ready", "unacked", "consumers", "groups", "octets", "durable"), "queue.list")
+
+
+@app.command("show")
+@asks
+def show_queue(access: Access, name: Name) -> None:
+    """Show one queue: figures, arguments, and its groups."""
+    access.show("queue.show", queue=name)
+
+
+@app.command("declare")
+@asks
+def declare_queue(
+    access: Access,
+    name: Name,
+    type: Annotated[str | None, typer.Option(metavar="TYPE", help="classic, quorum or stream.")] = None,
+    transient: Annotated[bool, typer.Option("--transient", help="It goes with the broker's process.")] = False,
+    auto_delete: Annotated[bool, typer.Option("--auto-delete", help="It goes with its last consumer.")] = False,
+    arguments: Arguments = None,
+) -> None:
+    """Make a queue, or check that the one there is was declared alike."""
+    access.change(
+        f"queue {name} is there",
+        "queue.declare",
+        queue=name,
+        type=type,
+        durable=not transient,
+        auto_delete=auto_delete,
+        arguments=json_object("--arguments", arguments),
+    )
+
+
+@app.command("delete")
+@asks
+def delete_queue(
+    access: Access,
+    name: Name,
+    if_unused: Annotated[bool, typer.Option("--if-unused", help="Only if it has no consumers.")] = False,
+    if_empty: Annotated[bool, typer.Option("--if-empty", help="Only if nothing is ready in it.")] = False,
+    yes: YesOption = False,
+) -> None:
+    """Delete a queue with its messages."""
+    confirm(f"Delete queue {name} with its messages?", yes or if_empty)
+    access.change(
+        f"queue {name} is deleted, and with it {{messages}} messages",
+        "queue.delete",
+        queue=name,
+        if_unused=if_unused,
+        if_empty=if_empty,
+    )
+
+
+@app.command("purge")
+@asks
+def purge_queue(access: Access, name: Name, yes: YesOption = False) -> None:
+    """Take away all messages that are ready in a queue."""
+    confirm(f"Take away all messages that are ready in queue {name}?", yes)
+    access.change(f"{{messages}} messages are gone from queue {name}", "queue.purge", queue=name)
+
+
+@app.command("messages")
+@asks
+def list_messages(
+    access: Access,
+    name: Name,
+    where: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 20,
+    first: Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")] = 0,
+    body_octets: Annotated[int, typer.Option(metavar="N", help="How much of each body.")] = 200,
+) -> None:
+    """Look at messages without taking them: the oldest that nobody has settled."""
+    access.show_messages("queue.messages", limit, first, queue=name, where=where, body_octets_max=body_octets)

@@ -1,0 +1,79 @@
+"""`forebay consumer`, `group`, `lease` and `connection`: who reads, how far, and over which connection."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.cli.access import Access, YesOption, asks, asks_broker, confirm
+
+consumers = typer.Typer(help="Consumers.", no_args_is_help=True)
+groups = typer.Typer(help="Consumer groups: how far they have read.", no_args_is_help=True)
+leases = typer.Typer(help="Messages that consumers hold.", no_args_is_help=True)
+connections = typer.Typer(help="Connections of clients.", no_args_is_help=True)
+
+OfQueue = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this queue.")]
+
+
+@consumers.command("list")
+@asks
+def list_consumers(access: Access, queue: OfQueue = None) -> None:
+    """List consumers."""
+    columns = ("queue", "group", "consumer", "connection", "channel", "held", "priority", "acknowledges", "exclusive")
+    access.list(columns, "consumer.list", queue=queue)
+
+
+@groups.command("list")
+@asks
+def list_groups(access: Access, queue: OfQueue = None) -> None:
+    """List groups with how far they are."""
+    columns = ("queue", "group", "filter", "kind", "ready", "leased", "consumers", "cursor", "committed")
+    access.list(columns, "group.list", queue=queue)
+
+
+@groups.command("commit")
+@asks
+def commit_group(
+    access: Access,
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of a stream group.")],
+    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="Where it resumes.")],
+) -> None:
+    """Have a stream group resume at an offset."""
+    access.change(
+        f"group {group} of {queue} resumes at {offset}", "group.commit", queue=queue, group=group, offset=offset
+    )
+
+
+@leases.command("list")
+@asks
+def list_leases(access: Access, queue: OfQueue = None) -> None:
+    """List what consumers hold, in runs of messages."""
+    columns = ("queue", "group", "consumer", "connection", "first", "count", "left", "deliveries", "until_ms")
+    access.list(columns, "lease.list", queue=queue)
+
+
+@connections.command("list")
+@asks_broker
+def list_connections(
+    access: Access,
+    of_vhost: Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only those in this vhost.")] = None,
+) -> None:
+    """List the connections of all protocols."""
+    access.list(("id", "peer", "protocol", "vhost", "user", "client_id"), "connection.list", vhost=of_vhost)
+
+
+@connections.command("close")
+@asks_broker
+def close_connection(
+    access: Access,
+    id: Annotated[int, typer.Argument(metavar="ID", help="Its number in the list.")],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the client is told.")
+    ] = "closed by an administrator",
+    yes: YesOption = False,
+) -> None:
+    """End a connection, and tell its client why."""
+    confirm(f"End connection {id}?", yes)
+    access.change(f"connection {id} is ended", "connection.close", id=id, reason=reason)

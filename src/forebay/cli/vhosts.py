@@ -1,0 +1,88 @@
+"""`forebay vhost`: vhosts of a running broker."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.cli.access import Access, YesOption, asks_broker, confirm
+
+app = typer.Typer(help="Vhosts: each has queues, exchanges, sessions and permissions of its own.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the vhost.")]
+Description = Annotated[str | None, typer.Option(metavar="TEXT", help="For people.")]
+Tags = Annotated[str | None, typer.Option(metavar="A,B", help="For people.")]
+QueueType = Annotated[
+    str | None, typer.Option(metavar="TYPE", help="Of queues declared without one: classic, quorum or stream.")
+]
+ConnectionsMax = Annotated[int | None, typer.Option(metavar="N", help="Connections at one time; -1 sets no limit.")]
+QueuesMax = Annotated[int | None, typer.Option(metavar="N", help="Queues at one time; -1 sets no limit.")]
+
+
+@app.command("list")
+@asks_broker
+def list_vhosts(access: Access) -> None:
+    """List the vhosts with what is in them."""
+    access.list(("vhost", "connections", "exchanges", "queues", "ready", "delayed", "description"), "vhost.list")
+
+
+@app.command("add")
+@asks_broker
+def add_vhost(
+    access: Access,
+    name: Name,
+    description: Description = None,
+    tags: Tags = None,
+    default_queue_type: QueueType = None,
+    connections_max: ConnectionsMax = None,
+    queues_max: QueuesMax = None,
+) -> None:
+    """Make a vhost."""
+    access.change(
+        f"vhost {name} is there",
+        "vhost.add",
+        vhost=name,
+        description=description,
+        tags=listed(tags),
+        default_queue_type=default_queue_type,
+        connections_max=connections_max,
+        queues_max=queues_max,
+    )
+
+
+@app.command("set")
+@asks_broker
+def set_vhost(
+    access: Access,
+    name: Name,
+    description: Description = None,
+    tags: Tags = None,
+    default_queue_type: QueueType = None,
+    connections_max: ConnectionsMax = None,
+    queues_max: QueuesMax = None,
+) -> None:
+    """Change what is given, and leave the rest."""
+    access.change(
+        f"vhost {name} is changed",
+        "vhost.set",
+        vhost=name,
+        description=description,
+        tags=listed(tags),
+        default_queue_type=default_queue_type,
+        connections_max=connections_max,
+        queues_max=queues_max,
+    )
+
+
+@app.command("delete")
+@asks_broker
+def delete_vhost(access: Access, name: Name, yes: YesOption = False) -> None:
+    """Delete a vhost with all that is in it, and end its connections."""
+    confirm(f"Delete vhost {name} with all its queues and messages?", yes)
+    access.change(f"vhost {name} is deleted", "vhost.delete", vhost=name)
+
+
+def listed(text: str | None) -> list[str] | None:
+    """The parts of an option that has commas."""
+    return None if text is None else [part for part in text.split(",") if part]
