@@ -189,11 +189,10 @@ def hashing(members: dict[bytes, int], order: list[bytes]) -> HashExchange:
 
 def nearest(x: HashExchange, value: bytes) -> list[int]:
     """The destination by looking at every point for every probe."""
-    points = [point for arc in x.ring.arcs for point in arc]
     gaps = [
         ((point.place - probe) % (1 << 32), point.binding.label, point.binding.destination)
         for probe in places_of(value, PROBES)
-        for point in points
+        for point in x.ring.points()
     ]
     return [min(gaps)[2]] if gaps else []
 

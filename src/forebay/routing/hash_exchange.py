@@ -30,9 +30,9 @@ WEIGHT_MAX: Final = 10_000  # of one binding
 WEIGHTS_MAX: Final = 100_000  # of all bindings of an exchange
 POINTS: Final = 16  # of a unit of weight
 PROBES: Final = 8  # of a value
-RING_BITS: Final = 32
-RING_MASK: Final = 0xFFFFFFFF
-ARC_BITS_MIN: Final = 4
+RING_MASK: Final = 0xFFFFFFFF  # places have 32 bits
+ARCS_MIN: Final = 16
+SHIFT_MAX: Final = 28  # with as many arcs
 
 
 def places_of(seed: bytes, count: i64) -> list[int]:
@@ -51,73 +51,97 @@ class Point:
     def __init__(self, place: i64, binding: Binding) -> None:
         self.place = place
         self.binding = binding
+        self.following: Point | None = None  # in the same arc
 
 
 @final
 class Ring:
-    """Points by place, in 2^bits arcs of equal length."""
+    """Points in arcs of equal length: the first of each, which leads to the others.
+
+    arcs   how many there are: a power of two
+    shift  how far a place is shifted to the right to be the number of its arc
+
+    Looking a point up touches little memory: with many points that is what it costs.
+    """
 
     def __init__(self) -> None:
-        self.bits: i64 = ARC_BITS_MIN
+        self.arcs: i64 = ARCS_MIN
+        self.shift: i64 = SHIFT_MAX
         self.count: i64 = 0
-        self.arcs: list[list[Point]] = new_arcs(self.bits)
+        self.firsts: list[Point | None] = [None] * ARCS_MIN
 
     def add(self, point: Point) -> None:
         self.count += 1
-        if self.count > (i64(1) << self.bits):
-            self.cut(self.bits + 1)
-        self.arcs[point.place >> (RING_BITS - self.bits)].append(point)
+        if self.count > self.arcs:
+            self.cut(self.arcs * 2, self.shift - 1)
+        self.put(point)
+
+    def put(self, point: Point) -> None:
+        """Have a point in its arc, behind those that come before it."""
+        arc = point.place >> self.shift
+        before: Point | None = None
+        here = self.firsts[arc]
+        while here is not None and comes_before(here, point):
+            before = here
+            here = here.following
+        point.following = here
+        if before is None:
+            self.firsts[arc] = point
+        else:
+            before.following = point
 
     def remove(self, place: i64, binding: Binding) -> None:
-        """Take away the point that a binding has at this place."""
-        arc = self.arcs[place >> (RING_BITS - self.bits)]
-        for index in range(len(arc)):
-            if arc[index].place == place and arc[index].binding is binding:
-                del arc[index]
-                break
+        """Take away a point that the binding has at this place."""
+        arc = place >> self.shift
+        before: Point | None = None
+        here = self.firsts[arc]
+        while here is not None and (here.place != place or here.binding is not binding):
+            before = here
+            here = here.following
+        assert here is not None
+        if before is None:
+            self.firsts[arc] = here.following
+        else:
+            before.following = here.following
         self.count -= 1
-        if self.bits > ARC_BITS_MIN and self.count < (i64(1) << (self.bits - 2)):
-            self.cut(self.bits - 1)
+        if self.arcs > ARCS_MIN and self.count < self.arcs // 4:
+            self.cut(self.arcs // 2, self.shift + 1)
 
-    def cut(self, bits: i64) -> None:
+    def cut(self, arcs: i64, shift: i64) -> None:
         """Cut the ring into another number of arcs."""
-        old = self.arcs
-        self.bits = bits
-        self.arcs = new_arcs(bits)
-        for arc in old:
-            for point in arc:
-                self.arcs[point.place >> (RING_BITS - bits)].append(point)
+        points = self.points()
+        self.arcs = arcs
+        self.shift = shift
+        self.firsts = [None] * int(arcs)
+        for point in points:
+            self.put(point)
+
+    def points(self) -> list[Point]:
+        """All points, by place."""
+        found: list[Point] = []
+        for first in self.firsts:
+            here = first
+            while here is not None:
+                found.append(here)
+                here = here.following
+        return found
 
     def next(self, place: i64) -> Point:
         """The first point at this place or behind it; the ring must not be empty."""
-        at = place >> (RING_BITS - self.bits)
-        found = first_from(self.arcs[at], place)
-        while found is None:
-            at += 1
-            if at == i64(len(self.arcs)):
-                at = 0
+        arc = place >> self.shift
+        here = self.firsts[arc]
+        while here is not None and here.place < place:
+            here = here.following
+        while here is None:
             # Back in the first arc everything counts: what is behind the place was not there.
-            found = first_from(self.arcs[at], 0)
-        return found
+            arc = (arc + 1) & (self.arcs - 1)
+            here = self.firsts[arc]
+        return here
 
 
-def new_arcs(bits: i64) -> list[list[Point]]:
-    return [[] for _ in range(i64(1) << bits)]
-
-
-def first_from(arc: list[Point], place: i64) -> Point | None:
-    """The first point of an arc that is not before a place."""
-    found: Point | None = None
-    for point in arc:
-        if point.place < place:
-            continue
-        if (
-            found is None
-            or point.place < found.place
-            or (point.place == found.place and point.binding.label < found.binding.label)
-        ):
-            found = point
-    return found
+def comes_before(one: Point, other: Point) -> bool:
+    """Whether a point is the one that counts, or lies before."""
+    return one.place < other.place or (one.place == other.place and one.binding.label < other.binding.label)
 
 
 @final

@@ -97,11 +97,11 @@ def test_an_exchange_and_a_queue_of_one_name_share() -> None:
 def test_the_ring_grows_and_shrinks_with_its_bindings() -> None:
     exchange = hashing([f"q{number}" for number in range(300)])
     assert exchange.ring.count == 4800
-    assert len(exchange.ring.arcs) == 8192
+    assert len(exchange.ring.firsts) == 8192
     for number in range(1, 301):
         exchange.unbind(number, b"1", {})
-    assert (exchange.ring.count, len(exchange.ring.arcs), exchange.weights) == (0, 16, 0)
-    assert exchange.ring.arcs == [[]] * 16
+    assert (exchange.ring.count, len(exchange.ring.firsts), exchange.weights) == (0, 16, 0)
+    assert exchange.ring.firsts == [None] * 16
 
 
 def test_a_header_is_hashed_where_the_argument_names_one() -> None:
