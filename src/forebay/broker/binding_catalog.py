@@ -10,6 +10,7 @@ from forebay.routing.kinds import make_exchange
 
 
 def exchange_command(exchange: Exchange) -> dict[str, object]:
+    """The catalog's words for an exchange."""
     return {
         "op": "exchange",
         "name": exchange.name,
@@ -21,6 +22,7 @@ def exchange_command(exchange: Exchange) -> dict[str, object]:
 
 
 def apply_exchange(bindings: Bindings, fields: dict[str, object]) -> None:
+    """Make the exchange that a command tells of, unless it is there."""
     name = octets(fields["name"])
     if name not in bindings.exchanges:
         bindings.add_exchange(
@@ -38,7 +40,10 @@ def apply_exchange(bindings: Bindings, fields: dict[str, object]) -> None:
 def binding_command(
     op: str, bindings: Bindings, exchange: bytes, destination: int, routing_key: bytes, arguments: dict[str, object]
 ) -> dict[str, object]:
-    """`op` is "bind" or "unbind". A queue is told by its number, an exchange by its name: its number is not kept."""
+    """The catalog's words for a binding that comes or goes; `op` is "bind" or "unbind".
+
+    A queue is told by its number, an exchange by its name: its number is not kept.
+    """
     fields: dict[str, object] = {"op": op, "exchange": exchange, "key": routing_key, "arguments": arguments}
     if destination < 0:
         fields["to"] = bindings.by_number[destination].name
@@ -48,6 +53,7 @@ def binding_command(
 
 
 def apply_binding(bindings: Bindings, queues: dict[int, Queue], fields: dict[str, object]) -> None:
+    """Make or remove the binding that a command tells of, if both its ends are there."""
     exchange = octets(fields["exchange"])
     if exchange not in bindings.exchanges:
         return
