@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 
@@ -145,3 +146,32 @@ def test_an_mqtt_subscriber_is_reached_through_exchanges_and_a_topic_leads_throu
     assert got == [("sensors/kitchen", b"19")]
     publish_mqtt(broker, "sensors/cellar", b"no header")
     assert drain(channel, "hot") == [b"19"]
+
+
+def test_durable_internal_and_auto_delete_in_all_combinations_over_a_kill(broker: BrokerProcess) -> None:
+    channel = open_channel(broker)
+    combinations = list(itertools.product((False, True), repeat=3))
+    channel.exchange_declare("target", "fanout", durable=True)
+    for number, (durable, internal, auto_delete) in enumerate(combinations):
+        name = f"x{number}"
+        channel.exchange_declare(name, "topic", durable=durable, internal=internal, auto_delete=auto_delete)
+        channel.exchange_bind("target", name, "#")
+    channel = killed(broker)
+    for number, (durable, internal, auto_delete) in enumerate(combinations):
+        name = f"x{number}"
+        if durable:  # the same declaration is accepted, another one is not
+            channel.exchange_declare(name, "topic", durable=True, internal=internal, auto_delete=auto_delete)
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="inequivalent arg 'internal'"):
+                channel.exchange_declare(name, "topic", durable=True, internal=not internal, auto_delete=auto_delete)
+        else:
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=f"no exchange '{name}'"):
+                channel.exchange_declare(name, passive=True)
+        channel = channel.connection.channel()
+    channel.exchange_delete("target")
+    for number, (durable, _, auto_delete) in enumerate(combinations):
+        if durable and auto_delete:  # its last binding went
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=f"no exchange 'x{number}'"):
+                channel.exchange_declare(f"x{number}", passive=True)
+            channel = channel.connection.channel()
+        elif durable:
+            channel.exchange_declare(f"x{number}", passive=True)
