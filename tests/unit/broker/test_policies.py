@@ -9,55 +9,25 @@ import pytest
 
 from forebay.broker.governing import clear_policy, set_policy
 from forebay.broker.policies import Policies, check_policy
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from tests.stores import SMALL, SmallDisk, TestClock
+from tests.kept_vhost import KeptVhost
 
 Table = dict[str, object]
 
 
-class Broker:
-    """A vhost on a store on real files that can be opened again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.open()
-
-    def open(self) -> None:
-        self.disk = SmallDisk(str(self.folder))
-        clock = TestClock()
-        self.store = Store(self.disk, clock, SMALL)
-        recovery = self.store.open()
-        self.vhost = Vhost(b"/", self.store, make_options({}))
-        self.vhost.recover(recovery.entries, clock.us)
-        self.store.start(self.vhost.checkpoint())
-
-    def reopen(self) -> None:
-        """As after a kill: what was synced is there."""
-        self.vhost.end_turn(TestClock().us)
-        commit = self.store.flush()
-        if commit is not None:
-            commit.run()
-            self.store.synced(commit)
-        self.disk.close_all()
-        self.open()
-
-
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    broker = Broker(tmp_path / "data")
+def broker(tmp_path: Path) -> Iterator[KeptVhost]:
+    broker = KeptVhost(tmp_path / "data")
     yield broker
-    broker.disk.close_all()
+    broker.close()
 
 
-def declare(broker: Broker, name: bytes, **arguments: object) -> None:
+def declare(broker: KeptVhost, name: bytes, **arguments: object) -> None:
     typed = {"x-" + key.replace("_", "-"): value for key, value in arguments.items()}
     broker.vhost.declare_queue(name, True, False, False, typed, 1)
 
 
-def test_a_policy_applies_at_once_to_what_is_there_and_to_what_comes(broker: Broker) -> None:
+def test_a_policy_applies_at_once_to_what_is_there_and_to_what_comes(broker: KeptVhost) -> None:
     declare(broker, b"orders")
     declare(broker, b"other")
     limits = broker.vhost.queue(b"orders").limits
@@ -82,7 +52,7 @@ def test_a_policy_applies_at_once_to_what_is_there_and_to_what_comes(broker: Bro
     assert caught.value.reason == NOT_FOUND
 
 
-def test_the_highest_priority_applies_alone_and_an_operators_beside_it(broker: Broker) -> None:
+def test_the_highest_priority_applies_alone_and_an_operators_beside_it(broker: KeptVhost) -> None:
     declare(broker, b"q")
     limits = broker.vhost.queue(b"q").limits
     set_policy(broker.vhost, "low", "q", {"max-length": 5, "expires": 9}, 1)
@@ -121,7 +91,7 @@ def test_a_policy_says_what_it_is_about(apply_to: str, covered: set[str]) -> Non
         assert not policy.covers(b"abc", target)
 
 
-def test_types_of_queues_have_policies_of_their_own(broker: Broker) -> None:
+def test_types_of_queues_have_policies_of_their_own(broker: KeptVhost) -> None:
     for queue_type in ("classic", "quorum", "stream"):
         declare(broker, queue_type.encode(), queue_type=queue_type)
     set_policy(broker.vhost, "c", "", {"max-length-bytes": 1}, apply_to="classic_queues")
@@ -131,7 +101,7 @@ def test_types_of_queues_have_policies_of_their_own(broker: Broker) -> None:
     assert found == {b"classic": 1, b"quorum": 2, b"stream": 3}
 
 
-def test_an_exchange_gets_its_alternate_from_a_policy_unless_it_was_declared_with_one(broker: Broker) -> None:
+def test_an_exchange_gets_its_alternate_from_a_policy_unless_it_was_declared_with_one(broker: KeptVhost) -> None:
     vhost = broker.vhost
     for name, arguments in ((b"plain", {}), (b"own", {"alternate-exchange": "mine"})):
         vhost.declare_exchange(name, b"direct", True, False, False, dict(arguments))
@@ -146,7 +116,7 @@ def test_an_exchange_gets_its_alternate_from_a_policy_unless_it_was_declared_wit
     assert broker.vhost.check_exchange(b"own").alternate == b"mine"
 
 
-def test_policies_are_there_after_a_restart_and_in_force(broker: Broker) -> None:
+def test_policies_are_there_after_a_restart_and_in_force(broker: KeptVhost) -> None:
     declare(broker, b"q")
     definition: Table = {"max-length": 3, "overflow": "reject-publish"}
     set_policy(broker.vhost, "gone", "", {"max-length": 1}, 9)
@@ -291,7 +261,7 @@ def test_a_name_can_be_written_down(name: str) -> None:
         check_policy(name, False, "", "all", {"max-length": 1}, 0)
 
 
-def test_a_refused_policy_changes_nothing(broker: Broker) -> None:
+def test_a_refused_policy_changes_nothing(broker: KeptVhost) -> None:
     declare(broker, b"q")
     set_policy(broker.vhost, "p", "q", {"max-length": 1})
     with pytest.raises(RequestError):
