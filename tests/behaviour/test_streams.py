@@ -125,3 +125,90 @@ def test_get_is_refused_on_a_stream(broker: BrokerProcess) -> None:
     channel = fill(broker, 0, 1)
     with pytest.raises(pika.exceptions.AMQPError, match="stream"):
         channel.basic_get("s")
+
+
+def count_of(channel: BlockingChannel) -> int:
+    return int(channel.queue_declare("s", durable=True, passive=True).method.message_count)
+
+
+@pytest.mark.parametrize("limit", [{"max_length_bytes": 40_000}, {"max_age": "2s"}])
+def test_retention_by_size_and_age_holds_after_a_restart(
+    start_broker: Callable[..., BrokerProcess], limit: dict[str, object]
+) -> None:
+    broker = start_broker()
+    channel = open_channel(broker)
+    names = {f"x-{name.replace('_', '-')}": value for name, value in limit.items()}
+    channel.queue_declare("s", durable=True, arguments={**STREAM, **names})
+    for number in range(100):
+        channel.basic_publish("", "s", b"%d " % number + bytes(2000))
+    broker.kill9()
+    broker.start()
+    channel = open_channel(broker)
+    deadline = time.monotonic() + 20
+    while count_of(channel) > 25 and time.monotonic() < deadline:
+        channel.basic_publish("", "s", b"later")  # the last block of all stays: its time is that of the next one
+        time.sleep(0.2)
+    assert count_of(channel) <= 25
+    first, last = read_offsets(broker, 1)[0], read_offsets(broker, 1, "last")[0]
+    assert last >= 99
+    assert last - first < 25
+
+
+def read_offsets(broker: BrokerProcess, count: int, start: object = "first") -> list[int]:
+    """Offsets of the next records from there."""
+    channel = open_channel(broker)
+    channel.basic_qos(prefetch_count=10)
+    offsets: list[int] = []
+    for _, properties, body in channel.consume("s", arguments={"x-stream-offset": start}, inactivity_timeout=10):
+        assert body is not None
+        offsets.append(properties.headers["x-stream-offset"])
+        if len(offsets) == count:
+            break
+    channel.connection.close()
+    return offsets
+
+
+def test_a_reader_that_retention_overtakes_goes_on_at_what_is_kept(broker: BrokerProcess) -> None:
+    channel = fill(broker, 0, 30, max_length=10)
+    reader = open_channel(broker)
+    reader.basic_qos(prefetch_count=2)
+    got: list[tuple[int, bytes]] = []
+
+    def take(
+        _: BlockingChannel, method: pika.spec.Basic.Deliver, properties: pika.BasicProperties, body: bytes
+    ) -> None:
+        assert properties.headers is not None
+        got.append((properties.headers["x-stream-offset"], body))
+
+    reader.basic_consume("s", take, arguments={"x-stream-offset": "first", "x-consumer-group": "g"})
+    reader.connection.process_data_events(0.2)
+    assert len(got) == 2  # it holds two, and settles nothing while retention goes on
+    fill(broker, 30, 30, max_length=10)
+    deadline = time.monotonic() + 10
+    while count_of(channel) > 15 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    kept = count_of(channel)
+    reader.basic_ack(2, multiple=True)
+    while len(got) < 4 and time.monotonic() < deadline:
+        reader.connection.process_data_events(0.05)
+    assert got[2:] == [(60 - kept, b"%d" % (60 - kept)), (61 - kept, b"%d" % (61 - kept))]
+
+
+def test_a_group_whose_place_is_gone_resumes_at_what_is_kept(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(auto_commit_interval_ms=100)
+    channel = fill(broker, 0, 30, max_length=10)
+    assert len(read(broker, 1, "first", "g")) == 1
+    fill(broker, 30, 30, max_length=10)
+    deadline = time.monotonic() + 10
+    while count_of(channel) > 15 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    broker.restart()
+    assert int(read(broker, 1, None, "g")[0]) == 60 - count_of(open_channel(broker))
+
+
+def test_a_reader_starts_so_long_ago(broker: BrokerProcess) -> None:
+    fill(broker, 0, 5)
+    time.sleep(2.5)
+    fill(broker, 5, 5)
+    assert read(broker, 1, "2s") == [b"5"]
+    assert read(broker, 1, "1h") == [b"0"]

@@ -193,7 +193,7 @@ class Consuming(Publishing):
             )
         group = self.group_for(where, ConsumerArguments({}, self.name, where.name), b"", True)
         assert isinstance(group, WorkGroup)
-        check_gettable(self.name, where, group)
+        check_gettable(self.name, where)
         key = (int(session_id), int(channel), int(where.id))
         getter = self.getters.get(key)
         if getter is None:
@@ -290,15 +290,14 @@ def is_work(queue: Queue, asked: ConsumerArguments) -> bool:
     return queue.kind != STREAM or asked.group == primary_name(queue)
 
 
-def check_gettable(vhost: bytes, queue: Queue, group: Group) -> None:
-    """RequestError where records of a queue are for certain consumers only."""
+def check_gettable(vhost: bytes, queue: Queue) -> None:
+    """RequestError where records are for one consumer after the other; an exclusive consumer is in nobody's way."""
     if queue.limits.single_active:
         raise RequestError(
             LOCKED,
             f"cannot obtain access to locked queue '{text(queue.name)}' in vhost '{text(vhost)}'. basic.get operations "
             f"are not supported by {queue.spec.type} queues with single active consumer",
         )
-    check_exclusive(vhost, queue, group, False)
 
 
 def check_exclusive(vhost: bytes, queue: Queue, group: Group, exclusive: bool) -> None:

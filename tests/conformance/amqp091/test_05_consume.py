@@ -389,10 +389,12 @@ def test_an_exclusive_consumer_is_alone(broker: BrokerProcess) -> None:
         raw.consume("q", bits=EXCLUSIVE)
         raw.send(method(2, CONSUME, b"\0\0" + short("q") + short("u") + b"\0" + table()))
         raw.channel_closed(403, text, 2, CONSUME)
+        raw.open_channel(2)
+        raw.send(method(2, GET, b"\0\0" + short("q") + b"\0"))  # as with RabbitMQ, that is no consumer
+        raw.expect(2, GET_EMPTY)
         raw.send(method(1, CANCEL, short("t") + b"\0"))
         raw.expect(1, CANCEL_OK)
         raw.consume("q")
-        raw.open_channel(2)
         raw.send(method(2, CONSUME, b"\0\0" + short("q") + short("u") + number(EXCLUSIVE, 1) + table()))
         raw.channel_closed(403, text, 2, CONSUME)
 
