@@ -248,8 +248,7 @@ class DeadLetters:
             is_open = way.is_open
             if is_open:
                 way = vhost.follow(where, keys, decode(AMQP091, properties), False)
-            audience = vhost.fanout.audience_of(list(way.subscriptions), 0)
-            route = Route(exchange, keys[0], vhost.queues_of(way), audience)
+            route = vhost.route_of(way, exchange, keys)
             if is_open:
                 return route
         self.epoch = vhost.epoch  # a queue may have been made

@@ -81,7 +81,7 @@ class Publishing(Routes):
         """
         audience = route.audience
         queues = route.queues
-        if not queues and audience is None:
+        if not queues and audience is None and not route.copies:
             return UNROUTABLE
         if route.durable:
             octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
@@ -121,7 +121,20 @@ class Publishing(Routes):
                 self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
             if audience.logged:
                 self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
+        if route.copies:
+            self.publish_copies(route, format & FORMAT_MASK, properties, body)
         return outcome
+
+    def publish_copies(self, route: Route, format: u8, properties: bytes, body: bytes) -> None:
+        """For the subscribers whom further routing keys reach."""
+        for copy in route.copies:
+            if copy.audience.direct:
+                self.fanout.append(copy.audience, format, route.exchange, copy.key, properties, body)
+            for target in copy.audience.logged:
+                # Alone: others who subscribed to this topic may have the message under another key already.
+                alone = Audience()
+                alone.logged.append(target)
+                self.sessions.append_private(target.client, alone, format, copy.key, properties, body)
 
     def heed(self, queue: Queue, marks: i64) -> None:
         """Have the queue look for what a record's marks say that there is in its properties."""

@@ -35,6 +35,18 @@ RESOLVED_OCTETS_MAX: Final = 512  # longer properties are seldom the same twice
 
 
 @final
+class Copy:
+    """Subscribers of MQTT whom a further routing key of a message reaches, and not that of its address.
+
+    They get it under that key: it is the topic that they know, and by which they are found again after a crash.
+    """
+
+    def __init__(self, key: bytes, audience: Audience) -> None:
+        self.key = key
+        self.audience = audience
+
+
+@final
 class Route:
     """Where one address leads, until the topology changes.
 
@@ -49,6 +61,7 @@ class Route:
         self.routing_key = routing_key
         self.queues = queues
         self.audience = audience
+        self.copies: list[Copy] = []
         self.headers_exchange: Exchange | None = None
         self.publisher = b""
         self.client_number: i64 = 0
@@ -67,7 +80,7 @@ class Way:
 
     by_mqtt        it was published on an MQTT topic
     queues         by number, each once, in the order in which they were found
-    subscriptions  those of MQTT, by number
+    subscriptions  those of MQTT, by number, with the routing key that reached them
     is_open        an exchange goes by the content, and there was none to go by: the rest means nothing
     """
 
@@ -75,7 +88,7 @@ class Way:
         self.by_mqtt = by_mqtt
         self.visited: dict[int, None] = {}
         self.queues: dict[int, None] = {}
-        self.subscriptions: dict[int, None] = {}
+        self.subscriptions: dict[int, bytes] = {}
         self.is_open = False
 
 
@@ -114,7 +127,30 @@ class Routes(Topology):
             route = Route(exchange, keys[0], [], None)
             route.headers_exchange = where
             return route
-        return Route(exchange, keys[0], self.queues_of(way), self.fanout.audience_of(list(way.subscriptions), 0))
+        return self.route_of(way, exchange, keys)
+
+    def route_of(self, way: Way, exchange: bytes, keys: list[bytes]) -> Route:
+        """The route that a way makes for a message with these routing keys."""
+        if len(keys) == 1 or not way.subscriptions:
+            audience = self.fanout.audience_of(list(way.subscriptions), 0)
+            return Route(exchange, keys[0], self.queues_of(way), audience)
+        served: set[int] = set()  # clients: each gets one copy
+        audiences: list[Audience | None] = []
+        for key in keys:
+            mine: list[int] = []
+            for number, reached_by in way.subscriptions.items():
+                if reached_by == key and int(self.fanout.subscriptions[number].client.number) not in served:
+                    mine.append(number)
+            for number in mine:
+                served.add(int(self.fanout.subscriptions[number].client.number))
+            audiences.append(self.fanout.audience_of(mine, 0))
+        route = Route(exchange, keys[0], self.queues_of(way), audiences[0])
+        for index in range(1, len(keys)):
+            audience = audiences[index]
+            if audience is not None:
+                route.copies.append(Copy(keys[index], audience))
+                route.durable += len(audience.logged)
+        return route
 
     def addressed(self, keys: list[bytes]) -> list[Queue]:
         """The queues that these keys of the default exchange name, each once."""
@@ -269,5 +305,6 @@ class Routes(Topology):
             for number in self.topics.route_topic(topic, way.by_mqtt):
                 found[number] = None
             for number in self.fanout.trie.match(topic, True):
-                way.subscriptions[number] = None
+                if number not in way.subscriptions:
+                    way.subscriptions[number] = key
         return list(found)

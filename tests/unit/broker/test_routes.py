@@ -11,9 +11,10 @@ from forebay.broker.client_session import Subscription
 from forebay.broker.routes import RESOLVED_MAX, RESOLVED_OCTETS_MAX, Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
-from forebay.core.message import AMQP091, MQTT, Properties
+from forebay.core.message import ACCEPTED, AMQP091, MQTT, Properties
 from forebay.wire.amqp091_properties import encode_properties
 from forebay.wire.mqtt_properties import encode_neutral
+from tests.conformance.mqtt.v5.flows import subscribed, take
 from tests.mqtt_rig import MqttRig
 
 
@@ -318,11 +319,49 @@ def test_subscribers_are_reached_through_other_exchanges(vhost: Vhost) -> None:
     assert vhost.route(b"x", b"b.b").audience is None
 
 
-def test_a_client_gets_one_copy_of_what_has_several_keys(vhost: Vhost) -> None:
+def test_a_client_gets_one_copy_of_what_has_several_keys_under_the_first_that_reaches_it(vhost: Vhost) -> None:
     subscribe(vhost, b"a/+")
-    reached = vhost.route_all(b"amq.topic", [b"a.1", b"a.2"], AMQP091, b"\0\0").audience
-    assert reached is not None
-    assert len(reached.direct) == 1
+    subscribe(vhost, b"b/+")
+    subscribe(vhost, b"c/+")
+    subscribe(vhost, b"+/3")
+    route = vhost.route_all(b"amq.topic", [b"a.1", b"a.2", b"b.3", b"c.3"], AMQP091, b"\0\0")
+    assert reached(route) == {b"a.1": [b"c-a/+"], b"b.3": [b"c-b/+", b"c-+/3"], b"c.3": [b"c-c/+"]}
+    assert route.durable == 0
+
+
+def test_a_client_with_several_subscriptions_gets_one_copy(vhost: Vhost) -> None:
+    client = vhost.attach_client(b"c", 1, False, 600, None)
+    for filter in (b"a", b"b"):
+        vhost.subscribe_client(client, Subscription(client, filter, 1, 0))
+    route = vhost.route_all(b"amq.topic", [b"b", b"a"], AMQP091, b"\0\0")
+    assert (route.copies, route.durable) == ([], 1)
+    assert vhost.route_all(b"amq.topic", [b"none", b"b", b"a"], AMQP091, b"\0\0").durable == 1
+
+
+def reached(route: Route) -> dict[bytes, list[bytes]]:
+    """Clients that get a message, under which key."""
+    audiences = {copy.key: copy.audience for copy in route.copies}
+    if route.audience is not None:
+        audiences[route.routing_key] = route.audience
+    return {key: [target.client.client_id for target in audience.direct] for key, audience in audiences.items()}
+
+
+def test_subscribers_of_further_keys_get_the_message_also_after_a_crash(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    for name, filter in (("one", "a/+"), ("two", "b/+"), ("both", "+/1")):
+        subscribed(rig.durable(name), (filter, 1)).close()
+    route = rig.vhost.route_all(b"amq.topic", [b"a.1", b"b.1"], AMQP091, b"\0\0")
+    assert len(route.copies) == 1
+    assert rig.vhost.publish(route, AMQP091, b"\0\0", b"x") == ACCEPTED
+    rig.turn()
+    rig.close()
+    rig.open()
+    for name, topic in (("one", "a/1"), ("two", "b/1"), ("both", "a/1")):
+        client = rig.durable(name, present=True)
+        found = take(client)
+        assert (found.topic, found.body) == (topic, b"x")
+        client.quiet()
+    rig.close()
 
 
 def test_only_the_broker_publishes_below_sys_whatever_leads_there(vhost: Vhost) -> None:
