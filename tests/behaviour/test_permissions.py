@@ -118,10 +118,11 @@ def test_what_is_refused(broker: BrokerProcess, name: str, work: Work, text: str
 
 def test_dead_letters_and_alternates_need_a_place_that_may_be_written(broker: BrokerProcess) -> None:
     with open_connection(broker, "dlx", "d") as connection:
-        for declare in (
+        declarations: list[Work] = [
             lambda c: c.queue_declare("c.dl", arguments={"x-dead-letter-exchange": "r.topic"}),
             lambda c: c.exchange_declare("c.ae", "topic", arguments={"alternate-exchange": "r.topic"}),
-        ):
+        ]
+        for declare in declarations:
             with pytest.raises(ChannelClosedByBroker) as caught:
                 declare(connection.channel())
             assert caught.value.reply_text == "ACCESS_REFUSED - " + EXCHANGE.format("write", "r.topic", "dlx")

@@ -231,6 +231,40 @@ def test_a_user_name_goes_before_the_certificate(start_broker: Start, made: Cert
         assert raw.expect(0x20)[1] == 0x86
 
 
+@pytest.mark.parametrize("name", ["ada", "nobody"])
+def test_a_certificate_logs_its_owner_in_over_amqp(start_broker: Start, made: Certificates, name: str) -> None:
+    """SASL EXTERNAL: who is a user has its permissions, whom only the authority vouches for may do everything."""
+    trust = made.options(tls_client_ca=str(made.ca), tls_client_auth="required", tls_identity="cn")
+    mine = [{"user": "ada", "configure": "^ada", "write": "", "read": ""}]
+    broker = start_broker(**trust, users={"ada": "a"}, permissions=mine, **SECURE)
+    parameters = pika.ConnectionParameters(
+        "127.0.0.1",
+        broker.port("amqps"),
+        credentials=pika.credentials.ExternalCredentials(),
+        ssl_options=pika.SSLOptions(made.client(name), "localhost"),
+    )
+    with closing(pika.BlockingConnection(parameters)) as connection:
+        channel = connection.channel()
+        if name == "ada":
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="refused for user 'ada'"):
+                channel.queue_declare("q")
+            channel = connection.channel()
+        channel.queue_declare("ada's")
+
+
+def test_external_is_offered_only_to_who_shows_a_certificate(start_broker: Start, made: Certificates) -> None:
+    trust = made.options(tls_client_ca=str(made.ca), tls_client_auth="optional", tls_identity="cn")
+    broker = start_broker(**trust, **SECURE)
+    parameters = pika.ConnectionParameters(
+        "127.0.0.1",
+        broker.port("amqps"),
+        credentials=pika.credentials.ExternalCredentials(),
+        ssl_options=pika.SSLOptions(made.client(), "localhost"),
+    )
+    with pytest.raises(pika.exceptions.AuthenticationError, match="EXTERNAL"):
+        pika.BlockingConnection(parameters)
+
+
 @contextmanager
 def proxy(broker: BrokerProcess, listener: str, head: bytes) -> Iterator[int]:
     """A proxy before a listener: its port."""

@@ -67,7 +67,7 @@ class Users:
         self.permissions: dict[tuple[str, bytes], Permission] = {}
         self.topics: dict[tuple[str, bytes], dict[bytes, TopicPermission]] = {}
         self.fixed: set[tuple[str, bytes]] = set()  # permissions of the configuration
-        self._grants: dict[tuple[str, bytes], Grants] = {}
+        self._grants: dict[tuple[str, bytes, bool], Grants] = {}  # that somebody holds, or has held
 
     def configure(
         self, users: Mapping[str, str], administrators: Iterable[str], permissions: Iterable[PermissionOptions]
@@ -224,30 +224,31 @@ class Users:
             if user in {None, name} and vhost in {None, where}
         ]
 
-    def rights(self, user: str, vhost: bytes) -> Rights:
+    def rights(self, user: str, vhost: bytes, vouched: bool) -> Rights:
         """What a user may do in a vhost that it has just entered.
 
-        raises  RequestError(NOT_ALLOWED), which ends the connection, where it may not be there
+        vouched  its certificate says who it is: it may do everything, unless there is a user of that name
+        raises   RequestError(NOT_ALLOWED), which ends the connection, where it may not be there
         """
-        grants = self._grants.get((user, vhost))
-        if grants is None:
-            grants = self._grants[user, vhost] = self.granted(user, vhost)
+        place = (user, vhost, vouched)
+        grants = self._grants.get(place) or self.granted(*place)
         if grants.permission is None:
-            del self._grants[user, vhost]
             raise RequestError(NOT_ALLOWED, f"access to vhost '{text(vhost)}' refused for user '{user}'", CONNECTION)
+        self._grants[place] = grants
         return Rights(user, vhost, grants)
 
-    def granted(self, user: str, vhost: bytes) -> Grants:
+    def granted(self, user: str, vhost: bytes, vouched: bool) -> Grants:
         permission = self.permissions.get((user, vhost))
         known = self.by_name.get(user)
-        if permission is None and known is not None and known.configured and not known.restricted:
+        is_free = vouched if known is None else known.configured and not known.restricted
+        if permission is None and is_free:
             permission = Permission(EVERYTHING, EVERYTHING, EVERYTHING)
-        return Grants(permission if known is not None else None, self.topics.get((user, vhost), {}))
+        return Grants(permission, self.topics.get((user, vhost), {}))
 
     def changed(self) -> None:
         """Rights have changed: who holds some has the new ones, and no vhost remembers decisions made by the old."""
-        for (user, vhost), grants in self._grants.items():
-            new = self.granted(user, vhost)
+        for place, grants in self._grants.items():
+            new = self.granted(*place)
             grants.permission = new.permission
             grants.topics = new.topics
         for each in self.vhosts.values():

@@ -66,13 +66,14 @@ class Vhosts:
         vhost.touched = True
         return vhost
 
-    def enter(self, name: bytes, user: str, session_id: i64) -> Rights:
+    def enter(self, name: bytes, user: str, session_id: i64, vouched: bool = False) -> Rights:
         """What a connection may do in the vhost that it asks for; until `Vhost.session_closed` it counts there.
 
+        vouched  see `Users.rights`
         raises  RequestError(NOT_ALLOWED), which ends the connection
         """
         vhost = self.find(name)
-        rights = self.users.rights(user, name)
+        rights = self.users.rights(user, name, vouched)
         most = vhost.settings.connections_max
         if most >= 0 and len(vhost.entered) >= most:
             limit = f"connection limit ({most}) is reached"

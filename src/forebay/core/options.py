@@ -49,6 +49,7 @@ INTEGER: Final = "integer"
 BOOLEAN: Final = "boolean"
 ADDRESS: Final = "HOST:PORT"
 FILE: Final = "file"
+PATTERN: Final = "pattern"
 SERVER: Final = "server"
 USERS: Final = "users"
 PRIORITIES: Final = "priorities"
@@ -93,6 +94,7 @@ _DOMAINS: Final = {
     BOOLEAN: "true or false",
     ADDRESS: "HOST:PORT, port 0 for any free one, empty for no listener",
     FILE: "the path of a file, empty for none",
+    PATTERN: "a regular expression, empty for nothing",
     SERVER: "HOST:PORT with a port from 1, empty for none",
     USERS: "names, each with a password",
     NAMES: "a list of names",
@@ -173,9 +175,9 @@ class PermissionOptions:
 
     user: str = _option(MISSING, TEXT, "One of `users`.")
     vhost: str = _option("/", TEXT, "The vhost.")
-    configure: str = _option(".*", TEXT, "What the user may declare and delete.")
-    write: str = _option(".*", TEXT, "What the user may publish to and bind.")
-    read: str = _option(".*", TEXT, "What the user may consume from and bind to.")
+    configure: str = _option(".*", PATTERN, "What the user may declare and delete.")
+    write: str = _option(".*", PATTERN, "What the user may publish to and bind.")
+    read: str = _option(".*", PATTERN, "What the user may consume from and bind to.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,7 +458,7 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
         return _integer_value(spec, value, path)
     if spec.kind == BOOLEAN:
         return _boolean_value(spec, value, path)
-    if spec.kind in {TEXT, ADDRESS, FILE, SERVER}:
+    if spec.kind in {TEXT, ADDRESS, FILE, PATTERN, SERVER}:
         return _text_value(spec, value, path)
     if isinstance(value, str):
         value = _from_json(spec, value, path)
@@ -512,7 +514,7 @@ def _text_value(spec: OptionSpec, value: object, path: str) -> str:
             raise OptionError(f"{path}: {error}") from None
         if port == 0 and spec.kind == SERVER:
             raise _bad(spec, value, path)
-    elif not value and spec.kind != FILE:
+    elif not value and spec.kind not in {FILE, PATTERN}:
         raise _bad(spec, value, path)
     return value
 

@@ -95,6 +95,7 @@ class App(Host):
         self.exit_code = 0
         self.ended = False
         self.told_full = False
+        self.told_lack = False
         self.over_memory = False
 
     def recover(self) -> None:
@@ -150,11 +151,33 @@ class App(Host):
         return self.over_memory or self.store.pending() > PENDING_OCTETS_MAX
 
     def choke(self, connection: Connection) -> None:
-        """Read this connection no more until the disk has caught up."""
+        """Read this connection no more until the disk has caught up, if it publishes.
+
+        What others send, acknowledgements above all, makes room.
+        """
+        if connection.session is None or not connection.session.is_publisher():
+            return
         connection.transport.pause_reading()
         self.choked.append(connection)
-        if connection.session is not None:
-            connection.session.unread = True
+        connection.session.unread = True
+        connection.session.blocked(self.lack())
+
+    def lack(self) -> str:
+        """What there is too little of to take in more, in RabbitMQ's words; empty where nothing lacks."""
+        if self.over_memory:
+            return "low on memory"
+        return "low on disk" if self.store.full else ""
+
+    def tell_lack(self) -> None:
+        """Let publishers know once that nothing is taken in, and once that it is again."""
+        lack = self.lack()
+        if not lack and not self.told_lack:
+            return
+        self.told_lack = bool(lack)
+        for connection in self.connections.values():
+            if connection.session is not None:
+                connection.session.blocked(lack)
+                self.touch(connection)
 
     def release(self) -> None:
         """Read again whoever was choked."""
@@ -353,6 +376,7 @@ class App(Host):
         self.vhosts.sweep(now_us)
         self.look_at_memory()
         self.tell_room()
+        self.tell_lack()
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):
             self.tell_figures(now_us)
         self.flush_due = True

@@ -41,5 +41,5 @@ def make_session(
     if data[0] == MQTT_CONNECT:
         return MqttSession(id, vhosts, auth, options, loopback, identity)
     if data.startswith(b"AMQP") or default == "amqp":
-        return Amqp091Session(id, vhosts, auth, options, loopback)
+        return Amqp091Session(id, vhosts, auth, options, loopback, identity)
     return MqttSession(id, vhosts, auth, options, loopback, identity)

@@ -10,7 +10,6 @@ from typing import Final, final
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from forebay import __version__
 from forebay.broker.auth import Auth, LoginRefused
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
@@ -31,15 +30,15 @@ from forebay.queue.leases import Consumer, Delivery
 from forebay.session.amqp091_channel import DISCARD, FAILED, REQUEUE, Channel
 from forebay.session.amqp091_consume import on_consuming_method
 from forebay.session.amqp091_deliver import Outlet
+from forebay.session.amqp091_handshake import SECOND_US, Handshake
 from forebay.session.amqp091_modes import on_mode_method
 from forebay.session.amqp091_publish import Link, Publisher
 from forebay.session.amqp091_topology import on_topology_method
 from forebay.session.effects import Session
-from forebay.session.sasl import MECHANISMS, parse_response
+from forebay.session.sasl import EXTERNAL
 from forebay.wire.amqp091 import (
     BODY,
     FRAME_END,
-    FRAME_OCTETS_MIN,
     FRAME_OVERHEAD,
     HEADER,
     HEARTBEAT,
@@ -74,13 +73,14 @@ from forebay.wire.amqp091_methods import (
     CONNECTION_OPEN_OK,
     CONNECTION_START_OK,
     CONNECTION_TUNE_OK,
+    CONNECTION_UPDATE_SECRET,
+    CONNECTION_UPDATE_SECRET_OK,
     HARD,
     UNEXPECTED_FRAME,
     StartOk,
+    put_blocked,
     put_cancel,
     put_close,
-    put_start,
-    put_tune,
     reply,
     reply_text,
 )
@@ -95,30 +95,6 @@ CLOSE_OK: Final = 5
 
 CLOSE_OK_FRAME: Final = b"\x01\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x33\xce"
 CLOSE_WAIT_US: Final = 5_000_000
-SECOND_US: Final = 1_000_000
-
-
-def server_properties() -> list[tuple[str, object]]:
-    capabilities: dict[str, object] = {
-        "publisher_confirms": True,
-        "exchange_exchange_bindings": True,
-        "basic.nack": True,
-        "consumer_cancel_notify": True,
-        "connection.blocked": False,
-        "consumer_priorities": True,
-        "authentication_failure_close": True,
-        "per_consumer_qos": True,
-        "direct_reply_to": True,
-    }
-    return [
-        ("capabilities", capabilities),
-        ("product", "forebay"),
-        ("version", __version__),
-        ("platform", "Python"),
-        ("copyright", "The forebay authors"),
-        ("information", "Licensed under the Apache License 2.0"),
-        ("cluster_name", "forebay"),
-    ]
 
 
 @final
@@ -130,21 +106,18 @@ class Amqp091Session(Session):
     cause     the method that is being handled
     """
 
-    def __init__(self, session_id: i64, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool) -> None:
+    def __init__(
+        self, session_id: i64, vhosts: Vhosts, auth: Auth, options: Options, loopback: bool, identity: str = ""
+    ) -> None:
         super().__init__(session_id, vhosts.default)
         self.vhosts = vhosts
         self.auth = auth
-        self.options = options
-        self.loopback = loopback
+        self.handshake = Handshake(auth, options, loopback, identity)
         self.phase: i64 = PROTOCOL
         self.link = Link(session_id, vhosts.default, self.out, options)
         self.channels: dict[int, Channel] = {}
-        self.channels_max: i64 = options.amqp_channels_max
-        self.heartbeat_us: i64 = 0
         self.handshake_us: i64 = options.handshake_timeout_ms * 1000
-        self.user = ""
-        self.client: dict[str, object] = {}
-        self.capabilities: dict[str, object] = {}
+        self.blocked_reason = ""  # what the client was told
         self.outlets: dict[int, Outlet] = {}
         self.acked: list[Channel] = []
         self.current: Channel | None = None
@@ -175,7 +148,7 @@ class Amqp091Session(Session):
                     self.extend_leases()
                 break
             except LoginRefused as error:
-                self.refuse_login(error.text, error.detail)
+                self.refuse_login(error.detail)
             except PeerError as error:
                 self.fail(error.reason, error.text, error.scope)
             except RequestError as error:
@@ -201,7 +174,7 @@ class Amqp091Session(Session):
             self.reason = f"protocol header {data[:8]!r} is not AMQP 0.9.1's"
             self.closing = True
             return 0
-        put_start(self.out, server_properties(), MECHANISMS)
+        self.handshake.greet(self.out)
         self.phase = START_OK
         return len(PROTOCOL_HEADER)
 
@@ -311,21 +284,15 @@ class Amqp091Session(Session):
             self.on_tune_ok(args.short(), args.long(), args.short())
         elif method == CONNECTION_OPEN and self.phase == OPEN:
             self.on_open(args.short_string())
+        elif method == CONNECTION_UPDATE_SECRET and self.phase == RUNNING:
+            self.on_update_secret(args.long_string())
         else:
             raise PeerError(UNEXPECTED, f"method {method >> 16}.{method & 0xFFFF} is not expected on channel 0 now")
 
     def on_start_ok(self, start: StartOk) -> None:
-        self.client = start.client_properties
-        capabilities = self.client.get("capabilities")
-        if isinstance(capabilities, dict):
-            self.capabilities = capabilities
-        if start.mechanism not in (b"PLAIN", b"AMQPLAIN"):
-            mechanism = start.mechanism.decode("utf-8", "replace")
-            raise PeerError(UNEXPECTED, f"unknown authentication mechanism '{mechanism}'")
-        user, password = parse_response(start.mechanism, start.response)
-        self.proof = self.auth.begin(int(self.id), user, password)
+        self.proof = self.handshake.begin(self.id, start)
         if self.proof is None:
-            self.logged_in(self.auth.check(user, password, self.loopback))
+            self.logged_in()
 
     def proven(self) -> None:
         proof = self.proof
@@ -334,39 +301,60 @@ class Amqp091Session(Session):
         if self.closing or self.phase == CLOSE_OK:
             return
         try:
-            self.logged_in(self.auth.conclude(proof, self.loopback))
+            self.handshake.conclude(proof)
         except LoginRefused as error:
-            self.refuse_login(error.text, error.detail)
+            self.refuse_login(error.detail)
+            return
+        if self.phase == START_OK:
+            self.logged_in()
+        else:
+            put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
 
-    def logged_in(self, user: str) -> None:
-        self.user = user
-        self.link.user = user.encode("utf-8", "surrogateescape")
-        options = self.options
-        put_tune(self.out, options.amqp_channels_max, options.amqp_frame_octets_max, options.amqp_heartbeat_s)
+    def logged_in(self) -> None:
+        self.link.user = self.handshake.user.encode("utf-8", "surrogateescape")
+        self.handshake.offer(self.out)
         self.phase = TUNE_OK
 
-    def refuse_login(self, text: str, detail: str) -> None:
+    def refuse_login(self, detail: str) -> None:
         """Say so to a client that can hear it; others know by the connection's end."""
         self.reason = detail
-        if self.capabilities.get("authentication_failure_close") is True:
-            self.close(REFUSED, text)
+        if self.phase == RUNNING:
+            self.close(NOT_ALLOWED, "New secret was refused by one of the backends")
+        elif self.handshake.can("authentication_failure_close"):
+            self.close(REFUSED, self.handshake.refusal())
         else:
             self.closing = True
 
+    def on_update_secret(self, secret: bytes) -> None:
+        """The client's password has changed, or its token was renewed: it must prove again who it is."""
+        user = self.handshake.user
+        password = secret.decode("utf-8", "surrogateescape")
+        self.proof = self.auth.begin(int(self.id), user, password)
+        if self.proof is None:
+            self.auth.check(user, password, self.handshake.loopback)
+            put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
+
     def on_tune_ok(self, channels: i64, frame_octets: i64, heartbeat_s: i64) -> None:
-        check_tuned("channel_max", channels, self.options.amqp_channels_max, 0)
-        check_tuned("frame_max", frame_octets, self.options.amqp_frame_octets_max, FRAME_OCTETS_MIN)
-        self.channels_max = channels
+        self.handshake.on_tune_ok(channels, frame_octets, heartbeat_s)
         self.link.frame_octets_max = frame_octets
-        self.heartbeat_us = heartbeat_s * SECOND_US
         self.phase = OPEN
 
     def on_open(self, vhost: bytes) -> None:
-        self.join(self.vhosts, vhost, self.user)
+        self.join(self.vhosts, vhost, self.handshake.user, self.handshake.mechanism == EXTERNAL)
         self.link.vhost = self.vhost
         self.link.rights = self.rights
         put_method(self.out, 0, CONNECTION_OPEN_OK, b"\0")
         self.phase = RUNNING
+
+    def is_publisher(self) -> bool:
+        return self.link.publishes
+
+    def blocked(self, reason: str) -> None:
+        if self.phase != RUNNING or not self.link.publishes or bool(reason) == bool(self.blocked_reason):
+            return
+        self.blocked_reason = reason
+        if self.handshake.can("connection.blocked"):
+            put_blocked(self.out, reason.encode())
 
     def fail(self, reason: str, text: str, scope: str) -> None:
         """Close the channel, or the connection: as the code says, unless the error is of the connection anyway."""
@@ -459,8 +447,9 @@ class Amqp091Session(Session):
             raise PeerError(NOT_IMPLEMENTED, f"method {method >> 16}.{method & 0xFFFF}")
 
     def on_channel_open(self, number: i64) -> None:
-        if number > self.channels_max > 0:
-            raise PeerError(NOT_ALLOWED, f"channel {number} is above the negotiated channel_max {self.channels_max}")
+        most = self.handshake.channels_max
+        if number > most > 0:
+            raise PeerError(NOT_ALLOWED, f"channel {number} is above the negotiated channel_max {most}")
         self.channels[number] = Channel(self.link, number, self.outlets, self.acked)
         put_method(self.out, number, CHANNEL_OPEN_OK, b"\0\0\0\0")
 
@@ -492,7 +481,7 @@ class Amqp091Session(Session):
         if outlet is None:
             return
         channel = self.channels[outlet.channel]
-        notify = self.capabilities.get("consumer_cancel_notify") is True
+        notify = self.handshake.can("consumer_cancel_notify")
         if consumer.timed_out and not notify:
             self.cause = 0
             self.close_channel(
@@ -541,11 +530,11 @@ class Amqp091Session(Session):
             if silent > self.handshake_us:
                 self.reason = f"handshake took longer than {self.handshake_us // 1000} ms"
                 self.closing = True
-        elif self.heartbeat_us:
-            if silent > 2 * self.heartbeat_us:
-                self.reason = f"missed heartbeats from client, timeout: {self.heartbeat_us // SECOND_US}s"
+        elif self.handshake.heartbeat_us:
+            if silent > 2 * self.handshake.heartbeat_us:
+                self.reason = f"missed heartbeats from client, timeout: {self.handshake.heartbeat_us // SECOND_US}s"
                 self.closing = True
-            elif now - self.sent_us >= self.heartbeat_us >> 1:
+            elif now - self.sent_us >= self.handshake.heartbeat_us >> 1:
                 self.sent_us = now
                 self.out.write(HEARTBEAT_FRAME)
 
@@ -570,16 +559,8 @@ class Amqp091Session(Session):
     def describe(self) -> dict[str, object]:
         return {
             "protocol": "AMQP 0-9-1",
-            "user": self.user,
-            "client": self.client,
+            "user": self.handshake.user,
+            "client": self.handshake.client,
             "channels": len(self.channels),
             "consumers": len(self.outlets),
         }
-
-
-def check_tuned(name: str, value: i64, most: i64, least: i64) -> None:
-    """PeerError(NOT_ALLOWED) unless the client's choice is within what was offered; 0 asks for no limit."""
-    if value and value < least:
-        raise PeerError(NOT_ALLOWED, f"negotiated {name} = {value} is lower than the minimum allowed value ({least})")
-    if value == 0 or value > most:
-        raise PeerError(NOT_ALLOWED, f"negotiated {name} = {value} is higher than the maximum allowed value ({most})")

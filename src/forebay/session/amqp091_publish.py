@@ -64,6 +64,7 @@ class Link:
         self.vhost = vhost
         self.out = out
         self.user = b""
+        self.publishes = False
         self.rights = Rights("", b"", Grants(None, {}))
         self.frame_octets_max: i64 = options.amqp_frame_octets_max
         self.message_octets_max: i64 = options.message_octets_max
@@ -82,6 +83,7 @@ class Link:
         target = self.targets.get(raw)
         if target is not None and target.epoch == epoch:
             return target
+        self.publishes = True
         args = Reader(raw, 0, len(raw), 1)
         args.short()
         exchange = args.short_string()

@@ -181,6 +181,12 @@ class BlocksSession(Session):
         except RequestError as error:
             self.refuse(error)
 
+    def blocked(self, reason: str) -> None:
+        """The protocol has no word for it."""
+
+    def is_publisher(self) -> bool:
+        return False
+
     def is_paused(self) -> bool:
         """Whether the connection takes no more octets for now."""
         return self.id in self.vhost.paused

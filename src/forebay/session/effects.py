@@ -102,6 +102,14 @@ class Session(ABC):
     def dismiss(self, text: str) -> None:
         """The broker ends this connection, and says why."""
 
+    @abstractmethod
+    def is_publisher(self) -> bool:
+        """Whether it has published: when there is no room for more, the server reads only the others."""
+
+    @abstractmethod
+    def blocked(self, reason: str) -> None:
+        """Publishers are not read for now, or nothing of theirs is taken; an empty reason: that is over."""
+
     def is_proving(self) -> bool:
         """Whether nothing more may be taken in for now."""
         return self.proof is not None
@@ -110,9 +118,9 @@ class Session(ABC):
     def proven(self) -> None:
         """The proof has come out, right or wrong."""
 
-    def join(self, vhosts: Vhosts, name: bytes, user: str) -> None:
+    def join(self, vhosts: Vhosts, name: bytes, user: str, vouched: bool = False) -> None:
         """Enter the vhost that the client asks for; RequestError(NOT_ALLOWED) where it may not."""
-        self.rights = vhosts.enter(name, user, self.id)
+        self.rights = vhosts.enter(name, user, self.id, vouched)
         self.enter(vhosts.find(name))
 
     def enter(self, vhost: Vhost) -> None:

@@ -95,6 +95,7 @@ class MqttSession(Session):
         self.loopback = loopback
         self.identity = identity
         self.user = ""
+        self.vouched = False  # by its certificate
         self.vhost_name = vhost.name
         self.version: i64 = 0  # 0 until a CONNECT came
         self.client: ClientSession | None = None
@@ -271,6 +272,7 @@ class MqttSession(Session):
         try:
             if packet.user is None and self.identity:
                 self.user = self.auth.admit(self.identity, self.loopback)
+                self.vouched = True
                 return True
             self.proof = self.auth.begin(int(self.id), user, password)
             if self.proof is not None:
@@ -296,6 +298,12 @@ class MqttSession(Session):
             return
         self.accept(packet, b"")
 
+    def blocked(self, reason: str) -> None:
+        """The protocol has no word for it."""
+
+    def is_publisher(self) -> bool:
+        return self.inbox.received > 0
+
     def refuse_login(self, error: RequestError) -> None:
         detail = getattr(error, "detail", error.text)
         code = codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED
@@ -313,7 +321,7 @@ class MqttSession(Session):
         terms = self.terms
         assert terms is not None
         try:
-            self.join(self.vhosts, self.vhost_name, self.user)
+            self.join(self.vhosts, self.vhost_name, self.user, self.vouched)
             self.rights.client_id = packet.client_id.decode()
             if packet.has_will:
                 check_publish(self.rights, packet.will_topic)

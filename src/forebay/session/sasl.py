@@ -1,4 +1,4 @@
-"""SASL responses that carry a name and a password: PLAIN (RFC 4616) and AMQPLAIN."""
+"""SASL responses: PLAIN (RFC 4616) and AMQPLAIN carry a name and a password, EXTERNAL (RFC 4422) at most a name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from forebay.core.errors import MALFORMED, REFUSED, PeerError, RequestError
 from forebay.wire.amqp091 import Reader
 
 MECHANISMS: Final = b"PLAIN AMQPLAIN"
+EXTERNAL: Final = b"EXTERNAL"  # for clients that their certificate names
 
 
 def parse_response(mechanism: bytes, response: bytes) -> tuple[str, str]:
@@ -27,6 +28,12 @@ def parse_plain(response: bytes) -> tuple[str, str]:
     if parts[0] and parts[0] != parts[1]:
         raise RequestError(REFUSED, f"user '{user}' may not act for somebody else")
     return user, text(parts[2])
+
+
+def parse_external(response: bytes, identity: str) -> None:
+    """RequestError(REFUSED) where the client wants to be somebody else than its certificate says."""
+    if response and text(response) != identity:
+        raise RequestError(REFUSED, f"user '{identity}' may not act for somebody else")
 
 
 def parse_amqplain(response: bytes) -> tuple[str, str]:

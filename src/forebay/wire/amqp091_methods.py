@@ -44,7 +44,10 @@ CONNECTION_OPEN: Final = 0x000A0028
 CONNECTION_OPEN_OK: Final = 0x000A0029
 CONNECTION_CLOSE: Final = 0x000A0032
 CONNECTION_CLOSE_OK: Final = 0x000A0033
+CONNECTION_BLOCKED: Final = 0x000A003C
+CONNECTION_UNBLOCKED: Final = 0x000A003D
 CONNECTION_UPDATE_SECRET: Final = 0x000A0046
+CONNECTION_UPDATE_SECRET_OK: Final = 0x000A0047
 CHANNEL_OPEN: Final = 0x0014000A
 CHANNEL_OPEN_OK: Final = 0x0014000B
 CHANNEL_FLOW: Final = 0x00140014
@@ -251,6 +254,16 @@ def put_start(out: BytesWriter, server_properties: list[tuple[str, object]], mec
     put_long_string(args, mechanisms)
     put_long_string(args, b"en_US")
     put_method(out, 0, CONNECTION_START, args.getvalue())
+
+
+def put_blocked(out: BytesWriter, reason: bytes) -> None:
+    """Append connection.blocked, or without a reason connection.unblocked."""
+    if not reason:
+        put_method(out, 0, CONNECTION_UNBLOCKED, b"")
+        return
+    args = BytesWriter()
+    put_short_string(args, reason)
+    put_method(out, 0, CONNECTION_BLOCKED, args.getvalue())
 
 
 def put_tune(out: BytesWriter, channels_max: i64, frame_octets_max: i64, heartbeat_s: i64) -> None:

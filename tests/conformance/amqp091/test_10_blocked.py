@@ -1,0 +1,82 @@
+"""connection.blocked and unblocked, and connection.update-secret: RabbitMQ's additions to the connection class."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.broker_process import BrokerProcess
+from tests.conformance.amqp091.raw import HEADER, START, Raw, connect, long, method, publish, short
+
+Start = Callable[..., BrokerProcess]
+BLOCKED, UNBLOCKED, UPDATE_SECRET, UPDATE_SECRET_OK = (10, 60), (10, 61), (10, 70), (10, 71)
+QUEUE_PURGE, QUEUE_PURGE_OK = (50, 30), (50, 31)
+MIB = 1 << 20
+LIMIT = 200 * MIB
+ABLE = {"capabilities": {"connection.blocked": True}}
+
+
+def fill(raw: Raw, broker: BrokerProcess) -> None:
+    """Publish into memory until the broker has had enough."""
+    raw.declare("transient", bits=0)
+    deadline = time.monotonic() + 60
+    while "octets of memory" not in broker.log_text():
+        raw.send(publish(1, "transient", bytes(MIB)))
+        time.sleep(0.02)
+        assert time.monotonic() < deadline
+
+
+def purge(raw: Raw) -> None:
+    raw.send(method(1, QUEUE_PURGE, b"\0\0" + short("transient") + b"\0"))
+    raw.expect(1, QUEUE_PURGE_OK)
+
+
+def test_publishers_are_told_that_memory_is_low_and_others_go_on(start_broker: Start) -> None:
+    broker = start_broker(memory_octets_max=LIMIT)
+    with connect(broker, client=ABLE) as raw, connect(broker, client=ABLE) as reader:
+        fill(raw, broker)
+        raw.send(publish(1, "transient", b"x"))
+        assert raw.expect(0, BLOCKED) == short("low on memory")
+        purge(reader)
+        assert raw.expect(0, UNBLOCKED) == b""
+        raw.sync()
+
+
+def test_who_has_not_said_that_it_can_hear_it_is_not_told(start_broker: Start) -> None:
+    broker = start_broker(memory_octets_max=LIMIT)
+    with connect(broker) as raw, connect(broker, client=ABLE) as reader:
+        fill(raw, broker)
+        purge(reader)
+        raw.sync()  # answered once the broker reads again, with nothing before it
+
+
+@pytest.mark.parametrize("secret", ["guest", "wrong"])
+def test_a_new_secret_is_checked(broker: BrokerProcess, secret: str) -> None:
+    raw = Raw(broker)
+    raw.handshake()
+    raw.send(method(0, UPDATE_SECRET, long(secret) + short("the token was renewed")))
+    if secret == "guest":
+        assert raw.expect(0, UPDATE_SECRET_OK) == b""
+        raw.open_channel()
+        raw.socket.close()
+    else:
+        text = "NOT_ALLOWED - New secret was refused by one of the backends"
+        raw.connection_closed(530, text, cause=UPDATE_SECRET)
+
+
+def test_a_new_secret_before_the_connection_is_open(broker: BrokerProcess) -> None:
+    raw = Raw(broker)
+    raw.send(HEADER, method(0, UPDATE_SECRET, long("guest") + short("too early")))
+    raw.expect(0, START)
+    raw.connection_closed(503, "COMMAND_INVALID - method 10.70 is not expected on channel 0 now", cause=UPDATE_SECRET)
+
+
+def test_what_comes_behind_a_new_secret_is_done(broker: BrokerProcess) -> None:
+    with connect(broker) as raw:
+        raw.declare("q")
+        raw.confirm()
+        raw.send(method(0, UPDATE_SECRET, long("guest") + short("in the middle")), publish(1, "q", b"behind it"))
+        assert raw.expect(0, UPDATE_SECRET_OK) == b""
+        raw.confirmed(1)
