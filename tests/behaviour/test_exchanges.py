@@ -175,3 +175,20 @@ def test_durable_internal_and_auto_delete_in_all_combinations_over_a_kill(broker
             channel = channel.connection.channel()
         elif durable:
             channel.exchange_declare(f"x{number}", passive=True)
+
+
+def test_a_delayed_message_exchange_routes_by_its_inner_type_when_the_time_has_come(broker: BrokerProcess) -> None:
+    channel = open_channel(broker)
+    arguments = {"x-delayed-type": "topic"}
+    channel.exchange_declare("later", "x-delayed-message", durable=True, arguments=arguments)
+    channel.exchange_declare("later", "x-delayed-message", durable=True, arguments=arguments)
+    for name, key in (("eu", "eu.#"), ("us", "us.#")):
+        channel.queue_declare(name, durable=True)
+        channel.queue_bind(name, "later", key)
+    channel.basic_publish("later", "eu.paris", b"delayed", pika.BasicProperties(headers={"x-delay": 1000}))
+    channel.basic_publish("later", "us.boston", b"at once", mandatory=True)
+    channel = killed(broker)
+    bodies = [body for _, _, body in itertools.islice(channel.consume("eu", auto_ack=True, inactivity_timeout=30), 1)]
+    assert bodies == [b"delayed"]
+    channel.cancel()
+    assert drain(channel, "us") == [b"at once"]
