@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.log.block import (
     BLOCK_OCTETS_MAX,
     HEAD_OCTETS,
+    LONG_OCTETS,
     MAGIC,
     BadBlock,
     Block,
@@ -70,6 +71,25 @@ def test_a_writer_starts_anew(given_records: list[Record]) -> None:
         block = writer.seal(0, 5, True)
         assert contents(block) == given_records
         assert writer.count == 0
+
+
+@given(st.lists(st.sampled_from([0, 1, 7, LONG_OCTETS - 1, LONG_OCTETS, LONG_OCTETS + 3]), min_size=1, max_size=5))
+@settings(deadline=None, max_examples=30)
+def test_long_bodies_among_short_ones(lengths: list[int]) -> None:
+    given_records = [(1, b"e", b"k", b"p" * place, bytes([place]) * octets) for place, octets in enumerate(lengths)]
+    writer = BlockWriter()
+    for _ in range(2):
+        for record in given_records:
+            writer.append(*record)
+        assert writer.bodies.size() == sum(lengths)
+        block = writer.seal(5, 1, True)
+        assert contents(parse_block(block.head, block.data)) == given_records
+        assert writer.bodies.size() == 0
+    halves = BlockWriter()
+    for first in range(len(lengths)):
+        halves.append_range(block, first, 1)
+    merged = halves.seal(5, 0, True)
+    assert merged.head + merged.data == block.head + block.data
 
 
 def test_every_flipped_octet_is_found() -> None:

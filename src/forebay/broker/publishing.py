@@ -110,7 +110,7 @@ class Publishing(Routes):
             if not queue.dirty:
                 queue.dirty = True
                 self.dirty.append(queue)
-            if len(writer.bodies.octets) > BLOCK_OCTETS:
+            if writer.bodies.size() > BLOCK_OCTETS:
                 self.seal(queue, self.now_us)
         if audience is not None:
             if format & KEPT == MQTT:

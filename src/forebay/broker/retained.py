@@ -96,7 +96,7 @@ class Retained(LedgerLog):
         offset = self.log.end + self.log.writer.count
         self.log.append(format, b"", topic, properties, body)
         self.take(topic, offset, len(body), expiry_us(i64(format), properties, now_us))
-        if len(self.log.writer.bodies.octets) > SEAL_OCTETS:
+        if self.log.writer.bodies.size() > SEAL_OCTETS:
             self.make_readable(now_us)
         return ""
 

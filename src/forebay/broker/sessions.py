@@ -247,7 +247,7 @@ class Sessions(InternalLog):
         writer = self.log.writer
         writer.append(format, origin, topic, properties, body)
         self.runs.add(audience)
-        if len(writer.bodies.octets) > BLOCK_OCTETS:
+        if writer.bodies.size() > BLOCK_OCTETS:
             self.end_turn(self.now_us)
 
     def append_private(

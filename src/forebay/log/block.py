@@ -147,23 +147,43 @@ def trusted_block(head: bytes, data: bytes) -> Block:
 
 @final
 class ColumnWriter:
-    """One variable column being filled."""
+    """One variable column being filled.
+
+    octets  the end of it; what comes before that, `before` octets, is in `parts`
+    """
 
     def __init__(self) -> None:
         self.offsets = BytesWriter()
         self.octets = BytesWriter()
+        self.parts: list[bytes] = []
+        self.before: i64 = 0
         write_i32_le(self.offsets, 0)
 
     def append(self, value: bytes) -> None:
         octets = self.octets
         octets.write(value)
-        write_i32_le(self.offsets, i32(len(octets)))
+        write_i32_le(self.offsets, i32(self.before + len(octets)))
+
+    def append_long(self, value: bytes) -> None:
+        """As `append`, without a copy of the value before the block is made."""
+        octets = self.octets
+        if len(octets):
+            self.parts.append(octets.getvalue())
+            self.before += len(octets)
+            octets.truncate(0)
+        self.parts.append(value)
+        self.before += len(value)
+        write_i32_le(self.offsets, i32(self.before))
+
+    def size(self) -> i64:
+        """Octets of all values."""
+        return self.before + len(self.octets)
 
     def append_range(self, data: bytes, offsets_at: i64, octets_at: i64, first: i64, count: i64) -> None:
         """Copy `count` values from a sealed block's column."""
         at = offsets_at + 4 * first
         start = i64(read_i32_le(data, at))
-        shift = i64(len(self.octets)) - start
+        shift = self.size() - start
         offsets = self.offsets
         for index in range(count):
             write_i32_le(offsets, i32(i64(read_i32_le(data, at + 4 * (index + 1))) + shift))
@@ -173,11 +193,17 @@ class ColumnWriter:
         """The column as it stands in a block, and start anew."""
         offsets = self.offsets.getvalue()
         octets = self.octets.getvalue()
+        end = padding(self.size())
+        parts = self.parts
         self.offsets.truncate(4)
         self.octets.truncate(0)
-        return [offsets, ZEROS[: padding(len(offsets))], octets, ZEROS[: padding(len(octets))]]
+        if parts:
+            self.parts = []
+            self.before = 0
+        return [offsets, ZEROS[: padding(len(offsets))], *parts, octets, ZEROS[:end]]
 
 
+LONG_OCTETS: Final = 1 << 20  # bodies from here on are copied once only, into the block
 ZEROS: Final = b"\0\0\0\0\0\0\0\0"
 
 
@@ -200,7 +226,10 @@ class BlockWriter:
         self.exchanges.append(exchange)
         self.keys.append(routing_key)
         self.properties.append(properties)
-        self.bodies.append(body)
+        if len(body) < LONG_OCTETS:
+            self.bodies.append(body)
+        else:
+            self.bodies.append_long(body)
         self.count += 1
 
     def append_range(self, block: Block, first: i64, count: i64) -> None:
@@ -220,10 +249,10 @@ class BlockWriter:
         return (
             HEAD_OCTETS
             + 29 * self.count
-            + len(self.exchanges.octets)
-            + len(self.keys.octets)
-            + len(self.properties.octets)
-            + len(self.bodies.octets)
+            + self.exchanges.size()
+            + self.keys.size()
+            + self.properties.size()
+            + self.bodies.size()
         )
 
     def seal(self, base: i64, now_us: i64, durable: bool) -> Block:
@@ -235,10 +264,10 @@ class BlockWriter:
         """
         count = self.count
         assert count > 0
-        exchanges = i64(len(self.exchanges.octets))
-        keys = i64(len(self.keys.octets))
-        properties = i64(len(self.properties.octets))
-        bodies = i64(len(self.bodies.octets))
+        exchanges = self.exchanges.size()
+        keys = self.keys.size()
+        properties = self.properties.size()
+        bodies = self.bodies.size()
         if len(self.timestamps):
             timestamps = self.timestamps.getvalue()
         else:

@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from forebay.log.queue_log import QueueLog
 from forebay.queue.arguments import QUORUM_TYPE, STREAM_TYPE
 from forebay.queue.facts import Facts, NoFacts
-from forebay.queue.group import Group
+from forebay.queue.group import SCAN_RECORDS, Group
 from forebay.queue.leases import Consumer, Delivery
 from forebay.queue.limits import DROP_HEAD, Limits, limits_of
 from forebay.queue.spec import QueueSpec
@@ -91,7 +91,7 @@ class Queue:
         if limits.overflow == DROP_HEAD:
             return False
         if not self.groups:  # no turn has ended yet with something in it
-            octets += len(self.log.writer.bodies.octets)
+            octets += self.log.writer.bodies.size()
             return 0 <= limits.max_messages <= self.ready() + messages or 0 <= limits.max_octets <= octets
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
@@ -99,7 +99,7 @@ class Queue:
                     return True
                 if limits.max_octets >= 0:
                     group.measure()
-                    if group.ready_octets + len(self.log.writer.bodies.octets) + octets >= limits.max_octets:
+                    if group.ready_octets + self.log.writer.bodies.size() + octets >= limits.max_octets:
                         return True
         return False
 
@@ -141,9 +141,10 @@ class Queue:
                 if group.dispatch(now_us, out):
                     more = True
             elif isinstance(group, WorkGroup):
+                group.scan = SCAN_RECORDS
                 group.expire(now_us)
-            if isinstance(group, WorkGroup):
-                group.look_after(now_us)
+            if isinstance(group, WorkGroup) and group.look_after(now_us):
+                more = True
         return more
 
     def floor(self) -> i64:

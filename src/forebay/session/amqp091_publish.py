@@ -250,9 +250,7 @@ class Publisher:
 
     def assemble(self) -> None:
         """All parts of a message are there."""
-        parts = self.parts
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
-        self.parts = []
+        body = self.take_body()
         self.expect = METHOD_NEXT
         target = self.target
         assert target is not None
@@ -261,15 +259,23 @@ class Publisher:
             target = self.link.find_target(target.raw)
         self.finish(target, self.pending, body)
 
+    def take_body(self) -> bytes:
+        """The parts as one; a function of its own, so that nothing holds them while the body is copied further."""
+        parts = self.parts
+        self.parts = []
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
     def finish(self, target: Target, properties: bytes, body: bytes) -> None:
         """Hand a message over, and remember what the publisher is owed for it."""
         outcome: i64
         if target.plain and self.plain:
             outcome = self.vhost.publish(target.route, self.format, properties, body)
         elif self.transaction is not None:
+            self.check_copies(target, self.special)
             self.transaction.publish(Held(target, self.special, self.format, properties, body))
             return
         else:
+            self.check_copies(target, self.special)
             outcome = self.publish_slowly(target, self.special, self.format, properties, body)
         if outcome == UNROUTABLE and target.mandatory:
             self.give_back(target, properties, body)
@@ -288,6 +294,14 @@ class Publisher:
         route = target.route
         put_return(self.out, self.number, NO_ROUTE, b"NO_ROUTE", route.exchange, route.routing_key)
         put_content(self.out, self.number, properties, body, self.link.frame_octets_max)
+
+    def check_copies(self, target: Target, special: Special | None) -> None:
+        """RequestError unless the user may publish under the other routing keys as well."""
+        if special is not None and special.keys:
+            exchange = target.route.exchange
+            is_topic = self.vhost.is_topic_exchange(exchange)
+            for key in special.keys:
+                self.link.rights.check_publish(exchange, key, is_topic)
 
     def publish_slowly(
         self, target: Target, special: Special | None, format: u8, properties: bytes, body: bytes
