@@ -14,7 +14,7 @@ from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from tests.broker_process import BrokerProcess
 
 WAIT_S_MAX = 20
-QUEUE_TYPES = ["classic"]
+QUEUE_TYPES = ["classic", "quorum"]
 
 
 @pytest.fixture

@@ -280,15 +280,20 @@ class Waiting(Settlement):
             if self.drop_head(1, MAXLEN) == 0:
                 break
 
-    def look_after(self, now_us: i64) -> None:
-        """After everybody has got what there was: let expire what is left, and drop what is too much."""
+    def look_after(self, now_us: i64) -> bool:
+        """After everybody has got what there was: let expire what is left, and drop what is too much.
+
+        Whether a limit of the turn left some of it for the next.
+        """
+        more = False
         if self.perishable:
             if self.order is not None:
-                self.take_in(self.order)
+                more = not self.take_in(self.order)
             # A time to live of 0 leaves a message only to whom it can be given at once.
             self.drop_expired(now_us + 1 if self.limits.message_ttl_us == 0 else now_us)
         if self.limits.overflow == DROP_HEAD and (self.limits.max_messages >= 0 or self.limits.max_octets >= 0):
             self.drop_excess()
+        return more
 
     def purge(self) -> i64:
         count = self.ready()

@@ -67,6 +67,20 @@ def test_a_publish_is_accepted_unroutable_or_refused(broker: Broker) -> None:
     assert vhost.refusal == "no room on the disk"
 
 
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_a_queue_keeps_its_limits_though_nobody_consumes(broker: Broker, queue_type: str) -> None:
+    vhost = broker.vhost
+    for name, limit in ((b"short", "x-max-length"), (b"small", "x-max-length-bytes"), (b"brief", "x-message-ttl")):
+        vhost.declare_queue(name, True, False, False, {"x-queue-type": queue_type, limit: 2}, 1)
+        for body in (b"1", b"2", b"3"):
+            vhost.publish(vhost.route(b"", name), AMQP091, b"\0\0", body)
+    broker.turn()
+    broker.clock.us += 3000
+    vhost.tick(broker.clock.us)
+    broker.turn()
+    assert [vhost.queue(name).ready() for name in (b"short", b"small", b"brief")] == [2, 2, 0]
+
+
 def test_a_refused_publish_is_in_no_queue(broker: Broker) -> None:
     vhost = broker.vhost
     for name in (b"a", b"b"):
