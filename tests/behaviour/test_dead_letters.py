@@ -1,4 +1,4 @@
-"""Dead letters as clients meet them, over both protocols: where they come out, what they say, and reading them again."""
+"""Dead letters as clients of both protocols meet them: where they come out, what they say, and reading them again."""
 
 from __future__ import annotations
 
