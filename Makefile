@@ -1,12 +1,13 @@
 # What it needs: Python 3.11 to 3.13 with venv and headers, a C compiler; for `test` and `demo` Java 17 or newer.
 # Each target checks that first and says what to install. FOREBAY_PYTHON names the Python to use.
 
-.PHONY: run demo test lint bench docs clean help
+.PHONY: run demo test test-peers lint bench docs clean help
 
 help:
 	@echo "make run    install (compiled) into .venv and start a broker on ./data"
 	@echo "make demo   a year of flights through a broker, two workers and Spark"
 	@echo "make test   everything that CI checks: lint, types, layers, all tests on both builds"
+	@echo "make test-peers  the tests that compare with a real RabbitMQ 4, which FOREBAY_PEERS starts"
 	@echo "make lint   only the checks that run no test"
 	@echo "make bench  measure this machine"
 	@echo "make docs   write the generated pages of docs/ anew"
@@ -20,6 +21,9 @@ demo:
 
 test:
 	@tools/make.sh test
+
+test-peers:
+	@tools/make.sh test-peers
 
 lint:
 	@tools/make.sh lint

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The targets of the Makefile: run, demo, test, lint, bench, docs.
+# The targets of the Makefile: run, demo, test, test-peers, lint, bench, docs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/prerequisites.sh
@@ -131,6 +131,12 @@ test)
     .venv/bin/python -m pytest -q -n 2 --dist loadfile
     echo "Tests, interpreted build (without those that no build changes: $ONCE)"
     .venv-pure/bin/python -m pytest -q -n 2 --dist loadfile $(printf -- '--ignore=%s ' $ONCE)
+    ;;
+test-peers)
+    environment .venv "[dev]"
+    FOREBAY_PEERS=$(realpath "${FOREBAY_PEERS:-../shared/bench/peers.sh}")
+    export FOREBAY_PEERS
+    exec .venv/bin/python -m pytest -q tests/peers
     ;;
 *)
     echo "unknown target $1" >&2

@@ -1,0 +1,96 @@
+"""Time to live of messages and of queues."""
+
+from __future__ import annotations
+
+import time
+
+import pika.exceptions
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count, wait_until
+from tests.peers.peer import Peer
+
+each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
+LONG_MS = 600_000
+
+
+def exists(peer: Peer, queue: str) -> bool:
+    """Whether there is such a queue, asked so seldom that it can expire between two questions: asking is a use."""
+    time.sleep(1)
+    connection = peer.connect()
+    try:
+        connection.channel().queue_declare(queue, passive=True)
+    except pika.exceptions.ChannelClosedByBroker:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def publish_counted(channel: BlockingChannel) -> None:
+    put(channel, "q", b"1", b"2")
+    assert count(channel, "q") == 2
+
+
+@each_kind
+def test_what_expires_waits_behind_what_does_not(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind)
+    put(channel, "q", b"stays")
+    put(channel, "q", b"goes", expiration="1")
+    time.sleep(0.1)
+    # Only the head of a queue expires: what is behind it is still counted, but never delivered.
+    assert count(channel, "q") == 2
+    assert drain(channel, "q") == [b"stays"]
+
+
+@each_kind
+def test_what_was_handed_out_does_not_expire(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_message_ttl=300)
+    put(channel, "q", b"x")
+    held = get(channel, "q")
+    time.sleep(0.6)
+    channel.basic_ack(held.tag)  # its tag is still good
+    channel.queue_declare("q", passive=True)
+
+
+@each_kind
+def test_what_returns_too_late_expires(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_message_ttl=300)
+    put(channel, "q", b"x")
+    held = get(channel, "q")
+    time.sleep(0.6)
+    channel.basic_nack(held.tag, requeue=True)
+    wait_for_count(channel, "q", 0)
+
+
+@each_kind
+def test_the_expiration_stays_in_the_properties(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind)
+    put(channel, "q", b"x", expiration="60000")
+    assert get(channel, "q").properties.expiration == "60000"
+
+
+@each_kind
+def test_an_unused_queue_expires(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_expires=300)
+    put(channel, "q", b"x")
+    channel.connection.close()
+    wait_until(lambda: not exists(peer, "q"), "an expired queue")
+
+
+@each_kind
+def test_a_consumed_queue_does_not_expire_until_its_consumer_is_gone(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_expires=300)
+    sink = Consumer(channel, "q", no_ack=True)
+    time.sleep(0.8)
+    put(channel, "q", b"x")
+    assert sink.bodies(1) == [b"x"]
+    channel.connection.close()
+    wait_until(lambda: not exists(peer, "q"), "an expired queue")
