@@ -105,7 +105,8 @@ class DeadLetterMachine(RuleBasedStateMachine):
     @rule(how=st.sampled_from(["redrive", "purge", "edit", "elsewhere"]), limit=st.integers(1, 5), queue=QUEUE)
     def administrate(self, how: str, limit: int, queue: bytes) -> None:
         vhost = self.broker.vhost
-        letters, _ = dlq.letters(vhost, b"dead", None, 0, 100)
+        vhost.seal(vhost.queue(b"dead"), vhost.now_us)
+        letters = dlq.walk(vhost, vhost.queue(b"dead"), 0, 100)
         held = {body for _, _, body in self.held}
         waiting = [each for each in letters if each.block.body(each.index) not in held]
         try:

@@ -150,26 +150,8 @@ def count(counts: dict[str, int], value: object) -> None:
 # ---- looking at them
 
 
-def letters(
-    vhost: Vhost, name: bytes, where: Filter | None, first: int, limit: int
-) -> tuple[list[RecordSubject], int | None]:
-    """Up to `limit` messages from an offset on for which the filter holds, and the offset to go on from.
-
-    Nothing is handed out: those that consumers hold are among them. RequestError(NOT_FOUND) without such a queue.
-    """
-    queue = vhost.queue(name)
-    seal(vhost, queue)
-    found: list[RecordSubject] = []
-    for scanned, letter in enumerate(walk(vhost, queue, first, SCANNED_AT_ONCE), 1):
-        if where is None or where.matches(letter):
-            found.append(letter)
-        if len(found) == limit or scanned == SCANNED_AT_ONCE:
-            return found, offset_of(letter) + 1
-    return found, None
-
-
 def walk(vhost: Vhost, queue: Queue, first: int, most: int) -> list[RecordSubject]:
-    """The first `most` unsettled records from an offset on."""
+    """The first `most` unsettled records from an offset on. Nothing is handed out: what consumers hold is there too."""
     found: list[RecordSubject] = []
     offset = max(first, int(queue.log.start))
     while offset < queue.log.end and len(found) < most:
