@@ -123,6 +123,7 @@ class Users:
         user = User(name, self.kept(name, password), list(tags))
         self.by_name[name] = user
         self.note(user_fact(user))
+        self.changed()  # a certificate of that name no longer says all
 
     def delete(self, name: str) -> None:
         """Take a user away with its permissions; what is connected stays so until it asks for something."""
@@ -169,7 +170,7 @@ class Users:
         """Name, tags and origin of every user."""
         return [
             {"name": user.name, "tags": list(user.tags), "configured": user.configured}
-            for user in self.by_name.values()
+            for _, user in sorted(self.by_name.items())
         ]
 
     # ---- permissions
@@ -211,7 +212,7 @@ class Users:
         """Every permission that was given, or those of one user or vhost."""
         return [
             {"user": name, "vhost": text(where), **permission.facts()}
-            for (name, where), permission in self.permissions.items()
+            for (name, where), permission in sorted(self.permissions.items(), key=place_of)
             if user in {None, name} and vhost in {None, where}
         ]
 
@@ -219,7 +220,7 @@ class Users:
         """Every topic permission, or those of one user or vhost."""
         return [
             {"user": name, "vhost": text(where), "exchange": text(exchange), **permission.facts()}
-            for (name, where), given in self.topics.items()
+            for (name, where), given in sorted(self.topics.items(), key=place_of)
             for exchange, permission in given.items()
             if user in {None, name} and vhost in {None, where}
         ]
@@ -320,6 +321,11 @@ class Users:
             assert op == "topic-permission-clear", op
             exchange = fields["exchange"]
             self.remove_topics(*place, None if exchange is None else octets(exchange))
+
+
+def place_of(entry: tuple[tuple[str, bytes], object]) -> tuple[str, bytes]:
+    """What lists are sorted by: user and vhost."""
+    return entry[0]
 
 
 def user_fact(user: User) -> dict[str, object]:

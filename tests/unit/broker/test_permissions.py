@@ -1,0 +1,119 @@
+"""What a user may do, pattern by pattern."""
+
+from __future__ import annotations
+
+import pytest
+
+from forebay.broker.permissions import (
+    CONFIGURE,
+    READ,
+    WRITE,
+    Grants,
+    Permission,
+    Rights,
+    TopicPermission,
+    allows,
+    check_pattern,
+)
+from forebay.core.errors import CHANNEL, INVALID, REFUSED, RequestError
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "allowed"),
+    [
+        (".*", "anything", True),
+        (".*", "", True),
+        ("", "", True),
+        ("", "x", False),
+        ("^q", "queue", True),
+        ("^q", "my-queue", False),
+        ("q", "my-queue", True),
+        ("^(a|b)$", "b", True),
+        ("^(a|b)$", "ab", False),
+        ("^amq\\.default$", "amq.default", True),
+    ],
+)
+def test_patterns_are_searched_for(pattern: str, name: str, allowed: bool) -> None:
+    assert allows(pattern, name) is allowed
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "*", "x" * 4097])
+def test_what_is_no_pattern(pattern: str) -> None:
+    with pytest.raises(RequestError, match="read: ") as caught:
+        check_pattern("read", pattern)
+    assert caught.value.reason == INVALID
+
+
+def rights(configure: str = "^c", write: str = "^w", read: str = "^r") -> Rights:
+    return Rights("ada", b"v", Grants(Permission(configure, write, read), {}))
+
+
+@pytest.mark.parametrize("right", [CONFIGURE, WRITE, READ])
+def test_each_right_has_its_pattern(right: str) -> None:
+    mine = rights()
+    mine.check_queue(right, right[:1].encode())
+    mine.check_exchange(right, right[:1].encode())
+    with pytest.raises(RequestError) as caught:
+        mine.check_queue(right, b"x")
+    assert (caught.value.reason, caught.value.scope) == (REFUSED, CHANNEL)
+    assert caught.value.text == f"{right} access to queue 'x' in vhost 'v' refused for user 'ada'"
+    with pytest.raises(RequestError) as caught:
+        mine.check_exchange(right, b"x")
+    assert caught.value.text == f"{right} access to exchange 'x' in vhost 'v' refused for user 'ada'"
+
+
+def test_the_exchange_without_a_name_has_one() -> None:
+    rights(write="^amq\\.default$").check_exchange(WRITE, b"")
+    with pytest.raises(RequestError, match=r"exchange 'amq\.default'"):
+        rights().check_exchange(WRITE, b"")
+
+
+def test_who_has_no_permission_may_do_nothing_and_hears_of_a_new_one() -> None:
+    grants = Grants(None, {})
+    mine = Rights("ada", b"v", grants)
+    with pytest.raises(RequestError, match="refused"):
+        mine.check_queue(READ, b"q")
+    grants.permission = Permission(".*", ".*", ".*")
+    mine.check_queue(READ, b"q")
+
+
+def test_topics_of_an_exchange_without_restriction_are_free() -> None:
+    mine = Rights("ada", b"v", Grants(Permission(".*", ".*", ".*"), {b"x": TopicPermission("^w", "^r")}))
+    mine.check_topic(WRITE, b"other", b"anything")
+    mine.check_topic(WRITE, b"x", b"w.1")
+    mine.check_topic(READ, b"x", b"r.1")
+    for right, key in ((WRITE, b"r.1"), (READ, b"w.1")):
+        with pytest.raises(RequestError) as caught:
+            mine.check_topic(right, b"x", key)
+        assert caught.value.text == (
+            f"{right} access to topic '{key.decode()}' in exchange 'x' in vhost 'v' refused for user 'ada'"
+        )
+
+
+@pytest.mark.parametrize("client_id", ["c", "c.*", "(", ""])
+def test_names_in_a_pattern_are_taken_literally(client_id: str) -> None:
+    pattern = r"^{username}/{vhost}/{client_id}$"
+    mine = Rights("a.a", b"v+", Grants(Permission(".*", ".*", ".*"), {b"x": TopicPermission(pattern, pattern)}))
+    mine.client_id = client_id
+    mine.check_topic(WRITE, b"x", f"a.a/v+/{client_id}".encode())
+    for other in (f"aXa/v+/{client_id}", f"a.a/vv/{client_id}", "a.a/v+/cccc"):
+        with pytest.raises(RequestError):
+            mine.check_topic(WRITE, b"x", other.encode())
+
+
+def test_only_topic_exchanges_ask_for_the_key() -> None:
+    mine = Rights("ada", b"v", Grants(Permission(".*", ".*", ".*"), {b"x": TopicPermission("^w", "^r")}))
+    mine.check_publish(b"x", b"anything", False)
+    mine.check_bind(b"q", b"x", b"anything", False)
+    with pytest.raises(RequestError, match="write access to topic"):
+        mine.check_publish(b"x", b"anything", True)
+    with pytest.raises(RequestError, match="read access to topic"):
+        mine.check_bind(b"q", b"x", b"anything", True)
+    with pytest.raises(RequestError, match="read access to topic"):
+        mine.check_bind_exchange(b"y", b"x", b"anything", True)
+
+
+@pytest.mark.parametrize("argument", [7, None, b"octets"])
+def test_an_argument_that_is_no_name_needs_no_right(argument: object) -> None:
+    rights().check_declare_queue(b"c", {"x-dead-letter-exchange": argument})
+    rights().check_declare_exchange(b"c", {"alternate-exchange": argument})
