@@ -168,10 +168,6 @@ class Auth:
             raise LoginRefused(f"wrong password for user '{user}'")
         return self.admit(user, loopback)
 
-    def is_administrator(self, user: str) -> bool:
-        """Whether this user may ask for what belongs to no one user."""
-        return self._stored is not None and self._stored.has_tag(user, ADMINISTRATOR)
-
     def admit(self, user: str, loopback: bool) -> str:
         """The same user, who has proven who it is, unless it may not connect from there: LoginRefused."""
         if user in self._loopback_only and not loopback:

@@ -9,7 +9,7 @@ import msgspec
 
 from forebay.core.errors import PeerError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, Properties
-from forebay.filter.subject import Subject
+from forebay.filter.subject import FACTS, Subject
 from forebay.log.block import Block
 from forebay.routing.topic_trie import swap_key
 from forebay.wire.convert import decode
@@ -38,6 +38,7 @@ DEATHS: Final = {
 FIRST_DEATHS: Final = {"first_death_reason": "x-first-death-reason", "first_death_queue": "x-first-death-queue"}
 # What a dead letter says in its marks, over MQTT and beside x-death.
 MARKS: Final = {"death_reason": "dlq-reason", "death_queue": "dlq-queue", "death_ms": "dlq-time-ms"}
+DEATH_FACTS: Final = tuple(name for name in FACTS if name.startswith(("death_", "first_death_")))
 MICROSECONDS: Final = 1000
 
 
@@ -78,7 +79,7 @@ class RecordSubject(Subject):
         if name in PROPERTIES:
             value: object = getattr(self.properties, PROPERTIES[name])
             return value
-        if name.startswith(("death_", "first_death_")):
+        if name in DEATH_FACTS:
             return self.death(name)
         return self.stored_fact(name)
 
@@ -151,6 +152,9 @@ class RecordSubject(Subject):
         properties = {name: plain(self.fact(name)) for name in PROPERTIES if self.fact(name) is not None}
         shown["properties"] = properties
         shown["headers"] = {key: plain(value) for key, value in self.properties.headers}
+        death = {name: plain(self.death(name)) for name in DEATH_FACTS if self.death(name) is not None}
+        if death:
+            shown["death"] = death
         body = self.block.body(self.index)[:body_octets_max]
         try:
             shown["body"] = body.decode()

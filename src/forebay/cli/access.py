@@ -181,6 +181,11 @@ def json_object(option: str, text: str | None) -> dict[str, object] | None:
     return value
 
 
+def part_list(text: str | None) -> list[str] | None:
+    """The parts of an option that has commas."""
+    return None if text is None else [part for part in text.split(",") if part]
+
+
 def show_json(value: object) -> None:
     """Print a value for programs."""
     print(json.dumps(value, indent=2, ensure_ascii=False))
@@ -217,11 +222,14 @@ def show_message(message: dict[str, object]) -> None:
     print(f"offset {message['offset']}  exchange {exchange}  key {cell(message['routing_key'])}", end="  ")
     print(f"{message['octets']} octets  stored {moment(message['stored_ms'])}", end="  ")
     print(f"handed out {message['deliveries']} times, failed {message['failures']}")
-    for part in ("properties", "headers"):
+    death = message.get("death")
+    if isinstance(death, dict):
+        print("    died: " + ", ".join(f"{name} {cell(value)}" for name, value in death.items()))
+    for part, word in (("properties", "property"), ("headers", "header")):
         values = message[part]
         assert isinstance(values, dict)
         for name, value in values.items():
-            print(f"    {part[:-1] if part == 'headers' else 'property'} {cell(name)}: {cell(value)}")
+            print(f"    {word} {cell(name)}: {cell(value)}")
     body = message.get("body", message.get("body_base64"))
     print(f"    {cell(body)}{' …' if message['is_cut'] else ''}{' (base64)' if 'body_base64' in message else ''}")
 

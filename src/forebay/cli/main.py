@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from forebay import __version__
-from forebay.cli import delayed, exchanges, policies, queues, readers, vhosts
+from forebay.cli import delayed, dlq, exchanges, policies, queues, readers, users, vhosts
 from forebay.client.blocks import Unreachable
 from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown
 
@@ -34,12 +34,16 @@ for name, group in {
     "connection": readers.connections,
     "consumer": readers.consumers,
     "delayed": delayed.app,
+    "dlq": dlq.app,
     "exchange": exchanges.app,
     "group": readers.groups,
     "lease": readers.leases,
     "operator-policy": policies.operators,
+    "permission": users.permissions,
     "policy": policies.app,
     "queue": queues.app,
+    "topic-permission": users.topics,
+    "user": users.app,
     "vhost": vhosts.app,
 }.items():
     app.add_typer(group, name=name)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import Access, YesOption, asks_broker, confirm
+from forebay.cli.access import Access, YesOption, asks_broker, confirm, part_list
 
 app = typer.Typer(help="Vhosts: each has queues, exchanges, sessions and permissions of its own.", no_args_is_help=True)
 
@@ -44,7 +44,7 @@ def add_vhost(
         "vhost.add",
         vhost=name,
         description=description,
-        tags=listed(tags),
+        tags=part_list(tags),
         default_queue_type=default_queue_type,
         connections_max=connections_max,
         queues_max=queues_max,
@@ -68,7 +68,7 @@ def set_vhost(
         "vhost.set",
         vhost=name,
         description=description,
-        tags=listed(tags),
+        tags=part_list(tags),
         default_queue_type=default_queue_type,
         connections_max=connections_max,
         queues_max=queues_max,
@@ -81,8 +81,3 @@ def delete_vhost(access: Access, name: Name, yes: YesOption = False) -> None:
     """Delete a vhost with all that is in it, and end its connections."""
     confirm(f"Delete vhost {name} with all its queues and messages?", yes)
     access.change(f"vhost {name} is deleted", "vhost.delete", vhost=name)
-
-
-def listed(text: str | None) -> list[str] | None:
-    """The parts of an option that has commas."""
-    return None if text is None else [part for part in text.split(",") if part]

@@ -84,6 +84,8 @@ class Fetched:
 class BlockClient:
     """One connection; not for two threads at a time."""
 
+    vhost: str | None = None  # which it enters; None leaves it to the broker
+
     def __init__(self, connection: socket.socket, server: str) -> None:
         self.server = server
         self._connection = connection
@@ -203,7 +205,10 @@ class BlockClient:
             decode_preface(preface)
         except PeerError as error:
             raise PeerError(error.reason, f"{self.server}: no forebay broker: {error.text}") from None
-        self._ask({"op": "auth", "user": user, "password": password})
+        login: dict[str, object] = {"op": "auth", "user": user, "password": password}
+        if self.vhost is not None:
+            login["vhost"] = self.vhost
+        self._ask(login)
 
     def _ask(self, request: dict[str, object]) -> dict[str, object]:
         """The reply to one request."""

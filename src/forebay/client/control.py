@@ -18,6 +18,8 @@ from forebay.client.blocks import BlockClient
 class ControlClient(BlockClient):
     """One connection of an administrator."""
 
+    vhost = ""  # it enters none: operations name theirs, and a vhost's limits are not for whoever sets them
+
     def run(self, operation: str, **arguments: object) -> dict[str, object]:
         """The answer to one operation, whose change is on disk by then. Arguments that are None are left out."""
         given = {name: value for name, value in arguments.items() if value is not None}

@@ -78,7 +78,7 @@ class App(Host):
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
         self.connections: dict[int, Connection] = {}
-        self.control = Control(self.vhosts, self.auth, options, OpenConnections(self.connections, self.touch))
+        self.control = Control(self.vhosts, OpenConnections(self.connections, self.touch))
         self.open: set[Connection] = set()  # with and without a session
         self.figures = Figures(options, self.clock.now_us())
         self.totals = self.figures.totals

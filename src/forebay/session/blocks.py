@@ -166,7 +166,8 @@ class BlocksSession(Session):
         self.answer(request)
 
     def logged_in(self, user: str) -> None:
-        self.join(self.vhosts, self.vhost_name, user)
+        if self.vhost_name:
+            self.join(self.vhosts, self.vhost_name, user)
         self.user = user
         self.out.write(encode_json(REPLY, {"user": self.user}))
 

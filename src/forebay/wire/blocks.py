@@ -25,7 +25,8 @@ are never cut. None at all means that the queue holds no record of the range.
 Requests are answered one by one, in their order:
 
     {"op": "auth", "user": u, "password": p}        -> REPLY {"user": identity}; must come first; with "vhost": v the
-                                                       queues are those of that vhost, else of "/"
+                                                       queues are those of that vhost, else of "/"; an empty one
+                                                       enters no vhost, which is enough for "control"
     {"op": "describe", "queue": q}                  -> REPLY {"queue", "id", "kind", "start", "end", "octets"}
     {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS

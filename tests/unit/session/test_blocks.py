@@ -60,7 +60,7 @@ class Rig:
         self.vhosts.recover([], self.clock.us)
         self.store.start(self.vhosts.checkpoint())
         auth = Auth(options.users)
-        control = Control(self.vhosts, auth, options, OpenConnections({}, nobody))
+        control = Control(self.vhosts, OpenConnections({}, nobody))
         self.session = BlocksSession(1, self.vhosts, auth, options, True, control)
         self.rest = b""
 

@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.auth import Auth
+from forebay.broker.users import ADMINISTRATOR
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
-from forebay.core.options import Options
 from forebay.wire.blocks import is_unicode, shown
 
 TEXT: Final = "text"
@@ -107,10 +106,8 @@ class Connections(ABC):
 class Control:
     """All that operations work on, and the way in to them."""
 
-    def __init__(self, vhosts: Vhosts, auth: Auth, options: Options, connections: Connections) -> None:
+    def __init__(self, vhosts: Vhosts, connections: Connections) -> None:
         self.vhosts = vhosts
-        self.auth = auth
-        self.options = options
         self.connections = connections
 
     def run(self, user: str, name: str, values: dict[str, object]) -> dict[str, object]:
@@ -135,7 +132,7 @@ class Control:
 
     def check_administrator(self, user: str) -> None:
         """RequestError(REFUSED) for everybody else."""
-        if not self.auth.is_administrator(user):
+        if not self.vhosts.users.has_tag(user, ADMINISTRATOR):
             raise RequestError(REFUSED, f"user '{user}' lacks the tag administrator")
 
     def vhost(self, given: Given) -> Vhost:
@@ -216,14 +213,20 @@ def refuse(name: str, value: object, text: str) -> RequestError:
     return RequestError(INVALID, f"{name}: {shown(value)} {text}")
 
 
+def within(given: Given, name: str, least: int, most: int) -> int:
+    """A whole number that must be within these bounds."""
+    value = given.whole(name)
+    if not least <= value <= most:
+        raise refuse(name, value, f"is not within {least} .. {most}")
+    return value
+
+
 def page(given: Given, items: Sequence[Callable[[], dict[str, object]]]) -> dict[str, object]:
     """The part of a list that was asked for, made only now: `items`, `total`, and where it goes on if it does."""
     first = given.whole("from")
-    limit = given.whole("limit")
+    limit = within(given, "limit", 1, LIMIT_MAX)
     if first < 0:
         raise refuse("from", first, "is below 0")
-    if not 1 <= limit <= LIMIT_MAX:
-        raise refuse("limit", limit, f"is not within 1 .. {LIMIT_MAX}")
     made: list[dict[str, object]] = []
     octets = 0
     for make in items[first : first + limit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import Final
 
@@ -10,6 +11,7 @@ from forebay.broker.control.operations import (
     LIMIT,
     LIMIT_MAX,
     PAGE,
+    PAGE_OCTETS_MAX,
     TABLE,
     TEXT,
     VHOST,
@@ -20,7 +22,9 @@ from forebay.broker.control.operations import (
     operation,
     page,
     refuse,
+    within,
 )
+from forebay.broker.dlq import SCANNED_AT_ONCE, offset_of, seal, walk
 from forebay.broker.record_subject import RecordSubject, plain
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
@@ -40,9 +44,9 @@ KINDS: Final = {
 QUEUE: Final = Parameter("queue", TEXT, "its name")
 WHERE: Final = Parameter("where", TEXT, "only messages for which this filter holds; see docs/filters.md", False, "")
 BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024)
+FIRST: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
 NO_SESSION: Final = 0  # whoever administers holds no queue for itself
-SCANNED_MAX: Final = 10_000  # records that one request looks at
-SHOWN_OCTETS_MAX: Final = 128 << 10  # of one body
+BODY_OCTETS_MAX: Final = 128 << 10  # of one that is shown
 
 
 @operation("queue.list", VHOST, *PAGE)
@@ -111,60 +115,50 @@ def purge_queue(control: Control, given: Given) -> dict[str, object]:
     return {"messages": messages}
 
 
-@operation(
-    "queue.messages",
-    VHOST,
-    QUEUE,
-    Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0),
-    LIMIT,
-    WHERE,
-    BODY,
-)
+@operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY)
 def list_messages(control: Control, given: Given) -> dict[str, object]:
     """Messages of a queue that nobody has settled, in the order of their offsets.
 
     Nothing is handed out. An answer may hold fewer than were asked for, or none, and go on all the same: a request
     looks at no more than 10,000 records. `next` is absent when there are no more.
     """
+    limit = within(given, "limit", 1, LIMIT_MAX)
+    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
     vhost = control.vhost(given)
     queue = vhost.queue(given.octets("queue"))
-    filter = parse(given.text("where")) if given.text("where") else None
-    limit, octets_max = given.whole("limit"), given.whole("body_octets_max")
-    if not 1 <= limit <= LIMIT_MAX:
-        raise refuse("limit", limit, f"is not within 1 .. {LIMIT_MAX}")
-    if not 0 <= octets_max <= SHOWN_OCTETS_MAX:
-        raise refuse("body_octets_max", octets_max, f"is not within 0 .. {SHOWN_OCTETS_MAX}")
-    found, next = scan(vhost, queue, given.whole("from"), limit, filter)
-    answer: dict[str, object] = {"items": [subject.shown(octets_max) for subject in found[:limit]]}
-    if next < queue.log.end:
+    found, next = scan(vhost, queue, where_of(given), given.whole("from"), limit)
+    items: list[dict[str, object]] = []
+    octets = 0
+    for subject in found:
+        shown = subject.shown(octets_max)
+        octets += len(json.dumps(shown))
+        if items and octets > PAGE_OCTETS_MAX:
+            next = offset_of(subject)
+            break
+        items.append(shown)
+    answer: dict[str, object] = {"items": items}
+    if next is not None:
         answer["next"] = next
     return answer
 
 
-def scan(vhost: Vhost, queue: Queue, first: int, limit: int, filter: Filter | None) -> tuple[list[RecordSubject], int]:
-    """Up to `limit` unsettled records from an offset on for which a filter holds, and the offset to go on at."""
+def scan(
+    vhost: Vhost, queue: Queue, where: Filter | None, first: int, limit: int
+) -> tuple[list[RecordSubject], int | None]:
+    """Up to `limit` messages from an offset on for which the filter holds, and the offset to go on from."""
+    seal(vhost, queue)
     found: list[RecordSubject] = []
-    now_us = int(vhost.now_us)
-    offset = max(first, int(queue.log.start))
-    end = min(int(queue.log.end), offset + SCANNED_MAX)
-    octets = 0
-    while offset < end:
-        block = queue.log.block(offset)
-        if block is None:
-            return found, int(queue.log.end)
-        block_end = min(end, int(block.end))
-        # Between blocks some may be gone: nobody wanted them any more.
-        for run_first, run_end in queue.live(max(offset, int(block.base)), block_end):
-            for at in range(run_first, run_end):
-                subject = RecordSubject(queue.name, block, at - int(block.base), now_us)
-                if filter is not None and not filter.matches(subject):
-                    continue
-                found.append(subject)
-                octets += min(int(block.body_span(at - block.base, 1)), SHOWN_OCTETS_MAX)
-                if len(found) == limit or octets >= SHOWN_OCTETS_MAX:
-                    return found, at + 1
-        offset = block_end
-    return found, offset
+    for scanned, message in enumerate(walk(vhost, queue, first, SCANNED_AT_ONCE), 1):
+        if where is None or where.matches(message):
+            found.append(message)
+        if len(found) == limit or scanned == SCANNED_AT_ONCE:
+            return found, offset_of(message) + 1
+    return found, None
+
+
+def where_of(given: Given) -> Filter | None:
+    """The filter that a request names, if any."""
+    return parse(given.text("where")) if given.text("where") else None
 
 
 def queue_facts(queue: Queue) -> dict[str, object]:

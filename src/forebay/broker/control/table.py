@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from forebay.broker.control import connections, delayed, exchanges, groups, policies, queues, vhosts
+from forebay.broker.control import (
+    connections,
+    delayed,
+    exchanges,
+    groups,
+    letters,
+    policies,
+    queues,
+    users,
+    vhosts,
+)
 from forebay.broker.control.operations import OPERATIONS, Control
 
 __all__ = ["OPERATIONS", "PARTS", "Control"]
 
-PARTS = (connections, delayed, exchanges, groups, policies, queues, vhosts)
+PARTS = (connections, delayed, exchanges, groups, letters, policies, queues, users, vhosts)

@@ -1,0 +1,133 @@
+"""Operations on dead letters; what they do is in `broker/dlq.py`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from functools import partial
+from typing import Final
+
+from forebay.broker.control.operations import (
+    LIMIT,
+    LIMIT_MAX,
+    PAGE,
+    TABLE,
+    TEXT,
+    VHOST,
+    WHOLE,
+    Control,
+    Given,
+    Parameter,
+    operation,
+    page,
+    refuse,
+    within,
+)
+from forebay.broker.control.queues import BODY, FIRST, QUEUE, WHERE, list_messages, where_of
+from forebay.broker.dlq import Portion, Summary, dead_letter_queues, edit, purge, redrive, summary
+from forebay.broker.vhost import Vhost
+from forebay.queue.queue import Queue
+from forebay.routing.exchange import text
+
+PORTION: Final = (FIRST, LIMIT)
+
+
+@operation("dlq.list", VHOST, *PAGE)
+def list_letter_queues(control: Control, given: Given) -> dict[str, object]:
+    """The queues that dead letters go to, with what is in them by cause and by the queue in which it died.
+
+    Of a long queue only the oldest messages are counted by cause and origin; `counted` says how many.
+    """
+    vhost = control.vhost(given)
+    return page(given, [partial(summary_facts, vhost, queue) for queue in dead_letter_queues(vhost)])
+
+
+@operation("dlq.show", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY)
+def show_letters(control: Control, given: Given) -> dict[str, object]:
+    """Dead letters, as `queue.messages` shows messages; `death` is the last one's facts."""
+    return list_messages(control, given)
+
+
+@operation(
+    "dlq.redrive",
+    VHOST,
+    QUEUE,
+    WHERE,
+    Parameter("to", TEXT, "the queue that they go to; that in which each died first if not given", False, ""),
+    *PORTION,
+    changes=True,
+)
+def redrive_letters(control: Control, given: Given) -> dict[str, object]:
+    """Send dead letters back to where they died first, or to another queue.
+
+    One request goes through a portion of the queue; `next` is where to go on, until it is absent. Each message is in
+    one place at any time. Those that consumers hold just now (`held`) are left.
+    """
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    portion = redrive(vhost, queue.name, where_of(given), given.octets("to"), *portion_of(given))
+    return portion_facts(queue, portion)
+
+
+@operation("dlq.purge", VHOST, QUEUE, WHERE, *PORTION, changes=True)
+def purge_letters(control: Control, given: Given) -> dict[str, object]:
+    """Discard dead letters, a portion at a time as `dlq.redrive` does."""
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    return portion_facts(queue, purge(vhost, queue.name, where_of(given), *portion_of(given)))
+
+
+@operation(
+    "dlq.edit",
+    VHOST,
+    QUEUE,
+    Parameter("offset", WHOLE, "the message's offset"),
+    Parameter("body", TEXT, "another body", False),
+    Parameter("body_base64", TEXT, "another body that is no text", False),
+    Parameter("headers", TABLE, "headers to set; null takes one away", False),
+    Parameter("routing_key", TEXT, "another routing key", False),
+    changes=True,
+)
+def edit_letter(control: Control, given: Given) -> dict[str, object]:
+    """Put a changed message in the place of one; it goes to the end of its queue."""
+    vhost = control.vhost(given)
+    key = given.octets("routing_key") if "routing_key" in given else None
+    edit(vhost, given.octets("queue"), given.whole("offset"), body_of(given), given.table("headers"), key)
+    return {}
+
+
+def body_of(given: Given) -> bytes | None:
+    if "body" in given:
+        return given.octets("body")
+    if "body_base64" not in given:
+        return None
+    try:
+        return base64.b64decode(given.text("body_base64"), validate=True)
+    except (binascii.Error, ValueError):
+        raise refuse("body_base64", given.text("body_base64"), "is no base64") from None
+
+
+def portion_of(given: Given) -> tuple[int, int]:
+    return given.whole("from"), within(given, "limit", 1, LIMIT_MAX)
+
+
+def portion_facts(queue: Queue, portion: Portion) -> dict[str, object]:
+    facts: dict[str, object] = {"done": portion.done, "held": portion.held, "scanned": portion.scanned}
+    facts["end"] = int(queue.log.end)
+    if portion.next is not None:
+        facts["next"] = portion.next
+    return facts
+
+
+def summary_facts(vhost: Vhost, queue: Queue) -> dict[str, object]:
+    found: Summary = summary(vhost, queue)
+    return {
+        "queue": text(found.name),
+        "messages": found.messages,
+        "held": found.held,
+        "counted": found.counted,
+        "causes": found.causes,
+        "origins": found.origins,
+        "oldest_ms": found.oldest_ms,
+        "newest_ms": found.newest_ms,
+    }

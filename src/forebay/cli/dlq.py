@@ -1,0 +1,162 @@
+"""`forebay dlq`: dead letters are looked at, sent back, changed or discarded."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from forebay.cli.access import Access, YesOption, asks, cell, confirm, moment, show_json, show_table
+from forebay.client.blocks import whole
+from forebay.core.errors import OptionError
+
+app = typer.Typer(help="Dead letters: messages that nobody could handle, and where they wait.", no_args_is_help=True)
+
+PORTION = 1000  # messages that one request moves
+
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")]
+Where = Annotated[
+    str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
+]
+
+
+@app.command("list")
+@asks
+def list_letter_queues(access: Access) -> None:
+    """List the queues that dead letters go to, with what is in them by cause and origin."""
+    items = list(access.client.items("dlq.list", vhost=access.vhost))
+    if access.as_json:
+        show_json(items)
+        return
+    for item in items:
+        for name in ("causes", "origins"):
+            counts = item[name]
+            assert isinstance(counts, dict)
+            item[name] = ", ".join(f"{cell(key)} {count}" for key, count in counts.items())
+        for name in ("oldest", "newest"):
+            time_ms = item[f"{name}_ms"]
+            item[name] = "" if time_ms is None else moment(time_ms)
+    show_table(("queue", "messages", "held", "causes", "origins", "oldest", "newest"), items)
+
+
+@app.command("show")
+@asks
+def show_letters(
+    access: Access,
+    queue: Queue,
+    where: Where = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 20,
+    first: Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")] = 0,
+    body_octets: Annotated[int, typer.Option(metavar="N", help="How much of each body.")] = 200,
+) -> None:
+    """Show dead letters, with why, where and when they died."""
+    access.show_messages("dlq.show", limit, first, queue=queue, where=where, body_octets_max=body_octets)
+
+
+@app.command("redrive")
+@asks
+def redrive_letters(
+    access: Access,
+    queue: Queue,
+    where: Where = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="QUEUE", help="Where they go; else to where each died first.")
+    ] = None,
+) -> None:
+    """Send dead letters back; those that a consumer holds just now are left."""
+    done, held = go_through(access, "dlq.redrive", "sent back", queue=queue, where=where, to=to)
+    report(access, f"{done} messages were sent back", done, held)
+
+
+@app.command("purge")
+@asks
+def purge_letters(access: Access, queue: Queue, where: Where = None, yes: YesOption = False) -> None:
+    """Discard dead letters; those that a consumer holds just now are left."""
+    which = "all messages" if where is None else f"the messages where {where}"
+    confirm(f"Discard {which} in {queue}?", yes)
+    done, held = go_through(access, "dlq.purge", "discarded", queue=queue, where=where)
+    report(access, f"{done} messages were discarded", done, held)
+
+
+@app.command("edit")
+@asks
+def edit_letter(
+    access: Access,
+    queue: Queue,
+    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")],
+    body: Annotated[str | None, typer.Option(metavar="TEXT", help="Another body.")] = None,
+    body_file: Annotated[str | None, typer.Option(metavar="FILE", help="A file with another body.")] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A header to set, as often as needed; the value as JSON if it is any."),
+    ] = None,
+    remove_header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A header to take away, as often as needed.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Another routing key.")] = None,
+) -> None:
+    """Change a dead letter; it goes to the end of its queue."""
+    headers: dict[str, object] = dict.fromkeys(remove_header or [])
+    for each in header or []:
+        name, equals, value = each.partition("=")
+        if not name or not equals:
+            raise OptionError(f"--header: {each!r} is not NAME=VALUE")
+        headers[name] = header_value(value)
+    encoded = None
+    if body_file is not None:
+        if body is not None:
+            raise OptionError("--body and --body-file: one of the two")
+        try:
+            encoded = base64.b64encode(Path(body_file).read_bytes()).decode()
+        except OSError as error:
+            raise OptionError(f"--body-file: {body_file}: cannot be read: {error}") from None
+    access.change(
+        f"message {offset} is changed",
+        "dlq.edit",
+        queue=queue,
+        offset=offset,
+        body=body,
+        body_base64=encoded,
+        headers=headers or None,
+        routing_key=key,
+    )
+
+
+def go_through(access: Access, operation: str, what: str, **arguments: object) -> tuple[int, int]:
+    """Run an operation over a queue, portion by portion; how many messages it took, and how many were held.
+
+    What arrives meanwhile is left alone: a message that dies again must not go round for ever.
+    """
+    done = held = 0
+    place: int | None = 0
+    end: int | None = None
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        while place is not None and (end is None or place < end):
+            answer = access.run(operation, **{**arguments, "from": place, "limit": PORTION})
+            done += whole(answer["done"])
+            held += whole(answer["held"])
+            end = whole(answer["end"]) if end is None else end
+            place = whole(answer["next"]) if "next" in answer else None
+            progress.update(task, total=end, completed=end if place is None else place)
+    return done, held
+
+
+def report(access: Access, sentence: str, done: int, held: int) -> None:
+    if access.as_json:
+        show_json({"done": done, "held": held})
+    else:
+        print(sentence + (f"; {held} are held by consumers and were left" if held else ""))
+
+
+def header_value(value: str) -> object:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

@@ -1,0 +1,151 @@
+"""`forebay user`, `forebay permission` and `forebay topic-permission`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.cli.access import (
+    Access,
+    YesOption,
+    asked_password,
+    asks,
+    asks_broker,
+    confirm,
+    part_list,
+)
+
+app = typer.Typer(help="Users.", no_args_is_help=True)
+permissions = typer.Typer(help="What users may do in a vhost.", no_args_is_help=True)
+topics = typer.Typer(help="Routing keys of topic exchanges that users are restricted to.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
+Configure = Annotated[str, typer.Argument(metavar="CONFIGURE", help="Pattern: what it may make and delete.")]
+Write = Annotated[str, typer.Argument(metavar="WRITE", help="Pattern: where it may publish.")]
+Read = Annotated[str, typer.Argument(metavar="READ", help="Pattern: what it may consume.")]
+Exchange = Annotated[str, typer.Argument(metavar="EXCHANGE", help="A topic exchange.")]
+Hash = Annotated[
+    str | None,
+    typer.Option("--hash", metavar="TEXT", help="An Argon2id hash; else the password is asked for."),
+]
+NoPassword = Annotated[bool, typer.Option("--no-password", help="It logs in by a certificate, or not at all.")]
+OfUser = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only of this user.")]
+OfVhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only in this vhost.")]
+
+
+@app.command("list")
+@asks_broker
+def list_users(access: Access) -> None:
+    """List the users."""
+    access.list(("name", "tags", "configured"), "user.list")
+
+
+@app.command("add")
+@asks_broker
+def add_user(
+    access: Access,
+    name: Name,
+    tags: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Of administrator, management, monitoring and policymaker.")
+    ] = None,
+    hash: Hash = None,
+    no_password: NoPassword = False,
+) -> None:
+    """Make a user, whose password is asked for or piped in; it may not enter any vhost yet."""
+    password = new_password(name, hash, no_password)
+    access.change(f"user {name} is there", "user.add", user=name, password=password, tags=part_list(tags))
+
+
+@app.command("password")
+@asks_broker
+def change_password(access: Access, name: Name, hash: Hash = None, no_password: NoPassword = False) -> None:
+    """Set a user's password, which is asked for or piped in."""
+    password = new_password(name, hash, no_password)
+    access.change(f"the password of {name} is changed", "user.password", user=name, password=password)
+
+
+@app.command("tags")
+@asks_broker
+def set_tags(
+    access: Access,
+    name: Name,
+    tags: Annotated[str, typer.Argument(metavar="A,B", help="All tags that it has from now on.")] = "",
+) -> None:
+    """Set a user's tags, in place of those it has."""
+    access.change(f"the tags of {name} are changed", "user.tags", user=name, tags=part_list(tags))
+
+
+@app.command("delete")
+@asks_broker
+def delete_user(access: Access, name: Name, yes: YesOption = False) -> None:
+    """Delete a user with its permissions."""
+    confirm(f"Delete user {name} with its permissions?", yes)
+    access.change(f"user {name} is deleted", "user.delete", user=name)
+
+
+@permissions.command("list")
+@asks_broker
+def list_permissions(access: Access, of: OfUser = None, of_vhost: OfVhost = None) -> None:
+    """List what users may do; users of the configuration without any may do everything."""
+    access.list(("user", "vhost", "configure", "write", "read"), "permission.list", user=of, vhost=of_vhost)
+
+
+@permissions.command("set")
+@asks
+def set_permission(access: Access, name: Name, configure: Configure, write: Write, read: Read) -> None:
+    """Let a user enter the vhost, and say by regular expressions over names what it may do there."""
+    access.change(
+        f"the permissions of {name} are changed",
+        "permission.set",
+        user=name,
+        configure=configure,
+        write=write,
+        read=read,
+    )
+
+
+@permissions.command("clear")
+@asks
+def clear_permission(access: Access, name: Name) -> None:
+    """Let a user enter the vhost no more."""
+    access.change(f"{name} may not enter any more", "permission.clear", user=name)
+
+
+@topics.command("list")
+@asks_broker
+def list_topic_permissions(access: Access, of: OfUser = None, of_vhost: OfVhost = None) -> None:
+    """List restrictions on topic exchanges."""
+    access.list(("user", "vhost", "exchange", "write", "read"), "topic_permission.list", user=of, vhost=of_vhost)
+
+
+@topics.command("set")
+@asks
+def set_topic_permission(access: Access, name: Name, exchange: Exchange, write: Write, read: Read) -> None:
+    """Restrict a user to the routing keys of a topic exchange in which these patterns are found."""
+    access.change(
+        f"the topic permissions of {name} are changed",
+        "topic_permission.set",
+        user=name,
+        exchange=exchange,
+        write=write,
+        read=read,
+    )
+
+
+@topics.command("clear")
+@asks
+def clear_topic_permission(
+    access: Access,
+    name: Name,
+    exchange: Annotated[str | None, typer.Argument(metavar="EXCHANGE", help="All where none is named.")] = None,
+) -> None:
+    """Lift a user's restriction on a topic exchange, or on all."""
+    access.change(f"{name} is not restricted so", "topic_permission.clear", user=name, exchange=exchange)
+
+
+def new_password(name: str, hash: str | None, no_password: bool) -> str:
+    """What the broker is to keep of a new password."""
+    if no_password:
+        return ""
+    return hash if hash is not None else asked_password(f"New password of {name}", True)
