@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 
 from forebay.broker.passwords import NOBODY, check_hash, is_hash, is_right
-from forebay.broker.users import ADMINISTRATOR, Users
+from forebay.broker.users import Users
 from forebay.core.errors import CONNECTION, REFUSED, OptionError, RequestError
 
 REFUSAL = "Login was refused. For details see the broker log."
