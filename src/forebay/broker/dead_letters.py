@@ -45,6 +45,7 @@ from forebay.wire.amqp091_deaths import (
     marked,
     with_newest,
 )
+from forebay.wire.amqp091_properties import cut_key
 from forebay.wire.convert import convert, decode
 from forebay.wire.mqtt_properties import USER_PROPERTY, Property, decode_properties, encode_properties
 
@@ -53,7 +54,7 @@ Marks = list[tuple[str, object]]
 REASON_OCTETS_MAX: Final = 255
 MARK_PREFIX: Final = b"dlq-"
 
-MOVED_AT_ONCE: Final = 10_000  # records of one group that a turn looks at
+MOVED_AT_ONCE: Final = 2_000  # records of one group that a turn looks at
 FAILURES_AT_ONCE: Final = 32  # records that stay, after which the others wait for the next try too
 OCTETS_AT_ONCE: Final = 8 << 20  # of the bodies that a turn moves
 ROUTES_MAX: Final = 10_000
@@ -93,22 +94,22 @@ class DeadLetters:
         self.moved: i64 = 0
         self.dropped: i64 = 0
         self.epoch: i64 = 0
-        self.routes: dict[bytes, Route] = {}
+        self.routes: dict[tuple[bytes, ...], Route] = {}
         self.retry_at: dict[tuple[int, int], int] = {}  # queue and group -> when to try again what stayed
         self.awaited: dict[int, set[int]] = {}  # queue that was full -> queues whose dead letters wait for room in it
         self.chain: i64 = 0
 
     # ---- what groups list as dying
 
-    def move(self, vhost: Publishing, queue: Queue, group: WorkGroup, now_us: i64) -> None:
-        """Move on what died in a group: as much as a turn may, the rest in those that follow."""
+    def move(self, vhost: Publishing, queue: Queue, group: WorkGroup, now_us: i64) -> bool:
+        """Move on what died in a group; whether there is more than one turn's share."""
         if queue.limits.dead_letter_exchange is None:
             self.drop(group)
-            return
+            return False
         place = (int(queue.id), int(group.id))
         retry_at = self.retry_at.get(place, 0)
         if now_us < retry_at:
-            return
+            return False
         dying = group.dying
         group.dying = []
         batch = Batch(self, vhost, queue, group)
@@ -121,11 +122,12 @@ class DeadLetters:
         # What leads nowhere goes behind all others, so that it holds up nobody; what waits for room keeps its place.
         group.dying = rest + batch.staying if batch.lost else batch.staying + rest
         if rest and batch.failures_left > 0:
-            vhost.mark(queue)
-        elif group.dying:
+            return True
+        if group.dying:
             self.retry_at[place] = now_us + RETRY_US
         else:
             self.retry_at.pop(place, None)
+        return False
 
     def drop(self, group: WorkGroup) -> None:
         dying = group.dying
@@ -142,6 +144,9 @@ class DeadLetters:
                 del self.retry_at[place]
             elif self.retry_at[place] <= now_us:
                 vhost.mark(queue)
+        for number in list(self.awaited):
+            if number not in vhost.queues_by_id:
+                del self.awaited[number]
 
     def made_room(self, vhost: Publishing, queue: Queue) -> None:
         """Something was settled in a queue: dead letters that wait for room in it may go on."""
@@ -170,7 +175,7 @@ class DeadLetters:
         deaths = with_newest(deaths_of(letter.properties) if letter.again else [], death)
         key = limits.dead_letter_key
         properties = died(letter.properties, letter.again, deaths, death, marks, key is None)
-        route = self.route(vhost, queue, exchange, keys if key is None else [key], properties)
+        route = self.route(vhost, queue, exchange, keys if key is None else [cut_key(key)], properties)
         if route is None:
             return self.unrouted(limits)
         if reason != DEATH_REJECTED and comes_round(route, deaths):
@@ -224,22 +229,25 @@ class DeadLetters:
     def route(
         self, vhost: Publishing, source: Queue, exchange: bytes, keys: list[bytes], properties: bytes
     ) -> Route | None:
-        """Where these keys lead; None where there is no such exchange.
+        """Where these keys lead; None where there is no such exchange or address.
 
         Not as a client's publish: an internal exchange is as good as any other, and `$dlq/<queue>` is made.
         """
         if self.epoch != vhost.epoch or len(self.routes) >= ROUTES_MAX:
             self.routes.clear()
             self.epoch = vhost.epoch
-        address = b"\0".join([exchange, *keys])
+        address = (exchange, *keys)
         route = self.routes.get(address)
         if route is not None:
             return route
         if not exchange:
-            for key in keys:
-                if key.startswith(DEAD_LETTER_PREFIX):
-                    make_dead_letter_queue(vhost, key, source)
-            route = Route(exchange, keys[0], vhost.addressed(keys), None)
+            try:
+                for key in keys:
+                    if key.startswith(DEAD_LETTER_PREFIX):
+                        make_dead_letter_queue(vhost, key, source)
+                route = Route(exchange, keys[0], vhost.addressed(keys), None)
+            except RequestError:
+                return None  # an address that nothing can have
         else:
             where = vhost.bindings.exchanges.get(exchange)
             if where is None:

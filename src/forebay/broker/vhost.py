@@ -169,8 +169,8 @@ class Vhost(Consuming):
                 if group.overdue:
                     self.cancelled += group.overdue
                     group.overdue = []
-                if group.dying:
-                    self.dead_letters.move(self, queue, group, now_us)
+                if group.dying and self.dead_letters.move(self, queue, group, now_us):
+                    again.append(queue)
         self.note_progress(queue)
         if self.dead_letters.awaited:
             self.dead_letters.made_room(self, queue)

@@ -253,6 +253,24 @@ def test_a_key_that_names_a_dead_letter_queue_makes_it(broker: OneVhost) -> None
     assert broker.vhost.queue(b"$dlq/all").log.durable
 
 
+@pytest.mark.parametrize("key", ["$dlq/" + "x" * 300, "$queue/", "$dlq/" + "y" * 250, "k" * 400])
+def test_an_address_that_nothing_can_have_takes_nothing(broker: OneVhost, key: str) -> None:
+    broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key=key)
+    broker.publish(b"", b"q", b"0")
+    broker.settle()
+    reject(broker, b"q")
+    assert broker.kept(b"q") == []
+
+
+def test_a_key_that_is_too_long_for_amqp_is_cut(broker: OneVhost) -> None:
+    broker.declare(b"q", x_dead_letter_exchange="amq.fanout", x_dead_letter_routing_key="k" * 300)
+    broker.vhost.bind(b"dead", b"amq.fanout", b"", {})
+    broker.publish(b"", b"q", b"0")
+    broker.settle()
+    reject(broker, b"q")
+    assert last(broker, b"dead")[1] == b"k" * 255
+
+
 # ---- at least once
 
 
