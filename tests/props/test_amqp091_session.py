@@ -24,10 +24,25 @@ OPENING = (
     + method(2, raw.CHANNEL_OPEN, b"\0")
 )
 CHANNEL = st.sampled_from([1, 1, 1, 2, 3])
-NAME = st.sampled_from(["q", "s", "none", "", "$queue/q/a"])
+REPLY_QUEUE = "amq.rabbitmq.reply-to"
+NAME = st.sampled_from(["q", "s", "none", "", "$queue/q/a", REPLY_QUEUE, "$delayed/cancel/0"])
 EXCHANGE = st.sampled_from(["", "", "amq.topic", "amq.headers", "none"])
 PROPERTIES = st.sampled_from(
-    [b"\0\0", b"\x80\0\x01t", b"\x20\0" + table({"a": 1}), b"\x01\0\x01x", b"\x20\0\0\0\0\x09"]
+    [
+        b"\0\0",
+        b"\x80\0\x01t",
+        b"\x20\0" + table({"a": 1}),
+        b"\x01\0\x01x",
+        b"\x20\0\0\0\0\x09",
+        b"\x02\0" + short(REPLY_QUEUE),
+        b"\x20\0" + raw.long(short("CC") + b"A" + raw.long(b"S" + raw.long("s"))),
+        b"\x20\0" + table({"BCC": "no list"}),
+        b"\x20\0" + table({"x-delay": 1}),
+        b"\x20\0" + table({"x-delay": 60_000, "x-delay-id": "0"}),
+        b"\x20\0" + table({"x-producer-id": "p", "x-sequence": 1}),
+        b"\x20\0" + table({"x-deduplication-key": "k"}),
+        b"\x20\0" + table({"x-sequence": 1}),
+    ]
 )
 QUEUE_ARGUMENTS = st.sampled_from([{}, {}, {"x-queue-type": "stream"}])
 CONSUME_ARGUMENTS = st.sampled_from([{}, {}, {"x-consumer-group": "g"}, {"x-stream-offset": "first"}])
@@ -66,6 +81,8 @@ REQUEST = st.one_of(
     st.tuples(CHANNEL, NAME).map(lambda p: method(p[0], (50, 40), b"\0\0" + short(p[1]) + b"\0")),
     st.tuples(CHANNEL, octet(1)).map(lambda p: method(p[0], raw.RECOVER, p[1])),
     CHANNEL.map(lambda channel: method(channel, raw.CONFIRM_SELECT, b"\0")),
+    st.tuples(CHANNEL, st.sampled_from([10, 20, 30])).map(lambda p: method(p[0], (90, p[1]))),
+    CHANNEL.map(lambda channel: method(channel, raw.CONSUME, b"\0\0" + short(REPLY_QUEUE) + b"\0\2" + table())),
     CHANNEL.map(lambda channel: method(channel, raw.CHANNEL_CLOSE_OK)),
     CHANNEL.map(lambda channel: method(channel, raw.CHANNEL_OPEN, b"\0")),
     CHANNEL.map(lambda channel: method(channel, raw.CHANNEL_CLOSE, number(200, 2) + b"\0\0\0\0\0")),

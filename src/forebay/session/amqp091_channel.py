@@ -386,7 +386,7 @@ class Channel:
     def drop_outlet(self, outlet: Outlet) -> None:
         self.session_outlets.pop(outlet.consumer.id, None)
         if outlet.consumer.queue == REPLIES:
-            self.publisher.reply_name = b""
+            self.publisher.set_reply_name(b"")
             self.vhost.replies.close(outlet.consumer)
         self.vhost.cancel(outlet.consumer)
 
@@ -411,5 +411,7 @@ class Channel:
         self.ended = []
         self.runs = []
         self.head = 0
+        if self.transaction is not None:
+            self.transaction.clear()
         self.publisher.release()
         self.vhost.channel_closed(self.link.session_id, self.number)

@@ -97,7 +97,7 @@ def on_consume_replies(session: Session, channel: Channel, consume: Consume, tag
     if publisher.reply_name:
         raise RequestError(PRECONDITION, "reply consumer already set")
     opened = session.vhost.consume_replies(session.id, channel.number, tag)
-    publisher.reply_name = opened.name
+    publisher.set_reply_name(opened.name)
     channel.add_outlet(Outlet(opened.consumer, channel.number, tag, False, None, channel.link.frame_octets_max), tag)
     if not consume.no_wait:
         put_tag(session.out, channel.number, BASIC_CONSUME_OK, tag)

@@ -210,6 +210,11 @@ class Publisher:
         self.special = special
         self.plain = special is None and self.transaction is None
 
+    def set_reply_name(self, name: bytes) -> None:
+        """Requests carry this name from here on; an empty one means that there is nobody to answer."""
+        self.reply_name = name
+        self.properties = b""  # the last ones may have been given the name that was
+
     def on_header(self, data: bytes, start: i64, end: i64) -> None:
         """A content header, data[start:end], that did not come with its method and body."""
         if self.expect != HEADER_NEXT:

@@ -10,7 +10,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from forebay.broker.permissions import CONFIGURE, READ
-from forebay.broker.replies import REPLY_QUEUE
+from forebay.broker.replies import REPLY_PREFIX, REPLY_QUEUE
 from forebay.broker.topology import refuse_default
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.session.amqp091_channel import Channel
@@ -86,7 +86,7 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
         # Direct reply-to: a server looks whether its client still waits.
         put_counts(session.out, channel.number, QUEUE_DECLARE_OK, declare.queue, 0, 1)
         return
-    if declare.passive:
+    if declare.passive or declare.queue.startswith(REPLY_PREFIX):
         queue = vhost.queue(queue_name(channel, declare.queue))
         vhost.check_owner(queue, session.id)
     else:

@@ -379,6 +379,28 @@ def test_who_may_have_answers(broker: BrokerProcess) -> None:
         consume_answers(raw, 1)  # after the channel that had one has ended
 
 
+def test_a_name_ends_with_its_consumer_for_the_same_request_too(broker: BrokerProcess) -> None:
+    with connect(broker) as raw:
+        consume_answers(raw)
+        first = reply_name(raw)
+        raw.send(method(1, CANCEL, short("answers") + b"\0"))
+        raw.expect(1, CANCEL_OK)
+        consume_answers(raw)
+        assert reply_name(raw) != first
+        raw.send(method(1, CANCEL, short("answers") + b"\0"))
+        raw.expect(1, CANCEL_OK)
+        raw.send(publish(1, "requests", b"?", properties=b"\x02\0" + short(REPLY_QUEUE)))
+        raw.channel_closed(406, "PRECONDITION_FAILED - fast reply consumer does not exist", cause=PUBLISH)
+
+
+@pytest.mark.parametrize("bits", [1, 2])
+def test_a_name_that_is_nobodys_cannot_be_declared(broker: BrokerProcess, bits: int) -> None:
+    with connect(broker) as raw:
+        name = REPLY_QUEUE + ".g1.garbage"
+        raw.send(method(1, QUEUE_DECLARE, b"\0\0" + short(name) + number(bits, 1) + table()))
+        raw.channel_closed(404, f"NOT_FOUND - no queue '{name}' in vhost '/'", cause=QUEUE_DECLARE)
+
+
 def test_each_consumer_of_answers_has_a_name_of_its_own(broker: BrokerProcess) -> None:
     with connect(broker, 2) as raw, connect(broker) as server:
         consume_answers(raw, 1)
