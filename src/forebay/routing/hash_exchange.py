@@ -1,12 +1,12 @@
 """Consistent hashing: a message goes to one destination, and messages with one value to the same.
 
-Each binding has points on a ring, 16 for each unit of its weight; a value has 8 probes, and goes to the point that
+Each binding has points on a ring, 32 for each unit of its weight; a value has 4 probes, and goes to the point that
 follows one of its probes most closely (multi-probe consistent hashing, Appleton and O'Reilly 2015). The probes make
 the shares even with few points: they differ by 6 %. The points follow from the destination's name alone, neither from
 the order of binding nor from anything drawn by lot: after a restart each value goes where it went, and a destination
 that comes takes its share evenly from all others and gives it back when it goes.
 
-Points and probes are the words of one BLAKE2b digest each. The ring is cut into arcs, about as many as there are
+Points and probes are words of BLAKE2b digests. The ring is cut into arcs, about as many as there are
 points, so that the next point is found at once however many there are.
 """
 
@@ -28,8 +28,9 @@ PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 
 WEIGHT_MAX: Final = 10_000  # of one binding
 WEIGHTS_MAX: Final = 100_000  # of all bindings of an exchange
-POINTS: Final = 16  # of a unit of weight
-PROBES: Final = 8  # of a value
+POINTS: Final = 16  # of one digest
+DIGESTS: Final = 2  # of a unit of weight
+PROBES: Final = 4  # of a value
 RING_MASK: Final = 0xFFFFFFFF  # places have 32 bits
 ARCS_MIN: Final = 16
 SHIFT_MAX: Final = 28  # with as many arcs
@@ -174,20 +175,20 @@ class HashExchange(Exchange):
                 f"binding key {weight}: the weights of exchange '{text(self.name)}' come to more than {WEIGHTS_MAX}",
             )
         self.weights += weight
-        unit: i64 = 0
-        while unit < weight:
-            for place in places_of(seed_of(binding, unit), POINTS):
+        index: i64 = 0
+        while index < weight * DIGESTS:
+            for place in places_of(seed_of(binding, index), POINTS):
                 self.ring.add(Point(place, binding))
-            unit += 1
+            index += 1
 
     def disconnect(self, binding: Binding) -> None:
         weight = weight_of(binding.routing_key)
         self.weights -= weight
-        unit: i64 = 0
-        while unit < weight:
-            for place in places_of(seed_of(binding, unit), POINTS):
+        index: i64 = 0
+        while index < weight * DIGESTS:
+            for place in places_of(seed_of(binding, index), POINTS):
                 self.ring.remove(place, binding)
-            unit += 1
+            index += 1
 
     def route(self, routing_key: bytes, headers: list[tuple[str, object]]) -> list[int]:
         content = Properties()
@@ -224,10 +225,10 @@ class HashExchange(Exchange):
         return [nearest.binding.destination]
 
 
-def seed_of(binding: Binding, unit: i64) -> bytes:
-    """What a unit of weight has its points from: the same for a destination of that name, whenever it is bound."""
+def seed_of(binding: Binding, index: i64) -> bytes:
+    """What points of a binding are made from: the same for a destination of that name, whenever it is bound."""
     kind = b"exchange" if binding.destination < 0 else b"queue"
-    return b"%s\0%s\0%d" % (kind, binding.label, int(unit))
+    return b"%s\0%s\0%d" % (kind, binding.label, int(index))
 
 
 def octets_of(value: object) -> bytes:
