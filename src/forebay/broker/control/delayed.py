@@ -44,6 +44,7 @@ def delayed_facts(message: DelayedMessage) -> dict[str, object]:
         "number": int(message.offset),
         "key": text(message.key),
         "due_ms": int(message.due_us) // MICROSECONDS,
+        "exchange": text(message.exchange),
         "topic": text(message.topic),
         "octets": len(message.body),
     }
