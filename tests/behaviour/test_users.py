@@ -196,6 +196,20 @@ def test_the_connections_of_a_deleted_vhost_are_told(broker: BrokerProcess) -> N
         admin.run("vhost.delete", vhost="short-lived")
 
 
+def test_the_connections_of_a_deleted_user_are_told(broker: BrokerProcess) -> None:
+    with control(broker) as admin:
+        admin.run("user.add", user="cy", password="c")
+        admin.run("permission.set", user="cy", vhost="one", **ALL)
+        connection = amqp(broker, "cy", "c")
+        with closing(mqtt(broker, "one:cy", "c")) as raw, amqp(broker, "ada", "ada's secret") as other:
+            raw.connack()
+            admin.run("user.delete", user="cy")
+            raw.refused(0x98)
+            other.channel().queue_declare("", exclusive=True)
+        with pytest.raises(ConnectionClosedByBroker, match="CONNECTION_FORCED - user 'cy' is deleted"):
+            connection.process_data_events(20)
+
+
 def test_users_and_permissions_outlive_a_kill(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, users={"guest": "guest", "eve": "e"}, vhosts=[{"name": "one"}])
     try:

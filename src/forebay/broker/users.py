@@ -55,7 +55,8 @@ class User:
 class Users:
     """All users by name, and what each may do in which vhost.
 
-    vhosts  the vhosts there are, whose epochs grow with every change of somebody's rights
+    vhosts   the vhosts there are, whose epochs grow with every change of somebody's rights
+    deleted  users that are gone, for the server to end their connections
     """
 
     def __init__(self, store: Store, vhosts: Mapping[bytes, Vhost], common: Common) -> None:
@@ -66,6 +67,7 @@ class Users:
         self.by_name: dict[str, User] = {}
         self.permissions: dict[tuple[str, bytes], Permission] = {}
         self.topics: dict[tuple[str, bytes], dict[bytes, TopicPermission]] = {}
+        self.deleted: list[str] = []
         self.fixed: set[tuple[str, bytes]] = set()  # permissions of the configuration
         self._grants: dict[tuple[str, bytes, bool], Grants] = {}  # that somebody holds, or has held
 
@@ -126,9 +128,10 @@ class Users:
         self.changed()  # a certificate of that name no longer says all
 
     def delete(self, name: str) -> None:
-        """Take a user away with its permissions; what is connected stays so until it asks for something."""
+        """Take a user away with its permissions; its connections are `deleted`'s to end."""
         self.changeable(name)
         del self.by_name[name]
+        self.deleted.append(name)
         self.note({"op": "user-delete", "name": name})
         self.forget_user(name)
         self.changed()

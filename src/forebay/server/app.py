@@ -246,13 +246,20 @@ class App(Host):
             connection.transport.resume_reading()
 
     def end_deleted(self) -> None:
-        """Connections whose vhost is gone."""
-        deleted, self.vhosts.deleted = self.vhosts.deleted, []
+        """Connections whose vhost or user is gone."""
+        vhosts, self.vhosts.deleted = self.vhosts.deleted, []
+        users, self.vhosts.users.deleted = self.vhosts.users.deleted, []
         for connection in list(self.connections.values()):
             session = connection.session
-            if session is not None and session.vhost in deleted:
+            if session is None:
+                continue
+            if session.vhost in vhosts:
                 session.dismiss(f"vhost '{session.vhost.name.decode('utf-8', 'replace')}' is deleted")
-                self.touch(connection)
+            elif session.rights.user in users:
+                session.dismiss(f"user '{session.rights.user}' is deleted")
+            else:
+                continue
+            self.touch(connection)
 
     # ---- the turn
 
@@ -266,7 +273,7 @@ class App(Host):
             for connection in self.dirty:
                 if connection.session is not None:
                     connection.session.vhost.touched = True
-        if self.vhosts.deleted:
+        if self.vhosts.deleted or self.vhosts.users.deleted:
             self.end_deleted()
         if self.auth.proofs:
             self.begin_logins()
