@@ -53,8 +53,8 @@ def extend_offset(vhost: Vhost, wanted: Extension, headers: list[tuple[str, obje
     return lease is not None and vhost.extend(lease, offset, 1, wanted.extend_ms) > 0
 
 
-def number_in(fields: dict[str, object], name: str, least: i64, most: i64) -> i64:
-    """A header that must be a number, or its digits."""
+def number_in(fields: dict[str, object], name: str, least: int, most: int) -> i64:
+    """A header that must be a number, or its digits; a field of AMQP may hold one that is too large for 64 bits."""
     value = fields.get(name)
     if isinstance(value, str):
         value = whole_number(value.encode())

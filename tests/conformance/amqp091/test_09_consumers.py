@@ -246,6 +246,15 @@ def test_extensions_that_mean_nothing(broker: BrokerProcess, fields: dict[str, o
         assert text in args[3:].decode("utf-8", "replace")
 
 
+def test_a_tag_beyond_all_tags(broker: BrokerProcess) -> None:
+    with connect(broker) as raw:
+        raw.declare("q")
+        field = short("x-delivery-tag") + b"L" + b"\xff" * 8
+        raw.send(publish(1, "$queue/q/$extend", b"", properties=b"\x20\0" + long(field)))
+        text = f"x-delivery-tag: {(1 << 64) - 1} is no number within 1 .. {(1 << 63) - 1}"
+        raw.channel_closed(406, f"PRECONDITION_FAILED - {text}")
+
+
 def test_an_extension_is_of_the_queue_that_the_delivery_came_from(broker: BrokerProcess) -> None:
     with connect(broker) as raw:
         raw.declare("q")

@@ -140,6 +140,16 @@ def test_a_header_is_added_and_nothing_else_changes(octets: bytes) -> None:
     assert splice.apply(b"\x08\x00\x01", 2, 4) != made  # other properties than the last
 
 
+def test_an_added_header_takes_the_place_of_those_with_its_name() -> None:
+    octets = b"\x20\0" + table(("n", 1), ("m", 2), ("n", "three"))
+    splice = HeaderSplice(b"n")
+    for number in (7, 8):
+        made = splice.apply(octets, number, 4)
+        wire.check_properties(made, 4)
+        assert wire.headers_of(made, 4) == [("n", number), ("m", 2)]
+        assert len(made) == splice.octets()
+
+
 def test_headers_can_be_left_out() -> None:
     found = wire.decode_properties(wire.without_headers(FULL, 4), 4)
     assert (found.headers, found.content_encoding, found.priority, found.app_id) == ([], "gzip", 5, "app")
