@@ -94,7 +94,7 @@ class Delayed(LedgerLog):
         if len(key) > KEY_OCTETS_MAX:
             raise RequestError(INVALID, f"delay-id of {len(key)} octets is longer than {KEY_OCTETS_MAX}")
         old = self.keys.get(key) if key else None
-        if old is None and self.messages_max and len(self.waiting) >= self.messages_max:
+        if old is None and not self.has_places(1):
             raise RequestError(REFUSED, f"mqtt_delayed_max: {self.messages_max} delayed messages wait already")
         if old is not None:
             self.leave(old)
@@ -105,6 +105,10 @@ class Delayed(LedgerLog):
         self.log.append(format, column, topic, properties, body)
         self.wait(offset, due_us, key)
         return offset
+
+    def has_places(self, messages: i64) -> bool:
+        """Whether so many more may wait."""
+        return self.messages_max == 0 or len(self.waiting) + messages <= self.messages_max
 
     def cancel(self, name: bytes) -> bool:
         """Forget a message by its key, or else by its offset in decimal digits; False if none waits under that name."""

@@ -17,10 +17,10 @@ from librt.strings import BytesWriter, read_i32_be
 from mypy_extensions import i64, u8
 
 from forebay.broker.deduplication import Identity, address_of, identity_of
-from forebay.broker.delayed import DelayedMessage
+from forebay.broker.delayed import KEY_OCTETS_MAX, DelayedMessage
 from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
-from forebay.core.errors import INVALID, PRECONDITION, RequestError
+from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_short_string, put_value, skip_value
 from forebay.wire.amqp091_properties import HEADERS, edit_headers, field_at, flags_of, header_at, headers_of
@@ -111,7 +111,7 @@ def read_special(properties: bytes) -> Special:
         delay_ms = delay_of(values["x-delay"])
         if delay_ms > 0:
             special.delay_us = delay_ms * 1000
-            special.delay_id = text_of(values, "x-delay-id")
+            special.delay_id = delay_id_of(values.get("x-delay-id", ""))
             # As the delayed-message plugin has it: consumers see how long it was, and it is no delay any more.
             special.delayed = edit_headers(properties, [DELAY], field(DELAY, -int(delay_ms)), TABLE_DEPTH_MAX)
     special.identity = identity_of(
@@ -145,14 +145,14 @@ def delay_of(value: object) -> i64:
     return max(0, value)
 
 
-def text_of(values: dict[str, object], name: str) -> bytes:
-    """A header that is a text, or else RequestError; empty where it is missing."""
-    value = values.get(name, "")
-    if isinstance(value, bytes):
-        return value
-    if not isinstance(value, str):
-        raise RequestError(PRECONDITION, f"invalid {name} header: {value!r} is no text")
-    return value.encode()
+def delay_id_of(value: object) -> bytes:
+    """A text that can name a delayed message, or else RequestError."""
+    octets = value.encode() if isinstance(value, str) else value
+    if not isinstance(octets, bytes) or len(octets) > KEY_OCTETS_MAX:
+        raise RequestError(
+            PRECONDITION, f"invalid x-delay-id header: {value!r} is no text of up to {KEY_OCTETS_MAX} octets"
+        )
+    return octets
 
 
 def field(name: bytes, value: object) -> bytes:
@@ -167,10 +167,7 @@ def field(name: bytes, value: object) -> bytes:
 
 
 def publish_special(vhost: Publishing, route: Route, special: Special, format: u8, body: bytes) -> i64:
-    """As `Vhost.publish`, with what the headers ask for; what was taken before is ACCEPTED, and left at that.
-
-    raises  RequestError for a delay-id that cannot be one
-    """
+    """As `Vhost.publish`, with what the headers ask for; what was taken before is ACCEPTED, and left at that."""
     identity = special.identity
     if identity is None:
         return publish_or_delay(vhost, route, special, format, body)
@@ -192,9 +189,7 @@ def publish_or_delay(vhost: Publishing, route: Route, special: Special, format: 
     due_us = vhost.now_us + special.delay_us
     try:
         kept = vhost.delay(special.delay_id, due_us, format, route.routing_key, special.delayed, body, route.exchange)
-    except RequestError as error:
-        if error.reason == INVALID:
-            raise RequestError(PRECONDITION, f"invalid x-delay-id header: {error.text}") from error
+    except RequestError as error:  # too many wait already
         vhost.refusal = error.text
         return REJECTED
     return ACCEPTED if kept else REJECTED

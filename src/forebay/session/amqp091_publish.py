@@ -275,7 +275,7 @@ class Publisher:
         outcome: i64
         if target.plain and self.plain:
             outcome = self.vhost.publish(target.route, self.format, properties, body)
-        elif self.transaction is not None:
+        elif self.transaction is not None and target.is_message:
             self.check_copies(target, self.special)
             self.transaction.publish(Held(target, self.special, self.format, properties, body))
             return

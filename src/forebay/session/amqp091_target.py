@@ -29,8 +29,9 @@ EXTEND_LEASE: Final = 4
 class Target:
     """Where one basic.publish, octet for octet, leads; good for one epoch of the vhost.
 
-    command  MESSAGE, or what else the publish is; `subject` says of what
-    plain    nothing about it depends on the message's headers
+    command     MESSAGE, or what else the publish is; `subject` says of what
+    is_message  somebody gets it; other commands are done at once, in transactions too
+    plain       nothing about it depends on the message's headers
     """
 
     def __init__(self, raw: bytes, route: Route, epoch: i64, mandatory: bool, command: i64, subject: bytes) -> None:
@@ -40,6 +41,7 @@ class Target:
         self.mandatory = mandatory
         self.command: i64 = command
         self.subject = subject
+        self.is_message = command in (MESSAGE, REPLY)
         self.plain = command == MESSAGE and route.headers_exchange is None
 
 

@@ -31,11 +31,9 @@ class Held:
         self.body = body
 
     def route(self, vhost: Vhost) -> Route | None:
-        """Where it will go; None if it goes to no queue yet."""
+        """Where it will go; None if its time is yet to come."""
         route = self.target.route
-        if self.target.command != MESSAGE:
-            return None
-        if self.special is not None:
+        if self.target.command == MESSAGE and self.special is not None:
             return route_special(vhost, route, self.special) if self.special.delay_us == 0 else None
         return route if route.headers_exchange is None else vhost.resolve(route, self.format, self.properties)
 
@@ -87,12 +85,14 @@ class Transaction:
     def is_welcome(self, vhost: Vhost) -> bool:
         """Whether disk and queues have room for all that is held back."""
         octets: i64 = 0
+        delayed: i64 = 0
         messages: dict[int, int] = {}
         lengths: dict[int, int] = {}
         for held in self.held:
             octets += held.octets()
             route = held.route(vhost)
             if route is None:
+                delayed += 1
                 continue
             for queue in route.queues:
                 if queue.limits.overflow != DROP_HEAD:
@@ -101,7 +101,7 @@ class Transaction:
                         return False
                     messages[id] = messages.get(id, 0) + 1
                     lengths[id] = lengths.get(id, 0) + len(held.body)
-        return vhost.has_room(octets)
+        return vhost.has_room(octets) and (delayed == 0 or vhost.delayed.has_places(delayed))
 
     def settles(self, tag: i64) -> bool:
         """Whether the commit settles this tag."""

@@ -23,6 +23,7 @@ from tests.conformance.amqp091.raw import (
     number,
     publish,
     short,
+    table,
 )
 
 SELECT, SELECT_OK, COMMIT, COMMIT_OK, ROLLBACK, ROLLBACK_OK = (90, 10), (90, 11), (90, 20), (90, 21), (90, 30), (90, 31)
@@ -209,6 +210,52 @@ def test_a_commit_that_a_queue_refuses_does_nothing(broker: BrokerProcess) -> No
         assert raw.count("full", 2)[0] == 0
         assert get(raw, "q", 2)[1] == b"in"
         assert raw.count("q", 2)[0] == 0
+
+
+def delayed(ms: int) -> bytes:
+    return b"\x20\0" + table({"x-delay": ms})
+
+
+def test_a_commit_with_more_delays_than_may_wait_does_nothing(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(mqtt_delayed_max=1)
+    with connect(broker, 2) as raw:
+        raw.declare("q")
+        do(raw, SELECT)
+        raw.send(publish(1, "q", b"a"), *[publish(1, "q", b"b", properties=delayed(1)) for _ in range(2)])
+        raw.send(method(1, COMMIT))
+        raw.channel_closed(406, "PRECONDITION_FAILED - partial tx completion", cause=COMMIT)
+        assert raw.count("q", 2)[0] == 0
+
+
+def test_what_headers_ask_for_begins_with_the_commit(broker: BrokerProcess) -> None:
+    once = b"\x20\0" + table({"x-deduplication-key": "k"})
+    with connect(broker, 2) as raw:
+        raw.declare("q")
+        do(raw, SELECT)
+        raw.send(publish(1, "q", b"forgotten", properties=once), publish(1, "q", b"late", properties=delayed(1)))
+        do(raw, ROLLBACK)
+        raw.send(*[publish(1, "q", body, properties=once) for body in (b"first", b"second")])
+        raw.send(publish(1, "q", b"late", properties=delayed(1)))
+        raw.sync()
+        assert raw.count("q", 2)[0] == 0
+        do(raw, COMMIT)
+        assert get(raw, "q", 2)[1] == b"first"
+        raw.consume("q", channel=2, bits=2)
+        assert raw.delivery(2)[2] == b"late"
+
+
+def test_what_is_no_message_is_done_at_once(broker: BrokerProcess) -> None:
+    with connect(broker, 2) as raw:
+        raw.confirm(2)
+        named = b"\x20\0" + table({"x-delay": 3_600_000, "x-delay-id": "d"})
+        raw.send(publish(2, "q", b"late", properties=named))
+        raw.confirmed(1, 2)
+        do(raw, SELECT)
+        raw.send(publish(1, "$delayed/cancel/d", b"", mandatory=True))
+        raw.send(publish(1, "$delayed/cancel/d", b"", mandatory=True))  # nothing waits any more
+        raw.expect(1, RETURN)
+        raw.content(1)
+        do(raw, ROLLBACK)
 
 
 def test_a_transaction_has_a_limit(start_broker: Callable[..., BrokerProcess]) -> None:
