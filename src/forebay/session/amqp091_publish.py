@@ -229,10 +229,12 @@ class Publisher:
         if properties != self.properties:
             self.check(properties)
         if octets < 0 or octets > self.link.message_octets_max:
+            announced: int = int(octets)
+            if announced < 0:
+                announced += 1 << 64  # the protocol's are without a sign
             raise RequestError(
                 PRECONDITION,
-                f"message size {octets if octets >= 0 else octets + (1 << 64)} is larger than configured max size "
-                f"{self.link.message_octets_max}",
+                f"message size {announced} is larger than configured max size {self.link.message_octets_max}",
             )
         self.pending = properties
         self.missing = octets
