@@ -55,11 +55,11 @@ REASON_OCTETS_MAX: Final = 255
 MARK_PREFIX: Final = b"dlq-"
 
 MOVED_AT_ONCE: Final = 2_000  # records of one group that a turn looks at
-FAILURES_AT_ONCE: Final = 32  # records that stay, after which the others wait for the next try too
 OCTETS_AT_ONCE: Final = 8 << 20  # of the bodies that a turn moves
 ROUTES_MAX: Final = 10_000
 CHAIN_MAX: Final = 16  # refusals that follow from one another: queues that overflow into each other end here
 RETRY_US: Final = 1_000_000  # after which what has to stay is tried again
+RETRIED_EACH_S: Final = 10_000  # records of one group; where more stay, they are tried less often
 
 # What became of a dead letter.
 GONE: Final = 0  # nobody is to have it: there is no such exchange or queue, or it came round in a circle
@@ -96,35 +96,39 @@ class DeadLetters:
         self.epoch: i64 = 0
         self.routes: dict[tuple[bytes, ...], Route] = {}
         self.retry_at: dict[tuple[int, int], int] = {}  # queue and group -> when to try again what stayed
+        self.staying: dict[tuple[int, int], list[Dying]] = {}  # tried in vain so far, where a turn's share was not all
         self.awaited: dict[int, set[int]] = {}  # queue that was full -> queues whose dead letters wait for room in it
+        self.by_content = False  # the last route depended on more than the address
         self.chain: i64 = 0
 
     # ---- what groups list as dying
 
     def move(self, vhost: Publishing, queue: Queue, group: WorkGroup, now_us: i64) -> bool:
         """Move on what died in a group; whether there is more than one turn's share."""
+        place = (int(queue.id), int(group.id))
         if queue.limits.dead_letter_exchange is None:
+            group.dying = self.staying.pop(place, []) + group.dying
             self.drop(group)
             return False
-        place = (int(queue.id), int(group.id))
         retry_at = self.retry_at.get(place, 0)
         if now_us < retry_at:
             return False
         dying = group.dying
-        group.dying = []
-        batch = Batch(self, vhost, queue, group)
+        batch = Batch(self, vhost, queue, group, self.staying.pop(place, []))
         at = 0
         left: Dying | None = None
         while at < len(dying) and left is None:
             left = batch.move(dying[at])
             at += 1
-        rest = dying[at:] if left is None else [left, *dying[at:]]
-        # What leads nowhere goes behind all others, so that it holds up nobody; what waits for room keeps its place.
-        group.dying = rest + batch.staying if batch.lost else batch.staying + rest
-        if rest and batch.failures_left > 0:
+        if left is not None:
+            self.staying[place] = batch.staying
+            group.dying = [left, *dying[at:]]
             return True
-        if group.dying:
-            self.retry_at[place] = now_us + RETRY_US
+        # Everything was tried, and what stays is in the order in which it died.
+        group.dying = batch.staying
+        if batch.staying:
+            # The longer they are, the longer it takes to try them all.
+            self.retry_at[place] = now_us + RETRY_US * (1 + group.dying_count // RETRIED_EACH_S)
         else:
             self.retry_at.pop(place, None)
         return False
@@ -138,11 +142,12 @@ class DeadLetters:
 
     def retry(self, vhost: Publishing, now_us: i64) -> None:
         """About once a second: have the turn look at queues with dead letters that stayed."""
-        for place in list(self.retry_at):
+        for place in [*self.retry_at, *self.staying]:
             queue = vhost.queues_by_id.get(place[0])
             if queue is None or place[1] not in queue.groups:
-                del self.retry_at[place]
-            elif self.retry_at[place] <= now_us:
+                self.retry_at.pop(place, None)
+                self.staying.pop(place, None)
+            elif self.retry_at.get(place, now_us) <= now_us:
                 vhost.mark(queue)
         for number in list(self.awaited):
             if number not in vhost.queues_by_id:
@@ -238,6 +243,7 @@ class DeadLetters:
             self.epoch = vhost.epoch
         address = (exchange, *keys)
         route = self.routes.get(address)
+        self.by_content = False
         if route is not None:
             return route
         if not exchange:
@@ -258,6 +264,7 @@ class DeadLetters:
                 way = vhost.follow(where, keys, decode(AMQP091, properties), False)
             route = vhost.route_of(way, exchange, keys)
             if is_open:
+                self.by_content = True
                 return route
         self.epoch = vhost.epoch  # a queue may have been made
         self.routes[address] = route
@@ -299,19 +306,20 @@ class Batch:
     """What one turn moves of a group's dead letters.
 
     staying  what has to be tried again
-    lost     some of it leads nowhere
+    failed   addresses at which nothing can be had just now, and why
     """
 
-    def __init__(self, letters: DeadLetters, vhost: Publishing, queue: Queue, group: WorkGroup) -> None:
+    def __init__(
+        self, letters: DeadLetters, vhost: Publishing, queue: Queue, group: WorkGroup, staying: list[Dying]
+    ) -> None:
         self.letters = letters
         self.vhost = vhost
         self.queue = queue
         self.group = group
         self.left: i64 = MOVED_AT_ONCE
-        self.failures_left: i64 = FAILURES_AT_ONCE
         self.octets: i64 = OCTETS_AT_ONCE
-        self.staying: list[Dying] = []
-        self.lost = False
+        self.staying = staying
+        self.failed: dict[tuple[bytes, ...], int] = {}
 
     def move(self, run: Dying) -> Dying | None:
         """Move a run of records; what is left of it where the turn's share is used up."""
@@ -319,12 +327,10 @@ class Batch:
         first = run.first  # what was moved and is not buried yet begins here
         offset = run.first
         end = run.first + run.count
-        while offset < end and self.left > 0 and self.octets > 0 and self.failures_left > 0:
+        while offset < end and self.left > 0 and self.octets > 0:
             self.left -= 1
             outcome = self.send(run, offset)
             if outcome in (WAITS, LOST):
-                self.failures_left -= 1
-                self.lost = self.lost or outcome == LOST
                 if first < offset:
                     group.bury(first, offset - first)
                 first = offset + 1
@@ -342,10 +348,17 @@ class Batch:
             return GONE  # its settlement was lost in a crash; what compaction left out because of it is gone
         index = offset - block.base
         letter = letter_at(block, index)
+        address = (letter.routing_key, *keys_in_cc(letter.properties))
+        known = self.failed.get(address)
+        if known is not None:
+            return known  # those of one address keep their order, too
         self.octets -= len(letter.body)
         reason = run.cause.encode()
         marks = marks_for(self.vhost, self.queue, self.group, offset, run.deliveries, reason)
-        return self.letters.forward(self.vhost, self.queue, letter, reason, marks)
+        outcome = self.letters.forward(self.vhost, self.queue, letter, reason, marks)
+        if outcome in (WAITS, LOST) and not self.letters.by_content:
+            self.failed[address] = int(outcome)
+        return outcome
 
     def keep(self, run: Dying, offset: i64) -> None:
         """The record stays; with the one before it where they are alike."""

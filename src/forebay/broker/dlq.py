@@ -183,6 +183,7 @@ def attempts_of(queue: Queue, offset: int) -> tuple[int, int]:
 
 
 def offset_of(letter: RecordSubject) -> int:
+    """Its offset in the log of the queue that holds it."""
     return int(letter.block.base) + letter.index
 
 

@@ -329,7 +329,7 @@ def test_what_stays_counts_towards_the_limit_of_its_queue(broker: OneVhost) -> N
 
 
 def test_nobody_waits_behind_what_leads_nowhere(broker: OneVhost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "FAILURES_AT_ONCE", 2)
+    monkeypatch.setattr(dead_letters, "MOVED_AT_ONCE", 2)
     keeping(broker)
     broker.vhost.bind(b"q", b"amq.fanout", b"", {})
     broker.vhost.bind(b"dead", b"amq.direct", b"known", {})
@@ -338,10 +338,43 @@ def test_nobody_waits_behind_what_leads_nowhere(broker: OneVhost, monkeypatch: p
     broker.publish(b"amq.fanout", b"known", b"9")
     broker.settle()
     broker.later(20)
-    for _ in range(5):
-        broker.later(1100)
     assert broker.kept(b"dead") == [b"9"]
-    assert sorted(broker.kept(b"q")) == [b"%d" % number for number in range(9)]
+    assert broker.kept(b"q") == [b"%d" % number for number in range(9)]
+    broker.vhost.bind(b"dead", b"amq.direct", b"unknown", {})
+    broker.later(1100)
+    assert broker.kept(b"dead") == [b"9", *[b"%d" % number for number in range(9)]], "in the order in which they died"
+
+
+def test_what_goes_by_its_headers_is_tried_one_by_one(broker: OneVhost) -> None:
+    broker.declare(
+        b"q",
+        x_dead_letter_exchange="amq.headers",
+        x_dead_letter_strategy="at-least-once",
+        x_overflow="reject-publish",
+        x_message_ttl=10,
+    )
+    broker.vhost.bind(b"dead", b"amq.headers", b"", {"x-match": "all", "colour": "red"})
+    for number, colour in enumerate(("blue", "red", "green", "red")):
+        broker.publish(b"", b"q", b"%d" % number, encoded(("colour", colour)))
+    broker.settle()
+    broker.later(20)
+    assert (broker.kept(b"q"), broker.kept(b"dead")) == ([b"0", b"2"], [b"1", b"3"])
+
+
+def test_what_stays_goes_with_the_exchange(broker: OneVhost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy may take the dead-letter exchange away while some were tried in vain and others not yet."""
+    monkeypatch.setattr(dead_letters, "MOVED_AT_ONCE", 2)
+    queue = keeping(broker)
+    for number in range(5):
+        broker.publish(b"", b"q", b"%d" % number)
+    broker.settle()
+    broker.clock.us += 20_000
+    broker.vhost.tick(broker.clock.us)
+    broker.turn()
+    queue.limits.dead_letter_exchange = None
+    broker.settle()
+    broker.later(1100)
+    assert broker.kept(b"q") == []
 
 
 def test_without_reject_publish_it_is_at_most_once(broker: OneVhost) -> None:
