@@ -54,14 +54,18 @@ def test_disk_full_refuses_publishers_and_recovers(
         data=small_disk, wal_octets_max=8 << 20, wal_chunk_octets=1 << 20, settle_margin_octets=1 << 18
     )
     channel = open_channel(broker)
+    told: list[str] = []
+    channel.connection.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))
+    channel.connection.add_on_connection_unblocked_callback(lambda *_: told.append("there is room"))
     channel.queue_declare("q", durable=True)
     accepted = publish_until_refused(channel)
     assert 200 < accepted < 2000
     for _ in range(50):
-        if "no room" in broker.log_text():
+        if "no room" in broker.log_text() and told:
             break
         channel.connection.sleep(0.1)
     assert "no room" in broker.log_text()
+    assert told == ["low on disk"]
 
     # Consumers go on: everything accepted is there, in order, and settles.
     other = open_channel(broker)
@@ -80,6 +84,11 @@ def test_disk_full_refuses_publishers_and_recovers(
             channel.connection.sleep(0.5)
     else:
         raise AssertionError("no room came back after everything was settled")
+    for _ in range(50):
+        if len(told) > 1:
+            break
+        channel.connection.sleep(0.1)
+    assert told == ["low on disk", "there is room"]
     broker.kill9()
     broker.start()
     last = open_channel(broker)

@@ -204,6 +204,20 @@ class Store:
         self.asked_us = now_us
         return False
 
+    def look_for_room(self) -> None:
+        """Ask a disk that was full again, though nobody publishes: who would may be waiting to hear that it can.
+
+        Where there is room for a whole step it is full no longer; less would be gone at once.
+        """
+        frame = self.frame
+        if frame is None or not self.full:
+            return
+        step = self.options.wal_chunk_octets
+        if self.room() >= step:
+            self.full = False
+        else:
+            self.grow(frame.file, frame.file.reserved + step)
+
     def append(self, log: QueueLog, block: Block) -> None:
         """Take a sealed block of a durable log; there must have been room for it."""
         frame = self.frame

@@ -382,6 +382,7 @@ class App(Host):
             self.vhosts.commit_streams()
         self.vhosts.sweep(now_us)
         self.look_at_memory()
+        self.store.look_for_room()
         self.tell_room()
         self.tell_lack()
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):

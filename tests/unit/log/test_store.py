@@ -308,6 +308,29 @@ def test_a_full_disk_is_known_before_anything_is_accepted(tmp_path: Path) -> Non
     opened.close()
 
 
+def test_a_full_disk_is_found_to_have_room_though_nobody_publishes(tmp_path: Path) -> None:
+    opened, _ = filled(tmp_path)
+    store = opened.store
+    assert store.full
+    opened.clock.us += 1_000_000
+    store.look_for_room()
+    assert store.full
+    opened.disk.octets_max = opened.disk.used() + 100  # less than a step would be gone at once
+    opened.clock.us += 1_000_000
+    store.look_for_room()
+    assert store.full
+    opened.disk.octets_max = 1 << 60
+    store.look_for_room()
+    assert store.full  # it was asked just now
+    opened.clock.us += 1_000_000
+    store.look_for_room()
+    assert not store.full
+    room = store.room()
+    store.look_for_room()
+    assert store.room() == room
+    opened.close()
+
+
 def test_settlements_go_on_when_the_disk_is_full_and_free_it(tmp_path: Path) -> None:
     opened, count = filled(tmp_path)
     store = opened.store
