@@ -158,6 +158,8 @@ def test_an_operators_policy_limits_what_a_declaration_asks_for(broker: BrokerPr
     assert publish(channel, "q", b"1", b"2", b"3") == 2
     control.run("operator_policy.set", policy="ops", pattern="^q$", definition={"max-length": 9})
     assert publish(channel, "q", b"3", b"4", b"5") == 2
+    shown = control.run("queue.show", queue="q")
+    assert (shown["policy"], shown["operator_policy"]) == (None, "ops")
     control.run("operator_policy.clear", policy="ops")
     assert [policy["policy"] for policy in control.items("operator_policy.list")] == []
 

@@ -59,9 +59,13 @@ def list_queues(control: Control, given: Given) -> dict[str, object]:
 
 @operation("queue.show", VHOST, QUEUE)
 def show_queue(control: Control, given: Given) -> dict[str, object]:
-    """One queue: figures, what it was declared with, and its groups."""
-    queue = control.vhost(given).queue(given.octets("queue"))
+    """One queue: figures, what it was declared with, the policies that apply to it, and its groups."""
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
     facts = queue_facts(queue)
+    for key, operator in (("policy", False), ("operator_policy", True)):
+        policy = vhost.policies.of_queue(queue, operator)
+        facts[key] = None if policy is None else policy.name
     facts["arguments"] = plain(queue.spec.arguments)
     facts["start"] = int(queue.log.start)
     facts["end"] = int(queue.log.end)
