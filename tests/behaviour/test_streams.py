@@ -210,3 +210,36 @@ def test_a_reader_starts_so_long_ago(broker: BrokerProcess) -> None:
     fill(broker, 5, 5)
     assert read(broker, 1, "2s") == [b"5"]
     assert read(broker, 1, "1h") == [b"0"]
+
+
+def test_the_work_on_a_stream_goes_on_past_what_retention_took(broker: BrokerProcess) -> None:
+    arguments: dict[str, object] = {"x-primary-group": "workers", "x-max-length": 10}
+    channel = open_channel(broker)
+    channel.queue_declare("s", durable=True, arguments={**STREAM, **arguments})
+    worker = open_channel(broker)
+    worker.basic_qos(prefetch_count=1)
+    got: list[tuple[int, bytes]] = []
+    worker.basic_consume(
+        "s", lambda *given: got.append((given[1].delivery_tag, given[3])), arguments={"x-consumer-group": "workers"}
+    )
+    for number in range(60):
+        channel.basic_publish("", "s", b"%d" % number)
+    deadline = time.monotonic() + 10
+    while (count_of(channel) > 15 or not got) and time.monotonic() < deadline:
+        worker.connection.process_data_events(0.1)
+    kept = count_of(channel)
+    assert got == [(1, b"0")]
+    worker.basic_nack(1)  # to be done again, but there is nothing left of it
+    while len(got) < 2 and time.monotonic() < deadline:
+        worker.connection.process_data_events(0.05)
+    assert got[1] == (2, b"%d" % (60 - kept))
+    broker.kill9()
+    broker.start()
+    again = open_channel(broker)
+    bodies = []
+    for method, _, body in again.consume("s", arguments={"x-consumer-group": "workers"}, inactivity_timeout=10):
+        bodies.append(body)
+        again.basic_ack(method.delivery_tag)
+        if len(bodies) == kept:
+            break
+    assert bodies == [b"%d" % number for number in range(60 - kept, 60)]
