@@ -215,12 +215,13 @@ class Waiting(Settlement):
         self.mark_range(first, first + count, DYING)
         self.dying_count += count
         deliveries = attempts & (FAILURE - 1)
-        if self.dying:
-            last = self.dying[-1]
-            if last.first + last.count == first and last.cause == cause and last.deliveries == deliveries:
-                last.count += count
-                return
-        self.dying.append(Dying(first, count, cause, deliveries, attempts // FAILURE))
+        failures = attempts // FAILURE
+        last = self.dying[len(self.dying) - 1] if self.dying else None
+        follows = last is not None and last.first + last.count == first and last.cause == cause
+        if last is not None and follows and last.deliveries == deliveries and last.failures == failures:
+            last.count += count
+            return
+        self.dying.append(Dying(first, count, cause, deliveries, failures))
 
     def bury(self, first: i64, count: i64) -> None:
         """Dying records were moved, or nobody wants them: they are settled."""
@@ -318,12 +319,8 @@ class Waiting(Settlement):
         """Have die what has expired at the head; at that of each level, where the queue has priorities."""
         order = self.order
         if order is not None:
-            for level in order.heads():
-                while level.count and self.expiry_at(level.first()) < now_us:
-                    first = level.first()
-                    level.take(1)
-                    order.count -= 1
-                    self.kill_waiting(first, 1, EXPIRED)
+            while self.drop_expired_heads(order, now_us):
+                pass  # what died let others of its message group come, perhaps at another level
             return
         while self.returned and self.expiry_at(self.returned[0][0]) < now_us:
             first, total = heapq.heappop(self.returned)
@@ -347,6 +344,18 @@ class Waiting(Settlement):
                 self.settle_noted(first, self.cursor)
             else:
                 self.kill_waiting(first, count, EXPIRED)
+
+    def drop_expired_heads(self, order: Order, now_us: i64) -> bool:
+        """Have die what has expired at the head of each level; whether anything did."""
+        dropped = False
+        for level in order.heads():
+            while level.count and self.expiry_at(level.first()) < now_us:
+                first = level.first()
+                level.take(1)
+                order.count -= 1
+                self.kill_waiting(first, 1, EXPIRED)
+                dropped = True
+        return dropped
 
     def stale(self, block: Block, index: i64, now_us: i64) -> i64:
         """How many records from `index` on have expired, one after the other; of a filtered group one at most."""
@@ -445,6 +454,12 @@ class Waiting(Settlement):
     def finish_restore(self) -> None:
         """After the last `restore`: what was passed over is ready again, lowest first."""
         self.prune_attempts()
+        if self.attempts:
+            # What came back and was handed out again before the broker stopped may stand above all that is settled.
+            end = max(self.attempts) + 1
+            if end > self.cursor:
+                self.return_range(self.cursor, end)
+                self.cursor = end
         self.returned = []
         self.returned_count = 0
         for first, count in self.passed_over():
