@@ -198,5 +198,5 @@ class DeadLetterMachine(RuleBasedStateMachine):
             self.broker.settle()
 
 
-DeadLetterMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+DeadLetterMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestDeadLetters = DeadLetterMachine.TestCase
