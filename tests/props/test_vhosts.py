@@ -1,0 +1,148 @@
+"""Vhosts that come and go, with queues of the same names, over crashes and changes of files, against a dictionary."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from forebay.broker.vhosts import Vhosts
+from forebay.core.message import ACCEPTED, AMQP091
+from forebay.core.options import make_options
+from forebay.log.store import Liveness, Store
+from tests.stores import SMALL, SmallDisk, TestClock
+
+VHOSTS = st.sampled_from([b"/", b"one", b"two", b"three"])
+QUEUES = st.sampled_from([b"a", b"b"])
+
+
+class Wanted(Liveness):
+    """What the vhosts still want of the log."""
+
+    def __init__(self, vhosts: Vhosts) -> None:
+        self.vhosts = vhosts
+
+    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
+        return self.vhosts.live(queue, first, end)
+
+
+class VhostMachine(RuleBasedStateMachine):
+    """`model` is what there is, `durable` what is on disk: vhost -> queue -> bodies that wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory(prefix="vhosts-")
+        self.clock = TestClock()
+        self.model: dict[bytes, dict[bytes, list[bytes]]] = {b"/": {}}
+        self.durable = self.copy()
+        self.numbers: set[int] = {0}  # that were given
+        self.kept: set[int] = {0}  # of which the disk knows
+        self.count = 0
+        self.open()
+
+    def copy(self) -> dict[bytes, dict[bytes, list[bytes]]]:
+        return {name: {queue: list(bodies) for queue, bodies in queues.items()} for name, queues in self.model.items()}
+
+    def open(self) -> None:
+        self.disk = SmallDisk(str(Path(self.folder.name)))
+        self.store = Store(self.disk, self.clock, SMALL)
+        entries = self.store.open().entries
+        self.vhosts = Vhosts(self.store, make_options({}))
+        self.vhosts.recover(entries, self.clock.us)
+        self.store.start(self.vhosts.checkpoint())
+
+    def turn(self) -> None:
+        self.clock.us += 1_000_000
+        assert self.vhosts.end_turn(self.clock.us) == []
+        self.vhosts.note_sessions()
+        if self.store.checkpoint_due():
+            self.store.rotate(self.vhosts.checkpoint())
+        while (commit := self.store.flush()) is not None:
+            commit.run()
+            self.store.synced(commit)
+            self.vhosts.synced()
+        self.durable = self.copy()
+        self.kept = set(self.numbers)
+
+    @rule(name=VHOSTS)
+    def add(self, name: bytes) -> None:
+        is_new = name not in self.model
+        number = int(self.vhosts.add(name).number)
+        assert (number not in self.numbers) is is_new
+        self.numbers.add(number)
+        self.model.setdefault(name, {})
+
+    @rule(name=VHOSTS)
+    def delete(self, name: bytes) -> None:
+        if name != b"/" and name in self.model:
+            self.vhosts.delete(name)
+            del self.model[name]
+
+    @rule(name=VHOSTS, queue=QUEUES)
+    def declare(self, name: bytes, queue: bytes) -> None:
+        if name in self.model:
+            self.vhosts.find(name).declare_queue(queue, True, False, False, {}, 1)
+            self.model[name].setdefault(queue, [])
+
+    @rule(name=VHOSTS, queue=QUEUES, octets=st.integers(0, 700))
+    def publish(self, name: bytes, queue: bytes, octets: int) -> None:
+        if queue in self.model.get(name, {}):
+            vhost = self.vhosts.find(name)
+            self.count += 1
+            body = b"%d " % self.count + b"x" * octets
+            assert vhost.publish(vhost.route(b"", queue), AMQP091, b"", body) == ACCEPTED
+            self.model[name][queue].append(body)
+
+    @rule(name=VHOSTS, queue=QUEUES)
+    def take(self, name: bytes, queue: bytes) -> None:
+        if queue in self.model.get(name, {}):
+            delivery = self.vhosts.find(name).get(queue, 1, 1, True)
+            bodies = self.model[name][queue]
+            found = [] if delivery is None else [delivery.block.body(delivery.index)]
+            assert found == bodies[:1]
+            del bodies[:1]
+
+    @rule()
+    def sync(self) -> None:
+        self.turn()
+
+    @rule()
+    def housekeep(self) -> None:
+        self.turn()
+        job = self.store.plan(Wanted(self.vhosts), self.clock.us)
+        if job is not None:
+            job.run()
+            self.store.done(job)
+
+    @rule()
+    def crash(self) -> None:
+        """As after `kill -9`: what was not synced is as if it had not been."""
+        self.disk.close_all()
+        self.model = self.durable
+        self.numbers = set(self.kept)
+        self.durable = self.copy()
+        self.open()
+
+    @invariant()
+    def everything_is_where_it_belongs(self) -> None:
+        assert {vhost.name for vhost in self.vhosts.all()} == set(self.model)
+        seen: set[int] = set()
+        for vhost in self.vhosts.all():
+            for name, bodies in self.model[vhost.name].items():
+                queue = vhost.queues[name]
+                assert int(queue.id) not in seen
+                seen.add(int(queue.id))
+                assert queue.ready() == len(bodies)
+        owned = {log for log, stored in self.store.logs.stored.items() if stored.log.durable}
+        assert all(self.vhosts.of_log(log) is not None for log in owned)
+
+    def teardown(self) -> None:
+        self.disk.close_all()
+        self.folder.cleanup()
+
+
+TestVhosts = VhostMachine.TestCase
+TestVhosts.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
