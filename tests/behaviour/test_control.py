@@ -221,11 +221,15 @@ def test_connections_are_listed_and_closed(client: ControlClient, connection: pi
     assert (amqp["user"], amqp["vhost"], amqp["channels"]) == ("guest", "/", 1)
     assert str(amqp["peer"]).startswith("127.0.0.1:")
     assert list(client.items("connection.list", vhost="other")) == []
+    (channel,) = client.items("channel.list", connection=amqp["id"])
+    assert (channel["channel"], channel["vhost"], channel["consumers"], channel["confirms"]) == (1, "/", 0, False)
+    assert list(client.items("channel.list", connection=999_999)) == []
     client.run("connection.close", id=amqp["id"], reason="time to go")
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
         connection.process_data_events(WAIT_S_MAX)
     assert caught.value.reply_code == 320
     assert "time to go" in caught.value.reply_text
+    until(lambda: amqp["id"] not in by(client.items("connection.list"), "id"))
     assert refused(client, "connection.close", id=amqp["id"])[0] == NOT_FOUND
 
 

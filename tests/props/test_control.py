@@ -78,6 +78,9 @@ class Nobody(Connections):
     def listed(self) -> list[dict[str, object]]:
         return []
 
+    def channels(self) -> list[dict[str, object]]:
+        return []
+
     def close(self, id: int, text: str) -> bool:
         return False
 

@@ -31,6 +31,7 @@ app = typer.Typer(
 
 for name, group in {
     "binding": exchanges.bindings,
+    "channel": readers.channels,
     "connection": readers.connections,
     "consumer": readers.consumers,
     "delayed": delayed.app,

@@ -1,4 +1,4 @@
-"""`forebay consumer`, `group`, `lease` and `connection`: who reads, how far, and over which connection."""
+"""`forebay consumer`, `group`, `lease`, `connection` and `channel`: who reads, how far, and over which connection."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from forebay.cli.access import Access, YesOption, asks, asks_broker, confirm
 consumers = typer.Typer(help="Consumers.", no_args_is_help=True)
 groups = typer.Typer(help="Consumer groups: how far they have read.", no_args_is_help=True)
 leases = typer.Typer(help="Messages that consumers hold.", no_args_is_help=True)
+channels = typer.Typer(help="Channels of AMQP connections.", no_args_is_help=True)
 connections = typer.Typer(help="Connections of clients.", no_args_is_help=True)
 
 OfQueue = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this queue.")]
@@ -62,6 +63,17 @@ def list_connections(
 ) -> None:
     """List the connections of all protocols."""
     access.list(("id", "peer", "protocol", "vhost", "user", "client_id"), "connection.list", vhost=of_vhost)
+
+
+@channels.command("list")
+@asks_broker
+def list_channels(
+    access: Access,
+    connection: Annotated[int | None, typer.Option(metavar="ID", help="Only those of this connection.")] = None,
+) -> None:
+    """List the channels of AMQP connections, with what is on its way over them."""
+    columns = ("connection", "channel", "vhost", "user", "consumers", "unacked", "prefetch", "confirms", "unconfirmed")
+    access.list(columns, "channel.list", connection=connection)
 
 
 @connections.command("close")

@@ -22,6 +22,15 @@ class OpenConnections(Connections):
     def listed(self) -> list[dict[str, object]]:
         return [described(id, connection) for id, connection in sorted(self._connections.items())]
 
+    def channels(self) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = []
+        for id, connection in sorted(self._connections.items()):
+            known = described(id, connection)
+            assert connection.session is not None
+            for channel in connection.session.describe_channels():
+                found.append({"connection": id, "vhost": known["vhost"], "user": known.get("user"), **channel})
+        return found
+
     def close(self, id: int, text: str) -> bool:
         connection = self._connections.get(id)
         if connection is None or connection.session is None:

@@ -564,3 +564,6 @@ class Amqp091Session(Session):
             "channels": len(self.channels),
             "consumers": len(self.outlets),
         }
+
+    def describe_channels(self) -> list[dict[str, object]]:
+        return [channel.describe() for channel in self.channels.values()]

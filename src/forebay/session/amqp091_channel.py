@@ -401,6 +401,20 @@ class Channel:
                 kept.append(delivery)
         self.backlog = kept
 
+    def describe(self) -> dict[str, object]:
+        """The channel for people."""
+        publisher = self.publisher
+        return {
+            "channel": int(self.number),
+            "consumers": len(self.outlets),
+            "unacked": int(self.unsettled),
+            "prefetch": int(self.prefetch),
+            "limit": int(self.limit),
+            "confirms": publisher.confirming,
+            "unconfirmed": int(publisher.published - publisher.confirmed) if publisher.confirming else 0,
+            "transactional": self.transaction is not None,
+        }
+
     def release(self) -> None:
         """The channel ends: its consumers leave, and what was not settled returns."""
         self.backlog = []

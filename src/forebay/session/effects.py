@@ -130,6 +130,10 @@ class Session(ABC):
             vhost.pause(self.id, True)
         self.vhost = vhost
 
+    def describe_channels(self) -> list[dict[str, object]]:
+        """Its channels, for people; protocols without any have none."""
+        return []
+
     def write_long(self, octets: bytes) -> None:
         """Send these octets after all that was written so far, without copying them."""
         if len(self.out):

@@ -119,6 +119,9 @@ def test_who_reads_is_listed_and_ended(broker: BrokerProcess, forebay: Forebay) 
     assert "me" in forebay("lease", "list")
     assert [each["group"] for each in forebay.json("group", "list", "--queue", "s")] == ["g"]
     assert forebay("group", "commit", "s", "g", "0") == "group g of s resumes at 0\n"
+    (channel,) = forebay.json("channel", "list", "--connection", str(consumer["connection"]))
+    assert (channel["consumers"], channel["unacked"], channel["prefetch"]) == (2, 2, 5)
+    assert "guest" in forebay("channel", "list")
     assert "AMQP 0-9-1" in forebay("connection", "list", "--vhost", "/")
     number = str(consumer["connection"])
     assert forebay("connection", "close", number, "--yes") == f"connection {number} is ended\n"

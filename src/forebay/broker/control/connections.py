@@ -17,6 +17,15 @@ def list_connections(control: Control, given: Given) -> dict[str, object]:
     return page(given, [partial(dict, each) for each in known])
 
 
+@operation("channel.list", Parameter("connection", WHOLE, "only those of this connection", False), *PAGE)
+def list_channels(control: Control, given: Given) -> dict[str, object]:
+    """The channels of AMQP connections, with what is on its way over them."""
+    known = control.connections.channels()
+    if "connection" in given:
+        known = [each for each in known if each["connection"] == given.whole("connection")]
+    return page(given, [partial(dict, each) for each in known])
+
+
 @operation(
     "connection.close",
     Parameter("id", WHOLE, "the connection's number"),

@@ -99,6 +99,10 @@ class Connections(ABC):
         """What is known of each: at least `id`, `peer`, `vhost`, `user`, `protocol`; by id."""
 
     @abstractmethod
+    def channels(self) -> list[dict[str, object]]:
+        """The channels of all connections that have some, each with its `connection`, whose `vhost` and `user`."""
+
+    @abstractmethod
     def close(self, id: int, text: str) -> bool:
         """End a connection and tell its client why; False if there is none of this id."""
 
