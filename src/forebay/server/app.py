@@ -445,12 +445,7 @@ class App(Host):
         for connection in self.connections.values():
             connection.transport.pause_reading()
         self.turn()
-        self.start_commit(self.store.flush())
-        if self.store.in_flight():
-            try:
-                await asyncio.wait_for(self.idle.wait(), self.options.drain_timeout_ms / 1000)
-            except TimeoutError:
-                logger.warning("drain took longer than drain_timeout_ms=%d", self.options.drain_timeout_ms)
+        await self.written()
         for connection in list(self.connections.values()):
             if connection.session is not None:
                 connection.session.shut_down()
@@ -460,14 +455,21 @@ class App(Host):
             connection.transport.close()
             self.lost(connection)
         self.ended = True
+        await self.written()  # what the end of the connections has left: queues that go with them
         self.thread.stop()
         self.logins.stop()
-        last = self.store.flush()  # what the end of the connections has left: queues that go with them
-        if last is not None:
-            last.run()
-            self.store.synced(last)
         self.store.close()
         self.disk.close_all()
+
+    async def written(self) -> None:
+        """Everything noted is on the disk and no commit on its way, or `drain_timeout_ms` is over."""
+        self.idle.clear()
+        self.start_commit(self.store.flush())
+        if self.store.in_flight():
+            try:
+                await asyncio.wait_for(self.idle.wait(), self.options.drain_timeout_ms / 1000)
+            except TimeoutError:
+                logger.warning("drain took longer than drain_timeout_ms=%d", self.options.drain_timeout_ms)
 
 
 def store_options(options: Options) -> StoreOptions:
