@@ -74,6 +74,7 @@ class Policies:
         self.by_operator: dict[str, Policy] = {}
 
     def table_of(self, operator: bool) -> dict[str, Policy]:
+        """The operators' by name, or the users'."""
         return self.by_operator if operator else self.by_user
 
     def listed(self, operator: bool) -> list[Policy]:
@@ -140,10 +141,12 @@ class Policies:
 
 
 def policy_command(policy: Policy) -> dict[str, object]:
+    """The catalog's words for a policy that is set."""
     return {"op": "policy", **policy.fields()}
 
 
 def clear_command(policy: Policy) -> dict[str, object]:
+    """The catalog's words for a policy that is gone."""
     return {"op": "policy-clear", "name": policy.name, "operator": policy.operator}
 
 

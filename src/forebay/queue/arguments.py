@@ -260,6 +260,7 @@ def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -
 
 
 def invalid(argument: str, where: str, fault: str) -> RequestError:
+    """An argument has a value that it cannot have; `fault` is what is wrong with it, in RabbitMQ's words."""
     return RequestError(PRECONDITION, f"invalid arg '{argument}' for {where}: {fault}")
 
 
