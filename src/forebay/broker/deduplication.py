@@ -38,13 +38,16 @@ SEQUENCE_MAX: Final = (1 << 63) - 1
 class Identity:
     """Which message it is: the number of a producer, or a key, or both.
 
-    producer, key  empty for none
+    producer, key            empty for none
+    producer_name, key_name  hashes of them at the address where it was asked for, see `is_known`
     """
 
     def __init__(self, producer: bytes, sequence: i64, key: bytes) -> None:
         self.producer = producer
         self.sequence: i64 = sequence
         self.key = key
+        self.producer_name = b""
+        self.key_name = b""
 
 
 @final
@@ -85,10 +88,12 @@ class Deduplication(InternalLog):
         self.expire(now_us)
         found = False
         if identity.producer:
-            last = self.last.get(producer_hash(address, identity.producer))
+            name = identity.producer_name = producer_hash(address, identity.producer)
+            last = self.last.get(name)
             found = last is not None and identity.sequence <= last
-        if identity.key and not found:
-            found = key_hash(address, identity.key) in self.offsets
+        if identity.key:
+            identity.key_name = key_hash(address, identity.key)
+            found = found or identity.key_name in self.offsets
         self.repeated = self.repeated or found
         return found
 
@@ -96,14 +101,13 @@ class Deduplication(InternalLog):
         """What `remember` takes on the disk."""
         return 2 * RECORD_OCTETS if identity.producer and identity.key else RECORD_OCTETS
 
-    def remember(self, address: bytes, identity: Identity, now_us: i64) -> None:
-        """The message has been taken in this turn."""
+    def remember(self, identity: Identity) -> None:
+        """The message that `is_known` found to be new has been taken in this turn."""
         if identity.producer:
-            name = producer_hash(address, identity.producer)
-            self.last[name] = int(identity.sequence)
-            self.take(name)
+            self.last[identity.producer_name] = int(identity.sequence)
+            self.take(identity.producer_name)
         if identity.key:
-            self.take(key_hash(address, identity.key))
+            self.take(identity.key_name)
 
     def take(self, name: bytes) -> None:
         """A record of this hash is to be appended at the turn's end, in place of any other."""

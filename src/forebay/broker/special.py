@@ -18,6 +18,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.deduplication import Identity, address_of, identity_of
 from forebay.broker.delayed import KEY_OCTETS_MAX, DelayedMessage
+from forebay.broker.facts import GROUP_HEADER
 from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
 from forebay.core.errors import PRECONDITION, RequestError
@@ -33,6 +34,8 @@ PRODUCER: Final = b"x-producer-id"
 SEQUENCE: Final = b"x-sequence"
 DEDUPLICATION_KEY: Final = b"x-deduplication-key"
 NAMES: Final = (CC, BCC, DELAY, DELAY_ID, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
+ASKS: Final = 1
+GROUPED: Final = 2
 CAPITALS: Final = (66, 67)  # B, C
 SMALL_X: Final = 120
 DELAY_MS_MAX: Final = 100 * 366 * 86_400_000  # a century: beyond it somebody meant another unit
@@ -78,10 +81,11 @@ class Special:
         self.identity: Identity | None = None
 
 
-def is_special(properties: bytes) -> bool:
-    """Whether checked properties have a header that `read_special` looks for."""
+def asked_by(properties: bytes) -> i64:
+    """Which headers checked properties have: ASKS where `read_special` has something to do, GROUPED for x-group-id."""
+    found: i64 = 0
     if not flags_of(properties) & HEADERS:
-        return False
+        return found
     pos = field_at(properties, HEADERS, TABLE_DEPTH_MAX)
     end = pos + 4 + (i64(read_i32_be(properties, pos)) & 0xFFFFFFFF)
     pos += 4
@@ -90,10 +94,14 @@ def is_special(properties: bytes) -> bool:
         pos = start + i64(properties[pos])
         if pos > start:
             first = i64(properties[start])
-            if (first == SMALL_X or first in CAPITALS) and properties[start:pos] in NAMES:
-                return True
+            if first == SMALL_X or first in CAPITALS:
+                name = properties[start:pos]
+                if name in NAMES:
+                    found |= ASKS
+                elif name == GROUP_HEADER:
+                    found |= GROUPED
         pos = skip_value(properties, pos, end, TABLE_DEPTH_MAX)
-    return False
+    return found
 
 
 def read_special(properties: bytes) -> Special:
@@ -172,14 +180,13 @@ def publish_special(vhost: Publishing, route: Route, special: Special, format: u
     if identity is None:
         return publish_or_delay(vhost, route, special, format, body)
     seen = vhost.deduplication
-    address = address_of(route.exchange, route.routing_key)
-    if seen.is_known(address, identity, vhost.now_us):
+    if seen.is_known(address_of(route.exchange, route.routing_key), identity, vhost.now_us):
         return ACCEPTED
     if not vhost.take_room(seen.octets(identity)):
         return REJECTED
     outcome = publish_or_delay(vhost, route, special, format, body)
     if outcome == ACCEPTED:
-        seen.remember(address, identity, vhost.now_us)
+        seen.remember(identity)
     return outcome
 
 

@@ -16,7 +16,7 @@ from forebay.broker.facts import marks_of
 from forebay.broker.permissions import READ, Grants, Rights
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.routes import Route
-from forebay.broker.special import Special, is_special, publish_special, read_special
+from forebay.broker.special import ASKS, GROUPED, Special, asked_by, publish_special, read_special
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
@@ -195,10 +195,11 @@ class Publisher:
                 )
         if flags & EXPIRATION:
             check_expiration(short_field(properties, EXPIRATION, depth_max).decode("utf-8", "replace"))
-        if flags & (EXPIRATION | HEADERS):
+        asked: i64 = asked_by(properties) if flags & HEADERS else 0
+        if asked & ASKS:
+            special = read_special(properties)
+        if flags & EXPIRATION or asked & GROUPED:
             format |= marks_of(AMQP091, properties)
-            if is_special(properties):
-                special = read_special(properties)
         if flags & REPLY_TO and short_field(properties, REPLY_TO, depth_max) == REPLY_QUEUE:
             if not self.reply_name:
                 raise RequestError(PRECONDITION, "fast reply consumer does not exist")

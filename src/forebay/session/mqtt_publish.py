@@ -130,7 +130,7 @@ class Inbox:
             properties = props.with_expiry_at_most(properties, self.expiry_max_s)
         outcome = vhost.publish(route, u8(format), properties, body)
         if self.identity is not None:
-            self.remember(topic, outcome)
+            self.remember(self.identity, outcome)
         if qos == 1 and outcome == ACCEPTED:
             write_i32_be(self.held, i32(0x40020000 | packet.packet_id))
             self.ack_count += 1
@@ -162,13 +162,11 @@ class Inbox:
             self.answer(packet, outcome)
         return True
 
-    def remember(self, topic: bytes, outcome: i64) -> None:
+    def remember(self, identity: Identity, outcome: i64) -> None:
         """What `is_done` found to be new has been published."""
-        identity = self.identity
-        assert identity is not None
         self.identity = None
         if outcome == ACCEPTED:
-            self.vhost.deduplication.remember(topic_address(topic), identity, self.vhost.now_us)
+            self.vhost.deduplication.remember(identity)
 
     def special_properties(self, topic: bytes, properties: bytes, seen: i64) -> tuple[bytes, bytes]:
         """Topic and kept properties where the block has what concerns this connection only."""

@@ -35,7 +35,7 @@ class Taking:
         """Publish; whether it was taken."""
         if self.seen.is_known(address, identity, self.clock.us):
             return False
-        self.seen.remember(address, identity, self.clock.us)
+        self.seen.remember(identity)
         return True
 
     def turn(self) -> bool:
