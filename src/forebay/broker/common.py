@@ -22,6 +22,7 @@ class Common:
 
     room        octets that may be accepted before the store has to make room
     next_queue  number of the next queue: no two vhosts have queues of one number
+    touched     numbers of the vhosts in which somebody may have done something since the turn before
     secret      chance, of which names are made that nobody may guess
     """
 
@@ -29,6 +30,7 @@ class Common:
         self.parts: list[Part] = []
         self.room: i64 = 0
         self.next_queue: i64 = 1
+        self.touched: list[int] = []
         self.secret = b""
 
     def gathered(self) -> i64:

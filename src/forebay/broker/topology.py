@@ -60,7 +60,7 @@ class Topology(Part):
     number   0 is that of "/"; the catalog's entries carry it
     delivery_limit      of classic queues for which nobody sets one; -1 is no limit
     queue_type_relaxed  a redeclaration may ask for another type of queue
-    touched  somebody may have done something since the turn before
+    touched  it takes part in the next turn
     """
 
     def __init__(
@@ -98,6 +98,12 @@ class Topology(Part):
     def command(self, fields: dict[str, object], urgent: bool = True) -> None:
         self.epoch += 1
         self.store.note(CATALOG, int(self.number), 0, msgspec.msgpack.encode(fields), urgent)
+
+    def touch(self) -> None:
+        """Somebody has done something here, or may have: the next turn looks."""
+        if not self.touched:
+            self.touched = True
+            self.common.touched.append(int(self.number))
 
     @property
     def next_queue(self) -> i64:

@@ -36,6 +36,7 @@ class Vhosts:
     default  "/", which is always there and never goes
     others   the rest
     busy     those that took part in the turn
+    syncing  those, beside "/", whose readers wait for the disk
     deleted  vhosts that are gone, for the server to end their connections
     """
 
@@ -49,6 +50,7 @@ class Vhosts:
         self.users = Users(store, self.by_name, self.common)
         self.others: list[Vhost] = []
         self.busy: list[Vhost] = [self.default]
+        self.syncing: list[Vhost] = []
         self.deleted: list[Vhost] = []
         self.next_number: i64 = 1
 
@@ -63,7 +65,7 @@ class Vhosts:
         vhost = self.by_name.get(name)
         if vhost is None:
             raise RequestError(NOT_ALLOWED, f"vhost {text(name)} not found", CONNECTION)
-        vhost.touched = True
+        vhost.touch()
         return vhost
 
     def enter(self, name: bytes, user: str, session_id: i64, vouched: bool = False) -> Rights:
@@ -96,7 +98,7 @@ class Vhosts:
         if self.next_number >= VHOSTS_MAX:
             raise RequestError(REFUSED, f"vhost: no more than {VHOSTS_MAX} can be made in a broker's life")
         vhost = self.make(name, self.next_number)
-        vhost.touched = True
+        vhost.touch()
         self.note(vhost_fact(vhost))
         vhost.finish_recovery(int(self.default.now_us))
         return vhost
@@ -133,8 +135,9 @@ class Vhosts:
         del self.by_name[vhost.name]
         del self.by_number[vhost.number]
         self.others.remove(vhost)
-        if vhost in self.busy:
-            self.busy.remove(vhost)
+        for those in (self.busy, self.syncing):
+            if vhost in those:
+                those.remove(vhost)
         self.common.parts.remove(vhost)
         self.users.forget_vhost(vhost.name)
         vhost.abandon()
@@ -147,14 +150,18 @@ class Vhosts:
     def end_turn(self, now_us: i64) -> list[Delivery]:
         """`Vhost.end_turn` of all that may have something to do."""
         out = self.default.end_turn(now_us)
-        if self.others:
-            busy = [self.default]
-            for vhost in self.others:
-                if vhost.touched or vhost.has_work():
-                    vhost.touched = False
-                    busy.append(vhost)
+        self.busy = [self.default]
+        touched = self.common.touched
+        if touched:
+            self.common.touched = []
+            for number in touched:
+                vhost = self.by_number.get(number)
+                if vhost is None:
+                    continue
+                vhost.touched = False
+                if vhost is not self.default:
+                    self.busy.append(vhost)
                     out += vhost.end_turn(now_us)
-            self.busy = busy
         self.common.room = self.store.room()
         return out
 
@@ -162,6 +169,8 @@ class Vhosts:
         """After the deliveries of a turn: see `Vhost.note_sessions`."""
         for vhost in self.busy:
             vhost.note_sessions()
+            if vhost.awaiting and vhost is not self.default and vhost not in self.syncing:
+                self.syncing.append(vhost)
 
     def take_cancelled(self) -> list[Consumer]:
         """Consumers that lost their queue in this turn."""
@@ -174,27 +183,35 @@ class Vhosts:
 
     def take_taken(self) -> list[int]:
         """Connections whose MQTT session another connection has taken."""
-        taken: list[int] = []
-        for vhost in self.by_number.values():
-            if vhost.sessions.taken:
+        taken = self.default.sessions.taken
+        if taken:
+            self.default.sessions.taken = []
+        for number in self.common.touched:
+            vhost = self.by_number.get(number)
+            if vhost is not None and vhost.sessions.taken:
                 taken += vhost.sessions.taken
                 vhost.sessions.taken = []
         return taken
 
     def has_work(self) -> bool:
         """Whether another turn is due though nobody has sent anything."""
-        for vhost in self.busy:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
+        found = False
+        for vhost in self.busy:
             if vhost.has_work():
-                return True
-        return False
+                vhost.touch()
+                found = True
+        return found
 
     def synced(self) -> None:
         """What the store had in hand is on disk."""
         self.default.synced()
-        for vhost in self.others:
-            if vhost.awaiting:
-                vhost.touched = True
+        if self.syncing:
+            syncing, self.syncing = self.syncing, []
+            for vhost in syncing:
+                vhost.touch()
                 vhost.synced()
+                if vhost.awaiting:
+                    self.syncing.append(vhost)
 
     # ---- time
 
@@ -204,6 +221,7 @@ class Vhosts:
         for vhost in self.by_number.values():
             vhost.tick(now_us)
             if vhost.has_work():
+                vhost.touch()
                 due = True
         return due
 
@@ -211,7 +229,7 @@ class Vhosts:
         """What is due about once a second."""
         for vhost in self.by_number.values():
             vhost.sweep(now_us)
-            vhost.touched = True
+            vhost.touch()
 
     def commit_streams(self) -> None:
         """Log how far the stream groups have read."""

@@ -215,7 +215,7 @@ class App(Host):
             logger.info("connection from %s ended: %s", connection.peer, session.reason)
         self.figures.ended(session)
         session.closed()
-        session.vhost.touched = True
+        session.vhost.touch()
         self.schedule()
 
     def end_taken(self) -> None:
@@ -268,11 +268,11 @@ class App(Host):
         if self.ended:
             return
         now_us = self.clock.now_us()
-        self.end_taken()
         if self.vhosts.others:
             for connection in self.dirty:
                 if connection.session is not None:
-                    connection.session.vhost.touched = True
+                    connection.session.vhost.touch()
+        self.end_taken()
         if self.vhosts.deleted or self.vhosts.users.deleted:
             self.end_deleted()
         if self.auth.proofs:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.client_session import Subscription
+from forebay.broker.client_session import Subscription, Will
 from forebay.broker.internal import SESSIONS_LOG
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
@@ -61,13 +61,13 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 def put(vhost: Vhost, queue: bytes, body: bytes) -> None:
-    vhost.touched = True
+    vhost.touch()
     vhost.publish(vhost.route(b"", queue), AMQP091, b"", body)
 
 
 def drain(rig: Rig, vhost: Vhost, queue: bytes) -> list[bytes]:
     consumer = vhost.consume(queue, 1, 1, b"t", True, False, 0, {})
-    vhost.touched = True
+    vhost.touch()
     bodies = rig.turn()
     vhost.cancel(consumer)
     return bodies
@@ -95,7 +95,7 @@ def test_sessions_and_retained_messages_of_two_vhosts_are_apart_also_after_a_cra
         vhost.detach_client(client, 7)
         vhost.publish_topic(b"t", QOS_1, b"", b"for " + vhost.name)
         vhost.retain(b"kept", MQTT, b"", b"kept in " + vhost.name)
-        vhost.touched = True
+        vhost.touch()
     rig.turn()
     rig.crash()
     for vhost in rig.vhosts.all():
@@ -174,10 +174,39 @@ def test_an_idle_vhost_takes_no_part_in_a_turn(rig: Rig) -> None:
     rig.turn()
     rig.turn()
     assert rig.vhosts.busy == [rig.vhosts.default]
+    rig.vhosts.tick(rig.clock.us)
+    rig.turn()
+    assert rig.vhosts.busy == [rig.vhosts.default]
     one.declare_queue(b"q", True, False, False, {}, 1)
     put(one, b"q", b"x")
     rig.turn()
     assert rig.vhosts.busy == [rig.vhosts.default, one]
+
+
+def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: Rig) -> None:
+    one = rig.vhosts.add(b"one")
+    one.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)
+    consumer = one.consume(b"s", 1, 1, b"t", False, False, 100, {"x-stream-offset": "first"})
+    rig.turn()
+    put(one, b"s", b"x")
+    found = rig.turn()
+    assert rig.vhosts.syncing == []
+    assert found + rig.turn() == [b"x"]
+    rig.turn()
+    assert rig.vhosts.busy == [rig.vhosts.default]
+    one.cancel(consumer)
+
+
+def test_what_time_finds_to_do_in_a_vhost_is_done_though_nobody_touched_it(rig: Rig) -> None:
+    one = rig.vhosts.add(b"one")
+    client = one.attach_client(b"c", 7, False, 1000, Will(b"t", b"gone", b"", 1, False, 0))
+    watcher = one.attach_client(b"w", 8, False, 1000, None)
+    one.subscribe_client(watcher, Subscription(watcher, b"t", 1, 0))
+    rig.turn()
+    rig.turn()
+    one.detach_client(client, 7)
+    assert rig.vhosts.tick(rig.clock.us)  # nobody has said that anything is to be done
+    assert rig.turn() == [b"gone"]
 
 
 def test_settings_outlive_a_crash(rig: Rig) -> None:

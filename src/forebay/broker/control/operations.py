@@ -144,7 +144,7 @@ class Control:
         vhost = self.vhosts.by_name.get(given.octets("vhost"))
         if vhost is None:
             raise RequestError(NOT_FOUND, f"vhost: {shown(given.text('vhost'))} does not exist")
-        vhost.touched = True
+        vhost.touch()
         return vhost
 
 
