@@ -184,8 +184,10 @@ class DeadLetters:
         if route is None:
             return self.unrouted(limits)
         if reason != DEATH_REJECTED and comes_round(route, deaths):
-            route = Route(route.exchange, route.routing_key, straight_on(route, deaths), route.audience)
-            if not route.queues and route.audience is None:
+            straight = Route(route.exchange, route.routing_key, straight_on(route, deaths), route.audience)
+            straight.copies = route.copies
+            route = straight
+            if not route.queues and route.audience is None and not route.copies:
                 self.dropped += 1
                 return GONE
         full = full_queues(route)
@@ -198,7 +200,7 @@ class DeadLetters:
             return self.unrouted(limits)
         if outcome == REJECTED and (not full or vhost.common.room == 0):
             return WAITS  # the disk has no room for it: that is no reason to lose what is on it
-        if full and len(full) == len(route.queues) and route.audience is None:
+        if full and len(full) == len(route.queues) and route.audience is None and not route.copies:
             self.dropped += 1
             return GONE
         self.moved += 1

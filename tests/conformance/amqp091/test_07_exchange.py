@@ -50,7 +50,7 @@ def queue_bound(which: Method, queue: str, exchange: str, key: str = "k") -> byt
 
 def bodies(raw: Raw, queue: str) -> list[bytes]:
     """All messages of a queue."""
-    found = []
+    found: list[bytes] = []
     while True:
         raw.send(method(1, GET, b"\0\0" + short(queue) + b"\x01"))
         kind, _, payload = raw.frame()
