@@ -18,6 +18,7 @@ from mypy_extensions import i64
 
 PROGRAM_MAX: Final = 500  # instructions
 TEXT_CHARACTERS_MAX: Final = 1 << 16  # that `find` may be given
+WORK_MAX: Final = 100_000  # points of the program that one `find` looks at, where it cannot go by what it remembers
 PLACES_MAX: Final = 256  # sets that are remembered before all are forgotten
 DEPTH_MAX: Final = 32
 REPEATS_MAX: Final = 255
@@ -103,23 +104,28 @@ class Pattern:
         self.folded = source.startswith("(?i)")
         self.program = Compiler(source, 4 if self.folded else 0, self.folded).program
         self.places: dict[str, Place] = {}
+        self.work: i64 = 0  # points of the program looked at by the last `find`
         self.first = self.place([0], True)
 
-    def find(self, text: str) -> bool:
-        """Whether the pattern matches anywhere in the text."""
+    def find(self, text: str) -> bool | None:
+        """Whether the pattern matches anywhere in the text; None where finding out takes more than WORK_MAX."""
         if self.folded:
             text = text.lower()
         here = self.first
+        self.work = 0
         for character in text:
             if here.matched:
                 return True
             there = here.leads.get(character)
             if there is None:
+                if self.work > WORK_MAX:
+                    return None
                 there = self.step(here, character)
             here = there
         return here.matched or here.at_end
 
     def step(self, here: Place, character: str) -> Place:
+        self.work += len(here.points)
         following: list[int] = [0]  # the match may begin at the next character too
         for point in here.points:
             instruction = self.program[point]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from forebay.filter.pattern import PLACES_MAX, BadPattern, Pattern
@@ -68,16 +70,31 @@ def test_a_pattern_that_is_none_is_refused(pattern: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+def coin_tosses(count: int) -> str:
+    """A text of a and b without a pattern in it."""
+    chance = Random(0)
+    return "".join(chance.choice("ab") for _ in range(count))
+
+
 def test_what_costs_others_years_is_answered() -> None:
     text = "a" * 5000 + "!"
     for pattern in ("^(a+)+$", "^(a|a)*$", "^(a*)*b$", "(x+x+)+y", "^(a?){50}a{50}$"):
         assert not Pattern(pattern).find(text)
 
 
+def test_a_search_that_takes_too_much_is_given_up() -> None:
+    # Each character opens or closes one of some 200 ways to match, so that hardly a set of places comes twice.
+    text = coin_tosses(65_536)
+    pattern = Pattern("a.{200}c$")
+    assert pattern.find(text) is None
+    assert pattern.find(text[:300]) is False
+    assert pattern.find("a" * 201 + "c") is True
+
+
 def test_what_is_remembered_has_a_limit() -> None:
     # "The tenth character before the last is an a" needs a set of places for each of 2 ** 10 histories.
     pattern = Pattern("a.{9}$")
-    text = "".join("ab"[(number * number // 7) % 2] for number in range(5000))
-    assert pattern.find(text) == (text[-10] == "a")
-    assert pattern.find(text + "b") == (text[-9] == "a")
-    assert len(pattern.places) <= PLACES_MAX
+    text = coin_tosses(5000)
+    for end in range(4000, 5000, 20):
+        assert pattern.find(text[end - 500 : end]) == (text[end - 10] == "a")
+        assert len(pattern.places) <= PLACES_MAX
