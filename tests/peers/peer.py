@@ -115,6 +115,10 @@ class Peer(abc.ABC):
         """What is dead-lettered at least once and found no queue is tried again within seconds; say it first."""
 
     @abc.abstractmethod
+    def look_at_timeouts_often(self) -> None:
+        """Whether a consumer holds something too long is looked at each second; say it before the consumer opens."""
+
+    @abc.abstractmethod
     def need_consistent_hash(self) -> None:
         """Exchanges of the type x-consistent-hash are there afterwards."""
 
@@ -177,6 +181,9 @@ class Forebay(Peer):
         self._client.run("policy.clear", vhost=self.vhost, policy=name)
 
     def retry_dead_letters_soon(self) -> None:
+        pass  # each second
+
+    def look_at_timeouts_often(self) -> None:
         pass  # each second
 
     def need_consistent_hash(self) -> None:
@@ -269,6 +276,9 @@ class RabbitMQ(Peer):
     def retry_dead_letters_soon(self) -> None:
         # Its own time is three minutes; those who move dead letters read it when they start.
         self.control("eval", "application:set_env(rabbit, dead_letter_worker_publisher_confirm_timeout, 1000).")
+
+    def look_at_timeouts_often(self) -> None:
+        self.control("eval", "application:set_env(rabbit, channel_tick_interval, 500).")
 
     def need_consistent_hash(self) -> None:
         enable = """

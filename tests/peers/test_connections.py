@@ -24,6 +24,12 @@ CAPABILITIES = {
 }
 
 
+def test_what_the_broker_tells_about_itself(peer: Peer) -> None:
+    properties = peer.connect()._impl.server_properties
+    assert {name for name, able in properties["capabilities"].items() if able} >= CAPABILITIES
+    assert {"product", "version", "platform", "copyright", "information", "cluster_name"} <= set(properties)
+
+
 def test_what_is_tuned(peer: Peer) -> None:
     impl = peer.connect(channel_max=65_535, frame_max=131_072)._impl
     assert (impl.params.channel_max, impl.params.frame_max) == (2047, 131_072)
@@ -45,6 +51,12 @@ def test_a_protocol_that_is_not_known_is_answered_with_one_that_is(peer: Peer) -
         assert (header[:4], len(header)) == (b"AMQP", 8)
 
 
+def test_a_wrong_password(peer: Peer) -> None:
+    with pytest.raises(pika.exceptions.ProbableAuthenticationError) as caught:
+        peer.connect(password="wrong")
+    assert "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN." in str(caught.value)
+
+
 def test_a_missing_virtual_host(peer: Peer) -> None:
     with pytest.raises(pika.exceptions.ProbableAccessDeniedError) as caught:
         peer.connect(virtual_host="missing")
@@ -64,6 +76,14 @@ def test_a_channel_is_numbered_again_after_it_was_closed(peer: Peer) -> None:
     for _ in range(3):
         found = refusal(connection, lambda channel: channel.queue_declare("missing", passive=True))
         assert found == Refusal("channel", 404, f"NOT_FOUND - no queue 'missing' in vhost '{peer.vhost}'")
+
+
+def test_a_secret_may_be_given_anew(peer: Peer) -> None:
+    connection = peer.connect()
+    connection.update_secret("guest", "time")
+    channel = connection.channel()
+    declare(channel)
+    put(channel, "q", b"x")
 
 
 def test_a_heartbeat_keeps_a_quiet_connection(peer: Peer) -> None:

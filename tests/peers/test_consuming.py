@@ -5,6 +5,7 @@ from __future__ import annotations
 import pika
 import pika.exceptions
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count, wait_until
 from tests.peers.peer import Peer
@@ -340,3 +341,25 @@ def test_no_delivery_limit(peer: Peer) -> None:
     for _ in range(30):
         channel.basic_reject(get(channel, "q").tag, requeue=True)
     assert get(channel, "q").headers["x-delivery-count"] == 30
+
+
+@each_kind
+def test_what_is_held_too_long_goes_to_somebody_else(peer: Peer, kind: str) -> None:
+    peer.look_at_timeouts_often()
+    channel = peer.channel()
+    declare(channel, "q", kind, x_consumer_timeout=1000)
+    put(channel, "q", b"x")
+    reader = peer.channel()
+    sink = Consumer(reader, "q")
+    sink.wait(1)
+    # What becomes of the consumer differs: RabbitMQ 4.0 closes its channel, later ones cancel it as is done here.
+    wait_until(lambda: ends(reader, sink) and count(channel, "q") == 1, "the message in the queue again")
+    again = get(channel, "q")
+    assert (again.body, again.redelivered) == (b"x", True)
+
+
+def ends(channel: BlockingChannel, consumer: Consumer) -> bool:
+    """Whether a channel is closed or its consumer cancelled."""
+    if channel.is_open:
+        channel.connection.process_data_events(0.05)
+    return not channel.is_open or consumer.tag not in channel.consumer_tags

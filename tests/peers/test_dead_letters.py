@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.peers.observe import Message, count, declare, drain, get, put, wait_for_count
+from tests.peers.observe import Consumer, Message, count, declare, drain, get, put, wait_for_count
 from tests.peers.peer import Peer
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
@@ -74,6 +74,35 @@ def test_what_is_nacked(peer: Peer, kind: str) -> None:
 
 
 @each_kind
+def test_what_expires_in_the_queue(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    with_dead_letters(channel, kind, x_message_ttl=100)
+    put(channel, "q", b"x")
+    found = get(channel, "dead")
+    assert deaths(found) == [{"count": 1, "reason": "expired", "queue": "q", "exchange": "", "routing-keys": ["q"]}]
+    assert marks(found) == death_marks("q", "expired")
+
+
+@each_kind
+def test_what_expires_by_itself_keeps_its_expiration_as_a_mark(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    with_dead_letters(channel, kind)
+    put(channel, "q", b"x", expiration="100")
+    found = get(channel, "dead")
+    assert deaths(found) == [
+        {
+            "count": 1,
+            "reason": "expired",
+            "queue": "q",
+            "exchange": "",
+            "routing-keys": ["q"],
+            "original-expiration": "100",
+        }
+    ]
+    assert found.properties.expiration is None
+
+
+@each_kind
 def test_what_is_rejected_loses_its_expiration_too(peer: Peer, kind: str) -> None:
     channel = peer.channel()
     with_dead_letters(channel, kind)
@@ -82,6 +111,17 @@ def test_what_is_rejected_loses_its_expiration_too(peer: Peer, kind: str) -> Non
     found = get(channel, "dead")
     assert found.properties.expiration is None
     assert deaths(found)[0]["original-expiration"] == "60000"
+
+
+@each_kind
+def test_what_falls_out_of_a_full_queue(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    with_dead_letters(channel, kind, x_max_length=1)
+    put(channel, "q", b"1", b"2")
+    found = get(channel, "dead")
+    assert (found.body, deaths(found)[0]["reason"]) == (b"1", "maxlen")
+    assert marks(found) == death_marks("q", "maxlen")
+    assert drain(channel, "q") == [b"2"]
 
 
 def test_what_was_delivered_too_often(peer: Peer) -> None:
@@ -157,6 +197,56 @@ def test_deaths_that_a_client_writes_do_not_count(peer: Peer, kind: str) -> None
 
 
 @each_kind
+def test_deaths_in_two_queues_are_listed_newest_first(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    channel.queue_declare("dead", durable=True)
+    declare(channel, "second", kind, x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=100)
+    declare(channel, "first", kind, x_dead_letter_exchange="", x_dead_letter_routing_key="second")
+    put(channel, "first", b"x")
+    channel.basic_reject(get(channel, "first").tag, requeue=False)
+    found = get(channel, "dead")
+    assert [(entry["queue"], entry["reason"]) for entry in deaths(found)] == [
+        ("second", "expired"),
+        ("first", "rejected"),
+    ]
+    assert marks(found) == {
+        "x-first-death-queue": "first",
+        "x-first-death-reason": "rejected",
+        "x-first-death-exchange": "",
+        "x-last-death-queue": "second",
+        "x-last-death-reason": "expired",
+        "x-last-death-exchange": "",
+    }
+
+
+@each_kind
+def test_a_cycle_of_expiry_ends(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "a", kind, x_dead_letter_exchange="", x_dead_letter_routing_key="b", x_message_ttl=50)
+    declare(channel, "b", kind, x_dead_letter_exchange="", x_dead_letter_routing_key="a", x_message_ttl=50)
+    declare(channel, "end", kind)
+    put(channel, "a", b"x")
+    wait_for_count(channel, "a", 0)
+    wait_for_count(channel, "b", 0)
+    sink = Consumer(channel, "end")
+    sink.settle()
+    assert (count(channel, "a"), count(channel, "b")) == (0, 0)
+
+
+@each_kind
+def test_a_cycle_with_a_rejection_goes_on(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "work", kind, x_dead_letter_exchange="", x_dead_letter_routing_key="wait")
+    declare(channel, "wait", kind, x_dead_letter_exchange="", x_dead_letter_routing_key="work", x_message_ttl=50)
+    put(channel, "work", b"x")
+    for attempt in range(3):
+        found = get(channel, "work")
+        counts = {(entry["queue"], entry["reason"]): entry["count"] for entry in found.headers.get("x-death", [])}
+        assert counts == ({("work", "rejected"): attempt, ("wait", "expired"): attempt} if attempt else {})
+        channel.basic_reject(found.tag, requeue=False)
+
+
+@each_kind
 def test_what_is_purged_or_deleted_is_no_dead_letter(peer: Peer, kind: str) -> None:
     channel = peer.channel()
     with_dead_letters(channel, kind)
@@ -169,3 +259,26 @@ def test_what_is_purged_or_deleted_is_no_dead_letter(peer: Peer, kind: str) -> N
     channel.basic_reject(get(channel, "q").tag, requeue=False)
     assert get(channel, "dead").body == b"4"
     assert count(channel, "dead") == 0
+
+
+def test_at_least_once_keeps_what_no_queue_takes(peer: Peer) -> None:
+    peer.retry_dead_letters_soon()
+    channel = peer.channel()
+    channel.exchange_declare("dlx", "direct")
+    declare(
+        channel,
+        "q",
+        "quorum",
+        x_dead_letter_exchange="dlx",
+        x_dead_letter_routing_key="dead",
+        x_dead_letter_strategy="at-least-once",
+        x_overflow="reject-publish",
+        x_message_ttl=50,
+    )
+    put(channel, "q", b"1", b"2", b"3")
+    wait_for_count(channel, "q", 0)
+    # They are kept though nobody sees them, and go on when there is a queue.
+    channel.queue_declare("dead", durable=True)
+    channel.queue_bind("dead", "dlx", "dead")
+    wait_for_count(channel, "dead", 3)
+    assert sorted(drain(channel, "dead")) == [b"1", b"2", b"3"]

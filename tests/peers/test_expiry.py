@@ -34,6 +34,33 @@ def publish_counted(channel: BlockingChannel) -> None:
 
 
 @each_kind
+def test_messages_of_a_queue_expire(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_message_ttl=1500)
+    publish_counted(channel)
+    wait_for_count(channel, "q", 0)
+
+
+@each_kind
+def test_a_message_expires_by_itself(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind)
+    put(channel, "q", b"short", expiration="100")
+    wait_for_count(channel, "q", 0)
+
+
+@each_kind
+def test_the_shorter_of_both_holds(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "long", kind, x_message_ttl=LONG_MS)
+    declare(channel, "short", kind, x_message_ttl=100)
+    put(channel, "long", b"x", expiration="100")
+    put(channel, "short", b"x", expiration=str(LONG_MS))
+    for queue in ("long", "short"):
+        wait_for_count(channel, queue, 0)
+
+
+@each_kind
 def test_what_expires_waits_behind_what_does_not(peer: Peer, kind: str) -> None:
     channel = peer.channel()
     declare(channel, "q", kind)
@@ -43,6 +70,28 @@ def test_what_expires_waits_behind_what_does_not(peer: Peer, kind: str) -> None:
     # Only the head of a queue expires: what is behind it is still counted, but never delivered.
     assert count(channel, "q") == 2
     assert drain(channel, "q") == [b"stays"]
+
+
+@each_kind
+def test_time_0_is_for_those_who_wait(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_message_ttl=0)
+    put(channel, "q", b"nobody waits")
+    wait_for_count(channel, "q", 0)
+    sink = Consumer(channel, "q", no_ack=True)
+    put(channel, "q", b"somebody waits")
+    assert sink.bodies(1) == [b"somebody waits"]
+
+
+@each_kind
+def test_expiration_0_is_for_those_who_wait(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind)
+    put(channel, "q", b"nobody waits", expiration="0")
+    wait_for_count(channel, "q", 0)
+    sink = Consumer(channel, "q", no_ack=True)
+    put(channel, "q", b"somebody waits", expiration="0")
+    assert sink.bodies(1) == [b"somebody waits"]
 
 
 @each_kind

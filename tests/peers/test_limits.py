@@ -7,7 +7,7 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.peers.observe import count, declare, drain, get, put, wait_for_count, wait_until
+from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count, wait_until
 from tests.peers.peer import Peer
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
@@ -23,6 +23,24 @@ def is_refused(channel: BlockingChannel, queue: str, body: bytes) -> bool:
 
 
 @each_kind
+def test_the_oldest_give_way(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_max_length=3)
+    put(channel, "q", *(b"%d" % number for number in range(10)))
+    wait_for_count(channel, "q", 3)
+    assert drain(channel, "q") == [b"7", b"8", b"9"]
+
+
+@each_kind
+def test_the_oldest_give_way_to_octets(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_max_length_bytes=250)
+    put(channel, "q", *(b"%d" % number * 100 for number in range(5)))
+    wait_for_count(channel, "q", 2)
+    assert [body[:1] for body in drain(channel, "q")] == [b"3", b"4"]
+
+
+@each_kind
 def test_what_was_handed_out_does_not_count(peer: Peer, kind: str) -> None:
     channel = peer.channel()
     declare(channel, "q", kind, x_max_length=2)
@@ -33,6 +51,14 @@ def test_what_was_handed_out_does_not_count(peer: Peer, kind: str) -> None:
     for tag in held:
         channel.basic_ack(tag)
     assert drain(channel, "q") == [b"3", b"4"]
+
+
+@each_kind
+def test_nothing_is_kept_where_nothing_may(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_max_length=0)
+    put(channel, "q", b"1", b"2")
+    wait_for_count(channel, "q", 0)
 
 
 @each_kind
@@ -88,3 +114,13 @@ def test_what_returns_to_a_full_queue_is_its_oldest(peer: Peer, kind: str) -> No
     channel.basic_nack(held.tag, requeue=True)
     wait_for_count(channel, "q", 2)
     assert drain(channel, "q") == [b"2", b"3"]
+
+
+@each_kind
+def test_a_consumer_gets_what_is_left(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind, x_max_length=2)
+    put(channel, "q", b"1", b"2", b"3")
+    wait_for_count(channel, "q", 2)
+    sink = Consumer(channel, "q", no_ack=True)
+    assert sink.bodies(2) == [b"2", b"3"]

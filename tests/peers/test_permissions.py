@@ -9,7 +9,7 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.peers.observe import declare, drain, put, wait_until
+from tests.peers.observe import Refusal, declare, drain, put, refusal, wait_until
 from tests.peers.peer import Peer
 
 Spoil = Callable[[BlockingChannel], object]
@@ -36,6 +36,73 @@ def connect_with(
     user = peer.add_user("worker", "secret")
     peer.set_permissions(user, configure, write, read)
     return user, peer.connect(user, "secret")
+
+
+@pytest.mark.parametrize(("kind", "resource", "spoil"), NEEDS, ids=NAMES.split())
+def test_what_needs_which_permission(peer: Peer, kind: str, resource: str, spoil: Spoil) -> None:
+    channel = peer.channel()
+    declare(channel, "there")
+    channel.exchange_declare("x-there", "direct")
+    user, connection = connect_with(peer, **{kind: "^$"})
+    expected = f"ACCESS_REFUSED - {kind} access to {resource} in vhost '{peer.vhost}' refused for user '{user}'"
+    assert refusal(connection, spoil) == Refusal("channel", 403, expected)
+
+
+def test_a_pattern_names_what_is_allowed(peer: Peer) -> None:
+    _, connection = connect_with(peer, "^mine-", "^(mine-|amq.default)", "^mine-")
+    channel = connection.channel()
+    declare(channel, "mine-1")
+    put(channel, "mine-1", b"x")
+    assert drain(channel, "mine-1") == [b"x"]
+    assert refusal(connection, lambda made: declare(made, "yours-1")).code == 403
+
+
+def test_dead_letters_need_permissions_too(peer: Peer) -> None:
+    user, connection = connect_with(peer, read="^$")
+    found = refusal(connection, lambda made: declare(made, "q", x_dead_letter_exchange="amq.fanout"))
+    assert found == Refusal(
+        "channel", 403, f"ACCESS_REFUSED - read access to queue 'q' in vhost '{peer.vhost}' refused for user '{user}'"
+    )
+
+
+def test_permissions_on_topics(peer: Peer) -> None:
+    channel = peer.channel()
+    declare(channel, "q")
+    channel.queue_bind("q", "amq.topic", "#")
+    user, connection = connect_with(peer)
+    peer.set_topic_permissions(user, "amq.topic", f"^{user}\\.", "^public\\.")
+    worker = connection.channel()
+    worker.confirm_delivery()
+    worker.basic_publish("amq.topic", f"{user}.1", b"1")
+    assert refusal(connection, lambda made: made.basic_publish("amq.topic", "other.1", b"2")) == Refusal(
+        "channel",
+        403,
+        f"ACCESS_REFUSED - write access to topic 'other.1' in exchange 'amq.topic' in vhost '{peer.vhost}' refused for "
+        f"user '{user}'",
+    )
+    assert refusal(connection, lambda made: made.queue_bind("q", "amq.topic", "secret.#")) == Refusal(
+        "channel",
+        403,
+        f"ACCESS_REFUSED - read access to topic 'secret.#' in exchange 'amq.topic' in vhost '{peer.vhost}' refused for "
+        f"user '{user}'",
+    )
+    assert drain(channel, "q") == [b"1"]
+
+
+def test_topics_with_the_name_of_the_user(peer: Peer) -> None:
+    user, connection = connect_with(peer)
+    peer.set_topic_permissions(user, "amq.topic", "^{username}\\.{vhost}$", ".*")
+    worker = connection.channel()
+    worker.confirm_delivery()
+    worker.basic_publish("amq.topic", f"{user}.{peer.vhost}", b"1")
+    assert refusal(connection, lambda made: made.basic_publish("amq.topic", user, b"2")).code == 403
+
+
+def test_a_user_without_permissions_in_a_virtual_host(peer: Peer) -> None:
+    user = peer.add_user("stranger", "secret")
+    with pytest.raises(pika.exceptions.ProbableAccessDeniedError) as caught:
+        peer.connect(user, "secret")
+    assert f"NOT_ALLOWED - access to vhost '{peer.vhost}' refused for user '{user}'" in str(caught.value)
 
 
 def test_virtual_hosts_are_apart(peer: Peer) -> None:

@@ -5,10 +5,53 @@ from __future__ import annotations
 import pika.exceptions
 import pytest
 
-from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count
+from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count, wait_until
 from tests.peers.peer import Peer
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
+
+
+@each_kind
+def test_a_policy_holds_for_queues_that_are_there_and_that_come(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "jobs-1", kind)
+    put(channel, "jobs-1", b"1", b"2", b"3")
+    peer.set_policy("short", "^jobs-", {"max-length": 2})
+    declare(channel, "jobs-2", kind)
+    declare(channel, "other", kind)
+    for queue in ("jobs-2", "other"):
+        put(channel, queue, b"1", b"2", b"3")
+    wait_for_count(channel, "jobs-2", 2)
+    assert count(channel, "other") == 3
+    put(channel, "jobs-1", b"4")
+    wait_for_count(channel, "jobs-1", 2)
+    assert drain(channel, "jobs-1") == [b"3", b"4"]
+
+
+@each_kind
+def test_a_cleared_policy_holds_no_more(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    declare(channel, "q", kind)
+    peer.set_policy("short", ".*", {"max-length": 1})
+    put(channel, "q", b"1", b"2")
+    wait_for_count(channel, "q", 1)
+    peer.delete_policy("short")
+
+    def holds_more() -> bool:
+        put(channel, "q", b"x")
+        return count(channel, "q") > 2
+
+    wait_until(holds_more, "a queue without a limit")
+
+
+@each_kind
+def test_an_argument_goes_before_a_policy(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    peer.set_policy("short", ".*", {"max-length": 1, "message-ttl": 100})
+    declare(channel, "q", kind, x_max_length=3)
+    put(channel, "q", b"1", b"2", b"3")
+    # What the argument does not say, the policy says.
+    wait_for_count(channel, "q", 0)
 
 
 def test_an_operator_policy_goes_before_an_argument_where_it_is_lower(peer: Peer) -> None:
@@ -32,6 +75,17 @@ def test_the_highest_priority_wins_alone(peer: Peer) -> None:
     assert count(channel, "q") == 2
     sink = Consumer(channel, "q", no_ack=True)
     assert sink.bodies(2) == [b"2", b"3"]
+
+
+def test_a_policy_for_one_type_of_queue(peer: Peer) -> None:
+    channel = peer.channel()
+    peer.set_policy("short", ".*", {"max-length": 1}, apply_to="quorum_queues")
+    declare(channel, "classic")
+    declare(channel, "quorum", "quorum")
+    for queue in ("classic", "quorum"):
+        put(channel, queue, b"1", b"2")
+    wait_for_count(channel, "quorum", 1)
+    assert count(channel, "classic") == 2
 
 
 @each_kind

@@ -63,6 +63,16 @@ def test_what_a_consumer_holds_is_not_overtaken(peer: Peer) -> None:
     assert sink.bodies(3)[2] == b"5:3"
 
 
+def test_the_head_gives_way_in_a_full_queue_whatever_its_priority(peer: Peer) -> None:
+    channel = peer.channel()
+    declare(channel, "q", x_max_priority=5, x_max_length=2)
+    put(channel, "q", b"high", priority=5)
+    put(channel, "q", b"low", priority=1)
+    put(channel, "q", b"middle", priority=3)
+    wait_for_count(channel, "q", 2)
+    assert drain(channel, "q") == [b"middle", b"low"]
+
+
 def test_a_quorum_queue_serves_two_classes_two_to_one(peer: Peer) -> None:
     channel = peer.channel()
     declare(channel, "q", "quorum")
