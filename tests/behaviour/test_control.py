@@ -158,6 +158,19 @@ def test_messages_are_looked_at_and_purged(client: ControlClient, connection: pi
     assert list(client.items("queue.messages", queue="q")) == []
 
 
+def test_one_request_looks_at_so_much_and_no_more(client: ControlClient, connection: pika.BlockingConnection) -> None:
+    channel = connection.channel()
+    channel.queue_declare("q", durable=True)
+    for _ in range(66):
+        channel.basic_publish("", "q", bytes(1 << 20))
+    until(lambda: client.run("queue.show", queue="q")["ready"] == 66)
+    answer = client.run("queue.messages", queue="q", where="octets = 1")
+    assert (answer["items"], answer["next"]) == ([], 64)
+    assert list(client.items("queue.messages", queue="q", where="octets = 1")) == []
+    answer = client.run("dlq.purge", queue="q", where="octets = 1")
+    assert (answer["scanned"], answer["next"], answer["done"]) == (64, 64, 0)
+
+
 def test_what_was_purged_stays_so_over_a_kill(broker: BrokerProcess) -> None:
     with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)) as connection:
         channel = connection.channel()

@@ -106,7 +106,7 @@ class DeadLetterMachine(RuleBasedStateMachine):
     def administrate(self, how: str, limit: int, queue: bytes) -> None:
         vhost = self.broker.vhost
         vhost.seal(vhost.queue(b"dead"), vhost.now_us)
-        letters = dlq.walk(vhost, vhost.queue(b"dead"), 0, 100)
+        letters = list(dlq.walk(vhost, vhost.queue(b"dead"), 0))
         held = {body for _, _, body in self.held}
         waiting = [each for each in letters if each.block.body(each.index) not in held]
         try:

@@ -7,6 +7,7 @@ no request stops the broker for long: `Portion.next` says where to go on.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,7 +40,8 @@ from forebay.wire.mqtt_properties import (
 
 SCANNED_AT_ONCE: Final = 10_000  # records that one portion looks at
 OCTETS_AT_ONCE: Final = 16 << 20  # of the bodies that one portion moves
-COUNTED_MAX: Final = 100_000  # records of one queue that a summary looks at
+SCANNED_OCTETS_AT_ONCE: Final = 64 << 20  # of the bodies that one portion looks at
+COUNTED_MAX: Final = 5_000  # records of one queue that a summary looks at
 DEATH_HEADERS: Final = tuple(name.decode() for name in (DEATHS, *FIRST, *LAST))
 
 
@@ -129,7 +131,8 @@ def summary(vhost: Vhost, queue: Queue) -> Summary:
         found.held = int(group.leased_count)
     seal(vhost, queue)
     found.messages = sum(end - first for first, end in queue.live(queue.log.start, queue.log.end))
-    for letter in walk(vhost, queue, 0, COUNTED_MAX):
+    look = Look(COUNTED_MAX)
+    for letter in walk(vhost, queue, 0):
         found.counted += 1
         count(found.causes, letter.fact("death_reason"))
         count(found.origins, letter.fact("death_queue"))
@@ -139,6 +142,8 @@ def summary(vhost: Vhost, queue: Queue) -> Summary:
         if isinstance(died_ms, int):
             found.oldest_ms = died_ms if found.oldest_ms is None else min(found.oldest_ms, died_ms)
             found.newest_ms = died_ms if found.newest_ms is None else max(found.newest_ms, died_ms)
+        if look.is_enough(letter):
+            break
     return found
 
 
@@ -150,24 +155,35 @@ def count(counts: dict[str, int], value: object) -> None:
 # ---- looking at them
 
 
-def walk(vhost: Vhost, queue: Queue, first: int, most: int) -> list[RecordSubject]:
-    """The first `most` unsettled records from an offset on. Nothing is handed out: what consumers hold is there too."""
-    found: list[RecordSubject] = []
+def walk(vhost: Vhost, queue: Queue, first: int) -> Iterator[RecordSubject]:
+    """The unsettled records from an offset on, one by one. Nothing is handed out: what consumers hold is there too."""
     offset = max(first, int(queue.log.start))
-    while offset < queue.log.end and len(found) < most:
+    while offset < queue.log.end:
         block = queue.log.block(offset)
         if block is None:
-            break
+            return
         end = int(block.end)
         # Between blocks some may be gone: nobody wanted them any more.
         for run_first, run_end in queue.live(max(offset, int(block.base)), end):
-            for at in range(run_first, min(run_end, run_first + most - len(found))):
+            for at in range(run_first, run_end):
                 deliveries, failures = attempts_of(queue, at)
-                found.append(
-                    RecordSubject(queue.name, block, at - int(block.base), int(vhost.now_us), deliveries, failures)
-                )
+                yield RecordSubject(queue.name, block, at - int(block.base), int(vhost.now_us), deliveries, failures)
         offset = end
-    return found
+
+
+class Look:
+    """How much of a queue one request has looked at: it must not hold the broker up, however long the bodies are."""
+
+    def __init__(self, records_max: int = SCANNED_AT_ONCE) -> None:
+        self.records_max = records_max
+        self.records = 0
+        self.octets = 0
+
+    def is_enough(self, letter: RecordSubject) -> bool:
+        """Whether it was enough with this one."""
+        self.records += 1
+        self.octets += int(letter.block.body_span(letter.index, 1))
+        return self.records == self.records_max or self.octets >= SCANNED_OCTETS_AT_ONCE
 
 
 def attempts_of(queue: Queue, offset: int) -> tuple[int, int]:
@@ -298,15 +314,17 @@ def select(
     portion = Portion()
     chosen: list[RecordSubject] = []
     octets = 0
-    for letter in walk(vhost, queue, first, SCANNED_AT_ONCE):
+    look = Look()
+    for letter in walk(vhost, queue, first):
         portion.scanned += 1
+        enough = look.is_enough(letter)
         if where is None or where.matches(letter):
             if is_waiting(group, offset_of(letter)):
                 chosen.append(letter)
                 octets += int(letter.block.body_span(letter.index, 1))
             else:
                 portion.held += 1
-        if len(chosen) == limit or octets >= OCTETS_AT_ONCE or portion.scanned == SCANNED_AT_ONCE:
+        if enough or len(chosen) == limit or octets >= OCTETS_AT_ONCE:
             portion.next = offset_of(letter) + 1
             break
     if portion.next is not None and portion.next >= queue.log.end:

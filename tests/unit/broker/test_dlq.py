@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -50,12 +51,12 @@ def expire(broker: OneVhost, *bodies: bytes) -> None:
 
 def bodies(broker: OneVhost, where: str = "", first: int = 0, limit: int = ALL) -> list[bytes]:
     filter = parse(where) if where else None
-    found = dlq.walk(broker.vhost, broker.vhost.queue(b"dead"), first, limit)
+    found = list(islice(dlq.walk(broker.vhost, broker.vhost.queue(b"dead"), first), limit))
     return [letter.block.body(letter.index) for letter in found if filter is None or filter.matches(letter)]
 
 
 def letters(broker: OneVhost, queue: bytes, first: int = 0) -> list[RecordSubject]:
-    return dlq.walk(broker.vhost, broker.vhost.queue(queue), first, ALL)
+    return list(dlq.walk(broker.vhost, broker.vhost.queue(queue), first))
 
 
 def test_queues_with_dead_letters_are_found_whatever_leads_there(broker: OneVhost) -> None:

@@ -24,7 +24,7 @@ from forebay.broker.control.operations import (
     refuse,
     within,
 )
-from forebay.broker.dlq import SCANNED_AT_ONCE, offset_of, seal, walk
+from forebay.broker.dlq import Look, offset_of, seal, walk
 from forebay.broker.record_subject import RecordSubject, plain
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
@@ -67,6 +67,9 @@ def show_queue(control: Control, given: Given) -> dict[str, object]:
         policy = vhost.policies.of_queue(queue, operator)
         facts[key] = None if policy is None else policy.name
     facts["arguments"] = plain(queue.spec.arguments)
+    for key, operator in (("policy", False), ("operator_policy", True)):
+        policy = vhost.policies.of_queue(queue, operator)
+        facts[key] = None if policy is None else policy.name
     facts["start"] = int(queue.log.start)
     facts["end"] = int(queue.log.end)
     facts["groups"] = [group_facts(queue, group) for group in queue.groups.values()]
@@ -124,7 +127,7 @@ def list_messages(control: Control, given: Given) -> dict[str, object]:
     """Messages of a queue that nobody has settled, in the order of their offsets.
 
     Nothing is handed out. An answer may hold fewer than were asked for, or none, and go on all the same: a request
-    looks at no more than 10,000 records. `next` is absent when there are no more.
+    looks at no more than 10,000 records and 64 MiB of bodies. `next` is absent when there are no more.
     """
     limit = within(given, "limit", 1, LIMIT_MAX)
     octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
@@ -152,10 +155,12 @@ def scan(
     """Up to `limit` messages from an offset on for which the filter holds, and the offset to go on from."""
     seal(vhost, queue)
     found: list[RecordSubject] = []
-    for scanned, message in enumerate(walk(vhost, queue, first, SCANNED_AT_ONCE), 1):
+    look = Look()
+    for message in walk(vhost, queue, first):
+        enough = look.is_enough(message)
         if where is None or where.matches(message):
             found.append(message)
-        if len(found) == limit or scanned == SCANNED_AT_ONCE:
+        if enough or len(found) == limit:
             return found, offset_of(message) + 1
     return found, None
 
