@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from forebay.broker.control.operations import PAGE, TEXT, VHOST, Control, Given, Parameter, operation, page
-from forebay.broker.delayed import DelayedMessage
+from forebay.broker.delayed import Delayed
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.routing.exchange import text
 
@@ -17,13 +17,8 @@ MICROSECONDS: Final = 1000
 def list_delayed(control: Control, given: Given) -> dict[str, object]:
     """The messages of a vhost that wait for their time, in the order in which they will be published."""
     delayed = control.vhost(given).delayed
-    known = delayed.listed(max(0, given.whole("from")) + max(0, given.whole("limit")))
-    answer = page(given, [partial(delayed_facts, message) for message in known])
-    answer["total"] = int(delayed.count())
-    shown = given.whole("from") + given.whole("limit")
-    if shown < delayed.count():
-        answer["next"] = shown
-    return answer
+    times = sorted(each for each in delayed.times if each[1] in delayed.waiting)
+    return page(given, [partial(delayed_facts, delayed, due_us, offset) for due_us, offset in times])
 
 
 @operation(
@@ -39,11 +34,12 @@ def cancel_delayed(control: Control, given: Given) -> dict[str, object]:
     return {}
 
 
-def delayed_facts(message: DelayedMessage) -> dict[str, object]:
+def delayed_facts(delayed: Delayed, due_us: int, offset: int) -> dict[str, object]:
+    message = delayed.read(offset)
     return {
-        "number": int(message.offset),
+        "number": offset,
         "key": text(message.key),
-        "due_ms": int(message.due_us) // MICROSECONDS,
+        "due_ms": due_us // MICROSECONDS,
         "exchange": text(message.exchange),
         "topic": text(message.topic),
         "octets": len(message.body),
