@@ -7,7 +7,7 @@ help:
 	@echo "make run    install (compiled) into .venv and start a broker on ./data"
 	@echo "make demo   a year of flights through a broker, two workers and Spark"
 	@echo "make test   everything that CI checks: lint, types, layers, all tests on both builds"
-	@echo "make test-peers  the tests that compare with a real RabbitMQ 4, which FOREBAY_PEERS starts"
+	@echo "make test-peers  the tests that compare with a real RabbitMQ 4, which bench/load/peers.sh starts (root, Debian)"
 	@echo "make lint   only the checks that run no test"
 	@echo "make bench  measure this machine"
 	@echo "make docs   write the generated pages of docs/ anew"

@@ -134,7 +134,7 @@ test)
     ;;
 test-peers)
     environment .venv "[dev]"
-    FOREBAY_PEERS=$(realpath "${FOREBAY_PEERS:-../shared/bench/peers.sh}")
+    FOREBAY_PEERS=$(realpath "${FOREBAY_PEERS:-bench/load/peers.sh}")
     export FOREBAY_PEERS
     exec .venv/bin/python -m pytest -q tests/peers
     ;;

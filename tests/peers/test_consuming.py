@@ -310,6 +310,17 @@ def test_counts_of_attempts(peer: Peer) -> None:
     assert seen == [(False, None), (True, 1), (True, 2)]
 
 
+def test_whether_a_nack_is_a_failure(peer: Peer) -> None:
+    channel = peer.channel()
+    declare(channel, "q", "quorum")
+    put(channel, "q", b"x")
+    channel.basic_nack(get(channel, "q").tag, requeue=True)
+    found = get(channel, "q")
+    # RabbitMQ 4.0 counts it; 4.3 and forebay count only what was rejected or lost.
+    assert found.redelivered
+    assert found.headers.get("x-delivery-count", 0) == (1 if peer.name == "rabbitmq" else 0)
+
+
 def test_the_delivery_limit_of_a_quorum_queue_is_20(peer: Peer) -> None:
     channel = peer.channel()
     declare(channel, "q", "quorum")

@@ -161,6 +161,25 @@ def test_another_routing_key(peer: Peer, kind: str) -> None:
 
 
 @each_kind
+def test_the_keys_of_copies(peer: Peer, kind: str) -> None:
+    channel = peer.channel()
+    channel.exchange_declare("dlx", "direct")
+    for key in ("q", "carbon", "blind"):
+        channel.queue_declare(f"dead-{key}", durable=True)
+        channel.queue_bind(f"dead-{key}", "dlx", key)
+    declare(channel, "q", kind, x_dead_letter_exchange="dlx")
+    put(channel, "q", b"x", headers={"CC": ["carbon"], "BCC": ["blind"]})
+    channel.basic_reject(get(channel, "q").tag, requeue=False)
+    found = get(channel, "dead-carbon")
+    assert deaths(found)[0]["routing-keys"] == ["q", "carbon"]
+    assert found.headers["CC"] == ["carbon"]
+    assert "BCC" not in found.headers
+    assert get(channel, "dead-q").key == "q"
+    # Only RabbitMQ still knows the keys of blind copies, which were told to nobody.
+    wait_for_count(channel, "dead-blind", 1 if peer.name == "rabbitmq" else 0)
+
+
+@each_kind
 def test_the_default_exchange_and_a_key_name_a_queue(peer: Peer, kind: str) -> None:
     channel = peer.channel()
     channel.queue_declare("dead", durable=True)

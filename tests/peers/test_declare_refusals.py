@@ -316,6 +316,11 @@ def queue_type_that_is_unknown(channel: BlockingChannel) -> None:
     channel.queue_declare("q", durable=True, arguments={"x-queue-type": "heap"})
 
 
+@told("channel", 406, "PRECONDITION_FAILED - unknown exchange type 'x-magic'")
+def exchange_type_that_is_unknown(channel: BlockingChannel) -> None:
+    channel.exchange_declare("x", "x-magic")
+
+
 @CASES.each()
 def test_it_is_refused_in_these_words(peer: Peer, spoil: Spoil, expected: Refusal) -> None:
     check(peer, spoil, expected)
