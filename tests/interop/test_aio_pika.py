@@ -8,6 +8,7 @@ import aio_pika
 import pytest
 from aio_pika.abc import AbstractIncomingMessage
 from aio_pika.exceptions import ChannelPreconditionFailed, DeliveryError
+from aio_pika.patterns import RPC, Master
 
 from tests.broker_process import BrokerProcess
 
@@ -173,3 +174,77 @@ def test_a_transaction(broker: BrokerProcess) -> None:
             return counts
 
     assert asyncio.run(main()) == [2, 2]
+
+
+def test_a_transaction_is_whole_or_gone(broker: BrokerProcess) -> None:
+    async def main() -> list[int]:
+        counts = []
+        async with await aio_pika.connect(url(broker)) as connection:
+            channel = await connection.channel(publisher_confirms=False)
+            queue = await channel.declare_queue("q", durable=True)
+
+            async def publish_two(fails: bool) -> None:
+                async with channel.transaction():
+                    for body in (b"1", b"2"):
+                        await channel.default_exchange.publish(aio_pika.Message(body), "q")
+                    if fails:
+                        raise ValueError("the program changed its mind")
+
+            with pytest.raises(ValueError, match="changed its mind"):
+                await publish_two(fails=True)
+            await publish_two(fails=False)
+            other = await connection.channel()
+            again = await other.declare_queue(queue.name, durable=True)
+            counts.append(again.declaration_result.message_count or 0)
+        return counts
+
+    assert asyncio.run(main()) == [2]
+
+
+def test_procedures_and_tasks_by_the_patterns_of_aio_pika(broker: BrokerProcess) -> None:
+    async def multiply(*, x: int, y: int) -> int:
+        return x * y
+
+    async def main() -> tuple[list[object], list[int]]:
+        async with await aio_pika.connect_robust(url(broker)) as connection:
+            channel = await connection.channel()
+            rpc = await RPC.create(channel)
+            await rpc.register("multiply", multiply, auto_delete=True)
+            products = await asyncio.gather(*[rpc.call("multiply", {"x": x, "y": 7}) for x in range(20)])
+            master = Master(await connection.channel())
+            done: asyncio.Queue[int] = asyncio.Queue()
+
+            async def work(*, number: int) -> None:
+                await done.put(number)
+
+            worker = await master.create_worker("tasks", work, auto_delete=True)
+            for number in range(20):
+                await master.create_task("tasks", {"number": number})
+            numbers = [await asyncio.wait_for(done.get(), WAIT_S) for _ in range(20)]
+            await worker.close()
+            await rpc.close()
+        return products, numbers
+
+    products, numbers = asyncio.run(main())
+    assert products == [7 * x for x in range(20)]
+    assert numbers == list(range(20))
+
+
+def test_exchanges_behind_exchanges(broker: BrokerProcess) -> None:
+    async def main() -> list[bytes]:
+        async with await aio_pika.connect(url(broker)) as connection:
+            channel = await connection.channel()
+            lost = await channel.declare_exchange("lost", aio_pika.ExchangeType.FANOUT)
+            outer = await channel.declare_exchange(
+                "outer", aio_pika.ExchangeType.TOPIC, arguments={"alternate-exchange": lost.name}
+            )
+            inner = await channel.declare_exchange("inner", aio_pika.ExchangeType.FANOUT, internal=True)
+            await inner.bind(outer, "order.#")
+            queue = await channel.declare_queue("q")
+            await queue.bind(inner)
+            await queue.bind(lost)
+            for key in ("order.paid", "user.left"):
+                await outer.publish(aio_pika.Message(key.encode()), key, mandatory=True)
+            return [(await queue.get(no_ack=True, timeout=WAIT_S)).body for _ in range(2)]
+
+    assert asyncio.run(main()) == [b"order.paid", b"user.left"]
