@@ -209,8 +209,12 @@ class Consuming(Publishing):
         return group.take_one(getter, self.now_us)
 
     def purge(self, name: bytes) -> int:
-        """Take away all ready messages of every work group, or of the stream; how many the nameless group had."""
+        """Take away all ready messages of every work group, or of the stream; how many the nameless group had.
+
+        It is on the disk with this turn's commit.
+        """
         queue = self.queue(name)
+        self.store.hurry()
         if queue.log.writer.count:
             self.seal(queue, self.now_us)
         count = queue.ready()
@@ -218,6 +222,7 @@ class Consuming(Publishing):
             queue.log.truncate(queue.log.end)
         for group in queue.groups.values():
             group.purge()
+        self.store.note_starts()  # a queue that nobody ever consumed from has no settlements to be noted
         self.mark(queue)
         return count
 

@@ -74,7 +74,7 @@ class Link:
         self.published: list[Publisher] = []  # with publishes of this turn to confirm
         self.waiting: list[Publisher] = []  # with confirms that wait for the disk
         self.extensions: list[Extension] = []  # asked for by delivery tags, which the channels know
-        self.committed = False  # a transaction in this turn: nothing leaves before it is on the disk
+        self.committed = False  # a transaction or a purge in this turn: nothing leaves before it is on the disk
         self.transaction_octets_max: i64 = options.transaction_octets_max
 
     def find_target(self, raw: bytes) -> Target:

@@ -140,6 +140,7 @@ def on_queue_purge(session: Session, channel: Channel, args: Reader) -> None:
     session.rights.check_queue(READ, name)
     vhost.check_owner(vhost.queue(name), session.id)
     count = vhost.purge(name)
+    channel.link.committed = True
     if not no_wait:
         put_message_count(session.out, channel.number, QUEUE_PURGE_OK, count)
 
