@@ -11,6 +11,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.message import AMQP091
 from forebay.core.options import make_options
 from forebay.log.store import Store
+from forebay.log.wal import Commit
 from forebay.queue.leases import Delivery, Lease
 from forebay.wire.amqp091_deaths import keys_in_cc
 from tests.stores import SMALL, SmallDisk, TestClock, bodies
@@ -34,12 +35,18 @@ class OneVhost:
     def turn(self, sync: bool = True) -> list[Delivery]:
         """End a turn; what it handed out."""
         deliveries = self.vhost.end_turn(self.clock.us)
-        commit = self.store.commit() if sync else None
+        self.write(self.store.commit() if sync else None)
+        return deliveries
+
+    def write(self, commit: Commit | None) -> None:
         if commit is not None:
             commit.run()
             self.store.synced(commit)
             self.vhost.synced()
-        return deliveries
+
+    def flush(self) -> None:
+        """Take to the disk also what nobody waits for, as the server does each second."""
+        self.write(self.store.flush())
 
     def settle(self) -> None:
         """Turns until there is nothing to do without somebody's doing."""

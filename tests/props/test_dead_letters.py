@@ -136,7 +136,8 @@ class DeadLetterMachine(RuleBasedStateMachine):
             self.learn()
 
     def learn(self) -> None:
-        """Everything is on disk: what is there now is there for sure."""
+        """Have everything on disk, settlements too: what is there now is there for sure."""
+        self.broker.flush()
         there = {body for queue in QUEUES for body in self.broker.kept(queue)}
         self.sure |= self.maybe & there
         self.maybe.clear()

@@ -24,6 +24,7 @@ from forebay.broker.configured import declare_configured
 from forebay.broker.control.table import Control
 from forebay.broker.scram import make_scram
 from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import OptionError
 from forebay.core.options import Options
 from forebay.core.ports import Clock
 from forebay.log.store import Job, Liveness, Store, StoreOptions
@@ -526,10 +527,14 @@ async def run(options: Options) -> int:
         loop.add_signal_handler(number, stop.set)
     servers = []
     ready: dict[str, object] = {"pid": os.getpid(), "data": app.disk.root}
-    for endpoint in listeners:
-        server, actual = await listen(app, endpoint)
-        servers.append(server)
-        ready[endpoint.name] = actual
+    try:
+        for endpoint in listeners:
+            server, actual = await listen(app, endpoint)
+            servers.append(server)
+            ready[endpoint.name] = actual
+    except OptionError:
+        app.thread.stop()  # while there is a loop for it to come back to
+        raise
     tune_collector()
     loop.call_later(TICK_S, app.tick)
     sys.stdout.write("ready " + json.dumps(ready) + "\n")

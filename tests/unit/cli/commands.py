@@ -16,12 +16,14 @@ class Forebay:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.environment = {"FOREBAY_SERVER": f"127.0.0.1:{broker.amqp_port}"}
+        # Whoever runs the tests may have said how wide a terminal is; the command has none here.
+        self.inherited = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """One command, whatever comes of it."""
         return subprocess.run(
             [sys.executable, "-m", "forebay", *arguments],
-            env={**os.environ, **self.environment},
+            env={**self.inherited, **self.environment},
             input=stdin,
             capture_output=True,
             text=True,

@@ -25,7 +25,7 @@ class Terminal:
         self._end, inner = pty.openpty()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "forebay", *arguments],
-            env={**os.environ, **forebay.environment, "TERM": "xterm"},
+            env={**forebay.inherited, **forebay.environment, "TERM": "xterm"},
             stdin=inner,
             stdout=inner,
             stderr=inner,
