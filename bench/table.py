@@ -29,7 +29,8 @@ def median(runs: list[Run], *path: str) -> float:
 
 
 def row(target: str, runs: list[Run], ours: list[Run]) -> str:
-    rate = median(runs, "cons_s")
+    field = "cons_s" if runs[0]["subs"] else "pub_s"
+    rate = median(runs, field)
     cells = [
         target,
         f"{rate:,.0f}",
@@ -42,7 +43,7 @@ def row(target: str, runs: list[Run], ours: list[Run]) -> str:
         cells += ["", ""]
     else:
         cells += [
-            f"{median(ours, 'cons_s') / max(rate, 1):.1f}x",
+            f"{median(ours, field) / max(rate, 1):.1f}x",
             f"{median(runs, 'broker_us_msg') / max(median(ours, 'broker_us_msg'), 1e-9):.0f}x",
         ]
     wrong = sum(1 for run in runs if run["gaps"] or run["dups"] or run["reorders"])
