@@ -188,6 +188,8 @@ class WorkGroupMachine(RuleBasedStateMachine):
         chosen = set(waiting[data.draw(st.integers(0, 5)) :: data.draw(st.integers(1, 9))])
         take_out(self.group, chosen)
         self.settled |= chosen
+        for offset in chosen:
+            self.delayed.pop(offset, None)
         assert self.group.ready() == len(self.ready())
 
     def part(self, data: st.DataObject, leases: list[Lease] | None = None) -> tuple[Lease, int, int]:
