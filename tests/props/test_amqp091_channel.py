@@ -32,6 +32,7 @@ class Channel:
         self.ready: set[bytes] = set()
         self.held: dict[int, tuple[bytes, str]] = {}
         self.late: set[int] = set()
+        self.unsure: set[bytes] = set()
         self.prefetch: dict[str, int] = {}
         self.consumers: set[str] = set()
         self.slow: set[str] = set()
@@ -79,6 +80,9 @@ class Channel:
             self.late.add(tag)
 
     def take(self, tag: int, consumer: str, body: bytes) -> None:
+        if body in self.unsure:
+            self.unsure.remove(body)
+            self.ready.add(body)
         if body not in self.ready:
             # Who has left is not told that what it still held for too long was taken back.
             holder = next(whose for each, whose in self.held.values() if each == body)
@@ -113,9 +117,11 @@ class Channel:
         for each in [each for each in tags if each == tag or (multiple and how != "reject" and each < tag)]:
             self.late.discard(each)
             if each in self.held:
-                body = self.held.pop(each)[0]
+                body, whose = self.held.pop(each)
                 if how in {"nack", "reject"}:
                     self.ready.add(body)
+                elif whose in self.slow - self.consumers:
+                    self.unsure.add(body)  # taken back without a word if it was held for too long: then it comes again
         if how == "ack":
             self.send(raw.ACK, number(tag, 8) + number(multiple, 1))
         elif how == "reject":

@@ -103,7 +103,8 @@ def test_any_object_is_a_request_or_an_error_that_names_a_field(values: dict[str
     except RequestError as error:
         refusal = error.text
     if refusal:
-        assert any(name in refusal for name in [*values, "op", "queue", "first", "end", "timestamp_us", "user"])
+        fields = ["op", "queue", "first", "end", "timestamp_us", "user", "password"]
+        assert any(name in refusal for name in [*values, *fields])
         return
     assert request.op == values["op"]
     if request.op == FETCH:
