@@ -8,8 +8,8 @@ from mypy_extensions import i64
 
 from forebay.broker.checked import sequence, whole
 from forebay.core.errors import INVALID, RequestError
+from forebay.queue.arguments import CLASSIC_TYPE, QUEUE_TYPES
 
-QUEUE_TYPES: Final = ("classic", "quorum", "stream")
 FIELDS: Final = ("description", "tags", "default_queue_type", "connections_max", "queues_max")
 UNLIMITED: Final = -1
 
@@ -27,7 +27,7 @@ class VhostSettings:
     def __init__(self) -> None:
         self.description = ""
         self.tags: list[str] = []
-        self.default_queue_type = "classic"
+        self.default_queue_type = CLASSIC_TYPE
         self.connections_max: i64 = UNLIMITED
         self.queues_max: i64 = UNLIMITED
 

@@ -11,7 +11,7 @@ from forebay.queue.arguments import QUORUM_TYPE, STREAM_TYPE
 from forebay.queue.facts import Facts, NoFacts
 from forebay.queue.group import SCAN_RECORDS, Group
 from forebay.queue.leases import Consumer, Delivery
-from forebay.queue.limits import DROP_HEAD, Limits, limits_of
+from forebay.queue.limits import DROP_HEAD, Limits
 from forebay.queue.spec import QueueSpec
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
@@ -41,7 +41,7 @@ class Queue:
         self.name = name
         self.kind = kind
         self.spec = spec
-        self.limits: Limits = limits_of(spec, {}, {}, -1)
+        self.limits = Limits()  # whoever makes the queue puts in force what applies to it
         self.log = log
         self.facts: Facts = NoFacts() if facts is None else facts
         self.keyed = False
