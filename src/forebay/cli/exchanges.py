@@ -89,15 +89,8 @@ def add_binding(
     arguments: Arguments = None,
 ) -> None:
     """Bind a queue or an exchange to an exchange."""
-    access.change(
-        f"{destination} is bound to exchange {exchange}",
-        "binding.add",
-        exchange=exchange,
-        destination=destination,
-        destination_type="exchange" if to_exchange else "queue",
-        routing_key=key,
-        arguments=json_object("--arguments", arguments),
-    )
+    said = f"{destination} is bound to exchange {exchange}"
+    change_binding(access, said, "binding.add", exchange, destination, key, to_exchange, arguments)
 
 
 @bindings.command("delete")
@@ -111,9 +104,23 @@ def delete_binding(
     arguments: Arguments = None,
 ) -> None:
     """Take a binding away; key and arguments must be those it was made with."""
+    said = f"{destination} is not bound so to exchange {exchange}"
+    change_binding(access, said, "binding.delete", exchange, destination, key, to_exchange, arguments)
+
+
+def change_binding(
+    access: Access,
+    said: str,
+    operation: str,
+    exchange: str,
+    destination: str,
+    key: str,
+    to_exchange: bool,
+    arguments: str | None,
+) -> None:
     access.change(
-        f"{destination} is not bound so to exchange {exchange}",
-        "binding.delete",
+        said,
+        operation,
         exchange=exchange,
         destination=destination,
         destination_type="exchange" if to_exchange else "queue",

@@ -39,16 +39,8 @@ def add_vhost(
     queues_max: QueuesMax = None,
 ) -> None:
     """Make a vhost."""
-    access.change(
-        f"vhost {name} is there",
-        "vhost.add",
-        vhost=name,
-        description=description,
-        tags=part_list(tags),
-        default_queue_type=default_queue_type,
-        connections_max=connections_max,
-        queues_max=queues_max,
-    )
+    settings = (description, tags, default_queue_type, connections_max, queues_max)
+    change(access, f"vhost {name} is there", "vhost.add", name, *settings)
 
 
 @app.command("set")
@@ -63,16 +55,8 @@ def set_vhost(
     queues_max: QueuesMax = None,
 ) -> None:
     """Change what is given, and leave the rest."""
-    access.change(
-        f"vhost {name} is changed",
-        "vhost.set",
-        vhost=name,
-        description=description,
-        tags=part_list(tags),
-        default_queue_type=default_queue_type,
-        connections_max=connections_max,
-        queues_max=queues_max,
-    )
+    settings = (description, tags, default_queue_type, connections_max, queues_max)
+    change(access, f"vhost {name} is changed", "vhost.set", name, *settings)
 
 
 @app.command("delete")
@@ -81,3 +65,26 @@ def delete_vhost(access: Access, name: Name, yes: YesOption = False) -> None:
     """Delete a vhost with all that is in it, and end its connections."""
     confirm(f"Delete vhost {name} with all its queues and messages?", yes)
     access.change(f"vhost {name} is deleted", "vhost.delete", vhost=name)
+
+
+def change(
+    access: Access,
+    said: str,
+    operation: str,
+    name: str,
+    description: str | None,
+    tags: str | None,
+    default_queue_type: str | None,
+    connections_max: int | None,
+    queues_max: int | None,
+) -> None:
+    access.change(
+        said,
+        operation,
+        vhost=name,
+        description=description,
+        tags=part_list(tags),
+        default_queue_type=default_queue_type,
+        connections_max=connections_max,
+        queues_max=queues_max,
+    )
