@@ -186,6 +186,28 @@ def test_what_was_purged_stays_so_over_a_kill(broker: BrokerProcess) -> None:
         assert client.run("queue.show", queue="q")["ready"] == 0
 
 
+def test_a_stream_is_truncated_at_an_offset_for_good(broker: BrokerProcess) -> None:
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("s", durable=True, arguments={"x-queue-type": "stream"})
+        channel.queue_declare("q", durable=True)
+        for number in range(30):
+            channel.basic_publish("", "s", b"%d" % number)
+    with connect(broker) as client:
+        assert client.run("queue.truncate", queue="s", below=7) == {"start": 7}
+        assert client.run("queue.truncate", queue="s", below=3) == {"start": 7}
+        assert refused(client, "queue.truncate", queue="s", below=-1) == (INVALID, "below: -1 is below 0")
+        reason, said = refused(client, "queue.truncate", queue="q", below=1)
+        assert (reason, said) == (INVALID, "queue: 'q' is no stream: it keeps what is not settled")
+        broker.kill9()
+    broker.start()
+    with connect(broker) as client:
+        assert next(client.items("queue.messages", queue="s"))["offset"] == 7
+        assert client.run("queue.truncate", queue="s", below=1 << 62) == {"start": 30}
+        assert list(client.items("queue.messages", queue="s")) == []
+
+
 def test_groups_leases_and_consumers(client: ControlClient, connection: pika.BlockingConnection) -> None:
     channel = connection.channel()
     channel.basic_qos(prefetch_count=2)

@@ -226,6 +226,20 @@ class Consuming(Publishing):
         self.mark(queue)
         return count
 
+    def truncate(self, name: bytes, below: i64) -> i64:
+        """Have a stream forget its records below an offset; where it starts by then. RequestError for other queues.
+
+        It is on the disk with this turn's commit.
+        """
+        queue = self.queue(name)
+        if queue.kind != STREAM:
+            raise RequestError(INVALID, f"queue: '{text(name)}' is no stream: it keeps what is not settled")
+        self.store.hurry()
+        queue.log.truncate(below)
+        self.store.note_starts()
+        self.mark(queue)
+        return queue.log.start
+
     # ---- settling
 
     def group_of(self, lease: Lease) -> Group | None:

@@ -80,6 +80,19 @@ def purge_queue(access: Access, name: Name, yes: YesOption = False) -> None:
     access.change(f"{{messages}} messages are gone from queue {name}", "queue.purge", queue=name)
 
 
+@app.command("truncate")
+@asks
+def truncate_queue(
+    access: Access,
+    name: Name,
+    below: Annotated[int, typer.Argument(metavar="OFFSET", help="The first offset to keep.")],
+    yes: YesOption = False,
+) -> None:
+    """Have a stream forget its messages below an offset; what a reader holds stays."""
+    confirm(f"Forget the messages of {name} below offset {below}?", yes)
+    access.change(f"{name} starts at offset {{start}}", "queue.truncate", queue=name, below=below)
+
+
 @app.command("messages")
 @asks
 def list_messages(

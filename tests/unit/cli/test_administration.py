@@ -48,6 +48,8 @@ def test_queues_are_made_listed_and_deleted(broker: BrokerProcess, forebay: Fore
 
     assert "add --yes if that is meant" in forebay.fails(2, "queue", "purge", "orders")
     assert forebay("queue", "purge", "orders", "--yes") == "3 messages are gone from queue orders\n"
+    assert "add --yes if that is meant" in forebay.fails(2, "queue", "truncate", "log", "0")
+    assert forebay("queue", "truncate", "log", "5", "--yes") == "log starts at offset 0\n"
     assert forebay("queue", "delete", "orders", "--if-empty") == "queue orders is deleted, and with it 0 messages\n"
     assert forebay.fails(1, "queue", "show", "orders") == "no queue 'orders' in vhost '/'"
 

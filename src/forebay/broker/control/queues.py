@@ -25,13 +25,14 @@ from forebay.broker.control.operations import (
     within,
 )
 from forebay.broker.dlq import Look, offset_of, seal, walk
-from forebay.broker.record_subject import RecordSubject, plain
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
 from forebay.queue.group import Group
 from forebay.queue.queue import CLASSIC, EPHEMERAL, QUORUM, SHARE, STREAM, Queue
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
+from forebay.records.shown import plain, record_shown
+from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 
 KINDS: Final = {
@@ -120,6 +121,18 @@ def purge_queue(control: Control, given: Given) -> dict[str, object]:
     return {"messages": int(control.vhost(given).purge(given.octets("queue")))}
 
 
+@operation("queue.truncate", VHOST, QUEUE, Parameter("below", WHOLE, "the first offset to keep"), changes=True)
+def truncate_queue(control: Control, given: Given) -> dict[str, object]:
+    """Have a stream forget its records below an offset; `start` is the first that it has by then.
+
+    What a reader holds stays, and so does what comes after it. Other queues keep what nobody has settled.
+    """
+    below = given.whole("below")
+    if below < 0:
+        raise refuse("below", below, "is below 0")
+    return {"start": int(control.vhost(given).truncate(given.octets("queue"), below))}
+
+
 @operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY)
 def list_messages(control: Control, given: Given) -> dict[str, object]:
     """Messages of a queue that nobody has settled, in the order of their offsets.
@@ -135,7 +148,7 @@ def list_messages(control: Control, given: Given) -> dict[str, object]:
     items: list[dict[str, object]] = []
     octets = 0
     for subject in found:
-        shown = subject.shown(octets_max)
+        shown = record_shown(subject, octets_max)
         octets += len(json.dumps(shown))
         if items and octets > PAGE_OCTETS_MAX:
             next = offset_of(subject)
