@@ -19,6 +19,7 @@ COMPILED = [
     "log/queue_log.py",
     "filter/*.py",
     "routing/*.py",
+    "records/*.py",
     "queue/*.py",
     "session/*.py",
     "broker/topology.py",  # the base class of Vhost: a compiled class cannot have an interpreted base

@@ -15,7 +15,6 @@ from librt.strings import BytesWriter
 from mypy_extensions import u8
 
 from forebay.broker.facts import marks_of
-from forebay.broker.record_subject import RecordSubject
 from forebay.broker.routes import Route
 from forebay.broker.topology import DEAD_LETTER_PREFIX
 from forebay.broker.vhost import Vhost
@@ -25,6 +24,7 @@ from forebay.filter.parser import Filter
 from forebay.queue.queue import STREAM, Queue
 from forebay.queue.sifting import is_waiting, take_out
 from forebay.queue.work_group import WorkGroup
+from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_table
 from forebay.wire.amqp091_deaths import DEATHS, FIRST, LAST, REDRIVEN, Death, deaths_of, redriven
@@ -167,7 +167,7 @@ def walk(vhost: Vhost, queue: Queue, first: int) -> Iterator[RecordSubject]:
         for run_first, run_end in queue.live(max(offset, int(block.base)), end):
             for at in range(run_first, run_end):
                 deliveries, failures = attempts_of(queue, at)
-                yield RecordSubject(queue.name, block, at - int(block.base), int(vhost.now_us), deliveries, failures)
+                yield RecordSubject(queue.name, block, at - block.base, vhost.now_us, deliveries, failures)
         offset = end
 
 
@@ -200,7 +200,7 @@ def attempts_of(queue: Queue, offset: int) -> tuple[int, int]:
 
 def offset_of(letter: RecordSubject) -> int:
     """Its offset in the log of the queue that holds it."""
-    return int(letter.block.base) + letter.index
+    return int(letter.offset())
 
 
 def seal(vhost: Vhost, queue: Queue) -> None:

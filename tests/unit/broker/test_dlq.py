@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from forebay.broker import dlq
-from forebay.broker.record_subject import RecordSubject
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import MQTT, Properties
 from forebay.filter.parser import parse
+from forebay.records.subject import RecordSubject
 from forebay.wire import amqp091_properties as amqp
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX
 from forebay.wire.mqtt_properties import USER_PROPERTY, Property, encode_properties, user_property

@@ -18,8 +18,8 @@ from forebay.broker.control.operations import (
     page,
     refuse,
 )
-from forebay.broker.record_subject import plain
 from forebay.broker.vhost import Vhost
+from forebay.records.shown import plain
 from forebay.routing.exchange import Binding, Exchange, text
 
 EXCHANGE: Final = Parameter("exchange", TEXT, "its name")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.record_subject import RecordSubject, plain
 from forebay.core.message import AMQP091, MQTT, Properties
 from forebay.filter.parser import parse
 from forebay.filter.subject import FACTS
 from forebay.log.block import BlockWriter
+from forebay.records.shown import plain, record_shown
+from forebay.records.subject import RecordSubject
 from forebay.wire.convert import encode
 
 STORED_US = 1_700_000_000_000_000
@@ -86,7 +87,7 @@ def test_every_fact_has_an_answer() -> None:
 
 
 def test_a_message_is_shown() -> None:
-    shown = amqp().shown(10)
+    shown = record_shown(amqp(), 10)
     assert (shown["body"], shown["is_cut"], shown["octets"]) == ('{"a": {"b"', True, 20)
     assert shown["headers"] == {"x-death": [DEATH, {"reason": "expired"}], "n": 1, "x-first-death-queue": "first"}
     assert shown["properties"] == {
@@ -106,7 +107,7 @@ def test_a_message_is_shown() -> None:
         "death_ms": 1_699_999_999_000,
         "first_death_queue": "first",
     }
-    assert (mqtt().shown(10)["body_base64"], mqtt().shown(10)["is_cut"]) == ("//4=", False)
+    assert (record_shown(mqtt(), 10)["body_base64"], record_shown(mqtt(), 10)["is_cut"]) == ("//4=", False)
 
 
 def test_values_become_what_json_can_say() -> None:

@@ -1,0 +1,52 @@
+"""A stored record as it is shown to people and programs."""
+
+from __future__ import annotations
+
+import base64
+from typing import Final
+
+from forebay.records.subject import DEATH_NAMES, PROPERTY_NAMES, RecordSubject
+
+ALWAYS: Final = ("offset", "exchange", "routing_key", "protocol", "stored_ms", "octets", "deliveries", "failures")
+
+
+def record_shown(record: RecordSubject, body_octets_max: int) -> dict[str, object]:
+    """The message for people and programs: all that it says of itself, and of its body at most so many octets.
+
+    A body that is text stands under `body`, any other in base64 under `body_base64`.
+    """
+    shown: dict[str, object] = {name: plain(record.fact(name)) for name in ALWAYS}
+    shown["properties"] = facts_shown(record, PROPERTY_NAMES)
+    shown["headers"] = {key: plain(value) for key, value in record.properties().headers}
+    death = facts_shown(record, DEATH_NAMES)
+    if death:
+        shown["death"] = death
+    whole = record.read_body()
+    body = whole[:body_octets_max]
+    try:
+        shown["body"] = body.decode()
+    except UnicodeDecodeError:
+        shown["body_base64"] = base64.b64encode(body).decode()
+    shown["is_cut"] = len(body) < len(whole)
+    return shown
+
+
+def facts_shown(record: RecordSubject, names: list[str]) -> dict[str, object]:
+    """Those of these facts that are there."""
+    facts = {name: record.fact(name) for name in names}
+    return {name: plain(value) for name, value in facts.items() if value is not None}
+
+
+def plain(value: object) -> object:
+    """A value as JSON can say it."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(plain(key)): plain(each) for key, each in value.items()}
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float) and value - value == 0.0:
+        return value
+    return str(value)

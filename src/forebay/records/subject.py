@@ -1,0 +1,258 @@
+"""A stored record as filters see it: by the broker, where it lies in a block, and by others as the values of a row."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final, final
+
+import msgspec
+from mypy_extensions import i64
+
+from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, Properties
+from forebay.filter.subject import Subject
+from forebay.log.block import Block
+from forebay.records.properties import properties_of
+from forebay.routing.topic_trie import swap_key
+
+PROTOCOLS: Final = {AMQP091: "amqp091", MQTT: "mqtt"}
+MICROSECONDS: Final = 1000
+
+# Facts by number: comparing numbers costs nothing, and a filter asks once a record.
+QUEUE: Final = 1
+OFFSET: Final = 2
+EXCHANGE: Final = 3
+ROUTING_KEY: Final = 4
+TOPIC: Final = 5
+PROTOCOL: Final = 6
+QOS: Final = 7
+STORED_MS: Final = 8
+AGE_MS: Final = 9
+OCTETS: Final = 10
+DELIVERIES: Final = 11
+FAILURES: Final = 12
+STORED_LAST: Final = 12
+PRIORITY: Final = 13
+TIMESTAMP: Final = 14
+EXPIRATION: Final = 15
+MESSAGE_ID: Final = 16
+CORRELATION_ID: Final = 17
+CONTENT_TYPE: Final = 18
+CONTENT_ENCODING: Final = 19
+REPLY_TO: Final = 20
+TYPE: Final = 21
+USER_ID: Final = 22
+APP_ID: Final = 23
+PROPERTIES_LAST: Final = 23
+DEATH_REASON: Final = 24
+DEATH_QUEUE: Final = 25
+DEATH_EXCHANGE: Final = 26
+DEATH_ROUTING_KEY: Final = 27
+DEATH_COUNT: Final = 28
+DEATH_MS: Final = 29
+FIRST_DEATH_REASON: Final = 30
+FIRST_DEATH_QUEUE: Final = 31
+
+NUMBERS: Final = {
+    "queue": QUEUE,
+    "offset": OFFSET,
+    "exchange": EXCHANGE,
+    "routing_key": ROUTING_KEY,
+    "topic": TOPIC,
+    "protocol": PROTOCOL,
+    "qos": QOS,
+    "stored_ms": STORED_MS,
+    "age_ms": AGE_MS,
+    "octets": OCTETS,
+    "deliveries": DELIVERIES,
+    "failures": FAILURES,
+    "priority": PRIORITY,
+    "timestamp": TIMESTAMP,
+    "expiration": EXPIRATION,
+    "message_id": MESSAGE_ID,
+    "correlation_id": CORRELATION_ID,
+    "content_type": CONTENT_TYPE,
+    "content_encoding": CONTENT_ENCODING,
+    "reply_to": REPLY_TO,
+    "type": TYPE,
+    "user_id": USER_ID,
+    "app_id": APP_ID,
+    "death_reason": DEATH_REASON,
+    "death_queue": DEATH_QUEUE,
+    "death_exchange": DEATH_EXCHANGE,
+    "death_routing_key": DEATH_ROUTING_KEY,
+    "death_count": DEATH_COUNT,
+    "death_ms": DEATH_MS,
+    "first_death_reason": FIRST_DEATH_REASON,
+    "first_death_queue": FIRST_DEATH_QUEUE,
+}
+PROPERTY_NAMES: Final = [name for name, number in NUMBERS.items() if STORED_LAST < number <= PROPERTIES_LAST]
+DEATH_NAMES: Final = [name for name, number in NUMBERS.items() if number > PROPERTIES_LAST]
+
+# What a dead letter says in its marks, over MQTT and beside x-death.
+MARKS: Final = {DEATH_REASON: "dlq-reason", DEATH_QUEUE: "dlq-queue", DEATH_MS: "dlq-time-ms"}
+# What the last death says, in the first table of the header x-death (see `broker/dead_letters`).
+DEATHS: Final = {DEATH_REASON: "reason", DEATH_QUEUE: "queue", DEATH_EXCHANGE: "exchange", DEATH_COUNT: "count"}
+
+JSON: Final = msgspec.json.Decoder()
+
+
+class StoredSubject(Subject):
+    """What is the same of all stored records, wherever their parts are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: Properties | None = None
+
+    @abstractmethod
+    def stored(self, number: i64) -> object:
+        """What was stored beside the record: a fact up to STORED_LAST."""
+
+    @abstractmethod
+    def read_properties(self) -> Properties:
+        """Its properties and headers."""
+
+    @abstractmethod
+    def read_body(self) -> bytes:
+        """Its body."""
+
+    def fact(self, name: str) -> object:
+        number: i64 = NUMBERS[name]
+        if number <= STORED_LAST:
+            return self.stored(number)
+        if number <= PROPERTIES_LAST:
+            return property_fact(self.properties(), number)
+        return death_fact(self.properties(), number)
+
+    def properties(self) -> Properties:
+        """Its properties and headers, decoded at the first call; never to be changed."""
+        said = self.said
+        if said is None:
+            said = self.read_properties()
+            self.said = said
+        return said
+
+    def header(self, name: str) -> object:
+        return self.properties().header(name)
+
+    def parse_body(self) -> object:
+        try:
+            return JSON.decode(self.read_body())
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            return None
+
+
+@final
+class RecordSubject(StoredSubject):
+    """One record of a queue's log.
+
+    deliveries, failures  how often it was handed out before, and failed
+    """
+
+    def __init__(
+        self, queue: bytes, block: Block, index: i64, now_us: i64, deliveries: i64 = 0, failures: i64 = 0
+    ) -> None:
+        super().__init__()
+        self.queue = queue
+        self.block = block
+        self.index: i64 = index
+        self.now_us: i64 = now_us
+        self.deliveries: i64 = deliveries
+        self.failures: i64 = failures
+
+    def format(self) -> i64:
+        """Protocol in which it was published."""
+        return self.block.format(self.index) & FORMAT_MASK
+
+    def offset(self) -> i64:
+        """Its offset in the log of the queue that holds it."""
+        return self.block.base + self.index
+
+    def stored(self, number: i64) -> object:
+        block = self.block
+        index = self.index
+        if number == ROUTING_KEY:
+            return block.routing_key(index)
+        if number == EXCHANGE:
+            return block.exchange(index)
+        if number == OFFSET:
+            return int(block.base + index)
+        if number == STORED_MS:
+            return int(block.timestamp_us(index) // MICROSECONDS)
+        if number == AGE_MS:
+            return int((self.now_us - block.timestamp_us(index)) // MICROSECONDS)
+        if number == OCTETS:
+            return int(block.body_span(index, 1))
+        if number == DELIVERIES:
+            return int(self.deliveries)
+        if number == FAILURES:
+            return int(self.failures)
+        if number == QUEUE:
+            return self.queue
+        return address_fact(number, block.format(index), block.routing_key(index))
+
+    def read_properties(self) -> Properties:
+        return properties_of(self.format(), self.block.properties(self.index))
+
+    def read_body(self) -> bytes:
+        return self.block.body(self.index)
+
+
+def address_fact(number: i64, format: i64, routing_key: bytes) -> object:
+    """What follows from the format of a record and its routing key."""
+    protocol = format & FORMAT_MASK
+    if number == TOPIC:
+        return routing_key if protocol == MQTT else swap_key(routing_key)
+    if number == PROTOCOL:
+        return PROTOCOLS.get(int(protocol))
+    assert number == QOS, number
+    return int((format & QOS_MASK) >> QOS_SHIFT) if protocol == MQTT else 1
+
+
+def property_fact(properties: Properties, number: i64) -> object:
+    """One of the facts that are properties."""
+    if number == PRIORITY:
+        return properties.priority
+    if number == TIMESTAMP:
+        return properties.timestamp_s
+    if number == EXPIRATION:
+        return properties.expiration_ms
+    if number == MESSAGE_ID:
+        return properties.message_id
+    if number == CORRELATION_ID:
+        return properties.correlation_id
+    if number == CONTENT_TYPE:
+        return properties.content_type
+    if number == CONTENT_ENCODING:
+        return properties.content_encoding
+    if number == REPLY_TO:
+        return properties.reply_to
+    if number == TYPE:
+        return properties.type
+    if number == USER_ID:
+        return properties.user_id
+    assert number == APP_ID, number
+    return properties.app_id
+
+
+def death_fact(properties: Properties, number: i64) -> object:
+    """What a message says of its last or first death; None of one that never died."""
+    if number == FIRST_DEATH_REASON:
+        return properties.header("x-first-death-reason")
+    if number == FIRST_DEATH_QUEUE:
+        return properties.header("x-first-death-queue")
+    mark = MARKS.get(int(number))
+    if mark is not None:
+        said = properties.header(mark)
+        if said is not None:
+            return said
+    deaths = properties.header("x-death")
+    last = deaths[0] if isinstance(deaths, list) and deaths else None
+    if not isinstance(last, dict):
+        return None
+    if number == DEATH_MS:
+        time_s = last.get("time")
+        return time_s * 1000 if isinstance(time_s, int) else None
+    if number == DEATH_ROUTING_KEY:
+        keys = last.get("routing-keys")
+        return keys[0] if isinstance(keys, list) and keys else None
+    return last.get(DEATHS[int(number)])
