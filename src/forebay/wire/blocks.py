@@ -9,7 +9,7 @@ Both directions of a connection begin with eight octets:
 A server that does not speak the client's version answers with its own, and closes. Then frames, little-endian:
 
      0  4  octets n of the payload, u32
-     4  1  kind: REQUEST 1, REPLY 2, ERROR 3, BLOCKS 4
+     4  1  kind: REQUEST 1, REPLY 2, ERROR 3, BLOCKS 4, STAGE 5
      5  3  zeros
      8  n  payload
 
@@ -22,6 +22,14 @@ The payload of REQUEST, REPLY and ERROR is one JSON object in UTF-8. That of BLO
 Blocks start at multiples of 8 of the frame. The first may begin before the range and the last end after it: blocks
 are never cut. None at all means that the queue holds no record of the range.
 
+That of STAGE, which only clients send: rows that wait for the commit of their transaction (broker/staging.py):
+
+     0  4  octets n of the object, u32
+     4  n  {"query": q, "batch": b, "part": p}, a JSON object in UTF-8
+           zeros up to a multiple of 8
+           one whole block: its exchange and routing-key columns say where each row goes, as in a basic.publish; its
+           formats are AMQP091 or MQTT; its offsets and timestamps mean nothing
+
 Requests are answered one by one, in their order:
 
     {"op": "auth", "user": u, "password": p}        -> REPLY {"user": identity}; must come first; with "vhost": v the
@@ -32,6 +40,14 @@ Requests are answered one by one, in their order:
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
     {"op": "control", "do": operation, …}           -> REPLY as the operation says; docs/control.md lists them, and the
                                                        arguments that stand beside "do". For administrators only
+    a STAGE frame                                   -> REPLY {"rows", "again"}; again: the batch is committed, and the
+                                                       rows are not kept
+    {"op": "commit", "query": q, "batch": b, "parts": {part: rows, …}}   -> REPLY {"rows", "unroutable", "again"} once
+                                                       all rows of these parts are published and on disk; what else
+                                                       was staged for the batch, or one before it, is thrown away;
+                                                       again: the batch, or a later one, was committed before
+    {"op": "abort", "query": q, "batch": b}         -> REPLY {}; ERROR precondition where the batch is committed
+    {"op": "transaction", "query": q}               -> REPLY {"batch": the last one committed, or -1}
 
 `end` in a description is that of the records that are on disk (of an ephemeral queue: of all). A fetch returns at least
 one block where there is one, and otherwise at most `octets_max` (FETCH_OCTETS_MAX if absent); the client sends the next
@@ -60,6 +76,7 @@ REQUEST: Final = 1
 REPLY: Final = 2
 ERROR: Final = 3
 BLOCKS: Final = 4
+STAGE: Final = 5
 
 FRAME_HEAD_OCTETS: Final = 8
 BLOCKS_HEAD_OCTETS: Final = 16
@@ -69,22 +86,33 @@ REPLY_OCTETS_MAX: Final = 1 << 22
 BLOCKS_OCTETS_MAX: Final = (1 << 28) + BLOCKS_HEAD_OCTETS  # the longest block, alone
 FETCH_OCTETS_MAX: Final = 8 << 20
 FETCHES_MAX: Final = 4
+STAGE_HEAD_OCTETS: Final = 4
+STAGE_OBJECT_OCTETS_MAX: Final = 1 << 13
+STAGE_BLOCK_OCTETS_MAX: Final = 64 << 20
+STAGE_OCTETS_MAX: Final = STAGE_HEAD_OCTETS + STAGE_OBJECT_OCTETS_MAX + STAGE_BLOCK_OCTETS_MAX
 
 AUTH: Final = "auth"
 DESCRIBE: Final = "describe"
 OFFSET_AT: Final = "offset_at"
 FETCH: Final = "fetch"
 CONTROL: Final = "control"
+COMMIT: Final = "commit"
+ABORT: Final = "abort"
+TRANSACTION: Final = "transaction"
 FIELDS: Final = {
     AUTH: ["op", "user", "password", "vhost"],
     DESCRIBE: ["op", "queue"],
     OFFSET_AT: ["op", "queue", "timestamp_us"],
     FETCH: ["op", "queue", "first", "end", "octets_max"],
     CONTROL: ["op", "do"],
+    COMMIT: ["op", "query", "batch", "parts"],
+    ABORT: ["op", "query", "batch"],
+    TRANSACTION: ["op", "query"],
 }
 
 INTEGER_MAX: Final = (1 << 63) - 1
 TEXT_CHARACTERS_MAX: Final = 1024
+NAME_OCTETS_MAX: Final = 255  # of a query and a part
 SHOWN_CHARACTERS_MAX: Final = 80
 
 
@@ -103,6 +131,7 @@ class Request:
     """What the client asks; fields that its `op` does not have are empty.
 
     do, arguments  of CONTROL; the arguments are as they came
+    parts          of COMMIT: the rows of each
     """
 
     def __init__(self, op: str) -> None:
@@ -117,6 +146,9 @@ class Request:
         self.octets_max: int = FETCH_OCTETS_MAX
         self.do = ""
         self.arguments: dict[str, object] = {}
+        self.query = ""
+        self.batch = 0
+        self.parts: dict[str, int] = {}
 
 
 def decode_preface(data: bytes) -> int:
@@ -139,7 +171,7 @@ def frame_octets(data: bytes, at: i64, payload_octets_max: i64) -> i64:
         return 0
     octets = i64(read_i32_le(data, at))
     kind = i64(data[at + 4])
-    if kind < REQUEST or kind > BLOCKS:
+    if kind < REQUEST or kind > STAGE:
         raise PeerError(MALFORMED, f"frame of kind {kind}")
     if data[at + 5] or data[at + 6] or data[at + 7]:
         raise PeerError(MALFORMED, "octets 5 to 7 of a frame are not zero")
@@ -230,6 +262,12 @@ def decode_request(payload: bytes) -> Request:
     elif op == OFFSET_AT:
         request.queue = text_field(values, op, "queue")
         request.timestamp_us = integer_field(values, op, "timestamp_us", -INTEGER_MAX)
+    elif op in (COMMIT, ABORT, TRANSACTION):
+        request.query = name_field(values, op, "query")
+        if op != TRANSACTION:
+            request.batch = integer_field(values, op, "batch", 0)
+        if op == COMMIT:
+            request.parts = parts_field(values)
     else:
         request.user = text_field(values, op, "user")
         request.password = text_field(values, op, "password")
@@ -258,11 +296,37 @@ def text_field(values: dict[str, object], op: str, name: str) -> str:
     return value
 
 
+def name_field(values: dict[str, object], op: str, name: str) -> str:
+    """A field that names a part of a transaction: text of 1 to NAME_OCTETS_MAX octets."""
+    value = text_field(values, op, name)
+    if not 0 < len(value.encode()) <= NAME_OCTETS_MAX:
+        raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not text of 1 to {NAME_OCTETS_MAX} octets")
+    return value
+
+
+def parts_field(values: dict[str, object]) -> dict[str, int]:
+    """The parts of a commit, each with its rows."""
+    given = values.get("parts")
+    if not isinstance(given, dict):
+        raise RequestError(INVALID, f"{COMMIT}: parts is {shown(given)}, not an object of parts and their rows")
+    parts: dict[str, int] = {}
+    for name, rows in given.items():
+        if not isinstance(name, str) or not is_unicode(name) or not is_whole(rows, 1):
+            raise RequestError(INVALID, f"{COMMIT}: parts: {shown(name)} has {shown(rows)} rows, which cannot be")
+        parts[name] = rows
+    return parts
+
+
+def is_whole(value: object, least: int) -> bool:
+    """Whether a value out of JSON is a number of 64 bits, not below `least`."""
+    # True and False are integers to Python, not to the protocol.
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= INTEGER_MAX
+
+
 def integer_field(values: dict[str, object], op: str, name: str, least: int) -> int:
     """A field that must be a whole number of 64 bits, not below `least`."""
     value = values.get(name)
-    # True and False are integers to Python, not to the protocol.
-    if not isinstance(value, int) or isinstance(value, bool) or value < least or value > INTEGER_MAX:
+    if not isinstance(value, int) or not is_whole(value, least):
         raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not a whole number from {least} to {INTEGER_MAX}")
     return value
 
