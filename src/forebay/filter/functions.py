@@ -6,8 +6,12 @@ a text is due is its digits; a text where a number is due must be one.
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from typing import Final, final
 
+from forebay.filter.numeric import NUMERIC, of_numbers
+from forebay.filter.times import read_time, written_time
 from forebay.filter.values import (
     GREATER,
     LESS,
@@ -57,6 +61,7 @@ FUNCTIONS: Final = {
     "LEFT": Signature(2, 2, "value", 0, "so many characters of the start"),
     "RIGHT": Signature(2, 2, "value", 0, "so many characters of the end"),
     "REPLACE": Signature(3, 3, "value", 0, "the first with every second become the third"),
+    "REVERSE": Signature(1, 1, "value", 0, "its characters backwards"),
     "INSTR": Signature(2, 2, "value", 0, "where in the first the second begins, 0 for nowhere"),
     "INSTR_I": Signature(2, 2, "value", 0, "the same, whatever the case of letters"),
     "STREQUAL_I": Signature(2, 2, "condition", 0, "whether both are the same, whatever the case of letters"),
@@ -65,6 +70,34 @@ FUNCTIONS: Final = {
     "FLOOR": Signature(1, 1, "value", 0, "the next integer below"),
     "ROUND": Signature(1, 2, "value", 0, "the next number with so many decimal places, 0 if not said"),
     "SIGN": Signature(1, 1, "value", 0, "-1, 0 or 1"),
+    "MOD": Signature(
+        2, 2, "value", 0, "what is left of the first after division by the second, with the sign of the first"
+    ),
+    "SQRT": Signature(1, 1, "value", 0, "the square root"),
+    "POWER": Signature(2, 2, "value", 0, "the first to the power of the second"),
+    "EXP": Signature(1, 1, "value", 0, "e to this power"),
+    "LN": Signature(1, 1, "value", 0, "the natural logarithm"),
+    "LOG2": Signature(1, 1, "value", 0, "the logarithm to the base of 2"),
+    "LOG10": Signature(1, 1, "value", 0, "the logarithm to the base of 10"),
+    "SIN": Signature(1, 1, "value", 0, "the sine of an angle in radians"),
+    "COS": Signature(1, 1, "value", 0, "the cosine of an angle in radians"),
+    "TAN": Signature(1, 1, "value", 0, "the tangent of an angle in radians"),
+    "ASIN": Signature(1, 1, "value", 0, "the angle of which it is the sine"),
+    "ACOS": Signature(1, 1, "value", 0, "the angle of which it is the cosine"),
+    "ATAN": Signature(1, 1, "value", 0, "the angle of which it is the tangent"),
+    "ATAN2": Signature(2, 2, "value", 0, "the angle of the point with this y and this x"),
+    "DEGREES": Signature(1, 1, "value", 0, "an angle in radians as degrees"),
+    "RADIANS": Signature(1, 1, "value", 0, "an angle in degrees as radians"),
+    "WIDTH_BUCKET": Signature(
+        4, 4, "value", 0, "in which bucket the first is, from the second to the third in so many alike"
+    ),
+    "GEO_DISTANCE": Signature(4, 4, "value", 0, "metres from a latitude and longitude to another, in degrees"),
+    "CRC32": Signature(1, 1, "value", 0, "the checksum of a text in UTF-8, as in zip files"),
+    "MD5": Signature(1, 1, "value", 0, "the digest of a text in UTF-8, in hexadecimal digits"),
+    "STRFTIME": Signature(
+        2, 2, "value", 0, "in this [form](filters.md#times) the time that is so many seconds after 1970 began"
+    ),
+    "STRPTIME": Signature(2, 2, "value", 0, "seconds since 1970 that a text in this [form](filters.md#times) says"),
     "GREATEST": Signature(1, MANY, "value", 0, "the greatest; NULL if any is"),
     "LEAST": Signature(1, MANY, "value", 0, "the least; NULL if any is"),
     "ARRAY_COUNT": Signature(1, 1, "value", 0, "elements of a list"),
@@ -88,8 +121,15 @@ def call(name: str, values: list[object]) -> object:
             return None
     if name in ("ABS", "CEILING", "FLOOR", "ROUND", "SIGN"):
         return of_number(name, singles)
+    if name in NUMERIC:
+        return of_floats(name, singles)
+    if name == "MOD":
+        return arithmetic("%", singles[0], singles[1])
     words = text(singles[0])
     assert words is not None
+    if name == "STRFTIME":
+        seconds = number(singles[1])
+        return written_time(words, float(seconds)) if isinstance(seconds, int | float) else None
     if len(singles) == 1:
         return of_text(name, words)
     if name in ("SUBSTR", "LEFT", "RIGHT"):
@@ -102,6 +142,8 @@ def call(name: str, values: list[object]) -> object:
         return words.casefold().find(other.casefold()) + 1
     if name == "STREQUAL_I":
         return words.casefold() == other.casefold()
+    if name == "STRPTIME":
+        return read_time(words, other)
     assert name == "REPLACE"
     by = text(singles[2])
     assert by is not None
@@ -119,8 +161,24 @@ def of_text(name: str, words: str) -> object:
         return words.strip() or None
     if name == "LTRIM":
         return words.lstrip() or None
+    if name == "REVERSE":
+        return words[::-1]
+    if name == "CRC32":
+        return zlib.crc32(words.encode("utf-8", "replace"))
+    if name == "MD5":
+        return hashlib.md5(words.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
     assert name == "RTRIM"
     return words.rstrip() or None
+
+
+def of_floats(name: str, values: list[object]) -> object:
+    floats: list[float] = []
+    for each in values:
+        read = number(each)
+        if not isinstance(read, int | float):
+            return None
+        floats.append(float(read))
+    return of_numbers(name, floats)
 
 
 def part_of(name: str, words: str, numbers: list[object]) -> object:

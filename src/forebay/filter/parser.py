@@ -46,6 +46,7 @@ from forebay.filter.nodes import (
 )
 from forebay.filter.pattern import BadPattern, Pattern
 from forebay.filter.subject import FACTS, Subject
+from forebay.filter.times import unknown_directive
 from forebay.filter.tokens import END, NUMBER, PATH, SIGN, TEXT, WORD, Lexer, Token, refuse
 from forebay.filter.values import AT_LEAST, AT_MOST, EQUAL, GREATER, LESS, UNEQUAL
 
@@ -372,4 +373,15 @@ class Parser:
                 wanted += f" to {signature.most}"
             refuse(token.at, token.written, f"{name} takes {wanted} values")
         self.expect_sign(")")
+        if name in ("STRFTIME", "STRPTIME"):
+            check_form(token, name, arguments)
         return self.checked(Call(name, KINDS[signature.gives], arguments), token)
+
+
+def check_form(token: Token, name: str, arguments: list[Node]) -> None:
+    """Refuse a form of times that is written in the filter and has an unknown directive: it would always be NULL."""
+    form = arguments[0 if name == "STRFTIME" else 1]
+    if isinstance(form, Literal) and isinstance(form.value, str):
+        unknown = unknown_directive(form.value, name == "STRPTIME")
+        if unknown:
+            refuse(token.at, token.written, f"'{unknown}' is nothing that {name} knows")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.errors import RequestError
 from forebay.filter.functions import FUNCTIONS, TEXT_CHARACTERS_MAX
 from forebay.filter.parser import parse
 from forebay.filter.values import ELEMENTS_MAX
@@ -49,6 +50,43 @@ BODY = {
         ("INSTR('abc', 'c')", "3"),
         ("INSTR('abc', 'C')", "0"),
         ("INSTR_I('abC', 'c')", "3"),
+        ("REVERSE('abc')", "'cba'"),
+        ("MOD(/n, 2)", "-1"),
+        ("MOD(7.5, 2)", "1.5"),
+        ("SQRT('16')", "4"),
+        ("POWER(2, 10)", "1024"),
+        ("EXP(0)", "1"),
+        ("ROUND(LN(EXP(2)), 9)", "2"),
+        ("LOG2(8)", "3"),
+        ("LOG10(1000)", "3"),
+        ("SIN(0)", "0"),
+        ("COS(0)", "1"),
+        ("TAN(0)", "0"),
+        ("ROUND(DEGREES(ASIN(1)), 9)", "90"),
+        ("ACOS(1)", "0"),
+        ("ROUND(DEGREES(ATAN(1)), 9)", "45"),
+        ("ROUND(DEGREES(ATAN2(1, -1)), 9)", "135"),
+        ("ROUND(RADIANS(180), 5)", "3.14159"),
+        ("WIDTH_BUCKET(5.35, 0.024, 10.06, 5)", "3"),
+        ("WIDTH_BUCKET(0, 0, 10, 5)", "1"),
+        ("WIDTH_BUCKET(10, 0, 10, 5)", "6"),
+        ("WIDTH_BUCKET(-1, 0, 10, 5)", "0"),
+        ("WIDTH_BUCKET(99, 0, 10, 5)", "6"),
+        ("WIDTH_BUCKET(9, 10, 0, 5)", "1"),
+        ("WIDTH_BUCKET(11, 10, 0, 5)", "0"),
+        ("ROUND(GEO_DISTANCE(52.5200, 13.4050, 48.8566, 2.3522) / 1000)", "877"),
+        ("ROUND(GEO_DISTANCE(0, 0, 0, 180) / 1000)", "20015"),
+        ("ROUND(GEO_DISTANCE(10, 20, 10, 380), 3)", "0"),
+        ("CRC32('123456789')", "3421780262"),
+        ("MD5('abc')", "'900150983cd24fb0d6963f7d28e17f72'"),
+        ("STRFTIME('%Y-%m-%d %H:%M:%S', 1700000000)", "'2023-11-14 22:13:20'"),
+        ("STRFTIME('%FT%T.%f%z %j %u 100%%F', 1700000000.25)", "'2023-11-14T22:13:20.250000+0000 318 2 100%F'"),
+        ("STRFTIME('%F', -1)", "'1969-12-31'"),
+        ("STRPTIME('2023-11-14T22:13:20Z', '%FT%T%z')", "1700000000"),
+        ("STRPTIME('2023-11-14 23:13:20.5+01:00', '%F %T.%f%z')", "1700000000.5"),
+        ("STRPTIME('20231114 -0130', '%Y%m%d %z')", "1699925400"),
+        ("STRPTIME('5%', '%H%%')", "18000"),
+        ("STRPTIME('1970-01-02+05', '%F%z')", "68400"),
         ("ABS(/n)", "7"),
         ("CEILING(/f)", "3"),
         ("CEILING(-2.5)", "-2"),
@@ -91,6 +129,33 @@ def test_what_a_function_makes(expression: str, value: str) -> None:
         "SUBSTR('abc', 9)",
         "REPLACE('a', 'a', '')",
         "INSTR('a', /gone)",
+        "MOD(1, 0)",
+        "SQRT(-1)",
+        "SQRT('x')",
+        "POWER(0, -1)",
+        "POWER(-8, 0.5)",
+        "POWER(10, 400)",
+        "EXP(1e9)",
+        "LN(0)",
+        "LOG2(-1)",
+        "ASIN(2)",
+        "SIN(/inf)",
+        "WIDTH_BUCKET(1, 2, 2, 5)",
+        "WIDTH_BUCKET(1, 0, 2, 0)",
+        "WIDTH_BUCKET(1, 0, 2, 1.5)",
+        "WIDTH_BUCKET(/nan, 0, 2, 5)",
+        "GEO_DISTANCE(91, 0, 0, 0)",
+        "GEO_DISTANCE(0, /inf, 0, 0)",
+        "STRFTIME('%F', 1e12)",
+        "STRFTIME('%F', -2e11)",
+        "STRFTIME('%F', 'x')",
+        "STRFTIME(CONCAT('%', 'Q'), 0)",
+        "STRPTIME('2023-02-30', '%F')",
+        "STRPTIME('2023-02-03x', '%F')",
+        "STRPTIME('x', '%F')",
+        "STRPTIME('12', '%%2')",
+        "STRPTIME('1', CONCAT('%', 'Q'))",
+        "STRPTIME('+1', '%z')",
         "ABS('x')",
         "ROUND(1.5, 99)",
         "SIGN(/nan)",
@@ -118,6 +183,17 @@ def test_texts_alike_but_for_their_case() -> None:
 def test_nan_is_unequal_to_everything() -> None:
     assert parse("/nan != /nan AND NOT /nan = /nan AND NOT /nan < 1 AND NOT /nan >= 1").matches(message(BODY))
     assert parse("/nan IS NAN AND /s IS NAN AND /f IS NOT NAN AND /inf IS NOT NAN").matches(message(BODY))
+
+
+@pytest.mark.parametrize("call", ["STRFTIME('%Q', 0)", "STRPTIME('1', '%j')", "STRFTIME('5%', 0)"])
+def test_a_form_of_times_that_nobody_knows_is_refused(call: str) -> None:
+    with pytest.raises(RequestError, match=r"filter, position 1, '.*': '%[Qj]?' is nothing that STR"):
+        parse(f"{call} = 1")
+
+
+def test_a_form_of_times_has_a_limit() -> None:
+    long = message({"f": "%Y" * 200, "t": "1" * 800})
+    assert parse("STRFTIME(/f, 0) IS NULL AND STRPTIME(/t, /f) IS NULL").matches(long)
 
 
 def test_texts_that_are_made_have_a_limit() -> None:
