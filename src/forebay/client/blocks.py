@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
@@ -41,6 +41,7 @@ from forebay.wire.blocks import (
 
 TIMEOUT_S: Final = 30.0
 RECEIVE_OCTETS: Final = 1 << 20  # of the socket's buffer: fewer, larger reads
+BAD_ANSWER: Final = (KeyError, ValueError)  # what reading the fields of an answer may raise
 
 
 class Unreachable(ForebayError):
@@ -62,6 +63,16 @@ class QueueDescription:
     queue: str
     id: int
     kind: str
+    start: int
+    end: int
+    octets: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnd:
+    """How far a queue goes just now; the fields are those of `QueueDescription`."""
+
+    id: int
     start: int
     end: int
     octets: int
@@ -137,24 +148,68 @@ class BlockClient:
         """What the broker says of a queue; RequestError(NOT_FOUND) if there is none of that name."""
         answer = self._ask({"op": "describe", "queue": queue})
         try:
-            return QueueDescription(
-                str(answer["queue"]),
-                whole(answer["id"]),
-                str(answer["kind"]),
-                whole(answer["start"]),
-                whole(answer["end"]),
-                whole(answer["octets"]),
-            )
-        except (KeyError, ValueError) as error:
-            raise self._broke(PeerError("malformed", f"{self.server}: description {answer}: {error}")) from None
+            return description(answer)
+        except BAD_ANSWER as error:
+            raise self._malformed(answer, error) from None
+
+    def queues(self, pattern: str = "") -> Iterator[QueueDescription]:
+        """The queues that the user may read, in order of their names.
+
+        pattern  a regular expression that the whole name must match, as filters take them
+        raises   RequestError(INVALID) with what is wrong in the pattern
+        """
+        asked: dict[str, object] = {"op": "queues"}
+        if pattern:
+            asked["pattern"] = pattern
+        more = True
+        while more:
+            answer = self._ask(asked)
+            try:
+                page = [description(each) for each in objects(answer["queues"])]
+                more = answer["next"] is not None
+                asked["from"] = answer["next"]
+            except BAD_ANSWER as error:
+                raise self._malformed(answer, error) from None
+            yield from page
+
+    def ends(self, queues: Mapping[str, int], wait_s: float = 0.0) -> dict[str, QueueEnd]:
+        """How far queues go, once one of them goes further than the caller knows.
+
+        queues  by name the end that the caller knows
+        wait_s  after this time the answer comes in any case; at most 30
+        raises  RequestError(NOT_FOUND), also if a queue is deleted meanwhile
+        """
+        answer = self._ask({"op": "ends", "queues": dict(queues), "wait_ms": int(wait_s * 1000)})
+        try:
+            return {name: queue_end(each) for name, each in mapping(answer["queues"]).items()}
+        except BAD_ANSWER as error:
+            raise self._malformed(answer, error) from None
+
+    def hold(self, queue: str, group: str, offset: int, ttl_s: float) -> tuple[int, int]:
+        """Have no record from `offset` on go for so long, whoever consumes, purges or limits the queue.
+
+        group   whose hold it is; asking again moves and renews it
+        ttl_s   from 1 on; the option hold_ttl_max_ms limits it
+        returns the offset from which on records stay, above `offset` where some have gone already; the queue's start
+        """
+        asked = {"op": "hold", "queue": queue, "group": group, "offset": offset, "ttl_ms": int(ttl_s * 1000)}
+        answer = self._ask(asked)
+        try:
+            return whole(answer["offset"]), whole(answer["start"])
+        except BAD_ANSWER as error:
+            raise self._malformed(answer, error) from None
+
+    def release(self, queue: str, group: str) -> None:
+        """End a hold; no error where there is none."""
+        self._ask({"op": "release", "queue": queue, "group": group})
 
     def offset_at(self, queue: str, timestamp_us: int) -> int:
         """First offset whose record is at or after a time; the end where there is none."""
         answer = self._ask({"op": "offset_at", "queue": queue, "timestamp_us": timestamp_us})
         try:
             return whole(answer["offset"])
-        except (KeyError, ValueError) as error:
-            raise self._broke(PeerError("malformed", f"{self.server}: offset {answer}: {error}")) from None
+        except BAD_ANSWER as error:
+            raise self._malformed(answer, error) from None
 
     def fetch(self, queue: str, first: int, end: int, octets_max: int = FETCH_OCTETS_MAX) -> Iterator[Fetched]:
         """The blocks that hold the records of [first, end), as they come.
@@ -268,6 +323,10 @@ class BlockClient:
             octets -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def _malformed(self, answer: object, error: Exception) -> ForebayError:
+        """The broker's answer to a request is not what it should be."""
+        return self._broke(PeerError("malformed", f"{self.server}: answer {answer}: {error}"))
+
     def _broke(self, error: ForebayError) -> ForebayError:
         """After this error the connection is out of step."""
         self._broken = self._broken or str(error)
@@ -279,3 +338,27 @@ def whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{value!r} is no whole number from 0")
     return value
+
+
+def mapping(value: object) -> dict[str, object]:
+    """An object of the broker's answer; ValueError if it is none."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r} is no object")
+    return value
+
+
+def objects(value: object) -> list[dict[str, object]]:
+    """A list of objects of the broker's answer; ValueError if it is none."""
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r} is no list")
+    return [mapping(each) for each in value]
+
+
+def description(values: dict[str, object]) -> QueueDescription:
+    end = queue_end(values)
+    return QueueDescription(str(values["queue"]), end.id, str(values["kind"]), end.start, end.end, end.octets)
+
+
+def queue_end(value: object) -> QueueEnd:
+    values = mapping(value)
+    return QueueEnd(*(whole(values[name]) for name in ("id", "start", "end", "octets")))
