@@ -18,13 +18,24 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.deduplication import Identity, address_of, identity_of
 from forebay.broker.delayed import KEY_OCTETS_MAX, DelayedMessage
-from forebay.broker.facts import GROUP_HEADER
+from forebay.broker.facts import GROUP_HEADER, marks_of
 from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
+from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, FORMAT_MASK, KEYED, REJECTED
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_short_string, put_value, skip_value
-from forebay.wire.amqp091_properties import HEADERS, edit_headers, field_at, flags_of, header_at, headers_of
+from forebay.wire.amqp091_properties import (
+    EXPIRATION,
+    HEADERS,
+    USER_ID,
+    check_properties,
+    edit_headers,
+    field_at,
+    flags_of,
+    header_at,
+    headers_of,
+    short_field,
+)
 
 CC: Final = b"CC"
 BCC: Final = b"BCC"
@@ -36,6 +47,8 @@ DEDUPLICATION_KEY: Final = b"x-deduplication-key"
 NAMES: Final = (CC, BCC, DELAY, DELAY_ID, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
 ASKS: Final = 1
 GROUPED: Final = 2
+MARKS: Final = EXPIRES | KEYED
+EXPIRATION_MS_MAX: Final = 315_360_000_000  # ten years, RabbitMQ's limit
 CAPITALS: Final = (66, 67)  # B, C
 SMALL_X: Final = 120
 DELAY_MS_MAX: Final = 100 * 366 * 86_400_000  # a century: beyond it somebody meant another unit
@@ -102,6 +115,54 @@ def asked_by(properties: bytes) -> i64:
                     found |= GROUPED
         pos = skip_value(properties, pos, end, TABLE_DEPTH_MAX)
     return found
+
+
+def asks_of(properties: bytes, flags: i64) -> i64:
+    """ASKS where `read_special` has something to do, and the marks of the record that checked properties make."""
+    asked: i64 = asked_by(properties) if flags & HEADERS else 0
+    found = asked & ASKS
+    if flags & EXPIRATION or asked & GROUPED:
+        found |= marks_of(AMQP091, properties)
+    return found
+
+
+def check_message(properties: bytes, user: bytes, depth_max: i64) -> i64:
+    """`asks_of` properties; errors unless another client can do something with them, and the broker what they ask for.
+
+    user  who publishes: nobody may say that he is somebody else
+    raises  PeerError(MALFORMED), RequestError(PRECONDITION)
+    """
+    flags = check_properties(properties, depth_max)
+    if flags & USER_ID:
+        named = short_field(properties, USER_ID, depth_max)
+        if named != user:
+            raise RequestError(
+                PRECONDITION,
+                f"user_id property set to '{named.decode('utf-8', 'replace')}' but authenticated user was "
+                f"'{user.decode('utf-8', 'replace')}'",
+            )
+    if flags & EXPIRATION:
+        check_expiration(short_field(properties, EXPIRATION, depth_max).decode("utf-8", "replace"))
+    return asks_of(properties, flags)
+
+
+def check_expiration(expiration: str) -> None:
+    """RequestError unless it is a number of milliseconds that RabbitMQ takes, in its words (those of Erlang)."""
+    digits = expiration.removeprefix("-")
+    stop: i64 = 0
+    while stop < i64(len(digits)) and "0" <= digits[stop] <= "9":
+        stop += 1
+    wrong = ""
+    if stop == 0:
+        wrong = "no_integer"
+    elif stop < i64(len(digits)):
+        wrong = f'{{leftover_string,"{digits[stop:]}"}}'
+    elif digits != expiration:
+        wrong = f"{{value_negative,{int(expiration)}}}"
+    elif int(digits) > EXPIRATION_MS_MAX:
+        wrong = f"{{value_too_large,{int(digits)}}}"
+    if wrong:
+        raise RequestError(PRECONDITION, f"invalid expiration '{expiration}': {wrong}")
 
 
 def read_special(properties: bytes) -> Special:

@@ -12,11 +12,10 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64, u8
 
-from forebay.broker.facts import marks_of
 from forebay.broker.permissions import READ, Grants, Rights
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.routes import Route
-from forebay.broker.special import ASKS, GROUPED, Special, asked_by, publish_special, read_special
+from forebay.broker.special import ASKS, MARKS, Special, check_message, publish_special, read_special
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
@@ -35,11 +34,8 @@ from forebay.session.amqp091_tx import Held, Transaction
 from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, Reader, put_content
 from forebay.wire.amqp091_methods import BASIC_ACK, BASIC_NACK, NO_ROUTE, UNEXPECTED_FRAME, put_return, put_settle
 from forebay.wire.amqp091_properties import (
-    EXPIRATION,
-    HEADERS,
     REPLY_TO,
-    USER_ID,
-    check_properties,
+    flags_of,
     headers_of,
     short_field,
     whole_number,
@@ -47,7 +43,6 @@ from forebay.wire.amqp091_properties import (
 )
 
 TARGETS_MAX: Final = 10_000
-EXPIRATION_MS_MAX: Final = 315_360_000_000  # ten years, RabbitMQ's limit
 
 # What the channel expects next.
 METHOD_NEXT: Final = 0
@@ -181,33 +176,17 @@ class Publisher:
     def check(self, properties: bytes) -> None:
         """Errors unless another client can do something with the properties, and the broker what they ask for."""
         depth_max = self.link.table_depth_max
-        flags = check_properties(properties, depth_max)
-        format: i64 = AMQP091
-        special: Special | None = None
         self.properties = b""  # nothing holds of them if one of these checks fails
-        if flags & USER_ID:
-            user = short_field(properties, USER_ID, depth_max)
-            if user != self.link.user:
-                raise RequestError(
-                    PRECONDITION,
-                    f"user_id property set to '{user.decode('utf-8', 'replace')}' but authenticated user was "
-                    f"'{self.link.user.decode('utf-8', 'replace')}'",
-                )
-        if flags & EXPIRATION:
-            check_expiration(short_field(properties, EXPIRATION, depth_max).decode("utf-8", "replace"))
-        asked: i64 = asked_by(properties) if flags & HEADERS else 0
-        if asked & ASKS:
-            special = read_special(properties)
-        if flags & EXPIRATION or asked & GROUPED:
-            format |= marks_of(AMQP091, properties)
-        if flags & REPLY_TO and short_field(properties, REPLY_TO, depth_max) == REPLY_QUEUE:
+        asked = check_message(properties, self.link.user, depth_max)
+        special = read_special(properties) if asked & ASKS else None
+        if flags_of(properties) & REPLY_TO and short_field(properties, REPLY_TO, depth_max) == REPLY_QUEUE:
             if not self.reply_name:
                 raise RequestError(PRECONDITION, "fast reply consumer does not exist")
             special = special or Special(properties)
             special.properties = with_short_field(special.properties, REPLY_TO, self.reply_name, depth_max)
             special.delayed = with_short_field(special.delayed, REPLY_TO, self.reply_name, depth_max)
         self.properties = properties
-        self.format = u8(format)
+        self.format = u8(AMQP091 | asked & MARKS)
         self.special = special
         self.plain = special is None and self.transaction is None
 
@@ -406,22 +385,3 @@ class Publisher:
         self.accepted = self.due
         self.parts = []
         self.expect = METHOD_NEXT
-
-
-def check_expiration(expiration: str) -> None:
-    """RequestError unless it is a number of milliseconds that RabbitMQ takes, in its words (those of Erlang)."""
-    digits = expiration.removeprefix("-")
-    stop: i64 = 0
-    while stop < i64(len(digits)) and "0" <= digits[stop] <= "9":
-        stop += 1
-    wrong = ""
-    if stop == 0:
-        wrong = "no_integer"
-    elif stop < i64(len(digits)):
-        wrong = f'{{leftover_string,"{digits[stop:]}"}}'
-    elif digits != expiration:
-        wrong = f"{{value_negative,{int(expiration)}}}"
-    elif int(digits) > EXPIRATION_MS_MAX:
-        wrong = f"{{value_too_large,{int(digits)}}}"
-    if wrong:
-        raise RequestError(PRECONDITION, f"invalid expiration '{expiration}': {wrong}")
