@@ -208,6 +208,43 @@ def test_a_stream_is_truncated_at_an_offset_for_good(broker: BrokerProcess) -> N
         assert list(client.items("queue.messages", queue="s")) == []
 
 
+def test_unsettled_offsets_are_told_and_sent_back_once(broker: BrokerProcess) -> None:
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("dead", durable=True)
+        channel.queue_declare("orders", durable=True)
+        for number in range(6):
+            channel.basic_publish("", "dead", b"%d" % number)
+        tags = [channel.basic_get("dead")[0].delivery_tag for _ in range(3)]
+        channel.basic_ack(tags[0])
+        channel.basic_ack(tags[2])
+        with connect(broker) as client:
+            answer = client.run("queue.unsettled", queue="dead")
+            assert (answer["start"], answer["end"], answer["ranges"]) == (1, 6, [[1, 2], [3, 6]])
+            assert client.run("queue.unsettled", queue="dead", **{"from": 4})["ranges"] == [[4, 6]]
+            assert refused(client, "queue.unsettled", queue="dead", **{"from": -1})[0] == INVALID
+            asked = {"queue": "dead", "to": "orders", "offsets": [[0, 4], 5, 5], "id": answer["id"]}
+            done = client.run("dlq.redrive", **asked)
+            assert {name: done[name] for name in ("done", "held", "gone", "refused")} == {
+                "done": 2,
+                "held": 1,
+                "gone": 2,
+                "refused": 0,
+            }
+    broker.kill9()
+    broker.start()
+    with connect(broker) as client:
+        again = client.run("dlq.redrive", **asked)
+        assert (again["done"], again["gone"]) == (1, 4)  # what was held is not any more
+        assert client.run("queue.show", queue="orders")["ready"] == 3
+        other = refused(client, "dlq.redrive", **{**asked, "id": 10_000})
+        assert other[0] == PRECONDITION
+        assert "it was made anew" in other[1]
+        for offsets in ([-1], [[3, 2]], [[1]], ["1"], [True], list(range(20_000))):
+            assert refused(client, "dlq.redrive", queue="dead", offsets=offsets)[0] == INVALID
+
+
 def test_groups_leases_and_consumers(client: ControlClient, connection: pika.BlockingConnection) -> None:
     channel = connection.channel()
     channel.basic_qos(prefetch_count=2)

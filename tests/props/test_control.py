@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.control.operations import FLAG, TABLE, TEXT, TEXTS, WHOLE, Connections
+from forebay.broker.control.operations import FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE, Connections
 from forebay.broker.control.table import OPERATIONS, Control
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import RequestError
@@ -55,6 +55,7 @@ VALUES = {
     WHOLE: st.integers(-2, 8) | st.integers(),
     FLAG: st.booleans(),
     TABLE: TABLES,
+    RANGES: st.lists(st.integers(-1, 8) | st.lists(st.integers(0, 8), min_size=1, max_size=3), max_size=4),
     TEXTS: st.lists(TEXTS_OFTEN | st.sampled_from(["administrator", "monitoring"]), max_size=2),
 }
 ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4), st.lists(st.integers(), max_size=1))

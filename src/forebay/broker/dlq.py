@@ -41,6 +41,7 @@ from forebay.wire.mqtt_properties import (
 SCANNED_AT_ONCE: Final = 10_000  # records that one portion looks at
 OCTETS_AT_ONCE: Final = 16 << 20  # of the bodies that one portion moves
 SCANNED_OCTETS_AT_ONCE: Final = 64 << 20  # of the bodies that one portion looks at
+OFFSET_MAX: Final = (1 << 63) - 1
 COUNTED_MAX: Final = 5_000  # records of one queue that a summary looks at
 DEATH_HEADERS: Final = tuple(name.decode() for name in (DEATHS, *FIRST, *LAST))
 
@@ -71,12 +72,17 @@ class Portion:
 
     done     records moved or discarded
     held     records that the filter wants and a consumer holds: they were left
+    gone     offsets that were asked for and wait no more: settled, sent back before, or never there
+    refused  records asked for by offset that cannot go where they should: they were left; `refusal` says why the first
     scanned  records looked at
     next     offset to go on from; None at the end
     """
 
     done: int = 0
     held: int = 0
+    gone: int = 0
+    refused: int = 0
+    refusal: str = ""
     scanned: int = 0
     next: int | None = None
 
@@ -155,20 +161,26 @@ def count(counts: dict[str, int], value: object) -> None:
 # ---- looking at them
 
 
-def walk(vhost: Vhost, queue: Queue, first: int) -> Iterator[RecordSubject]:
-    """The unsettled records from an offset on, one by one. Nothing is handed out: what consumers hold is there too."""
+def walk(vhost: Vhost, queue: Queue, first: int, end: int = OFFSET_MAX) -> Iterator[RecordSubject]:
+    """The unsettled records of [first, end), one by one. Nothing is handed out: what consumers hold is there too."""
     offset = max(first, int(queue.log.start))
-    while offset < queue.log.end:
+    while offset < min(end, int(queue.log.end)):
         block = queue.log.block(offset)
         if block is None:
             return
-        end = int(block.end)
         # Between blocks some may be gone: nobody wanted them any more.
-        for run_first, run_end in queue.live(max(offset, int(block.base)), end):
+        for run_first, run_end in queue.live(max(offset, int(block.base)), min(end, int(block.end))):
             for at in range(run_first, run_end):
                 deliveries, failures = attempts_of(queue, at)
                 yield RecordSubject(queue.name, block, at - block.base, vhost.now_us, deliveries, failures)
-        offset = end
+        offset = int(block.end)
+
+
+def walk_ranges(vhost: Vhost, queue: Queue, first: int, ranges: list[tuple[int, int]]) -> Iterator[RecordSubject]:
+    """The same of several ranges, which ascend, from an offset on."""
+    for low, end in ranges:
+        if end > first:
+            yield from walk(vhost, queue, max(low, first), end)
 
 
 class Look:
@@ -212,22 +224,39 @@ def seal(vhost: Vhost, queue: Queue) -> None:
 # ---- changing them
 
 
-def redrive(vhost: Vhost, name: bytes, where: Filter | None, to: bytes, first: int, limit: int) -> Portion:
+def redrive(
+    vhost: Vhost,
+    name: bytes,
+    where: Filter | None,
+    to: bytes,
+    first: int,
+    limit: int,
+    ranges: list[tuple[int, int]] | None = None,
+) -> Portion:
     """Send messages back to the queue in which they died first, or to the queue `to`; each is in one place at any time.
 
     The message keeps what it says of its deaths. It goes to that queue alone, though it was published to others too,
     with the exchange and the routing key that it had there.
+    ranges  only these offsets, [first, end) each, ascending. An offset is one message for ever: asking again for one
+            that was sent back finds it gone. Those that cannot go are counted, and do not hold up the others
     raises  RequestError: NOT_FOUND without such a queue, or without an origin; REFUSED where there is no room. What
             was sent back before the error stays sent back
     """
     queue, group = work_of(vhost, name)
     if to and vhost.queue(to) is queue:
         raise RequestError(INVALID, f"to: '{text(to)}' is the queue itself")
-    portion, chosen = select(vhost, queue, group, where, first, limit)
+    portion, chosen = select(vhost, queue, group, where, first, limit, ranges)
     moved: set[int] = set()
     try:
         for letter in chosen:
-            send_back(vhost, letter, to)
+            try:
+                send_back(vhost, letter, to)
+            except RequestError as error:
+                if ranges is None:
+                    raise
+                portion.refused += 1
+                portion.refusal = portion.refusal or error.text
+                continue
             moved.add(offset_of(letter))
     finally:
         take_out(group, moved)
@@ -308,27 +337,41 @@ def work_of(vhost: Vhost, name: bytes) -> tuple[Queue, WorkGroup]:
 
 
 def select(
-    vhost: Vhost, queue: Queue, group: WorkGroup, where: Filter | None, first: int, limit: int
+    vhost: Vhost,
+    queue: Queue,
+    group: WorkGroup,
+    where: Filter | None,
+    first: int,
+    limit: int,
+    ranges: list[tuple[int, int]] | None = None,
 ) -> tuple[Portion, list[RecordSubject]]:
-    """The messages of one portion that the filter wants and nobody holds."""
+    """The messages of one portion, or of one of these ranges of offsets, that the filter wants and nobody holds."""
     portion = Portion()
     chosen: list[RecordSubject] = []
     octets = 0
     look = Look()
-    for letter in walk(vhost, queue, first):
+    for letter in walk(vhost, queue, first) if ranges is None else walk_ranges(vhost, queue, first, ranges):
         portion.scanned += 1
         enough = look.is_enough(letter)
-        if where is None or where.matches(letter):
-            if is_waiting(group, offset_of(letter)):
+        offset = offset_of(letter)
+        if not group.unsettled(offset, offset + 1):
+            portion.gone += 1  # another group wants it still
+        elif where is None or where.matches(letter):
+            if is_waiting(group, offset):
                 chosen.append(letter)
                 octets += int(letter.block.body_span(letter.index, 1))
             else:
                 portion.held += 1
         if enough or len(chosen) == limit or octets >= OCTETS_AT_ONCE:
-            portion.next = offset_of(letter) + 1
+            portion.next = offset + 1
             break
-    if portion.next is not None and portion.next >= queue.log.end:
+    last = int(queue.log.end) if not ranges else min(int(queue.log.end), ranges[-1][1])
+    if portion.next is not None and portion.next >= last:
         portion.next = None
+    if ranges is not None:
+        end = OFFSET_MAX if portion.next is None else portion.next
+        asked = sum(max(0, min(high, end) - max(low, first)) for low, high in ranges)
+        portion.gone += asked - portion.scanned
     return portion, chosen
 
 

@@ -214,6 +214,48 @@ def test_it_goes_in_portions(broker: OneVhost) -> None:
     assert broker.kept(b"orders") == [b"0", b"1", b"2", b"3", b"4"]
 
 
+def test_messages_are_sent_back_by_offset_and_never_twice(broker: OneVhost) -> None:
+    reject(broker, b"orders", *[b"%d" % number for number in range(8)])
+    lease = broker.taken(b"dead")  # offset 0
+    wanted = [(0, 2), (4, 6), (7, 9)]
+    first = dlq.redrive(broker.vhost, b"dead", None, b"", 0, 2, wanted)
+    assert (first.done, first.held, first.gone, first.next) == (2, 1, 0, 5)
+    second = dlq.redrive(broker.vhost, b"dead", None, b"", 5, 2, wanted)
+    assert (second.done, second.held, second.gone, second.next) == (2, 0, 1, None)  # there is no offset 8
+    broker.settle()
+    again = dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL, wanted)
+    assert (again.done, again.held, again.gone, again.next) == (0, 1, 5, None)
+    some = dlq.redrive(broker.vhost, b"dead", parse("offset = 3"), b"", 0, ALL, [(2, 4)])
+    assert (some.done, some.scanned, some.gone) == (1, 2, 0)
+    assert dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL, []).done == 0
+    broker.settle()
+    assert broker.kept(b"orders") == [b"1", b"4", b"5", b"7", b"3"]
+    broker.vhost.ack(lease, lease.first, 1)
+    broker.settle()
+    assert broker.kept(b"dead") == [b"2", b"6"]
+
+
+def test_by_offset_those_that_cannot_go_hold_up_nobody(broker: OneVhost) -> None:
+    reject(broker, b"orders", b"0")
+    broker.publish(b"", b"dead", b"1")
+    broker.publish(b"", b"dead", b"2")
+    reject(broker, b"orders", b"3")
+    done = dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL, [(0, 9)])
+    assert (done.done, done.refused, done.gone) == (2, 2, 5)
+    assert done.refusal == "offset 1: the message does not say where it died"
+    broker.settle()
+    assert (broker.kept(b"orders"), broker.kept(b"dead")) == ([b"0", b"3"], [b"1", b"2"])
+
+
+def test_what_the_nameless_group_has_settled_is_gone_though_another_wants_it(broker: OneVhost) -> None:
+    broker.vhost.consume(b"dead", 1, 1, b"c", False, False, 0, {"x-consumer-group": "other"})
+    reject(broker, b"orders", b"0", b"1")
+    assert dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL, [(0, 1)]).done == 1
+    broker.settle()
+    again = dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL, [(0, 2)])
+    assert (again.done, again.held, again.gone) == (1, 0, 1)
+
+
 def test_a_message_without_a_way_back_stays(broker: OneVhost) -> None:
     broker.publish(b"", b"dead", b"0")
     with pytest.raises(RequestError, match="offset 0: the message does not say where it died") as unknown:

@@ -15,8 +15,10 @@ from forebay.broker.control.operations import (
     Parameter,
     operation,
     page,
+    refuse,
 )
-from forebay.broker.control.queues import QUEUE, group_facts
+from forebay.broker.control.queues import FIRST, QUEUE, group_facts
+from forebay.broker.dlq import seal
 from forebay.queue.leases import Consumer, Lease
 from forebay.queue.queue import Queue
 from forebay.queue.work_group import WorkGroup
@@ -24,6 +26,8 @@ from forebay.routing.exchange import text
 
 ALL_QUEUES: Final = Parameter("queue", TEXT, "only those of this queue", False)
 MICROSECONDS: Final = 1000
+OFFSETS_AT_ONCE: Final = 1 << 18  # that one request looks at
+UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
 
 
 @operation("group.list", VHOST, ALL_QUEUES, *PAGE)
@@ -72,6 +76,32 @@ def list_consumers(control: Control, given: Given) -> dict[str, object]:
     """The consumers of a vhost's queues."""
     items = [partial(consumer_facts, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
     return page(given, items)
+
+
+@operation("queue.unsettled", VHOST, QUEUE, FIRST)
+def list_unsettled(control: Control, given: Given) -> dict[str, object]:
+    """Which offsets of a queue some group still wants: `ranges` of [first, end), ascending; of a stream all.
+
+    Whoever reads the log as a table sees settled messages too: these ranges tell them apart. `id` is the queue's
+    number, which no other queue of this name ever has; `start` and `end` are the log's bounds.
+    """
+    first = given.whole("from")
+    if first < 0:
+        raise refuse("from", first, "is below 0")
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    seal(vhost, queue)
+    start, end = int(queue.log.start), int(queue.log.end)
+    stop = min(end, max(first, start) + OFFSETS_AT_ONCE)
+    ranges = queue.live(first, stop)
+    answer: dict[str, object] = {"id": int(queue.id), "start": start, "end": end}
+    if len(ranges) > UNSETTLED_MAX:
+        stop = ranges[UNSETTLED_MAX][0]
+        ranges = ranges[:UNSETTLED_MAX]
+    answer["ranges"] = [[int(low), int(high)] for low, high in ranges]
+    if stop < end:
+        answer["next"] = stop
+    return answer
 
 
 def chosen(control: Control, given: Given) -> list[Queue]:

@@ -11,6 +11,7 @@ from forebay.broker.control.operations import (
     LIMIT,
     LIMIT_MAX,
     PAGE,
+    RANGES,
     TABLE,
     TEXT,
     VHOST,
@@ -26,6 +27,7 @@ from forebay.broker.control.operations import (
 from forebay.broker.control.queues import BODY, FIRST, QUEUE, WHERE, list_messages, where_of
 from forebay.broker.dlq import Portion, Summary, dead_letter_queues, edit, purge, redrive, summary
 from forebay.broker.vhost import Vhost
+from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
@@ -54,6 +56,8 @@ def show_letters(control: Control, given: Given) -> dict[str, object]:
     QUEUE,
     WHERE,
     Parameter("to", TEXT, "the queue that they go to; that in which each died first if not given", False, ""),
+    Parameter("offsets", RANGES, "only those of these offsets", False),
+    Parameter("id", WHOLE, "the queue's number: refused where its name is another queue's by now", False),
     *PORTION,
     changes=True,
 )
@@ -61,12 +65,23 @@ def redrive_letters(control: Control, given: Given) -> dict[str, object]:
     """Send dead letters back to where they died first, or to another queue.
 
     One request goes through a portion of the queue; `next` is where to go on, until it is absent. Each message is in
-    one place at any time. Those that consumers hold just now (`held`) are left.
+    one place at any time. Those that consumers hold just now (`held`) are left. With `offsets`, what waits no more is
+    counted as `gone`, so the same request may be made again: no message is sent back twice. What cannot go where it
+    should is left and counted as `refused`, and `refusal` says why the first of them could not.
     """
     vhost = control.vhost(given)
     queue = vhost.queue(given.octets("queue"))
-    portion = redrive(vhost, queue.name, where_of(given), given.octets("to"), *portion_of(given))
-    return portion_facts(queue, portion)
+    if "id" in given and given.whole("id") != queue.id:
+        raise RequestError(PRECONDITION, f"id: queue '{text(queue.name)}' is number {queue.id}: it was made anew")
+    ranges = given.ranges("offsets")
+    portion = redrive(vhost, queue.name, where_of(given), given.octets("to"), *portion_of(given), ranges)
+    facts = portion_facts(queue, portion)
+    if ranges is not None:
+        facts["gone"] = portion.gone
+        facts["refused"] = portion.refused
+        if portion.refused:
+            facts["refusal"] = portion.refusal
+    return facts
 
 
 @operation("dlq.purge", VHOST, QUEUE, WHERE, *PORTION, changes=True)

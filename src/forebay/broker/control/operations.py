@@ -24,9 +24,11 @@ WHOLE: Final = "whole number"
 FLAG: Final = "true or false"
 TABLE: Final = "object"
 TEXTS: Final = "list of texts"
-TYPES: Final[dict[str, type]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: dict, TEXTS: list}
+RANGES: Final = "list of offsets and of pairs [first, end]"
+TYPES: Final[dict[str, type]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: dict, TEXTS: list, RANGES: list}
 
 INTEGER_MAX: Final = (1 << 63) - 1
+RANGES_MAX: Final = 10_000
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAX: Final = 1000
 PAGE_OCTETS_MAX: Final = 1 << 20  # a page ends before it if one item is in it
@@ -85,6 +87,21 @@ class Given:
         """An argument that is a list of texts; empty where it was left out."""
         value = self._values.get(name)
         return value if isinstance(value, list) else []
+
+    def ranges(self, name: str) -> list[tuple[int, int]] | None:
+        """An argument that is a list of offsets, as ranges [first, end) that ascend; None where it was left out."""
+        if name not in self:
+            return None
+        value = self._values[name]
+        assert isinstance(value, list)
+        pairs = sorted((each[0], each[1]) if isinstance(each, list) else (each, each + 1) for each in value)
+        merged: list[tuple[int, int]] = []
+        for first, end in pairs:
+            if merged and first <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(end, merged[-1][1])
+            else:
+                merged.append((first, end))
+        return merged
 
     def only(self, names: Sequence[str]) -> dict[str, object]:
         """Those of these arguments that were given."""
@@ -209,7 +226,20 @@ def has_type(value: object, type: str) -> bool:
         return not isinstance(value, bool) and isinstance(value, int) and -INTEGER_MAX <= value <= INTEGER_MAX
     if type == TEXTS:
         return isinstance(value, list) and all(isinstance(each, str) and is_unicode(each) for each in value)
+    if type == RANGES:
+        return isinstance(value, list) and len(value) <= RANGES_MAX and all(is_range(each) for each in value)
     return True
+
+
+def is_range(value: object) -> bool:
+    """Whether a value out of JSON is an offset, or two of them in order."""
+    if not isinstance(value, list):
+        return is_offset(value)
+    return len(value) == 2 and is_offset(value[0]) and is_offset(value[1]) and value[0] <= value[1]
+
+
+def is_offset(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int) and 0 <= value < INTEGER_MAX
 
 
 def refuse(name: str, value: object, text: str) -> RequestError:
