@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from forebay.core.message import AMQP091, EXPIRES, KEYED
+from forebay.filter.subject import Subject
 from forebay.log.block import Block
-from forebay.queue.facts import Facts
+from forebay.queue.facts import Facts, NoSubject
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.work_group import WorkGroup
@@ -36,6 +37,9 @@ class RowFacts(Facts):
 
     def filter_value(self, block: Block, index: int) -> bytes | None:
         return None
+
+    def subject(self, queue: bytes, block: Block, index: int, deliveries: int, failures: int) -> Subject:
+        return NoSubject()
 
 
 class Row:

@@ -11,8 +11,10 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, KEYED, MQTT
+from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.facts import Facts
+from forebay.records.subject import RecordSubject
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX, Reader
 from forebay.wire.amqp091_properties import EXPIRATION, PRIORITY, field_at, flags_of, header_at, short_field
 from forebay.wire.mqtt_properties import LONG, expiry_at, property_number, user_property
@@ -148,3 +150,7 @@ class MessageFacts(Facts):
         if not self.for_value.knows(format, properties):
             self.last_value = filter_value_of(format, properties)
         return self.last_value
+
+    def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
+        # A consumer's filter cannot ask for what depends on the time of day: see `ConsumerArguments`.
+        return RecordSubject(queue, block, index, 0, deliveries, failures)

@@ -63,7 +63,8 @@ class Shares:
         ready: list[tuple[int, int]] = []
         for group in old.groups.values():
             if isinstance(group, WorkGroup):
-                ready = [(first, count) for first, count in sorted(group.returned)]
+                order = group.order
+                ready = sorted(group.returned if order is None else order.take_all())
                 ready.append((int(group.cursor), int(old.log.end - group.cursor)))
         if not old.groups:
             ready = [(int(old.log.start), int(old.log.end - old.log.start))]

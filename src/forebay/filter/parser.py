@@ -70,13 +70,29 @@ RESERVED: Final = ("AND", "OR", "NOT", "BETWEEN", "IN", "LIKE", "BEGINS", "ENDS"
 class Filter:
     """A checked filter.
 
-    text  as it was given
-    root  its tree
+    text       as it was given
+    root       its tree
+    facts      names of those that it asks for
+    asks_body  it asks for something in the body
+    size       nodes of its tree: a measure of what it costs
     """
 
     def __init__(self, text: str, root: Node) -> None:
         self.text = text
         self.root = root
+        self.facts: set[str] = set()
+        self.asks_body = False
+        self.size: i64 = 0
+        self.gather(root)
+
+    def gather(self, node: Node) -> None:
+        self.size += 1
+        if isinstance(node, Fact):
+            self.facts.add(node.name)
+        elif isinstance(node, Path) and node.header is None:
+            self.asks_body = True
+        for part in node.parts:
+            self.gather(part)
 
     def matches(self, subject: Subject) -> bool:
         """Whether the condition holds for this message; where nobody knows, it does not."""

@@ -7,6 +7,7 @@ from typing import final
 
 from mypy_extensions import i64, mypyc_attr
 
+from forebay.filter.subject import Subject
 from forebay.log.block import Block
 
 
@@ -30,6 +31,24 @@ class Facts(ABC):
     def filter_value(self, block: Block, index: i64) -> bytes | None:
         """What readers of a stream may filter by; None where the message has no such value."""
 
+    @abstractmethod
+    def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
+        """The record as a consumer's filter sees it; it was handed out, and failed, so often before."""
+
+
+@final
+class NoSubject(Subject):
+    """Of a record that says nothing."""
+
+    def fact(self, name: str) -> object:
+        return None
+
+    def header(self, name: str) -> object:
+        return None
+
+    def parse_body(self) -> object:
+        return None
+
 
 @final
 class NoFacts(Facts):
@@ -46,3 +65,6 @@ class NoFacts(Facts):
 
     def filter_value(self, block: Block, index: i64) -> bytes | None:
         return None
+
+    def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:
+        return NoSubject()

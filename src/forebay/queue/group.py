@@ -114,7 +114,7 @@ class Group(ABC):
         self.consumers = [other for other in self.consumers if other is not consumer]
 
     def next_consumer(self) -> Consumer | None:
-        """Who gets the next record: the next in turn that has credit, of those with the highest priority."""
+        """Who gets the next record: the next in turn that can take one, of those with the highest priority."""
         return self.next_ranked() if self.ranked else self.next_in_turn()
 
     def next_in_turn(self) -> Consumer | None:
@@ -125,18 +125,18 @@ class Group(ABC):
             if turn >= count:
                 turn = 0
             consumer = consumers[turn]
-            if consumer.credit > 0 and not consumer.paused:
+            if consumer.can_take():
                 self.turn = turn
                 return consumer
             turn += 1
         return None
 
     def next_ranked(self) -> Consumer | None:
-        """A lower priority gets something only while every higher one has no credit."""
+        """A lower priority gets something only while no higher one can take anything."""
         consumers = self.consumers
         count = i64(len(consumers))
         first: i64 = 0
-        while first < count and (consumers[first].credit <= 0 or consumers[first].paused):
+        while first < count and not consumers[first].can_take():
             first += 1
         if first == count:
             return None
@@ -146,7 +146,7 @@ class Group(ABC):
             if turn >= count:
                 turn = 0
             consumer = consumers[turn]
-            if consumer.priority == priority and consumer.credit > 0 and not consumer.paused:
+            if consumer.priority == priority and consumer.can_take():
                 self.turn = turn
                 return consumer
             turn += 1

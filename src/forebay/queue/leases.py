@@ -12,6 +12,7 @@ from librt.vecs import vec
 from mypy_extensions import i64, u8
 
 from forebay.log.block import Block
+from forebay.queue.selector import Selector
 
 UNLIMITED: Final = 1 << 60  # credit of a consumer without a prefetch limit
 LEASE_US: Final = 30_000_000  # how long a consumer may hold a record where nobody says otherwise
@@ -19,9 +20,10 @@ LEASE_US: Final = 30_000_000  # how long a consumer may hold a record where nobo
 # States of a record in a page.
 READY: Final = 0  # never leased
 LEASED: Final = 1
-RETURNED: Final = 2  # was leased, waits to be leased again
+RETURNED: Final = 2  # was leased or passed over, waits to be leased
 SETTLED: Final = 3
 DYING: Final = 4  # on its way to a dead-letter exchange, or to nowhere
+DELAYED: Final = 5  # as RETURNED, but not before its time
 
 PAGE_BITS: Final = 10
 PAGE_RECORDS: Final = 1 << PAGE_BITS
@@ -61,6 +63,15 @@ class Consumer:
         self.qos: i64 = 1  # of a topic subscription
         self.queue_name = b""
         self.group_name = b""
+        self.selector: Selector | None = None  # of a work group's consumer with a filter
+        self.filter = ""  # it wants only what this says; empty: everything
+
+    def can_take(self) -> bool:
+        """Whether it would take a record now, if there is one that it wants."""
+        if self.credit <= 0 or self.paused:
+            return False
+        selector = self.selector
+        return selector is None or not selector.is_dry
 
 
 @final

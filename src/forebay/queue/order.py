@@ -2,121 +2,49 @@
 
 A plain queue needs none of this: its ready records are the offsets from the cursor on. Here every record is taken in
 once it is sealed: it waits at the level of its priority, or behind the record of its own message group that is out.
-Runs of consecutive offsets at one level are one entry, of 16 octets.
+Where consumers want only some records these are taken out of the middle: what the entries say is then held against the
+states of the records.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from typing import Final, final
 
-from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from forebay.core.message import KEYED
 from forebay.log.block import Block
 from forebay.queue.facts import Facts
-from forebay.queue.limits import FAIR, STRICT, Limits
+from forebay.queue.leases import PAGE_BITS, RETURNED, Page
+from forebay.queue.limits import FAIR, Limits
+from forebay.queue.line import FAIR_ABOVE, FAIR_HIGH, FAIR_NORMAL, Level, Line
+from forebay.queue.selector import Selector
 
-TRIM_MIN: Final = 4096  # entries taken from the front of a level before the others are moved
-FAIR_ABOVE: Final = 4  # priorities above it are high
-FAIR_HIGH: Final = 1
-FAIR_NORMAL: Final = 0
-FAIR_TURNS: Final = 2  # high ones before it is a normal one's turn
-QUORUM_DEFAULT: Final = 4  # the priority of messages without one, where there are 32 levels
+ENTRIES_SLACK: Final = 1024  # entries beyond what waits before a level is written anew
 
 
 @final
-class Level:
-    """Records of one priority that wait, by offset.
-
-    count  records, not runs
-    """
-
-    def __init__(self) -> None:
-        self.runs = vec[i64]()  # first, count, first, count ... ascending; those before `head` are taken
-        self.head: i64 = 0
-        self.returned: list[tuple[int, int]] = []  # heap of (first, count)
-        self.count: i64 = 0
-
-    def add(self, first: i64, count: i64) -> None:
-        """Records that follow all that were added before."""
-        self.count += count
-        size = i64(len(self.runs))
-        if size > self.head and self.runs[size - 2] + self.runs[size - 1] == first:
-            self.runs[size - 1] += count
-            return
-        self.runs = append(self.runs, first)
-        self.runs = append(self.runs, count)
-
-    def give_back(self, first: i64, count: i64) -> None:
-        """Records from anywhere."""
-        self.count += count
-        heapq.heappush(self.returned, (int(first), int(count)))
-
-    def first(self) -> i64:
-        """The lowest offset that waits; the level must not be empty."""
-        if self.returned and (self.head >= len(self.runs) or self.returned[0][0] < self.runs[self.head]):
-            return self.returned[0][0]
-        return self.runs[self.head]
-
-    def length(self) -> i64:
-        """How many records from `first` on wait in one run."""
-        if self.returned and (self.head >= len(self.runs) or self.returned[0][0] < self.runs[self.head]):
-            return self.returned[0][1]
-        return self.runs[self.head + 1]
-
-    def take(self, count: i64) -> None:
-        """The first `count` records, at most `length`, wait no more."""
-        self.count -= count
-        if self.returned and (self.head >= len(self.runs) or self.returned[0][0] < self.runs[self.head]):
-            first, total = heapq.heappop(self.returned)
-            if count < total:
-                heapq.heappush(self.returned, (first + count, total - count))
-            return
-        if count < self.runs[self.head + 1]:
-            self.runs[self.head] += count
-            self.runs[self.head + 1] -= count
-            return
-        self.head += 2
-        if self.head >= TRIM_MIN and 2 * self.head >= len(self.runs):
-            self.runs = self.runs[self.head :]
-            self.head = 0
-
-
-@final
-class Order:
+class Order(Line):
     """What waits below the cursor of a group, in the order in which it will be handed out.
 
-    levels    by priority, the lowest first; one where only message groups order
-    returned  what was handed out already, where that goes before all others (quorum queues); else None
-    busy      message group -> offsets that wait behind the one that is out
-    keys      offset -> its message group, of the one of each that is ready or out
-    count     records that can be handed out now
-    parked    records behind others of their message group
+    pages      the states of the group's records
+    selectors  for the consumers that want only some; without them the entries say exactly what waits
+    busy       message group -> offsets that wait behind the one that is out
+    keys       offset -> its message group, of the one of each that is ready or out
+    count      records that can be handed out now
+    parked     records behind others of their message group
     """
 
-    def __init__(self, limits: Limits, facts: Facts, returned_first: bool) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits, facts: Facts, returned_first: bool, pages: dict[int, Page]) -> None:
+        super().__init__(limits, returned_first)
         self.facts = facts
-        self.mode: i64 = limits.priority_mode
-        count: i64 = 1
-        if self.mode == STRICT:
-            count = limits.max_priority + 1
-        elif self.mode == FAIR:
-            count = 2
-        self.levels: list[Level] = []
-        for _ in range(count):
-            self.levels.append(Level())
-        self.default: i64 = min(QUORUM_DEFAULT, count - 1) if returned_first else 0
-        self.returned: Level | None = Level() if returned_first else None
+        self.pages = pages
+        self.selectors: list[Selector] = []
         self.busy: dict[bytes, deque[int]] = {}
         self.keys: dict[int, bytes] = {}
         self.count: i64 = 0
         self.parked: i64 = 0
-        self.high_turns: i64 = 0
-        self.chosen: Level = self.levels[0]
 
     # ---- coming
 
@@ -181,6 +109,8 @@ class Order:
             for at in range(index, index + count):
                 self.levels[self.level(block, at)].give_back(block.base + at, 1)
         self.count += count
+        for selector in self.selectors:
+            selector.offer(first, count)
 
     def follow(self, offset: i64) -> i64:
         """A record is settled: which one of its message group can be handed out now, see `release`; -1 for none."""
@@ -200,83 +130,63 @@ class Order:
         """The record that `follow` told of waits at its level from now on."""
         self.levels[self.level(block, index)].give_back(block.base + index, 1)
         self.count += 1
+        for selector in self.selectors:
+            selector.offer(block.base + index, 1)
 
     # ---- going
 
     def choose(self) -> i64:
         """The offset that is next; there must be one."""
-        returned = self.returned
-        if returned is not None and returned.count:
-            self.chosen = returned
-            return returned.first()
-        if self.mode == FAIR:
-            self.chosen = self.choose_fairly()
-        else:
-            at = len(self.levels) - 1
-            while not self.levels[at].count:
-                at -= 1
-            self.chosen = self.levels[at]
-        return self.chosen.first()
+        first = self.next_first()
+        if self.selectors:
+            gone = self.gone_length(first, self.chosen.length())
+            while gone:
+                self.chosen.take(gone)
+                first = self.next_first()
+                gone = self.gone_length(first, self.chosen.length())
+        return first
 
-    def choose_fairly(self) -> Level:
-        """Two high ones, then a normal one; but a high one that is older than every normal one goes first always."""
-        high = self.levels[FAIR_HIGH]
-        normal = self.levels[FAIR_NORMAL]
-        if not high.count:
-            return normal
-        if not normal.count or high.first() < normal.first() or self.high_turns < FAIR_TURNS:
-            return high
-        return normal
-
-    def length(self) -> i64:
-        """How many records from the chosen one on can be handed out with it."""
-        length = self.chosen.length()
-        if self.mode == FAIR and self.chosen is not self.returned and self.levels[1].count and self.levels[0].count:
-            return min(length, 1)
-        return length
+    def length(self, most: i64) -> i64:
+        """How many records from the chosen one on can be handed out with it, at most so many."""
+        length = min(self.next_length(), most)
+        return self.waiting_length(self.chosen.first(), length) if self.selectors else length
 
     def take(self, count: i64) -> None:
         """The chosen one, and so many in all from it on, wait no more."""
-        self.chosen.take(count)
+        self.take_chosen(count)
         self.count -= count
-        if self.mode == FAIR:
-            if self.chosen is self.levels[FAIR_HIGH]:
-                self.high_turns += 1
-            elif self.chosen is self.levels[FAIR_NORMAL]:
-                self.high_turns = 0
 
     def heads(self) -> list[Level]:
         """Every level in which something waits: what expires is looked for at the head of each."""
-        found: list[Level] = []
-        if self.returned is not None and self.returned.count:
-            found.append(self.returned)
-        for level in self.levels:
-            if level.count:
-                found.append(level)
-        return found
+        if not self.selectors:
+            return self.all_levels()
+        for level in self.all_levels():
+            self.trim(level)
+        return self.all_levels()
+
+    def trim(self, level: Level) -> None:
+        """Have the level begin with a record that waits."""
+        while self.selectors and level.count:
+            gone = self.gone_length(level.first(), level.length())
+            if not gone:
+                break
+            level.take(gone)
 
     def runs(self) -> list[tuple[int, int]]:
         """The runs of all records that can be handed out now."""
-        found: list[tuple[int, int]] = []
-        for level in self.heads():
-            at = level.head
-            while at < i64(len(level.runs)):
-                found.append((level.runs[at], level.runs[at + 1]))
-                at += 2
-            found += level.returned
-        return found
+        entries: list[tuple[int, int]] = []
+        for level in self.all_levels():
+            entries += level.all_runs()
+        return self.still_waiting(entries) if self.selectors else entries
 
     def take_all(self) -> list[tuple[int, int]]:
         """Everything that waits, parked records too, is taken; its runs."""
-        runs: list[tuple[int, int]] = []
-        for level in self.heads():
-            while level.count:
-                first = level.first()
-                length = level.length()
-                level.take(length)
-                runs.append((first, length))
-                for offset in range(first, first + length):
-                    self.keys.pop(offset, None)
+        runs = self.runs()
+        for level in self.all_levels():
+            level.clear()
+        for first, length in runs:
+            for offset in range(first, first + length):
+                self.keys.pop(offset, None)
         for key in list(self.busy):
             for offset in self.busy[key]:
                 runs.append((offset, 1))
@@ -288,3 +198,69 @@ class Order:
         self.count = 0
         self.parked = 0
         return runs
+
+    # ---- which of its entries' records still wait
+
+    def waits(self, offset: i64) -> bool:
+        """Whether a record below the cursor is ready, or parked."""
+        page = self.pages.get(offset >> PAGE_BITS)
+        return page is not None and page.states[offset - page.base] == RETURNED
+
+    def gone_length(self, first: i64, length: i64) -> i64:
+        """How many records from `first` on, of an entry of this length, wait no more."""
+        at = first
+        end = first + length
+        while at < end:
+            page = self.pages.get(at >> PAGE_BITS)
+            stop = min(((at >> PAGE_BITS) + 1) << PAGE_BITS, end)
+            if page is None:
+                at = stop
+                continue
+            while at < stop:
+                if page.states[at - page.base] == RETURNED:
+                    return at - first
+                at += 1
+        return length
+
+    def waiting_length(self, first: i64, most: i64) -> i64:
+        """How many records from `first` on wait, of at most so many."""
+        count: i64 = 0
+        while count < most and self.waits(first + count):
+            count += 1
+        return count
+
+    def still_waiting(self, entries: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The runs of records that wait among those of entries, ascending, each record once."""
+        found: list[tuple[int, int]] = []
+        at: i64 = 0
+        for first, count in sorted(entries):
+            at = max(at, first)
+            end: i64 = first + count
+            while at < end:
+                at += self.gone_length(at, end - at)
+                length = self.waiting_length(at, end - at)
+                if length:
+                    found.append((at, length))
+                at += length
+        return found
+
+    def tidy(self, level: Level) -> i64:
+        """Write a level anew if most of its entries are used up; how many records left it by that."""
+        if level.entries() <= 2 * self.count + ENTRIES_SLACK:
+            return 0
+        before = level.count
+        self.rewrite(level)
+        return before - level.count
+
+    def rewrite(self, level: Level) -> None:
+        """Have a level's entries say exactly what waits."""
+        runs = self.still_waiting(level.all_runs())
+        level.clear()
+        for first, count in runs:
+            level.add(first, count)
+
+    def end_selection(self) -> None:
+        """Nobody takes records out of the middle any more."""
+        for level in self.all_levels():
+            self.rewrite(level)
+        self.selectors = []

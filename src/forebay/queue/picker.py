@@ -48,7 +48,7 @@ class Picker:
         for step in range(count):
             at = (start + step) % count
             consumer = consumers[at]
-            if consumer.credit > 0 and not consumer.paused:
+            if consumer.can_take():
                 if strategy == ROUND_ROBIN:
                     self.turn = (at + 1) % count
                 elif strategy == STICKY:
@@ -68,7 +68,7 @@ def most_credit(consumers: list[Consumer]) -> Consumer | None:
     """Whoever has the fewest messages unacknowledged, as all windows were alike at first."""
     best: Consumer | None = None
     for consumer in consumers:
-        if consumer.credit > 0 and not consumer.paused and (best is None or consumer.credit > best.credit):
+        if consumer.can_take() and (best is None or consumer.credit > best.credit):
             best = consumer
     return best
 

@@ -6,7 +6,7 @@ import heapq
 
 from mypy_extensions import i64
 
-from forebay.queue.leases import PAGE_BITS, RETURNED
+from forebay.queue.leases import DELAYED, PAGE_BITS, RETURNED
 from forebay.queue.order import Order
 from forebay.queue.work_group import WorkGroup
 
@@ -16,7 +16,7 @@ def is_waiting(group: WorkGroup, offset: i64) -> bool:
     if offset >= group.cursor:
         return offset < group.log.end
     page = group.pages.get(offset >> PAGE_BITS)
-    return page is not None and page.states[offset - page.base] == RETURNED
+    return page is not None and page.states[offset - page.base] in (RETURNED, DELAYED)
 
 
 def take_out(group: WorkGroup, chosen: set[int]) -> None:

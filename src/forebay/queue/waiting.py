@@ -15,7 +15,7 @@ from forebay.core.message import EXPIRES
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.facts import Facts, NoFacts
-from forebay.queue.leases import DYING, RETURNED, Dying
+from forebay.queue.leases import DELAYED, DYING, RETURNED, Dying
 from forebay.queue.limits import DROP_HEAD, Limits
 from forebay.queue.order import Order
 from forebay.queue.settlement import Settlement
@@ -116,6 +116,7 @@ class Waiting(Settlement):
     def push_returned(self, first: i64, count: i64, due_us: i64) -> None:
         """Records wait again, from `due_us` on; their state is RETURNED already."""
         if due_us > 0:
+            self.mark_range(first, first + count, DELAYED)
             heapq.heappush(self.delayed, (int(due_us), int(first), int(count)))
             self.delayed_count += count
             return
@@ -139,13 +140,14 @@ class Waiting(Settlement):
         while self.delayed and self.delayed[0][0] <= now_us:
             _, first, count = heapq.heappop(self.delayed)
             self.delayed_count -= count
+            self.mark_range(first, first + count, RETURNED)
             self.push_returned(first, count, 0)
 
     # ---- order
 
     def make_ordered(self, returned_first: bool) -> None:
         """Hand out by priority and message group from now on."""
-        order = Order(self.limits, self.facts, returned_first)
+        order = Order(self.limits, self.facts, returned_first, self.pages)
         self.order = order
         waiting, self.returned = self.returned, []
         self.returned_count = 0
@@ -248,7 +250,7 @@ class Waiting(Settlement):
             if not order.count:
                 return 0
             first = order.choose()
-            count = min(order.length(), most)
+            count = order.length(most)
             order.take(count)
         elif self.returned:
             first, total = heapq.heappop(self.returned)
@@ -354,6 +356,7 @@ class Waiting(Settlement):
                 level.take(1)
                 order.count -= 1
                 self.kill_waiting(first, 1, EXPIRED)
+                order.trim(level)
                 dropped = True
         return dropped
 

@@ -23,11 +23,13 @@ from forebay.queue.limits import Limits
 from forebay.queue.order import Order
 from forebay.queue.picker import HASH_TOPIC, Picker
 from forebay.queue.retries import retry_us
-from forebay.queue.waiting import DELIVERY_LIMIT, FAILURE, NEVER, REJECTED, Waiting
+from forebay.queue.selecting import Selecting
+from forebay.queue.selector import Selector
+from forebay.queue.waiting import DELIVERY_LIMIT, EXPIRED, FAILURE, NEVER, REJECTED
 
 
 @final
-class WorkGroup(Waiting):
+class WorkGroup(Selecting):
     """Leases, returns and settlements of one work group.
 
     overdue  consumers that held a record too long and are to be cancelled
@@ -61,15 +63,19 @@ class WorkGroup(Waiting):
         self.scan = SCAN_RECORDS
         self.expire(now_us)
         order = self.order
-        if order is not None and not self.take_in(order):
-            return True
+        if order is not None:
+            if not self.take_in(order):
+                return True
+            if self.selectors:
+                self.wake(order)
         while self.budget > 0 and self.scan > 0:
             if self.perishable:
                 self.drop_expired(now_us)
             if self.is_drained():
                 return False
             picker = self.picker
-            consumer = self.next_consumer() if picker is None else self.picked(picker)
+            # A share whose members have filters gives to whoever is next and wants it.
+            consumer = self.next_consumer() if picker is None or self.selectors else self.picked(picker)
             if consumer is None:
                 return False
             most = consumer.credit
@@ -104,7 +110,7 @@ class WorkGroup(Waiting):
         if active is None and self.consumers:
             active = self.consumers[0]
         self.active = active
-        if active is None or active.credit <= 0 or active.paused:
+        if active is None or not active.can_take():
             return None
         # Whoever is to take over waits until everything that the active one holds is settled.
         return None if active is not self.consumers[0] and self.consumers[0].priority > active.priority else active
@@ -198,6 +204,8 @@ class WorkGroup(Waiting):
         return self.lease(consumer, block, first, count, self.attempts.get(first, 0), now_us)
 
     def take_ordered(self, order: Order, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
+        if consumer.selector is not None:
+            return self.take_wanted(order, consumer.selector, consumer, most, now_us)
         first = order.choose()
         block = self.log.block(first)
         if block is None or block.base > first:
@@ -206,8 +214,29 @@ class WorkGroup(Waiting):
             self.settle_noted(first, first + 1)
             self.follow(order, first, 1)
             return None
-        count = self.alike(block, first, min(order.length(), most))
+        count = self.alike(block, first, order.length(most))
         order.take(count)
+        return self.lease(consumer, block, first, count, self.attempts.get(first, 0), now_us)
+
+    def take_wanted(
+        self, order: Order, selector: Selector, consumer: Consumer, most: i64, now_us: i64
+    ) -> Delivery | None:
+        """Lease the next run that the consumer's filter wants."""
+        first = self.find_wanted(order, selector)
+        if first < 0:
+            return None
+        block = self.log.block(first)
+        if block is None or block.base > first:
+            self.take_found(order, selector, 1)
+            self.settle_noted(first, first + 1)
+            self.follow(order, first, 1)
+            return None
+        if self.perishable and self.expiry_us(block, first - block.base) < now_us:
+            self.take_found(order, selector, 1)
+            self.kill_waiting(first, 1, EXPIRED)
+            return None
+        count = self.alike(block, first, self.found_length(order, selector, most))
+        self.take_found(order, selector, count)
         return self.lease(consumer, block, first, count, self.attempts.get(first, 0), now_us)
 
     def alike(self, block: Block, first: i64, most: i64) -> i64:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from forebay.core.message import AMQP091, KEYED
+from forebay.filter.subject import Subject
 from forebay.log.block import Block
-from forebay.queue.facts import Facts
+from forebay.queue.facts import Facts, NoSubject
+from forebay.queue.leases import UNLIMITED
 from forebay.queue.limits import FAIR, NO_PRIORITY, STRICT, Limits
 from forebay.queue.order import Order
 from tests.logs import memory_log
@@ -27,6 +29,9 @@ class KeyFacts(Facts):
     def filter_value(self, block: Block, index: int) -> bytes | None:
         return None
 
+    def subject(self, queue: bytes, block: Block, index: int, deliveries: int, failures: int) -> Subject:
+        return NoSubject()
+
 
 def block_of(folder: Path, keys: list[bytes]) -> Block:
     log = memory_log(str(folder))
@@ -41,14 +46,14 @@ def order_of(mode: int, most: int = 0, returned_first: bool = False) -> Order:
     limits = Limits()
     limits.priority_mode = mode
     limits.max_priority = most
-    return Order(limits, KeyFacts(), returned_first)
+    return Order(limits, KeyFacts(), returned_first, {})
 
 
 def drain(order: Order) -> list[int]:
     out: list[int] = []
     while order.count:
         first = order.choose()
-        count = order.length()
+        count = order.length(UNLIMITED)
         order.take(count)
         out += range(first, first + count)
     return out

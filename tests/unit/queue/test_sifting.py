@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from forebay.core.message import AMQP091, KEYED
+from forebay.filter.subject import Subject
 from forebay.log.block import Block
-from forebay.queue.facts import Facts
+from forebay.queue.facts import Facts, NoSubject
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery
 from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.sifting import is_waiting, take_out
@@ -28,6 +29,9 @@ class KeyFacts(Facts):
 
     def filter_value(self, block: Block, index: int) -> bytes | None:
         return None
+
+    def subject(self, queue: bytes, block: Block, index: int, deliveries: int, failures: int) -> Subject:
+        return NoSubject()
 
 
 class Rig:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from forebay.core.message import AMQP091, EXPIRES
+from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
-from forebay.queue.facts import Facts
+from forebay.queue.facts import Facts, NoSubject
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.limits import RETRY_ALL, RETRY_FAILED, RETRY_RETURNED, STRICT, Limits
 from forebay.queue.retries import retry_us
@@ -33,6 +34,9 @@ class BodyFacts(Facts):
 
     def filter_value(self, block: Block, index: int) -> bytes | None:
         return None
+
+    def subject(self, queue: bytes, block: Block, index: int, deliveries: int, failures: int) -> Subject:
+        return NoSubject()
 
 
 class Rig:

@@ -1,0 +1,68 @@
+"""What the consumers of one filter are given of a work group: which of its records were looked at, and found wanted."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.filter.parser import Filter
+from forebay.queue.line import Line
+
+LOOK_COST: Final = 4  # of a turn's `scan`: a filter costs more than a glance at a routing key
+OCTETS_SHIFT: Final = 6  # octets of a body that cost 1 more, as they have to be parsed
+SIZE_SHIFT: Final = 3  # nodes of a filter that cost 1 more, and as much for each of those octets
+
+
+@final
+class Selector:
+    """One filter, for all consumers of a group that have it.
+
+    text       the filter in the form in which equal ones are alike
+    asks_attempts  it asks for what changes when a record comes back
+    queue      name of the queue, of which a filter may ask
+    users      consumers that have it
+    next       every record below it that is ready was looked at, but for those in `again`
+    line       those that are wanted; some may be out by now, for somebody else
+    size       records in `line`
+    again      records that became ready after they had been looked at, or passed over
+    is_dry     nothing that is ready is wanted: its consumers have no turn
+    """
+
+    def __init__(self, filter: Filter, queue: bytes, line: Line, first: i64) -> None:
+        self.filter = filter
+        self.text = filter.written()
+        self.asks_attempts = "deliveries" in filter.facts or "failures" in filter.facts
+        self.queue = queue
+        self.line = line
+        self.users: i64 = 0
+        self.next: i64 = first
+        self.size: i64 = 0
+        self.again: set[int] = set()
+        self.is_dry = False
+
+    def cost(self, octets: i64) -> i64:
+        """What a look at a record with a body of so many octets counts for in a turn's `scan`."""
+        weight = 1 + (self.filter.size >> SIZE_SHIFT)
+        return LOOK_COST + weight * ((octets >> OCTETS_SHIFT) if self.filter.asks_body else 1)
+
+    def offer(self, first: i64, count: i64) -> None:
+        """Records are ready from now on."""
+        for offset in range(first, min(first + count, self.next)):
+            self.again.add(int(offset))
+        self.is_dry = False
+
+    def find(self, offset: i64, level: i64, in_turn: bool, was_out: bool) -> None:
+        """A record is wanted.
+
+        in_turn  it follows all that were found in turn before it
+        was_out  it was handed out before
+        """
+        self.size += 1
+        line = self.line
+        if was_out and line.returned is not None:
+            line.returned.give_back(offset, 1)
+        elif in_turn:
+            line.levels[level].add(offset, 1)
+        else:
+            line.levels[level].give_back(offset, 1)
