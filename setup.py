@@ -45,6 +45,8 @@ COMPILED = [
     "broker/deduplication.py",
     "broker/replies.py",
     "broker/special.py",
+    "broker/staging.py",
+    "broker/staged_rows.py",
     "broker/dead_letters.py",
     "broker/address.py",
     "broker/facts.py",

@@ -20,6 +20,7 @@ from forebay.broker.replies import Replies
 from forebay.broker.retained import Retained, RetainedMessage
 from forebay.broker.routes import Route, Routes
 from forebay.broker.session_recovery import StoredSessions
+from forebay.broker.staging import Staging
 from forebay.broker.topology import TOPIC_EXCHANGE, keyed_command
 from forebay.core.errors import RequestError
 from forebay.core.message import (
@@ -36,6 +37,7 @@ from forebay.core.message import (
     UNROUTABLE,
 )
 from forebay.core.options import SPILL, Options
+from forebay.log.block import Block
 from forebay.log.store import Store
 from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
 from forebay.queue.queue import SHARE, STREAM, Queue
@@ -62,7 +64,15 @@ class Publishing(Routes):
         self.delayed = Delayed(store, options.mqtt_delayed_max, number)
         window_ms, keys_max = options.deduplication_window_ms, options.deduplication_keys_max
         self.deduplication = Deduplication(store, window_ms, keys_max, number)
-        self.internals: list[InternalLog] = [self.sessions, self.retained, self.delayed, self.deduplication]
+        memory_ms, expiry_ms, most = options.transaction_memory_ms, options.staging_expiry_ms, options.transactions_max
+        self.staging = Staging(store, memory_ms, expiry_ms, most, number)
+        self.internals: list[InternalLog] = [
+            self.sessions,
+            self.retained,
+            self.delayed,
+            self.deduplication,
+            self.staging,
+        ]
         self.replies = Replies(self.common)
         self.refusal = ""
         self.dirty: list[Queue] = []
@@ -124,6 +134,24 @@ class Publishing(Routes):
         if route.copies:
             self.publish_copies(route, format & FORMAT_MASK, properties, body)
         return outcome
+
+    def publish_block(self, route: Route, block: Block, formats: bytes, marks: i64) -> bool:
+        """Append all records of a block to the queues of a route, none of which refuses any; False without room for it.
+
+        formats  one octet a record, marks included; those that any of them has are in `marks`
+        """
+        if route.durable and not self.take_room((block.octets() + RECORD_OVERHEAD) * route.durable):
+            return False
+        self.published += block.count
+        for queue in route.queues:
+            if marks:
+                self.heed(queue, marks)
+            writer = queue.log.writer
+            writer.append_all(block, formats)
+            self.mark(queue)
+            if writer.bodies.size() > BLOCK_OCTETS:
+                self.seal(queue, self.now_us)
+        return True
 
     def publish_copies(self, route: Route, format: u8, properties: bytes, body: bytes) -> None:
         """For the subscribers whom further routing keys reach."""

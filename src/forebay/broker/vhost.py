@@ -18,6 +18,7 @@ from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
 from forebay.broker.special import publish_due
+from forebay.broker.staged_rows import StagedRows
 from forebay.broker.topology import (
     CURSOR,
     RETURNS,
@@ -53,6 +54,7 @@ class Vhost(Consuming):
         super().__init__(name, store, options, number, common)
         self.ephemeral_expiry_us: i64 = options.ephemeral_expiry_ms * 1000
         self.dead_letters = DeadLetters()
+        self.staged_rows = StagedRows()
         self.entered: set[int] = set()  # sessions that are logged in
 
     # ---- sessions
@@ -134,6 +136,8 @@ class Vhost(Consuming):
         """Seal what was published, hand out what may go, note what was settled; the deliveries of this turn."""
         self.now_us = now_us
         self.end_sessions()
+        if self.staging.open:
+            self.staged_rows.publish(self)
         for internal in self.internals:
             internal.end_turn(now_us)
         out = self.sessions.take_deliveries()
@@ -204,6 +208,8 @@ class Vhost(Consuming):
         sessions = self.sessions
         if sessions.log.writer.count > 0 or sessions.out or sessions.changed or sessions.wills or sessions.left:
             return True
+        if self.staging.open and not self.staged_rows.waits:
+            return True
         return bool(self.dirty) or self.fanout.writer.count > 0
 
     def note_progress(self, queue: Queue) -> None:
@@ -244,6 +250,7 @@ class Vhost(Consuming):
                     due = group.next_due_us()
                     if due and due <= now_us:
                         self.mark(queue)
+        self.staged_rows.waits = False
         if self.store.full:
             return
         for message in self.delayed.due(now_us, DELAYED_AT_ONCE):
@@ -267,6 +274,7 @@ class Vhost(Consuming):
         if self.sessions.expired != expired:
             self.epoch += 1  # routes may lead to sessions that are no more
         self.retained.sweep(now_us)
+        self.staging.sweep(now_us)
         self.dead_letters.retry(self, now_us)
         self.apply_retention(now_us)
 

@@ -371,6 +371,15 @@ class Options:
     transaction_octets_max: int = _integer(
         128 * MIB, "octets", 1 * MIB, GIB, "Messages of an AMQP transaction that may wait for its commit."
     )
+    transaction_memory_ms: int = _integer(
+        7 * 24 * HOUR_S * 1000, "ms", 1000, 10**12, "How long the broker remembers which batch a sink committed last."
+    )
+    transactions_max: int = _integer(
+        100_000, "queries", 1, 2**31 - 1, "Of how many sinks; beyond it those that were idle for longest are forgotten."
+    )
+    staging_expiry_ms: int = _integer(
+        HOUR_S * 1000, "ms", 1000, 10**12, "How long what a sink has staged waits for its commit."
+    )
 
     # disk and memory
     wal_octets_max: int = _integer(256 * MIB, "octets", 1 * MIB, 16 * GIB, "When a file of the log is full.")

@@ -189,6 +189,25 @@ class ColumnWriter:
             write_i32_le(offsets, i32(i64(read_i32_le(data, at + 4 * (index + 1))) + shift))
         self.octets.write(data[octets_at + start : octets_at + i64(read_i32_le(data, at + 4 * count))])
 
+    def append_all(self, data: bytes, offsets_at: i64, octets_at: i64, count: i64) -> None:
+        """Copy all values of a sealed block's column; long ones only once, into the block that is made."""
+        octets = i64(read_i32_le(data, offsets_at + 4 * count))
+        if octets < LONG_OCTETS:
+            self.append_range(data, offsets_at, octets_at, 0, count)
+            return
+        shift = self.size()
+        if shift:
+            offsets = self.offsets
+            for index in range(1, count + 1):
+                write_i32_le(offsets, i32(i64(read_i32_le(data, offsets_at + 4 * index)) + shift))
+        else:
+            self.offsets.write(data[offsets_at + 4 : offsets_at + 4 * (count + 1)])
+        if len(self.octets):
+            self.parts.append(self.octets.getvalue())
+            self.octets.truncate(0)
+        self.parts.append(data[octets_at : octets_at + octets])
+        self.before = shift + octets
+
     def take(self) -> list[bytes]:
         """The column as it stands in a block, and start anew."""
         offsets = self.offsets.getvalue()
@@ -242,6 +261,17 @@ class BlockWriter:
         self.keys.append_range(data, block.key_at, block.key_octets_at, first, count)
         self.properties.append_range(data, block.properties_at, block.properties_octets_at, first, count)
         self.bodies.append_range(data, block.body_at, block.body_octets_at, first, count)
+        self.count += count
+
+    def append_all(self, block: Block, formats: bytes) -> None:
+        """Add all records of another block with these formats; their timestamps will be that of sealing."""
+        data = block.data
+        count = block.count
+        self.formats.write(formats)
+        self.exchanges.append_all(data, block.exchange_at, block.exchange_octets_at, count)
+        self.keys.append_all(data, block.key_at, block.key_octets_at, count)
+        self.properties.append_all(data, block.properties_at, block.properties_octets_at, count)
+        self.bodies.append_all(data, block.body_at, block.body_octets_at, count)
         self.count += count
 
     def octets(self) -> i64:
