@@ -104,10 +104,13 @@ class BlockClient:
         self._unread = False
 
     @classmethod
-    def connect(cls, servers: str, user: str, password: str, timeout_s: float = TIMEOUT_S) -> Self:
+    def connect(
+        cls, servers: str, user: str, password: str, timeout_s: float = TIMEOUT_S, vhost: str | None = None
+    ) -> Self:
         """Connect to the first server of a list `host:port,host:port` that answers, and log in.
 
         timeout_s  how long each answer may take to come
+        vhost      which it enters; None leaves that to the class
         raises     Unreachable, naming every server and what was wrong; RequestError if login is refused
         """
         failures: list[str] = []
@@ -119,6 +122,8 @@ class BlockClient:
                 failures.append(f"{server.strip()}: {error}")
                 continue
             client = cls(connection, server.strip())
+            if vhost is not None:
+                client.vhost = vhost
             try:
                 client._greet(user, password, timeout_s)
             except (OutcomeUnknown, PeerError) as error:
@@ -138,6 +143,11 @@ class BlockClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the next request may go out: nothing broke, and no answer is left to be read."""
+        return not self._broken and not self._unread
 
     def close(self) -> None:
         """End the connection."""
