@@ -7,6 +7,8 @@ from typing import final
 
 from mypy_extensions import i64
 
+from forebay.queue.watch import Watch
+
 
 class Part(ABC):
     """Who gathers records before the store has them."""
@@ -24,6 +26,8 @@ class Common:
     next_queue  number of the next queue: no two vhosts have queues of one number
     touched     numbers of the vhosts in which somebody may have done something since the turn before
     secret      chance, of which names are made that nobody may guess
+    watches     of connections that wait until a queue has more
+    woken       connections whose wait is over, for the server to have them take part in the turn
     """
 
     def __init__(self) -> None:
@@ -32,6 +36,8 @@ class Common:
         self.next_queue: i64 = 1
         self.touched: list[int] = []
         self.secret = b""
+        self.watches: list[Watch] = []
+        self.woken: list[int] = []
 
     def gathered(self) -> i64:
         """Octets gathered by all."""
@@ -39,3 +45,15 @@ class Common:
         for part in self.parts:
             octets += part.gathered()
         return octets
+
+    def wake(self, watch: Watch) -> None:
+        """What the connection waits for has come, or time is over."""
+        if not watch.woken:
+            watch.woken = True
+            self.woken.append(int(watch.session_id))
+
+    def wake_overdue(self, now_us: i64) -> None:
+        """Wake those that have waited for as long as they wanted to."""
+        for watch in self.watches:
+            if watch.until_us <= now_us:
+                self.wake(watch)

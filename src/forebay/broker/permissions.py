@@ -85,7 +85,7 @@ def allows(pattern: str, name: str) -> bool:
 class Rights:
     """What one connection may do: its user in its vhost.
 
-    Every method raises RequestError(REFUSED), with RabbitMQ's words, where it may not.
+    Every check raises RequestError(REFUSED), with RabbitMQ's words, where it may not.
     """
 
     def __init__(self, user: str, vhost: bytes, grants: Grants) -> None:
@@ -105,9 +105,13 @@ class Rights:
             return permission.configure
         return permission.write if right == WRITE else permission.read
 
+    def covers(self, right: str, name: bytes) -> bool:
+        """Whether this right covers the queue; raises nothing."""
+        return allows(self.pattern(right), text(name))
+
     def check_queue(self, right: str, name: bytes) -> None:
         """That this right covers the queue."""
-        if not allows(self.pattern(right), text(name)):
+        if not self.covers(right, name):
             self.refuse(right, f"queue '{text(name)}'")
 
     def check_exchange(self, right: str, name: bytes) -> None:

@@ -290,6 +290,15 @@ class Publishing(Routes):
             self.store.append(log, block)
             if queue not in self.awaiting:
                 self.awaiting.append(queue)
+        elif queue.watches:
+            self.wake_watches(queue)
+
+    def wake_watches(self, queue: Queue) -> None:
+        """Tell who waits for the queue that there is more to read, if there is."""
+        end = queue.log.readable_end()
+        for watch in queue.watches:
+            if watch.is_over(queue.id, end):
+                self.common.wake(watch)
 
 
 def mqueue_rules(options: Options) -> MqueueRules:

@@ -38,6 +38,7 @@ SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the l
 CURSOR: Final = 4
 RETURNS: Final = 8  # 5 is CATALOG, 6 INTERNAL, 7 BROKER
 CATALOG: Final = 5
+HELD: Final = 9
 
 NAME_OCTETS_MAX: Final = 255
 FOREVER_MS: Final = 10**12  # a member of a shared subscription holds a message as long as its connection lasts
@@ -294,6 +295,8 @@ class Topology(Part):
         if queue is self.fallback:
             self.fallback = None
         self.cancelled += queue.consumers()
+        for watch in queue.watches:
+            self.common.wake(watch)
         self.drop_exchanges(self.bindings.remove_destination(queue.id))
         self.store.drop_log(queue.id)
         if queue.log.durable:
@@ -399,6 +402,8 @@ class Topology(Part):
             entries.append(self.catalog_entry(queue_command(queue, queue is self.fallback)))
             if queue.keyed:
                 entries.append(self.catalog_entry(keyed_command(queue)))
+            for hold in queue.holds.by_name.values():
+                entries.append(Entry(HELD, queue.id, 0, hold.note()))
             for group in queue.groups.values():
                 if not is_anonymous(group):
                     group.take_progress()
@@ -437,7 +442,10 @@ class Topology(Part):
         else:
             queue = self.queues_by_id.get(entry.queue)
             group = None if queue is None else queue.groups.get(entry.group)
-            if entry.kind == RETURNS:
+            if entry.kind == HELD:
+                if queue is not None:
+                    queue.holds.restore(entry.payload)
+            elif entry.kind == RETURNS:
                 if isinstance(group, WorkGroup):
                     group.restore_returns(entry.payload)
             elif group is not None:
@@ -449,6 +457,8 @@ class Topology(Part):
             self.policies.govern_exchange(exchange)
         for queue in self.queues.values():
             self.policies.govern_queue(queue, self.delivery_limit)
+            queue.holds.recovered(now_us)
+            queue.log.hold_from(queue.holds.floor())
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
                     group.finish_restore()

@@ -14,6 +14,7 @@ from forebay.broker.client_session import ClientSession, Subscription, Will
 from forebay.broker.common import Common
 from forebay.broker.consuming import Consuming
 from forebay.broker.dead_letters import DeadLetters
+from forebay.broker.holding import end_expired
 from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
@@ -237,6 +238,8 @@ class Vhost(Consuming):
                 self.awaiting.append(queue)
             if has_readers(queue):
                 self.mark(queue)
+            if queue.watches:
+                self.wake_watches(queue)
 
     def tick(self, now_us: i64) -> None:
         """What time alone brings, several times a second: leases that end, delays that are over, queues unused."""
@@ -279,7 +282,10 @@ class Vhost(Consuming):
         self.apply_retention(now_us)
 
     def apply_retention(self, now_us: i64) -> None:
+        """Let streams forget what is over their limits, and everybody what nobody holds any more."""
         for queue in self.queues.values():
+            if queue.holds.by_name:
+                end_expired(self, queue, now_us)
             if queue.kind == STREAM:
                 limits = queue.limits  # 0 is no limit of a stream, whoever sets it
                 queue.log.retain(now_us, limits.max_age_us, max(limits.max_octets, 0), max(limits.max_messages, 0))
@@ -301,7 +307,7 @@ class Vhost(Consuming):
             if internal.number == queue:
                 return internal.live(first, end)
         where = self.queues_by_id.get(queue)
-        return [] if where is None else where.live(first, end)
+        return [] if where is None else where.retained(first, end)
 
     def configure_queue(self, name: bytes, spec: QueueSpec, topics: list[bytes], fallback: bool) -> Queue:
         """Make a queue of the configuration, or bring the one there is up to date."""

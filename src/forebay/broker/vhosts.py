@@ -217,7 +217,8 @@ class Vhosts:
 
     def tick(self, now_us: i64) -> bool:
         """What time alone brings, several times a second; whether a turn is due."""
-        due = False
+        self.common.wake_overdue(now_us)
+        due = bool(self.common.woken)
         for vhost in self.by_number.values():
             vhost.tick(now_us)
             if vhost.has_work():

@@ -261,6 +261,9 @@ class Options:
     ephemeral_expiry_ms: int = _integer(
         300_000, "ms", 0, 10**10, "How long an ephemeral queue outlives its last consumer."
     )
+    hold_ttl_max_ms: int = _integer(
+        24 * HOUR_S * 1000, "ms", 1000, 10**10, "For how long a reader may ask that records stay, without asking again."
+    )
 
     # messages and clients
     message_octets_max: int = _integer(16 * MIB, "octets", 1, 128 * MIB, "The longest message body accepted.")

@@ -32,7 +32,8 @@ log of a broker that was stopped in good order. The salt makes it impossible for
 message's body where, after a torn write, recovery would take it for one.
 
 Kinds of pieces: BLOCK, a block of the queue's log (log/block.py); START, where the queue's log starts and ends, as two
-i64; DROPPED, the queue's log is gone; all other kinds belong to the store's user.
+i64, and as a third the first offset for consumers where some before it is kept for readers of blocks alone; DROPPED,
+the queue's log is gone; all other kinds belong to the store's user.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ PIECE: Final = struct.Struct("<B3xIII")
 PIECE_OCTETS: Final = 16
 BLOCK_HEAD: Final = struct.Struct("<4sIIIqq")  # magic, checksum, octets, count, base, timestamp
 START_PAYLOAD: Final = struct.Struct("<qq")
+HELD_START_PAYLOAD: Final = struct.Struct("<qqq")
 
 BLOCK: Final = 1
 START: Final = 2

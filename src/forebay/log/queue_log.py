@@ -5,6 +5,8 @@ cost more than their records. Entries from `first` on are retained; those before
 the arrays. Blocks ascend by offset, but offsets may be missing between them: records that nobody wanted any more were
 left out when a file was rewritten.
 
+What nobody consumes any more goes, unless readers of blocks hold it: then it stays below `start`, for them alone.
+
 A block's file is a number: positive for a WAL file, negative for a segment, 0 for memory only.
 """
 
@@ -23,6 +25,7 @@ IN_MEMORY: Final = 0  # file number of a block that never goes to a disk
 TRIM_MIN: Final = 1024  # dropped entries that are worth moving the others
 SPARED_MAX: Final = 64  # blocks not on the disk that one look for space in the cache passes over
 HANDLES_MAX: Final = 256  # segments kept open for reading; the longest open is closed first
+NOT_HELD: Final = 1 << 62  # of `QueueLog.held`: above every offset
 
 
 @final
@@ -231,7 +234,9 @@ class QueueLog:
     """The log of one queue.
 
     queue        its number, never used twice
-    start        lowest offset that is retained
+    start        lowest offset that consumers may have
+    kept         lowest offset that is retained; below `start` only where it is held
+    held         no record from here on goes, whatever becomes of `start`
     end          next offset to be sealed
     durable_end  records below it are on the disk (of a log in memory: all that are sealed)
     octets       of all retained blocks
@@ -243,6 +248,8 @@ class QueueLog:
         self.name = name
         self.durable = durable
         self.start: i64 = 0
+        self.kept: i64 = 0
+        self.held: i64 = NOT_HELD
         self.end: i64 = 0
         self.durable_end: i64 = 0
         self.octets: i64 = 0
@@ -254,6 +261,11 @@ class QueueLog:
         self.index = BlockIndex()
         self.first: i64 = 0
         self.start_noted: i64 = 0
+        self.kept_noted: i64 = 0
+
+    def readable_end(self) -> i64:
+        """What readers may see: what would be there after a crash; a log in memory is all there anyway."""
+        return self.durable_end if self.durable else self.end
 
     def append(self, format: u8, exchange: bytes, key: bytes, properties: bytes, body: bytes) -> None:
         """Add one record to the block being filled."""
@@ -310,11 +322,15 @@ class QueueLog:
         return low
 
     def block(self, offset: i64) -> Block | None:
-        """The block that holds the first retained record at or after `offset`; None if there is none yet.
+        """The block that holds the first record at or after `offset` for consumers; None if there is none yet.
 
         Raises CorruptFile if the disk does not give back what was written.
         """
-        offset = max(offset, self.start)
+        return self.kept_block(max(offset, self.start))
+
+    def kept_block(self, offset: i64) -> Block | None:
+        """As `block`, also of records that are kept for those who hold them."""
+        offset = max(offset, self.kept)
         if offset >= self.end:
             return None
         at = self.find(offset)
@@ -335,7 +351,11 @@ class QueueLog:
         return block
 
     def offset_at(self, timestamp_us: i64) -> i64:
-        """Offset of the first retained record whose timestamp is this or later; `end` if there is none."""
+        """Offset of the first record for consumers whose timestamp is this or later; `end` if there is none."""
+        return max(self.kept_offset_at(timestamp_us), self.start)
+
+    def kept_offset_at(self, timestamp_us: i64) -> i64:
+        """As `offset_at`, also of records that are kept for those who hold them."""
         index = self.index
         low = self.first
         high = index.size()
@@ -357,17 +377,28 @@ class QueueLog:
                 else:
                     left = middle + 1
             if left < block.count:
-                return max(block.base + left, self.start)
+                return max(block.base + left, self.kept)
         if low >= index.size():
             return self.end
-        return max(index.bases[low], self.start)
+        return max(index.bases[low], self.kept)
 
     def truncate(self, floor: i64) -> None:
-        """Records below `floor` are not needed any more."""
+        """No consumer needs records below `floor` any more."""
         if floor <= self.start:
             return
-        floor = min(floor, self.end)
-        self.start = floor
+        self.start = min(floor, self.end)
+        self.drop_below(min(self.start, self.held))
+
+    def hold_from(self, offset: i64) -> None:
+        """From now on keep records from `offset` on, and none that only were held before; NOT_HELD for none at all."""
+        self.held = offset
+        self.drop_below(min(self.start, offset))
+
+    def drop_below(self, floor: i64) -> None:
+        """Forget the records below `floor`."""
+        if floor <= self.kept:
+            return
+        self.kept = floor
         index = self.index
         size = index.size()
         at = self.first
@@ -407,8 +438,11 @@ class QueueLog:
         """
         index = self.index
         size = index.size()
-        at = self.first
+        first = self.first if self.kept == self.start else self.find(self.start)
         kept = self.octets
+        for below in range(self.first, first):  # what is held counts towards no limit
+            kept -= i64(index.octets[below])
+        at = first
         while at < size and index.end(at) <= self.durable_end:
             over = octets > 0 and kept > octets
             if not over and messages > 0:
@@ -421,7 +455,7 @@ class QueueLog:
                 break
             kept -= i64(index.octets[at])
             at += 1
-        if at == self.first:
+        if at == first:
             return False
         self.truncate(index.end(at - 1))
         return True
@@ -452,7 +486,7 @@ class QueueLog:
             high += 1
         merged = index.part(self.first, low)
         for at in range(rewritten.size()):
-            if rewritten.end(at) <= self.start:
+            if rewritten.end(at) <= self.kept:
                 continue
             octets = i64(rewritten.octets[at])
             number = i64(rewritten.files[at])
@@ -472,16 +506,26 @@ class QueueLog:
         self.index = merged
         self.first = 0
 
-    def recovered(self, start: i64, end: i64) -> None:
-        """What the WAL says of the log beyond its blocks."""
+    def recovered(self, start: i64, end: i64, kept: i64 = NOT_HELD) -> None:
+        """What the WAL says of the log beyond its blocks.
+
+        What was kept below `start` stays so until `hold_from` says who holds it.
+        """
         if end > self.end:
             self.end = end
             self.durable_end = end
+        if kept < start:
+            self.held = kept
         self.truncate(start)
-        index = self.index
-        lowest = index.bases[self.first] if self.first < index.size() else self.end
-        self.start = max(self.start, lowest)
+        self.start = max(self.start, self.lowest(self.start))
+        self.kept = min(max(self.kept, self.lowest(self.kept)), self.start)
         self.start_noted = self.start
+        self.kept_noted = self.kept
+
+    def lowest(self, offset: i64) -> i64:
+        """First offset at or after this one that a block begins with or holds."""
+        at = self.find(offset)
+        return self.index.bases[at] if at < self.index.size() else self.end
 
     def clear(self) -> None:
         """Forget every block: the log is dropped."""
@@ -490,4 +534,5 @@ class QueueLog:
         self.index = BlockIndex()
         self.first = 0
         self.start = self.end
+        self.kept = self.end
         self.cached = {}

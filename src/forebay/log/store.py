@@ -22,6 +22,7 @@ from forebay.log.frame import (
     DROPPED,
     FILE_HEAD_OCTETS,
     FRAME_HEAD_OCTETS,
+    HELD_START_PAYLOAD,
     PIECE_OCTETS,
     START,
     START_PAYLOAD,
@@ -39,6 +40,8 @@ __all__ = ["Commit", "Entry", "Job", "Liveness", "QueueLog", "Recovery", "Store"
 RETRY_US: Final = 1_000_000  # a full disk is asked again for room at most this often
 JOB_RETRY_US: Final = 10_000_000  # so is one on which a rewrite found no room
 ROOM_SLACK_OCTETS: Final = 4096  # heads and padding of the frame that takes what `room` promised
+
+Bounds = tuple[int, int, int]  # of a log: lowest offset kept, end, lowest for consumers
 
 
 class Store:
@@ -83,18 +86,18 @@ class Store:
         for name in self.disk.list("queues"):
             if name.isdigit():
                 self.logs.open_segments(int(name), report)
-        bounds: dict[int, tuple[int, int]] = {}
+        bounds: dict[int, Bounds] = {}
         entries: list[Entry] = []
         numbers = [int(name[:-4]) for name in self.disk.list(FOLDER) if name.endswith(".wal") and name[:-4].isdigit()]
         for number in numbers:
             self.open_wal(number, number == numbers[-1], entries, bounds, report)
         for queue, stored in self.logs.stored.items():
-            start, end = bounds.get(queue, (0, 0))
-            stored.log.recovered(start, end)
+            kept, end, start = bounds.get(queue, (0, 0, 0))
+            stored.log.recovered(start, end, kept)
         return Recovery(entries, {queue: stored.log for queue, stored in self.logs.stored.items()}, report)
 
     def open_wal(
-        self, number: int, last: bool, entries: list[Entry], bounds: dict[int, tuple[int, int]], report: list[str]
+        self, number: int, last: bool, entries: list[Entry], bounds: dict[int, Bounds], report: list[str]
     ) -> None:
         path = wal_path(number)
         handle = self.disk.open(path, False)
@@ -110,8 +113,7 @@ class Store:
                 bounds.clear()
             for piece in frame.pieces:
                 if piece.kind == START:
-                    start, end = START_PAYLOAD.unpack(piece.payload)
-                    bounds[piece.queue] = (start, end)
+                    bounds[piece.queue] = decode_bounds(piece.payload)
                     self.logs.stored_log(piece.queue)
                 elif piece.kind == DROPPED:
                     bounds.pop(piece.queue, None)
@@ -248,6 +250,13 @@ class Store:
         frame = self.frame
         return self.lsn if frame is not None and frame.urgent else self.lsn - 1
 
+    def rewriting(self, queue: int) -> Job | None:
+        """The background work that rewrites a file of this log just now, if any does."""
+        job = self.job_running
+        if job is None or not any(rewrite.log.queue == queue for rewrite in job.rewrites):
+            return None
+        return job
+
     def pending(self) -> int:
         """Octets that are accepted but not on the disk yet."""
         running = self.commit_running
@@ -343,7 +352,7 @@ class Store:
 
     def checkpoint_octets(self, checkpoint: list[Entry]) -> int:
         entries = sum(PIECE_OCTETS + len(entry.payload) + 8 for entry in checkpoint)
-        starts = len(self.logs.stored) * (PIECE_OCTETS + START_PAYLOAD.size)
+        starts = len(self.logs.stored) * (PIECE_OCTETS + HELD_START_PAYLOAD.size)
         octets = FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts
         # The next file made ahead must take a checkpoint even if there is no more room than that.
         self.spare_octets = 2 * (octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS)
@@ -386,8 +395,7 @@ class Store:
             log = stored.log
             if log.durable:
                 # Blocks before `end` are in frames before this one, or in it: none is missing once this one is there.
-                frame.add_note(START, queue, 0, START_PAYLOAD.pack(log.start, log.end))
-                log.start_noted = log.start
+                frame.add_note(START, queue, 0, encode_bounds(log))
         for entry in checkpoint:
             frame.add_note(entry.kind, entry.queue, entry.group, entry.payload)
         frame.urgent = True
@@ -420,9 +428,8 @@ class Store:
         assert self.frame is not None
         for queue, stored in self.logs.stored.items():
             log = stored.log
-            if log.durable and log.start != log.start_noted:
-                self.frame.add_note(START, queue, 0, START_PAYLOAD.pack(log.start, log.end))
-                log.start_noted = log.start
+            if log.durable and (log.start != log.start_noted or log.kept != log.kept_noted):
+                self.frame.add_note(START, queue, 0, encode_bounds(log))
                 self.frame.urgent = self.frame.urgent or self.frame.hurried
 
     def plan_removals(self, job: Job) -> None:
@@ -519,3 +526,21 @@ class Store:
             file.tail = frame.end()
         self.disk.truncate(file.blocks.handle, file.tail)
         self.disk.sync(file.blocks.handle)
+
+
+def encode_bounds(log: QueueLog) -> bytes:
+    """What a START says of a log; from here on the log counts as noted so."""
+    log.start_noted = log.start
+    log.kept_noted = log.kept
+    if log.kept < log.start:
+        return HELD_START_PAYLOAD.pack(log.kept, log.end, log.start)
+    return START_PAYLOAD.pack(log.start, log.end)
+
+
+def decode_bounds(payload: bytes) -> Bounds:
+    if len(payload) == HELD_START_PAYLOAD.size:
+        kept, end, start = HELD_START_PAYLOAD.unpack(payload)
+    else:
+        kept, end = START_PAYLOAD.unpack(payload)
+        start = kept
+    return kept, end, start

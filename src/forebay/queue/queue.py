@@ -10,10 +10,12 @@ from forebay.log.queue_log import QueueLog
 from forebay.queue.arguments import QUORUM_TYPE, STREAM_TYPE
 from forebay.queue.facts import Facts, NoFacts
 from forebay.queue.group import SCAN_RECORDS, Group
+from forebay.queue.holds import Holds
 from forebay.queue.leases import Consumer, Delivery
 from forebay.queue.limits import DROP_HEAD, Limits
 from forebay.queue.spec import QueueSpec
 from forebay.queue.stream_group import StreamGroup
+from forebay.queue.watch import Watch
 from forebay.queue.work_group import WorkGroup
 
 CLASSIC: Final = 1
@@ -21,6 +23,13 @@ STREAM: Final = 2
 EPHEMERAL: Final = 3
 SHARE: Final = 4  # of an MQTT shared subscription
 QUORUM: Final = 5  # RabbitMQ's quorum semantics, on this one node
+KIND_NAMES: Final = {
+    CLASSIC: "classic",
+    STREAM: "stream",
+    EPHEMERAL: "ephemeral",
+    SHARE: "mqtt share",
+    QUORUM: "quorum",
+}
 
 
 @final
@@ -32,6 +41,8 @@ class Queue:
     groups   by group id; a classic queue has none until somebody consumes, and keeps everything until then
     keyed    messages of one group are handed out one at a time: some message named its group
     dirty    in the vhost's list of queues that this turn has to look at
+    holds    records that stay for readers of blocks
+    watches  readers that wait for more
     """
 
     def __init__(
@@ -52,6 +63,8 @@ class Queue:
         self.owner: i64 = 0  # session of an exclusive queue
         self.had_consumer = False
         self.unused_since_us: i64 = 0
+        self.holds = Holds()
+        self.watches: list[Watch] = []
 
     def find_group(self, key: bytes) -> Group | None:
         """The group of that key: its name, or `name@filter` where it has a filter."""
@@ -161,7 +174,7 @@ class Queue:
         return floor
 
     def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        """The intervals within [first, end) that somebody may still want."""
+        """The intervals within [first, end) that a consumer may still want."""
         first = max(first, self.log.start)
         if first >= end:
             return []
@@ -170,6 +183,13 @@ class Queue:
             # With several groups what one has settled another may want; the common floor is in `log.start`.
             return [(first, end)]
         return groups[0].unsettled(first, end)
+
+    def retained(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        """The intervals within [first, end) that the disk has to keep: those of `live`, and what is held."""
+        held = max(first, self.log.held, self.log.kept)
+        if held >= end:
+            return self.live(first, end)
+        return [*self.live(first, held), (held, end)]
 
 
 def group_key(name: bytes, filter: bytes) -> bytes:

@@ -35,6 +35,8 @@ class StreamGroup(Group):
         self.logged: i64 = start  # value of `committed` that the write-ahead log has
         self.auto = auto
         self.selection: Selection | None = None
+        self.looked_at: i64 = -1  # the record that was looked at last, and whether it is wanted
+        self.looked_wanted = False
         self.open: deque[Lease] = deque()  # deliveries not wholly acknowledged, in order
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
@@ -42,7 +44,7 @@ class StreamGroup(Group):
         self.scan = SCAN_RECORDS
         log = self.log
         while self.budget > 0 and self.scan > 0:
-            end = log.durable_end if log.durable else log.end
+            end = log.readable_end()
             if self.cursor < log.start:
                 self.cursor = log.start  # retention went past the cursor
                 self.block = None
@@ -87,10 +89,13 @@ class StreamGroup(Group):
         """From here on deliver what is selected only."""
         self.selection = selection
         self.picky = selection is not None or len(self.filter) > 0
+        self.looked_at = -1
 
     def next_block(self) -> Block | None:
         """The block that the cursor stands in; None where the cursor was moved over one without wanted records."""
         selection = self.selection
+        if selection is not None and selection.values is None:
+            selection = None  # of what a filter asks for nothing is known beforehand
         if selection is not None:
             span = selection.streams.known(self.log.queue, self.cursor)
             if span is not None and not selection.wants_any(span):
@@ -115,7 +120,14 @@ class StreamGroup(Group):
         if self.filter and not super().wanted(block, index):
             return False
         selection = self.selection
-        return selection is None or selection.wants(block, index)
+        if selection is None:
+            return True
+        offset = block.base + index
+        if offset != self.looked_at:  # what ends one run begins the next
+            self.scan -= selection.cost(block.body_span(index, 1))
+            self.looked_at = offset
+            self.looked_wanted = selection.wants(block, index)
+        return self.looked_wanted
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
         count = min(count, lease.left)

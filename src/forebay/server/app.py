@@ -313,10 +313,20 @@ class App(Host):
             if not connection.dirty:
                 connection.dirty = True
                 self.dirty.append(connection)
+        if self.vhosts.common.woken:
+            self.wake()
         for consumer in self.vhosts.take_cancelled():
             connection = self.connections.get(consumer.session_id)
             if connection is not None and connection.session is not None:
                 connection.session.cancelled(consumer)
+                self.touch(connection)
+
+    def wake(self) -> None:
+        """Have connections take part whose wait for a queue is over."""
+        woken, self.vhosts.common.woken = self.vhosts.common.woken, []
+        for id in woken:
+            connection = self.connections.get(id)
+            if connection is not None:
                 self.touch(connection)
 
     def start_commit(self, commit: Commit | None) -> None:

@@ -30,7 +30,7 @@ from forebay.core.options import Options
 from forebay.log.block import Block, make_head
 from forebay.log.queue_log import QueueLog
 from forebay.queue.leases import Consumer, Delivery
-from forebay.queue.queue import CLASSIC, STREAM, Queue
+from forebay.session.blocks_reading import Reading, description
 from forebay.session.effects import Session
 from forebay.wire.blocks import (
     AUTH,
@@ -38,12 +38,17 @@ from forebay.wire.blocks import (
     CONTROL,
     CONTROL_OCTETS_MAX,
     DESCRIBE,
+    ENDS,
+    FETCH,
     FETCH_OCTETS_MAX,
     FETCHES_MAX,
     FRAME_HEAD_OCTETS,
+    HOLD,
     OFFSET_AT,
     PREFACE,
     PREFACE_OCTETS,
+    QUEUES,
+    RELEASE,
     REPLY,
     REPLY_OCTETS_MAX,
     REQUEST,
@@ -78,7 +83,8 @@ class BlocksSession(Session):
         self.greeted = False
         self.user = ""
         self.vhost_name = vhosts.default.name
-        self.pending: list[Request] = []
+        self.reading = Reading(session_id, options)
+        self.pending: list[Request] = []  # in order; of the first the answer may be awaited
         self.fetches: i64 = 0  # answered since the turn began
         self.handshake_us: i64 = options.handshake_timeout_ms * MICROSECONDS
         self.opened_us: i64 = 0  # at the first tick
@@ -163,7 +169,8 @@ class BlocksSession(Session):
                 raise PeerError(UNEXPECTED, f"more than {FETCHES_MAX} requests without reading the answers")
             self.pending.append(request)
             return
-        self.answer(request)
+        if not self.answer(request):
+            self.pending.append(request)
 
     def logged_in(self, user: str) -> None:
         if self.vhost_name:
@@ -192,20 +199,30 @@ class BlocksSession(Session):
         """Whether the connection takes no more octets for now."""
         return self.id in self.vhost.paused
 
-    def answer(self, request: Request) -> None:
-        """Answer one request; RequestError if it asks the impossible."""
+    def answer(self, request: Request) -> bool:
+        """Answer one request, unless its time has not come; RequestError if it asks the impossible."""
         if request.op == CONTROL:
             self.operate(request)
-            return
+            return True
+        if request.op in (ENDS, QUEUES, HOLD, RELEASE):
+            answer = self.reading.answer(self.vhost, self.rights, request)
+            if self.reading.changed:
+                self.reading.changed = False
+                self.changing = True
+                self.hold_lsn = HELD
+            if answer is not None:
+                self.reply(request.op, answer)
+            return answer is not None
         queue = self.vhost.queue(request.queue.encode())
         self.vhost.check_owner(queue, self.id)
         log = queue.log
         if request.op == DESCRIBE:
             self.out.write(encode_json(REPLY, description(queue)))
         elif request.op == OFFSET_AT:
-            offset = min(log.offset_at(request.timestamp_us), readable_end(log))
+            offset = min(log.kept_offset_at(request.timestamp_us), log.readable_end())
             self.out.write(encode_json(REPLY, {"offset": int(offset)}))
         else:
+            assert request.op == FETCH, request.op
             self.fetches += 1
             if self.fetches > FETCHES_MAX:
                 raise PeerError(UNEXPECTED, f"more than {FETCHES_MAX} fetches at once")
@@ -213,6 +230,14 @@ class BlocksSession(Session):
                 self.fetch(log, request)
             except StorageError as error:
                 self.out.write(encode_error("storage", "corrupt", str(error)))
+        return True
+
+    def reply(self, what: str, values: dict[str, object]) -> None:
+        """Write a REPLY; RequestError if it is too long for a frame."""
+        answer = encode_json(REPLY, values)
+        if len(answer) > FRAME_HEAD_OCTETS + REPLY_OCTETS_MAX:
+            raise RequestError(INVALID, f"{what}: an answer of {len(answer)} octets: ask for less at a time")
+        self.out.write(answer)
 
     def operate(self, request: Request) -> None:
         """Do what an administrator asks. Where that changes something, the answer leaves when it is on disk."""
@@ -221,22 +246,21 @@ class BlocksSession(Session):
             self.changing = True
             self.hold_lsn = HELD
         try:
-            answer = encode_json(REPLY, self.control.run(self.user, request.do, request.arguments))
+            answer = self.control.run(self.user, request.do, request.arguments)
         except StorageError as error:
-            answer = encode_error("storage", "corrupt", str(error))
-        if len(answer) > FRAME_HEAD_OCTETS + REPLY_OCTETS_MAX:
-            raise RequestError(INVALID, f"{request.do}: an answer of {len(answer)} octets: ask for less at a time")
-        self.out.write(answer)
+            self.out.write(encode_error("storage", "corrupt", str(error)))
+            return
+        self.reply(request.do, answer)
 
     def fetch(self, log: QueueLog, request: Request) -> None:
         """Write the blocks of a range, as many as one answer may hold."""
         most = min(request.octets_max, FETCH_OCTETS_MAX)
-        end = min(i64(request.end), readable_end(log))
+        end = min(i64(request.end), log.readable_end())
         offset = i64(request.first)
         parts: list[bytes] = []
         octets: i64 = 0
         while offset < end:
-            block = log.block(offset)
+            block = log.kept_block(offset)
             if block is None or block.base >= end:
                 offset = end
                 break
@@ -248,7 +272,7 @@ class BlocksSession(Session):
             octets += length
             offset = block.end
         assert octets <= BLOCKS_OCTETS_MAX
-        self.out.write(encode_blocks_head(int(offset), int(log.start), int(octets)))
+        self.out.write(encode_blocks_head(int(offset), int(log.kept), int(octets)))
         for part in parts:
             self.write_long(part)
         self.fetched_octets += octets
@@ -258,7 +282,9 @@ class BlocksSession(Session):
         while self.pending and not self.closing and not self.is_paused() and self.fetches < FETCHES_MAX:
             request = self.pending.pop(0)
             try:
-                self.answer(request)
+                if not self.answer(request):
+                    self.pending.insert(0, request)
+                    break
             except RequestError as error:
                 self.out.write(encode_error("request", error.reason, error.text))
             except PeerError as error:
@@ -305,33 +331,11 @@ class BlocksSession(Session):
 
     def closed(self) -> None:
         self.pending.clear()
+        self.reading.stop_waiting(self.vhost)
         self.vhost.session_closed(self.id)
 
     def describe(self) -> dict[str, object]:
         return {"protocol": "blocks", "user": self.user, "octets": int(self.fetched_octets)}
-
-
-def readable_end(log: QueueLog) -> i64:
-    """What readers may see: what would be there after a crash; an ephemeral queue is all in memory anyway."""
-    return log.durable_end if log.durable else log.end
-
-
-def description(queue: Queue) -> dict[str, object]:
-    """What a reader must know of a queue."""
-    log = queue.log
-    kind = "ephemeral"
-    if queue.kind == CLASSIC:
-        kind = "classic"
-    elif queue.kind == STREAM:
-        kind = "stream"
-    return {
-        "queue": queue.name.decode("utf-8", "replace"),
-        "id": int(log.queue),
-        "kind": kind,
-        "start": int(min(log.start, readable_end(log))),
-        "end": int(readable_end(log)),
-        "octets": int(log.octets),
-    }
 
 
 def head_of(block: Block) -> bytes:

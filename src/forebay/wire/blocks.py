@@ -9,7 +9,7 @@ Both directions of a connection begin with eight octets:
 A server that does not speak the client's version answers with its own, and closes. Then frames, little-endian:
 
      0  4  octets n of the payload, u32
-     4  1  kind: REQUEST 1, REPLY 2, ERROR 3, BLOCKS 4, STAGE 5
+     4  1  kind: REQUEST 1, REPLY 2, ERROR 3, BLOCKS 4, STAGE 5, PICKED 6
      5  3  zeros
      8  n  payload
 
@@ -18,6 +18,9 @@ The payload of REQUEST, REPLY and ERROR is one JSON object in UTF-8. That of BLO
      0  8  i64  where to fetch on: the records of the range below this offset are all in this frame
      8  8  i64  the queue's first offset just now: records of the range below it are gone, not skipped
     16     whole blocks (log/block.py) in order of their offsets, each as it is stored, checksum included
+
+PICKED is as BLOCKS, but each block holds only records for which a filter holds. Its own offsets mean nothing: behind it
+stand those of its n records, as n i64.
 
 Blocks start at multiples of 8 of the frame. The first may begin before the range and the last end after it: blocks
 are never cut. None at all means that the queue holds no record of the range.
@@ -36,6 +39,19 @@ Requests are answered one by one, in their order:
                                                        queues are those of that vhost, else of "/"; an empty one
                                                        enters no vhost, which is enough for "control"
     {"op": "describe", "queue": q}                  -> REPLY {"queue", "id", "kind", "start", "end", "octets"}
+    {"op": "queues", "pattern": p, "from": name}    -> REPLY {"queues": [description, ...], "next": name or null}: those
+                                                       that the user may read, in order of their names, from `from`
+                                                       on; `pattern`, a regular expression as in filters
+                                                       (docs/filters.md), must match the whole name. Both may be left
+                                                       out. With a `next` there are more, and it is their `from`
+    {"op": "ends", "queues": {q: after, ...}, "wait_ms": w}
+                                                    -> REPLY {"queues": {q: {"id", "start", "end", "octets"}, ...}} once
+                                                       the end of one of them is above its `after`, or after `wait_ms`
+    {"op": "hold", "queue": q, "group": g, "offset": o, "ttl_ms": t}
+                                                    -> REPLY {"offset", "start"}: from `offset` on, which is `o` or the
+                                                       queue's start, no record goes until the time is over, the
+                                                       group is released or asks again
+    {"op": "release", "queue": q, "group": g}       -> REPLY {}
     {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
     {"op": "control", "do": operation, …}           -> REPLY as the operation says; docs/control.md lists them, and the
@@ -49,7 +65,8 @@ Requests are answered one by one, in their order:
     {"op": "abort", "query": q, "batch": b}         -> REPLY {}; ERROR precondition where the batch is committed
     {"op": "transaction", "query": q}               -> REPLY {"batch": the last one committed, or -1}
 
-`end` in a description is that of the records that are on disk (of an ephemeral queue: of all). A fetch returns at least
+`start` and `end` are those of what can be read by this protocol: records that only a hold keeps are among them. `end`
+is that of the records that are on disk (of an ephemeral queue: of all). A fetch returns at least
 one block where there is one, and otherwise at most `octets_max` (FETCH_OCTETS_MAX if absent); the client sends the next
 once it has read the first 24 octets of the answer, so that the connection never idles and the broker never has to
 hold more than two answers. More than FETCHES_MAX fetches at a time are refused.
@@ -77,6 +94,7 @@ REPLY: Final = 2
 ERROR: Final = 3
 BLOCKS: Final = 4
 STAGE: Final = 5
+PICKED: Final = 6
 
 FRAME_HEAD_OCTETS: Final = 8
 BLOCKS_HEAD_OCTETS: Final = 16
@@ -86,6 +104,8 @@ REPLY_OCTETS_MAX: Final = 1 << 22
 BLOCKS_OCTETS_MAX: Final = (1 << 28) + BLOCKS_HEAD_OCTETS  # the longest block, alone
 FETCH_OCTETS_MAX: Final = 8 << 20
 FETCHES_MAX: Final = 4
+WAIT_MS_MAX: Final = 30_000
+ENDS_QUEUES_MAX: Final = 10_000  # that one request may ask for
 STAGE_HEAD_OCTETS: Final = 4
 STAGE_OBJECT_OCTETS_MAX: Final = 1 << 13
 STAGE_BLOCK_OCTETS_MAX: Final = 64 << 20
@@ -95,6 +115,10 @@ AUTH: Final = "auth"
 DESCRIBE: Final = "describe"
 OFFSET_AT: Final = "offset_at"
 FETCH: Final = "fetch"
+QUEUES: Final = "queues"
+ENDS: Final = "ends"
+HOLD: Final = "hold"
+RELEASE: Final = "release"
 CONTROL: Final = "control"
 COMMIT: Final = "commit"
 ABORT: Final = "abort"
@@ -103,7 +127,11 @@ FIELDS: Final = {
     AUTH: ["op", "user", "password", "vhost"],
     DESCRIBE: ["op", "queue"],
     OFFSET_AT: ["op", "queue", "timestamp_us"],
-    FETCH: ["op", "queue", "first", "end", "octets_max"],
+    FETCH: ["op", "queue", "first", "end", "octets_max", "filter"],
+    QUEUES: ["op", "pattern", "from"],
+    ENDS: ["op", "queues", "wait_ms"],
+    HOLD: ["op", "queue", "group", "offset", "ttl_ms"],
+    RELEASE: ["op", "queue", "group"],
     CONTROL: ["op", "do"],
     COMMIT: ["op", "query", "batch", "parts"],
     ABORT: ["op", "query", "batch"],
@@ -112,6 +140,7 @@ FIELDS: Final = {
 
 INTEGER_MAX: Final = (1 << 63) - 1
 TEXT_CHARACTERS_MAX: Final = 1024
+FILTER_CHARACTERS_MAX: Final = 1 << 14  # what a filter itself may have is the parser's to say
 NAME_OCTETS_MAX: Final = 255  # of a query and a part
 SHOWN_CHARACTERS_MAX: Final = 80
 
@@ -130,6 +159,8 @@ class Frame:
 class Request:
     """What the client asks; fields that its `op` does not have are empty.
 
+    from_name      where a list goes on
+    after          of ENDS: by queue, the end that the client knows
     do, arguments  of CONTROL; the arguments are as they came
     parts          of COMMIT: the rows of each
     """
@@ -144,6 +175,14 @@ class Request:
         self.first = 0
         self.end = 0
         self.octets_max: int = FETCH_OCTETS_MAX
+        self.filter = ""
+        self.pattern = ""
+        self.from_name = ""
+        self.after: dict[str, int] = {}
+        self.wait_ms = 0
+        self.group = ""
+        self.offset = 0
+        self.ttl_ms = 0
         self.do = ""
         self.arguments: dict[str, object] = {}
         self.query = ""
@@ -171,7 +210,7 @@ def frame_octets(data: bytes, at: i64, payload_octets_max: i64) -> i64:
         return 0
     octets = i64(read_i32_le(data, at))
     kind = i64(data[at + 4])
-    if kind < REQUEST or kind > STAGE:
+    if kind < REQUEST or kind > PICKED:
         raise PeerError(MALFORMED, f"frame of kind {kind}")
     if data[at + 5] or data[at + 6] or data[at + 7]:
         raise PeerError(MALFORMED, "octets 5 to 7 of a frame are not zero")
@@ -257,6 +296,10 @@ def decode_request(payload: bytes) -> Request:
         request.end = integer_field(values, op, "end", 0)
         if "octets_max" in values:
             request.octets_max = integer_field(values, op, "octets_max", 1)
+        if "filter" in values:
+            request.filter = text_field(values, op, "filter", FILTER_CHARACTERS_MAX)
+    elif op in (QUEUES, ENDS, HOLD, RELEASE):
+        decode_reader(values, request)
     elif op == DESCRIBE:
         request.queue = text_field(values, op, "queue")
     elif op == OFFSET_AT:
@@ -276,6 +319,39 @@ def decode_request(payload: bytes) -> Request:
     return request
 
 
+def decode_reader(values: dict[str, object], request: Request) -> None:
+    """The fields of what readers ask beside records."""
+    op = request.op
+    if op == QUEUES:
+        if "pattern" in values:
+            request.pattern = text_field(values, op, "pattern")
+        if "from" in values:
+            request.from_name = text_field(values, op, "from")
+    elif op == ENDS:
+        request.after = after_field(values)
+        if "wait_ms" in values:
+            request.wait_ms = min(integer_field(values, op, "wait_ms", 0), WAIT_MS_MAX)
+    else:
+        request.queue = text_field(values, op, "queue")
+        request.group = text_field(values, op, "group")
+        if op == HOLD:
+            request.offset = integer_field(values, op, "offset", 0)
+            request.ttl_ms = integer_field(values, op, "ttl_ms", 1)
+
+
+def after_field(values: dict[str, object]) -> dict[str, int]:
+    """The field `queues` of ENDS."""
+    given = values.get("queues")
+    if not isinstance(given, dict) or not given or len(given) > ENDS_QUEUES_MAX:
+        raise RequestError(INVALID, f"{ENDS}: queues is {shown(given)}, not an object of 1 to {ENDS_QUEUES_MAX} queues")
+    after: dict[str, int] = {}
+    for name in given:
+        if not isinstance(name, str) or not is_unicode(name):
+            raise RequestError(INVALID, f"{ENDS}: {shown(name)} is no name of a queue")
+        after[name] = integer_field(given, ENDS, name, 0)
+    return after
+
+
 def decode_control(values: dict[str, object]) -> Request:
     """A request for an operation, whose arguments only the operation can check."""
     request = Request(CONTROL)
@@ -286,13 +362,11 @@ def decode_control(values: dict[str, object]) -> Request:
     return request
 
 
-def text_field(values: dict[str, object], op: str, name: str) -> str:
-    """A field that must be text."""
+def text_field(values: dict[str, object], op: str, name: str, most: int = TEXT_CHARACTERS_MAX) -> str:
+    """A field that must be text, of at most so many characters."""
     value = values.get(name)
-    if not isinstance(value, str) or len(value) > TEXT_CHARACTERS_MAX or not is_unicode(value):
-        raise RequestError(
-            INVALID, f"{op}: {name} is {shown(value)}, not text of at most {TEXT_CHARACTERS_MAX} characters"
-        )
+    if not isinstance(value, str) or len(value) > most or not is_unicode(value):
+        raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not text of at most {most} characters")
     return value
 
 

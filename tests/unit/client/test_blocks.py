@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 
 import pika
@@ -104,6 +105,37 @@ def test_a_real_broker(broker: BrokerProcess) -> None:
     assert refused.value.reason == REFUSED
 
 
+def test_what_readers_ask_of_a_real_broker(broker: BrokerProcess) -> None:
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for name in ("day.1", "day.2", "night"):
+            channel.queue_declare(name, durable=True)
+        channel.basic_publish("", "day.1", b"a")
+        with connect(f"127.0.0.1:{broker.amqp_port}") as client:
+            assert [(each.queue, each.end) for each in client.queues(r"day\.\d")] == [("day.1", 1), ("day.2", 0)]
+            assert [each.queue for each in client.queues()] == ["day.1", "day.2", "mqtt", "night"]
+            with pytest.raises(RequestError, match="pattern"):
+                list(client.queues("("))
+            known = client.ends({"day.1": 1, "day.2": 0})
+            assert {name: (each.start, each.end) for name, each in known.items()} == {"day.1": (0, 1), "day.2": (0, 0)}
+            with ThreadPoolExecutor() as others:
+                waiting = others.submit(client.ends, {name: each.end for name, each in known.items()}, 30)
+                channel.basic_publish("", "night", b"b")
+                assert not waiting.done()
+                channel.basic_publish("", "day.2", b"c")
+                assert waiting.result()["day.2"].end == 1
+            assert client.ends({"night": 1}, 0.1)["night"].end == 1
+            assert client.hold("day.1", "me", 0, 60) == (0, 0)
+            assert channel.basic_get("day.1", auto_ack=True)[2] == b"a"
+            assert channel.queue_purge("day.1").method.message_count == 0
+            assert records(client, "day.1", 0, 1, 1000) == [(0, b"a")]
+            client.release("day.1", "me")
+            assert client.describe("day.1").start == 1
+            with pytest.raises(RequestError, match="ttl_ms is 0"):
+                client.hold("day.1", "me", 0, 0.0001)
+
+
 def test_a_fetch_that_was_left_makes_the_connection_unusable(broker: BrokerProcess) -> None:
     with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)) as connection:
         channel = connection.channel()
@@ -154,7 +186,7 @@ def test_the_connection_ends_in_the_middle_of_an_answer(peer: Callable[[Script],
     ("answer", "text"),
     [
         (b"\0" * 8, "frame of kind 0"),
-        (encode_json(REPLY, {}), "description {}: 'queue'"),
+        (encode_json(REPLY, {}), "answer {}: 'id'"),
         (encode_json(REPLY, dict.fromkeys(["queue", "id", "kind", "start", "end", "octets"], -1)), "-1 is no whole"),
         (encode_head(REPLY, 2) + b"[]", "payload is JSON, but no object"),
         (encode_head(REPLY, 1) + b"{", "payload is no JSON"),

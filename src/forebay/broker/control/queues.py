@@ -28,20 +28,13 @@ from forebay.broker.dlq import Look, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
 from forebay.queue.group import Group
-from forebay.queue.queue import CLASSIC, EPHEMERAL, QUORUM, SHARE, STREAM, Queue
+from forebay.queue.queue import KIND_NAMES, Queue
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 from forebay.records.shown import plain, record_shown
 from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 
-KINDS: Final = {
-    CLASSIC: "classic",
-    STREAM: "stream",
-    EPHEMERAL: "ephemeral",
-    SHARE: "mqtt share",
-    QUORUM: "quorum",
-}
 QUEUE: Final = Parameter("queue", TEXT, "its name")
 WHERE: Final = Parameter("where", TEXT, "only messages for which this filter holds; see docs/filters.md", False, "")
 BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024)
@@ -185,7 +178,7 @@ def queue_facts(queue: Queue) -> dict[str, object]:
     leased = sum(int(group.leased_count) for group in queue.groups.values() if isinstance(group, WorkGroup))
     return {
         "queue": text(queue.name),
-        "type": KINDS[int(queue.kind)],
+        "type": KIND_NAMES[int(queue.kind)],
         "durable": queue.log.durable,
         "exclusive": queue.spec.exclusive,
         "auto_delete": queue.spec.auto_delete,
