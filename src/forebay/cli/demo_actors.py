@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,6 @@ import pika
 from paho.mqtt.enums import CallbackAPIVersion
 
 from forebay.cli.demo_account import Counted, DemoError, Flights, Ledger, Numbers
-from forebay.core.errors import OptionError
 
 STREAM = "flights"
 WORK = "flights-work"
@@ -41,7 +39,6 @@ topics = ["$queue/flights/#"]
 WINDOW_MESSAGES = 1000  # published and not yet acknowledged
 START_S_MAX = 60
 STOP_S_MAX = 60
-JAVA_LEAST = 17
 
 
 class Broker:
@@ -265,26 +262,12 @@ def ready_count(amqp: str) -> int:
         connection.close()
 
 
-def check_java() -> None:
-    """OptionError unless there is a Java that runs Spark."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or not Path(java).exists():
-        raise OptionError(f"the demo needs Java {JAVA_LEAST} or newer for Spark: none found (set JAVA_HOME or PATH)")
-    text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = text.partition('version "')[2].partition('"')[0]
-    major = version.partition(".")[0].partition("-")[0]
-    if not major.isdigit() or int(major) < JAVA_LEAST:
-        raise OptionError(f"the demo needs Java {JAVA_LEAST} or newer for Spark: {java} is {version or 'no Java'}")
-
-
 def count_with_spark(amqp: str, folder: Path) -> Counted:
     """Mean departure delay per carrier and hour over the stream, and how many flights it holds."""
     from pyspark.sql import functions as f
 
     from forebay.spark import session
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     with errors_to(folder / "spark.log"):
         spark = session(app_name="forebay-demo", config={"spark.ui.enabled": "false"})
         try:

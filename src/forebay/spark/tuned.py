@@ -1,23 +1,71 @@
-"""A Spark session on this machine, tuned for reading queues."""
+"""A Spark session that suits queues, on this machine or on a cluster."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
 
+from forebay.spark.java import prepare_java
 from forebay.spark.source import register
 
-TUNING = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",  # toPandas() by batches instead of by rows
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "8",  # 200 tasks for a small aggregation cost more than the aggregation
-    "spark.python.worker.reuse": "true",
-    "spark.python.unix.domain.socket.enabled": "true",  # measured: 0.1 to 0.2 us of CPU a row less than TCP
-}
+# Who a setting is for: every session, Spark Connect's too; those that start a JVM here; those that run in it alone.
+EVERYWHERE: Final = "everywhere"
+OWN_JVM: Final = "own JVM"
+LOCAL: Final = "local"
+
+MIB: Final = 1 << 20
+HEAP_MIB_MIN: Final = 1024
+HEAP_MIB_MAX: Final = 8192  # blocks and Arrow batches lie outside it; more than this only collects garbage later
+TASK_FAILURES_MAX: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One of Spark's settings.
+
+    value  "" where it depends on the machine: `machine_settings`
+    why    as docs/spark-setup.md says it
+    """
+
+    name: str
+    value: str
+    where: str
+    why: str
+
+
+SETTINGS: Final = (
+    Setting("spark.sql.session.timeZone", "UTC", EVERYWHERE, "timestamps mean the same everywhere"),
+    Setting("spark.sql.execution.arrow.pyspark.enabled", "true", EVERYWHERE, "`toPandas()` by batches, not by rows"),
+    Setting(
+        "spark.python.unix.domain.socket.enabled",
+        "true",
+        OWN_JVM,
+        "between the JVM and Python: 0.1 to 0.2 µs of CPU a row less than TCP",
+    ),
+    Setting("spark.ui.showConsoleProgress", "false", OWN_JVM, "no bars between the lines that a program prints"),
+    Setting(
+        "spark.sql.streaming.checkpointFileManagerClass",
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        LOCAL,
+        "a micro-batch spends 30 ms on its checkpoint instead of 60 to 130; right for a disk of this machine",
+    ),
+    Setting(
+        "spark.sql.shuffle.partitions",
+        "",
+        LOCAL,
+        "as many as tasks run at once: with four times as many, a micro-batch that aggregates takes twice as long",
+    ),
+    Setting("spark.driver.memory", "", LOCAL, "a quarter of the machine's memory, 1 GiB to 8 GiB"),
+    Setting("spark.driver.host", "127.0.0.1", LOCAL, "only the port of Spark's web page is open to the network"),
+    Setting("spark.driver.bindAddress", "127.0.0.1", LOCAL, "the same"),
+)
 
 
 def session(
@@ -25,14 +73,55 @@ def session(
 ) -> SparkSession:
     """A session with the source registered; that of the process where one runs already.
 
+    master  local[…], spark://…, yarn, k8s://…; or sc://… of a Spark Connect server
     config  Spark's own options, which go before the tuned ones
+    raises  OptionError without a Java that fits
     """
-    if master.startswith("local"):
+    given = {name: str(value) for name, value in (config or {}).items()}
+    if master.startswith("sc://"):
+        builder = SparkSession.builder.remote(master)
+        settings = settings_for(EVERYWHERE)
+    else:
+        prepare_java()
         # Otherwise the workers run the first python3 of the PATH, which may lack everything.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in {**TUNING, **(config or {})}.items():
-        builder = builder.config(name, str(value))
-    spark = builder.getOrCreate()
+        builder = SparkSession.builder.master(patient(master))
+        settings = settings_for(EVERYWHERE, OWN_JVM)
+        if master.startswith("local"):
+            settings |= settings_for(LOCAL) | machine_settings(master)
+    for name, value in (settings | given).items():
+        builder = builder.config(name, value)
+    spark = builder.appName(app_name).getOrCreate()
     register(spark)
     return spark
+
+
+def settings_for(*where: str) -> dict[str, str]:
+    """The values of SETTINGS that do not depend on the machine."""
+    return {setting.name: setting.value for setting in SETTINGS if setting.where in where and setting.value}
+
+
+def patient(master: str) -> str:
+    """The master with Spark's usual number of tries for a task: in local mode it is one, whatever the settings say.
+
+    A worker that is killed, or a connection that breaks, then costs a task and not the query.
+    """
+    return re.sub(r"^local(?:\[([0-9]+|\*)\])?$", lambda found: f"local[{found[1] or 1},{TASK_FAILURES_MAX}]", master)
+
+
+def machine_settings(master: str) -> dict[str, str]:
+    """What depends on the machine, for a master that is all on it."""
+    threads = re.match(r"local\[([0-9]+)", master)
+    cores = len(os.sched_getaffinity(0)) if master.startswith("local[*") else int(threads[1]) if threads else 1
+    heap_mib = min(max(memory_octets() // 4 // MIB, HEAP_MIB_MIN), HEAP_MIB_MAX)
+    return {"spark.sql.shuffle.partitions": str(cores), "spark.driver.memory": f"{heap_mib}m"}
+
+
+def memory_octets(cgroup: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
+    """The machine's memory, or the container's share of it."""
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = cgroup.read_text(encoding="ascii").strip()
+    except OSError:
+        return whole
+    return min(whole, int(limit)) if limit.isdigit() else whole
