@@ -28,6 +28,7 @@ class Common:
     secret      chance, of which names are made that nobody may guess
     watches     of connections that wait until a queue has more
     woken       connections whose wait is over, for the server to have them take part in the turn
+    work        that was done in this turn for readers with filters (session/blocks_picking.py)
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class Common:
         self.secret = b""
         self.watches: list[Watch] = []
         self.woken: list[int] = []
+        self.work: i64 = 0
 
     def gathered(self) -> i64:
         """Octets gathered by all."""

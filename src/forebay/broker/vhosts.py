@@ -163,6 +163,7 @@ class Vhosts:
                     self.busy.append(vhost)
                     out += vhost.end_turn(now_us)
         self.common.room = self.store.room()
+        self.common.work = 0
         return out
 
     def note_sessions(self) -> None:
@@ -195,7 +196,7 @@ class Vhosts:
 
     def has_work(self) -> bool:
         """Whether another turn is due though nobody has sent anything."""
-        found = False
+        found = bool(self.common.woken)
         for vhost in self.busy:
             if vhost.has_work():
                 vhost.touch()

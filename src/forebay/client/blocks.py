@@ -27,6 +27,7 @@ from forebay.wire.blocks import (
     ERROR,
     FETCH_OCTETS_MAX,
     FRAME_HEAD_OCTETS,
+    PICKED,
     PREFACE,
     PREFACE_OCTETS,
     REPLY,
@@ -85,11 +86,14 @@ class Fetched:
     next    every record of the range below this offset has come
     start   the queue's first offset when it was answered
     blocks  whole blocks back to back, each with its head
+    offsets_follow  the blocks hold only records that were asked for by a filter: behind each stand their offsets, as
+                    little-endian i64, and its own offsets mean nothing
     """
 
     next: int
     start: int
     blocks: bytes
+    offsets_follow: bool = False
 
 
 class BlockClient:
@@ -100,6 +104,7 @@ class BlockClient:
     def __init__(self, connection: socket.socket, server: str) -> None:
         self.server = server
         self._connection = connection
+        self._timeout_s = TIMEOUT_S
         self._broken = ""
         self._unread = False
 
@@ -186,10 +191,11 @@ class BlockClient:
         """How far queues go, once one of them goes further than the caller knows.
 
         queues  by name the end that the caller knows
-        wait_s  after this time the answer comes in any case; at most 30
+        wait_s  after this time the answer comes in any case; at most 30, and half of what an answer may take
         raises  RequestError(NOT_FOUND), also if a queue is deleted meanwhile
         """
-        answer = self._ask({"op": "ends", "queues": dict(queues), "wait_ms": int(wait_s * 1000)})
+        wait_ms = int(min(wait_s, self._timeout_s / 2) * 1000)
+        answer = self._ask({"op": "ends", "queues": dict(queues), "wait_ms": wait_ms})
         try:
             return {name: queue_end(each) for name, each in mapping(answer["queues"]).items()}
         except BAD_ANSWER as error:
@@ -221,26 +227,29 @@ class BlockClient:
         except BAD_ANSWER as error:
             raise self._malformed(answer, error) from None
 
-    def fetch(self, queue: str, first: int, end: int, octets_max: int = FETCH_OCTETS_MAX) -> Iterator[Fetched]:
+    def fetch(
+        self, queue: str, first: int, end: int, octets_max: int = FETCH_OCTETS_MAX, filter: str = ""
+    ) -> Iterator[Fetched]:
         """The blocks that hold the records of [first, end), as they come.
 
         The first block may begin before `first` and the last end after `end`. It ends early where the queue does.
         The next part is asked for before this one is read, so the broker works while the caller does.
+        filter  the broker sends only records of the range for which it holds (docs/filters.md); an answer may be empty
         """
         if first >= end:
             return
-        self._send_fetch(queue, first, end, octets_max)
+        self._send_fetch(queue, first, end, octets_max, filter)
         while True:
-            payload_octets = self._head(BLOCKS)
+            payload_octets = self._head(PICKED if filter else BLOCKS)
             next, start = self._blocks_head(payload_octets)
             octets = payload_octets - BLOCKS_HEAD_OCTETS
-            asked = octets > 0 and first < next < end
+            asked = (octets > 0 or bool(filter)) and first < next < end
             if asked:
-                self._send_fetch(queue, next, end, octets_max)
+                self._send_fetch(queue, next, end, octets_max, filter)
             blocks = self._read(octets)
             # A caller that reads no further leaves an answer in the connection.
             self._unread = asked
-            yield Fetched(next, start, blocks)
+            yield Fetched(next, start, blocks, bool(filter))
             if not asked:
                 return
             self._unread = False
@@ -252,12 +261,16 @@ class BlockClient:
         except PeerError as error:
             raise self._broke(PeerError(error.reason, f"{self.server}: {error.text}")) from None
 
-    def _send_fetch(self, queue: str, first: int, end: int, octets_max: int) -> None:
-        values = {"op": "fetch", "queue": queue, "first": first, "end": end, "octets_max": octets_max}
+    def _send_fetch(self, queue: str, first: int, end: int, octets_max: int, filter: str) -> None:
+        values: dict[str, object] = {"op": "fetch", "queue": queue, "first": first, "end": end}
+        values["octets_max"] = octets_max
+        if filter:
+            values["filter"] = filter
         self._send(encode_json(REQUEST, values))
 
     def _greet(self, user: str, password: str, timeout_s: float) -> None:
         # Not settimeout(): that makes the socket non-blocking, and MSG_WAITALL then costs a call for every packet.
+        self._timeout_s = timeout_s
         self._connection.settimeout(None)
         limit = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1_000_000))
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -278,6 +291,10 @@ class BlockClient:
     def _ask(self, request: dict[str, object]) -> dict[str, object]:
         """The reply to one request."""
         self._send(encode_json(REQUEST, request))
+        return self._reply()
+
+    def _reply(self) -> dict[str, object]:
+        """The object of the REPLY that comes next."""
         octets = self._head(REPLY)
         try:
             return decode_json(self._read(octets))
@@ -298,7 +315,7 @@ class BlockClient:
         """Octets of the next frame's payload, which must be of this kind; raises what an ERROR frame says."""
         head = self._read(FRAME_HEAD_OCTETS)
         try:
-            most = BLOCKS_OCTETS_MAX if head[4] == BLOCKS else REPLY_OCTETS_MAX
+            most = BLOCKS_OCTETS_MAX if head[4] in (BLOCKS, PICKED) else REPLY_OCTETS_MAX
             octets = int(frame_octets(head, 0, most)) - FRAME_HEAD_OCTETS
         except PeerError as error:
             raise self._broke(PeerError(error.reason, f"{self.server}: {error.text}")) from None

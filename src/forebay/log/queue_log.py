@@ -326,29 +326,42 @@ class QueueLog:
 
         Raises CorruptFile if the disk does not give back what was written.
         """
-        return self.kept_block(max(offset, self.start))
+        at = self.find_kept(max(offset, self.start))
+        return None if at < 0 else self.load(at)
 
     def kept_block(self, offset: i64) -> Block | None:
-        """As `block`, also of records that are kept for those who hold them."""
+        """As `block`, also of records that are kept for those who hold them; the cache stays as it is.
+
+        Who reads a log from end to end would put out of the cache what consumers are about to need.
+        """
+        at = self.find_kept(offset)
+        if at < 0:
+            return None
+        block = self.cached.get(int(self.index.bases[at]))
+        return self.read(at) if block is None else block
+
+    def find_kept(self, offset: i64) -> i64:
+        """Index entry of the block with the first retained record at or after `offset`; -1 if there is none."""
         offset = max(offset, self.kept)
         if offset >= self.end:
-            return None
+            return -1
         at = self.find(offset)
-        if at >= self.index.size():
-            return None
-        return self.load(at)
+        return at if at < self.index.size() else -1
 
     def load(self, at: i64) -> Block:
         """The block of an index entry, from memory or the disk."""
-        index = self.index
-        base = index.bases[at]
-        block = self.cached.get(int(base))
+        block = self.cached.get(int(self.index.bases[at]))
         if block is None:
-            count = i64(index.counts[at])
-            number = i64(index.files[at])
-            block = self.files.read(number, index.positions[at], i64(index.octets[at]), self.queue, base, count)
+            block = self.read(at)
             self.cache.add(self, block)
         return block
+
+    def read(self, at: i64) -> Block:
+        """The block of an index entry, from the disk."""
+        index = self.index
+        number = i64(index.files[at])
+        octets = i64(index.octets[at])
+        return self.files.read(number, index.positions[at], octets, self.queue, index.bases[at], i64(index.counts[at]))
 
     def offset_at(self, timestamp_us: i64) -> i64:
         """Offset of the first record for consumers whose timestamp is this or later; `end` if there is none."""

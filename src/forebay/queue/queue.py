@@ -92,8 +92,8 @@ class Queue:
         """From now on messages of one group are handed out one at a time, in their order."""
         self.keyed = True
         for group in self.groups.values():
-            if isinstance(group, WorkGroup) and group.order is None:
-                group.make_ordered(self.kind == QUORUM)
+            if isinstance(group, WorkGroup):
+                group.keep_ordered(self.kind == QUORUM)
 
     def is_full(self, messages: i64 = 0, octets: i64 = 0) -> bool:
         """Whether a publish has to be refused, by the limits of a queue that refuses.

@@ -30,6 +30,8 @@ from forebay.core.options import Options
 from forebay.log.block import Block, make_head
 from forebay.log.queue_log import QueueLog
 from forebay.queue.leases import Consumer, Delivery
+from forebay.queue.queue import Queue
+from forebay.session.blocks_picking import WORK_A_TURN, Picking
 from forebay.session.blocks_reading import Reading, description
 from forebay.session.effects import Session
 from forebay.wire.blocks import (
@@ -48,6 +50,7 @@ from forebay.wire.blocks import (
     PREFACE,
     PREFACE_OCTETS,
     QUEUES,
+    PICKED,
     RELEASE,
     REPLY,
     REPLY_OCTETS_MAX,
@@ -227,7 +230,10 @@ class BlocksSession(Session):
             if self.fetches > FETCHES_MAX:
                 raise PeerError(UNEXPECTED, f"more than {FETCHES_MAX} fetches at once")
             try:
-                self.fetch(log, request)
+                if request.filter:
+                    self.pick(queue, request)
+                else:
+                    self.fetch(log, request)
             except StorageError as error:
                 self.out.write(encode_error("storage", "corrupt", str(error)))
         return True
@@ -256,6 +262,10 @@ class BlocksSession(Session):
         """Write the blocks of a range, as many as one answer may hold."""
         most = min(request.octets_max, FETCH_OCTETS_MAX)
         end = min(i64(request.end), log.readable_end())
+            common = self.vhost.common
+            if request.filter and common.work >= WORK_A_TURN:
+                common.woken.append(int(self.id))
+                return False
         offset = i64(request.first)
         parts: list[bytes] = []
         octets: i64 = 0
@@ -285,6 +295,20 @@ class BlocksSession(Session):
                 if not self.answer(request):
                     self.pending.insert(0, request)
                     break
+    def pick(self, queue: Queue, request: Request) -> None:
+        """Write the records of a range for which a filter holds, as many as one answer may hold and cost."""
+        log = queue.log
+        end = min(i64(request.end), log.readable_end())
+        most = min(i64(request.octets_max), FETCH_OCTETS_MAX)
+        parts = self.picking.pick(queue, request.filter, request.first, end, most, self.vhost.now_us)
+        self.vhost.common.work += self.picking.work
+        octets = sum([len(part) for part in parts])
+        assert octets <= BLOCKS_OCTETS_MAX
+        self.out.write(encode_blocks_head(int(self.picking.next), int(log.kept), octets, PICKED))
+        for part in parts:
+            self.write_long(part)
+        self.fetched_octets += octets
+
             except RequestError as error:
                 self.out.write(encode_error("request", error.reason, error.text))
             except PeerError as error:

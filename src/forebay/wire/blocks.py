@@ -54,6 +54,7 @@ Requests are answered one by one, in their order:
     {"op": "release", "queue": q, "group": g}       -> REPLY {}
     {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
+    {"op": "fetch", ..., "filter": f}               -> PICKED; an answer may be empty and go on all the same
     {"op": "control", "do": operation, …}           -> REPLY as the operation says; docs/control.md lists them, and the
                                                        arguments that stand beside "do". For administrators only
     a STAGE frame                                   -> REPLY {"rows", "again"}; again: the batch is committed, and the
@@ -247,10 +248,10 @@ def encode_error(error: str, reason: str, text: str) -> bytes:
     return encode_json(ERROR, {"error": error, "reason": reason, "text": text})
 
 
-def encode_blocks_head(next: int, start: int, octets: int) -> bytes:
-    """The first 24 octets of a BLOCKS frame; `octets` of blocks must follow."""
+def encode_blocks_head(next: int, start: int, octets: int, kind: int = BLOCKS) -> bytes:
+    """The first 24 octets of a BLOCKS or PICKED frame; `octets` of blocks must follow."""
     out = BytesWriter()
-    out.write(encode_head(BLOCKS, BLOCKS_HEAD_OCTETS + octets))
+    out.write(encode_head(kind, BLOCKS_HEAD_OCTETS + octets))
     write_i64_le(out, i64(next))
     write_i64_le(out, i64(start))
     return out.getvalue()

@@ -66,7 +66,7 @@ class Rig:
 
     def turn(self) -> list[Frame]:
         """End the turn, everything on the disk; the frames that were sent."""
-        self.vhost.end_turn(self.clock.us)
+        self.vhosts.end_turn(self.clock.us)
         while (commit := self.store.flush()) is not None:
             commit.run()
             self.store.synced(commit)
