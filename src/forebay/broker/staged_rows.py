@@ -95,7 +95,9 @@ class StagedRows:
         """The route of a block's rows if all have the same, to queues that take whatever comes; None where not."""
         if not is_uniform(block, block.exchange_at, block.exchange_octets_at):
             return None
-        if not is_uniform(block, block.key_at, block.key_octets_at) or not is_plain_amqp(block):
+        if not is_uniform(block, block.key_at, block.key_octets_at):
+            return None
+        if block.format(0) != AMQP091 or not has_one_format(block):
             return None
         route = self.route(vhost, False, block.exchange(0), block.routing_key(0))
         if route is None or route.headers_exchange is not None or route.audience is not None or route.copies:
@@ -230,7 +232,7 @@ def is_uniform(block: Block, offsets_at: i64, octets_at: i64) -> bool:
     return data[octets_at : octets_at + octets * block.count] == data[octets_at : octets_at + octets] * block.count
 
 
-def is_plain_amqp(block: Block) -> bool:
-    """Whether all records of a block are of AMQP 0.9.1."""
+def has_one_format(block: Block) -> bool:
+    """Whether all records of a block have the same."""
     formats = block.data[block.formats_at : block.formats_at + block.count]
-    return formats == bytes([AMQP091]) * block.count
+    return formats == formats[:1] * block.count

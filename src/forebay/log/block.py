@@ -145,6 +145,27 @@ def trusted_block(head: bytes, data: bytes) -> Block:
     return block
 
 
+def check_columns(block: Block) -> None:
+    """BadBlock unless the offsets of every column ascend from 0 to its length: of a block that a peer made."""
+    check_offsets(block, block.exchange_at, 32)
+    check_offsets(block, block.key_at, 36)
+    check_offsets(block, block.properties_at, 40)
+    check_offsets(block, block.body_at, 44)
+
+
+def check_offsets(block: Block, offsets_at: i64, length_at: i64) -> None:
+    """As `check_columns`, of the one column whose length stands at `length_at` of the head."""
+    data = block.data
+    last: i64 = 0
+    good = read_i32_le(data, offsets_at) == 0
+    for index in range(1, block.count + 1):
+        offset = i64(read_i32_le(data, offsets_at + 4 * index))
+        good = good and offset >= last
+        last = offset
+    if not good or last != i64(read_i32_le(block.head, length_at)):
+        raise BadBlock("the offsets of a column do not ascend to its length")
+
+
 @final
 class ColumnWriter:
     """One variable column being filled.

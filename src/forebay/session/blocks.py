@@ -33,10 +33,13 @@ from forebay.queue.leases import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.session.blocks_picking import WORK_A_TURN, Picking
 from forebay.session.blocks_reading import Reading, description
+from forebay.session.blocks_staging import Stager
 from forebay.session.effects import Session
 from forebay.wire.blocks import (
+    ABORT,
     AUTH,
     BLOCKS_OCTETS_MAX,
+    COMMIT,
     CONTROL,
     CONTROL_OCTETS_MAX,
     DESCRIBE,
@@ -47,15 +50,18 @@ from forebay.wire.blocks import (
     FRAME_HEAD_OCTETS,
     HOLD,
     OFFSET_AT,
+    PICKED,
     PREFACE,
     PREFACE_OCTETS,
     QUEUES,
-    PICKED,
     RELEASE,
     REPLY,
     REPLY_OCTETS_MAX,
     REQUEST,
     REQUEST_OCTETS_MAX,
+    STAGE,
+    STAGE_OCTETS_MAX,
+    TRANSACTION,
     Frame,
     Request,
     decode_frame,
@@ -87,6 +93,8 @@ class BlocksSession(Session):
         self.user = ""
         self.vhost_name = vhosts.default.name
         self.reading = Reading(session_id, options)
+        self.picking = Picking()
+        self.stager = Stager(options)
         self.pending: list[Request] = []  # in order; of the first the answer may be awaited
         self.fetches: i64 = 0  # answered since the turn began
         self.handshake_us: i64 = options.handshake_timeout_ms * MICROSECONDS
@@ -107,6 +115,13 @@ class BlocksSession(Session):
                 self.greeted = True
                 self.out.write(PREFACE)
             while not self.closing:
+                if self.is_stage(data, at):
+                    end = at + frame_octets(data, at, STAGE_OCTETS_MAX)
+                    if end > len(data):
+                        break
+                    self.on_stage(data, at + FRAME_HEAD_OCTETS, end)
+                    at = end
+                    continue
                 frame = decode_frame(data, at, self.request_octets_max())
                 if frame is None:
                     break
@@ -125,7 +140,20 @@ class BlocksSession(Session):
     def wanted(self, rest: bytes) -> int:
         if not self.greeted:
             return PREFACE_OCTETS
-        return int(frame_octets(rest, 0, self.request_octets_max()))
+        most = STAGE_OCTETS_MAX if self.is_stage(rest, 0) else self.request_octets_max()
+        return int(frame_octets(rest, 0, most))
+
+    def is_stage(self, data: bytes, at: i64) -> bool:
+        """Whether rows to be staged begin here; they are long, and are not cut out before their block is."""
+        return len(data) - at >= FRAME_HEAD_OCTETS and data[at + 4] == STAGE and bool(self.user)
+
+    def on_stage(self, data: bytes, at: i64, end: i64) -> None:
+        if self.pending:
+            raise PeerError(UNEXPECTED, "a STAGE frame before the answers to earlier requests")
+        try:
+            self.reply("stage", self.stager.stage(self.vhost, self.rights, data, at, end))
+        except RequestError as error:
+            self.refuse(error)
 
     def request_octets_max(self) -> i64:
         """Only who has logged in may make the broker hold long requests."""
@@ -196,7 +224,7 @@ class BlocksSession(Session):
         """The protocol has no word for it."""
 
     def is_publisher(self) -> bool:
-        return False
+        return self.stager.octets > 0
 
     def is_paused(self) -> bool:
         """Whether the connection takes no more octets for now."""
@@ -216,6 +244,11 @@ class BlocksSession(Session):
             if answer is not None:
                 self.reply(request.op, answer)
             return answer is not None
+        if request.op in (COMMIT, ABORT, TRANSACTION):
+            answer = self.stager.answer(self.vhost, self.rights, request)
+            if answer is not None:
+                self.reply(request.op, answer)
+            return answer is not None
         queue = self.vhost.queue(request.queue.encode())
         self.vhost.check_owner(queue, self.id)
         log = queue.log
@@ -226,6 +259,10 @@ class BlocksSession(Session):
             self.out.write(encode_json(REPLY, {"offset": int(offset)}))
         else:
             assert request.op == FETCH, request.op
+            common = self.vhost.common
+            if request.filter and common.work >= WORK_A_TURN:
+                common.woken.append(int(self.id))
+                return False
             self.fetches += 1
             if self.fetches > FETCHES_MAX:
                 raise PeerError(UNEXPECTED, f"more than {FETCHES_MAX} fetches at once")
@@ -258,14 +295,24 @@ class BlocksSession(Session):
             return
         self.reply(request.do, answer)
 
+    def pick(self, queue: Queue, request: Request) -> None:
+        """Write the records of a range for which a filter holds, as many as one answer may hold and cost."""
+        log = queue.log
+        end = min(i64(request.end), log.readable_end())
+        most = min(i64(request.octets_max), FETCH_OCTETS_MAX)
+        parts = self.picking.pick(queue, request.filter, request.first, end, most, self.vhost.now_us)
+        self.vhost.common.work += self.picking.work
+        octets = sum([len(part) for part in parts])
+        assert octets <= BLOCKS_OCTETS_MAX
+        self.out.write(encode_blocks_head(int(self.picking.next), int(log.kept), octets, PICKED))
+        for part in parts:
+            self.write_long(part)
+        self.fetched_octets += octets
+
     def fetch(self, log: QueueLog, request: Request) -> None:
         """Write the blocks of a range, as many as one answer may hold."""
         most = min(request.octets_max, FETCH_OCTETS_MAX)
         end = min(i64(request.end), log.readable_end())
-            common = self.vhost.common
-            if request.filter and common.work >= WORK_A_TURN:
-                common.woken.append(int(self.id))
-                return False
         offset = i64(request.first)
         parts: list[bytes] = []
         octets: i64 = 0
@@ -295,20 +342,6 @@ class BlocksSession(Session):
                 if not self.answer(request):
                     self.pending.insert(0, request)
                     break
-    def pick(self, queue: Queue, request: Request) -> None:
-        """Write the records of a range for which a filter holds, as many as one answer may hold and cost."""
-        log = queue.log
-        end = min(i64(request.end), log.readable_end())
-        most = min(i64(request.octets_max), FETCH_OCTETS_MAX)
-        parts = self.picking.pick(queue, request.filter, request.first, end, most, self.vhost.now_us)
-        self.vhost.common.work += self.picking.work
-        octets = sum([len(part) for part in parts])
-        assert octets <= BLOCKS_OCTETS_MAX
-        self.out.write(encode_blocks_head(int(self.picking.next), int(log.kept), octets, PICKED))
-        for part in parts:
-            self.write_long(part)
-        self.fetched_octets += octets
-
             except RequestError as error:
                 self.out.write(encode_error("request", error.reason, error.text))
             except PeerError as error:
@@ -331,10 +364,11 @@ class BlocksSession(Session):
             self.fetches = 0
 
     def on_durable(self, durable: int) -> None:
-        return
+        if self.stager.commit is not None:
+            self.resume()
 
     def waiting(self) -> bool:
-        return False
+        return self.stager.commit is not None
 
     def tick(self, now_us: int) -> None:
         if self.opened_us == 0:
