@@ -1,26 +1,29 @@
-"""Queues as tables: the Apache Spark data source `forebay`.
+"""Queues as tables: the Apache Spark data source `forebay`, and jobs over it.
 
-`session` and `register` are loaded at their first use: without PySpark this package can still be imported.
+All names are loaded at their first use: without PySpark this package can still be imported.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from forebay.spark.jobs.letters import letters, redrive
     from forebay.spark.source import register
     from forebay.spark.tuned import session
 
-__all__ = ["register", "session"]
+__all__ = ["letters", "redrive", "register", "session"]
+
+HOMES: Final = {
+    "letters": "forebay.spark.jobs.letters",
+    "redrive": "forebay.spark.jobs.letters",
+    "register": "forebay.spark.source",
+    "session": "forebay.spark.tuned",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name == "register":
-        from forebay.spark.source import register
-
-        return register
-    if name == "session":
-        from forebay.spark.tuned import session
-
-        return session
+    if name in HOMES:
+        return getattr(import_module(HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

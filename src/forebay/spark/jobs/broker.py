@@ -1,0 +1,96 @@
+"""The broker that a job works with: as Spark's source and sink reach it, and as an administrator asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from forebay.client.blocks import Unreachable
+from forebay.client.control import ControlClient
+from forebay.core.errors import OptionError, OutcomeUnknown
+from forebay.spark.logs import LogEnd, Patience, RemoteLogs
+from forebay.spark.options import DATA, PASSWORD, RETRY, SERVERS, USER, VHOST, known_options, parse_access
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+ACCESS_OPTIONS: Final = (SERVERS, USER, PASSWORD, VHOST, RETRY)
+
+
+class Broker:
+    """A running broker, named by the options that the source has for it.
+
+    options  `forebay.servers` and, where they differ from the defaults, `forebay.user`, `forebay.password`,
+             `forebay.vhost`, `retryMs`; the same go to Spark's source and sink
+    raises   OptionError naming the option
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        if DATA in options:
+            raise OptionError(f"{DATA}: a job needs a running broker: give {SERVERS}")
+        self.options = known_options(options, ACCESS_OPTIONS, "job")
+        self.access = parse_access(self.options)
+
+    def table(self, spark: SparkSession, queues: Sequence[str], schema: StructType, **options: str) -> DataFrame:
+        """Queues as one table; see the options of the source."""
+        reader = spark.read.format("forebay").options(**self.options, subscribe=",".join(queues), **options)
+        return reader.schema(schema).load()
+
+    def look(self, queue: str) -> LogEnd:
+        """The log of a queue as it is; RequestError(NOT_FOUND) if there is none of that name."""
+        with RemoteLogs(self.access) as logs:
+            return logs.look(queue)
+
+    def administrator(self) -> Administrator:
+        """A connection for operations; the user must be an administrator."""
+        return Administrator(self)
+
+
+class Administrator:
+    """Runs operations one after the other. A broker that goes away meanwhile is waited for."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.access = broker.access
+        self.client = self.connect()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.client.close()
+
+    def connect(self) -> ControlClient:
+        return ControlClient.connect(self.access.servers, self.access.user, self.access.password)
+
+    def run(self, operation: str, **arguments: object) -> dict[str, object]:
+        """The answer to an operation that may be asked twice: nobody knows what became of it when a broker died."""
+        patience = Patience(self.access.retry_s)
+        while True:
+            try:
+                return self.client.run(operation, vhost=self.access.vhost, **arguments)
+            except OutcomeUnknown as error:
+                self.client.close()
+                self.reconnect(patience, error)
+
+    def reconnect(self, patience: Patience, error: OutcomeUnknown) -> None:
+        failure: OutcomeUnknown | Unreachable = error
+        while True:
+            patience.wait(failure)
+            try:
+                self.client = self.connect()
+            except Unreachable as unreachable:
+                failure = unreachable
+            else:
+                return
+
+    def portions(self, operation: str, **arguments: object) -> Iterator[dict[str, object]]:
+        """The answers of an operation that goes through a queue in portions."""
+        place: object = 0
+        while place is not None:
+            answer = self.run(operation, **{**arguments, "from": place})
+            yield answer
+            place = answer.get("next")

@@ -1,0 +1,117 @@
+"""A stream of what a tier job's tasks have written: they read ranges of queues and write files, and Spark sees a row a file.
+
+So records go from the broker's blocks into Parquet within one Python process, in columns, and never through the JVM.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, MutableMapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+from pyspark.sql.datasource import DataSource, InputPartition
+from pyspark.sql.types import StringType, StructField, StructType
+
+from forebay.spark.options import check_stream, parse_options
+from forebay.spark.stream import ForebayStreamReader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from forebay.spark.options import ReadOptions
+    from forebay.spark.tables.layout import DataFile
+
+TARGET: Final = "tier"  # the option with the target in it
+FILE_SCHEMA: Final = StructType([StructField("file", StringType())])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where and how tasks write.
+
+    columns, partitions  of the table's layout
+    octets               about how long a file becomes
+    with_partitions      the partition columns are in the files too
+    """
+
+    folder: str
+    columns: tuple[str, ...]
+    partitions: tuple[str, ...]
+    compression: str
+    octets: int
+    with_partitions: bool
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        values = json.loads(text)
+        return cls(**{**values, "columns": tuple(values["columns"]), "partitions": tuple(values["partitions"])})
+
+
+class TierSource(DataSource):
+    """Options as those of `forebay`, and a target."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Of the format; nobody but a tier job loads it."""
+        return "forebay-tier"
+
+    def schema(self) -> StructType:
+        """A file as JSON."""
+        return FILE_SCHEMA
+
+    def streamReader(self, schema: StructType) -> TierReader:  # noqa: N802  PySpark's name
+        """The stream of the options."""
+        options = parse_options({name: value for name, value in self.options.items() if name.lower() != TARGET})
+        check_stream(options)
+        return TierReader(options, schema, Target.from_json(self.options[TARGET]))
+
+
+class TierReader(ForebayStreamReader):
+    """Plans as the source does; its tasks write what they read."""
+
+    def __init__(self, options: ReadOptions, schema: StructType, target: Target) -> None:
+        super().__init__(options, schema)
+        self.target_table = target
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The files that the range was written to. Runs on the executors."""
+        from forebay.spark.reader import RangePartition
+        from forebay.spark.tables.layout import Layout
+        from forebay.spark.tables.writing import PartitionWriter, WriteOptions
+
+        assert isinstance(partition, RangePartition)
+        if partition.range is None:
+            return
+        target = self.target_table
+        layout = Layout(target.columns, target.partitions)
+        options = WriteOptions(target.compression, target.octets, target.with_partitions)
+        writer = PartitionWriter(target.folder, layout, partition.range.queue, options)
+        self.schema = layout.source_schema()
+        try:
+            for batch in super().read(partition):
+                writer.write(batch)
+            files = writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+        if files:
+            yield file_rows(files)
+
+
+def file_rows(files: list[DataFile]) -> pa.RecordBatch:
+    """Files as rows."""
+    import numpy as np
+    import pyarrow as pa
+
+    texts = [file.to_json().encode() for file in files]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    # Not pa.array(): see spark/arrow.py.
+    column = pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
+    return pa.RecordBatch.from_arrays([column], schema=pa.schema([pa.field("file", pa.string())]))
