@@ -1,0 +1,126 @@
+"""Records that are the rows of a table, held against filters as the broker holds those of its logs."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, Properties
+from forebay.filter.nodes import Node
+from forebay.filter.values import condition_of
+from forebay.records.properties import properties_of
+from forebay.records.subject import (
+    AGE_MS,
+    DELIVERIES,
+    EXCHANGE,
+    MICROSECONDS,
+    OCTETS,
+    OFFSET,
+    QUEUE,
+    ROUTING_KEY,
+    STORED_MS,
+    StoredSubject,
+    address_fact,
+)
+
+# What comes of a row, one octet each.
+NO: Final = 0
+YES: Final = 1
+UNKNOWN: Final = 2
+
+
+@final
+class Rows:
+    """The columns that a filter needs, each a list with a value a row; others stay empty.
+
+    queues, exchanges, keys  text, or octets
+    timestamps_us, now_us    when the broker took a record, and when it is looked at
+    octets                   length of the body
+    """
+
+    def __init__(self, count: i64) -> None:
+        self.count: i64 = count
+        self.queues: list[object] = []
+        self.offsets: list[int | None] = []
+        self.exchanges: list[object] = []
+        self.keys: list[object] = []
+        self.formats: list[int | None] = []
+        self.raw: list[bytes | None] = []
+        self.bodies: list[bytes | None] = []
+        self.octets: list[int | None] = []
+        self.timestamps_us: list[int | None] = []
+        self.now_us: list[int | None] = []
+        self.deliveries: list[int | None] = []
+
+
+@final
+class RowSubject(StoredSubject):
+    """One of the rows, the one that was moved to last."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__()
+        self.rows = rows
+        self.index: i64 = 0
+
+    def move(self, index: i64) -> None:
+        """Be another row."""
+        self.index = index
+        self.said = None
+        self.is_parsed = False
+
+    def stored(self, number: i64) -> object:
+        rows = self.rows
+        index = self.index
+        if number == ROUTING_KEY:
+            return rows.keys[index]
+        if number == EXCHANGE:
+            return rows.exchanges[index]
+        if number == QUEUE:
+            return rows.queues[index]
+        if number == OFFSET:
+            return rows.offsets[index]
+        if number == OCTETS:
+            return rows.octets[index]
+        if number == DELIVERIES:
+            return rows.deliveries[index]
+        if number in (STORED_MS, AGE_MS):
+            return self.time_fact(number)
+        key = rows.keys[index] if rows.keys else b""
+        if isinstance(key, str):
+            key = key.encode("utf-8", "replace")
+        return address_fact(number, self.format(), key) if isinstance(key, bytes) else None
+
+    def time_fact(self, number: i64) -> object:
+        stored_us = self.rows.timestamps_us[self.index]
+        if stored_us is None:
+            return None
+        if number == STORED_MS:
+            return stored_us // MICROSECONDS
+        now_us = self.rows.now_us[self.index]
+        return None if now_us is None else (now_us - stored_us) // MICROSECONDS
+
+    def format(self) -> i64:
+        """As it was stored, its protocol in the lowest bits; 0 where the row does not say."""
+        format = self.rows.formats[self.index]
+        return 0 if format is None else i64(format)
+
+    def read_properties(self) -> Properties:
+        raw = self.rows.raw[self.index]
+        format = self.format() & FORMAT_MASK
+        known = format in (AMQP091, MQTT)
+        return properties_of(format, raw) if known and raw is not None else Properties()
+
+    def read_body(self) -> bytes:
+        return self.rows.bodies[self.index] or b""
+
+
+def conditions_of(root: Node, rows: Rows) -> bytes:
+    """What a condition is for each row: YES, NO or UNKNOWN."""
+    found = bytearray()
+    subject = RowSubject(rows)
+    for index in range(rows.count):
+        subject.move(index)
+        held = condition_of(root.evaluate(subject))
+        found.append(UNKNOWN if held is None else (YES if held is True else NO))
+    return bytes(found)

@@ -1,0 +1,283 @@
+"""Conditions of filters in Spark's own expressions, where they give the same for every row that can be.
+
+A part of a filter that is not said here is left to our own evaluation (`columns`). Left out on purpose: all that looks
+into the body (no JSON parser of Spark takes what ours takes), headers and properties, LIKE (Java's patterns are
+others), the case of letters (so are its tables), and texts that are read as numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeGuard
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
+
+from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT
+from forebay.filter.nodes import Affix, And, Between, Comparison, Fact, In, IsNull, Node, Not, Or, Path
+from forebay.filter.subject import Subject
+from forebay.filter.values import (
+    AT_LEAST,
+    AT_MOST,
+    EQUAL,
+    GREATER,
+    LESS,
+    UNEQUAL,
+    compare_single,
+    condition_of,
+    first,
+    number_in,
+    text,
+)
+from forebay.records.subject import PROTOCOLS
+
+TEXT: Final = "text"
+NUMBER: Final = "number"
+TIME: Final = "time"  # milliseconds, of which the table has a timestamp
+LONG_MOST: Final = (1 << 63) - 1
+# Milliseconds that any timestamp of Spark lies between, as it counts microseconds.
+TIME_MS_MOST: Final = LONG_MOST // 1000 - 1
+TURNED: Final = {EQUAL: EQUAL, UNEQUAL: UNEQUAL, LESS: GREATER, GREATER: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
+
+
+class Nothing(Subject):
+    """The message of which nothing is asked: parts without facts and paths are constants."""
+
+    def fact(self, name: str) -> object:
+        raise AssertionError(name)
+
+    def header(self, name: str) -> object:
+        raise AssertionError(name)
+
+    def parse_body(self) -> object:
+        raise AssertionError
+
+
+NOTHING: Final = Nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One side of a comparison: a column of a kind, or a constant where `column` is None."""
+
+    kind: str
+    column: Column | None
+    constant: object = None
+
+
+def is_constant(node: Node) -> bool:
+    """Whether a part asks nothing of a message."""
+    return not isinstance(node, Fact | Path) and all(is_constant(part) for part in node.parts)
+
+
+def condition(node: Node, names: Mapping[str, str]) -> Column | None:  # tidy: dispatcher, one branch a kind of node
+    """A condition in Spark's words, NULL where it is neither true nor false; None where Spark has none.
+
+    names  of the table's columns, by our names for them
+    """
+    if is_constant(node):
+        return truth(condition_of(node.evaluate(NOTHING)))
+    if isinstance(node, And | Or | Not):
+        parts = [condition(part, names) for part in node.parts]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        if isinstance(node, Not):
+            return ~known[0]
+        return joined(isinstance(node, And), known)
+    if isinstance(node, Comparison):
+        return compared(int(node.comparison), operand(node.parts[0], names), operand(node.parts[1], names))
+    if isinstance(node, Between):
+        value, low, high = [operand(part, names) for part in node.parts]
+        above, below = compared(AT_LEAST, value, low), compared(AT_MOST, value, high)
+        return None if above is None or below is None else above & below
+    if isinstance(node, In):
+        return contained(operand(node.parts[0], names), [operand(part, names) for part in node.parts[1:]])
+    if isinstance(node, Affix):
+        return affixed(node, operand(node.parts[0], names), operand(node.parts[1], names))
+    if isinstance(node, IsNull):
+        value = operand(node.parts[0], names)
+        return None if value is None or value.column is None else value.column.isNull()
+    return None
+
+
+def joined(all_of: bool, parts: list[Column]) -> Column:
+    """AND or OR of them, as a tree that is no deeper than need be: Spark walks it by recursion."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    left, right = joined(all_of, parts[:half]), joined(all_of, parts[half:])
+    return left & right if all_of else left | right
+
+
+def truth(value: object) -> Column:
+    return F.lit(value).cast("boolean")
+
+
+def operand(node: Node, names: Mapping[str, str]) -> Operand | None:
+    """A value in Spark's words; None where it has none."""
+    if is_constant(node):
+        constant = first(node.evaluate(NOTHING))
+        return None if is_broken_text(constant) else Operand("", None, constant)
+    return fact(node.name, names) if isinstance(node, Fact) else None
+
+
+def is_broken_text(constant: object) -> bool:
+    """Whether it has half a surrogate pair: Java cannot be told."""
+    return isinstance(constant, str) and constant != constant.encode("utf-8", "replace").decode()
+
+
+def fact(name: str, names: Mapping[str, str]) -> Operand | None:
+    """A fact that the table has, or that follows from what it has."""
+    if name in TEXT_FACTS:
+        return Operand(TEXT, present(F.col(names[TEXT_FACTS[name]])))
+    if name in {"offset", "deliveries"}:
+        return Operand(NUMBER, F.col(names["offset" if name == "offset" else "delivery_count"]).cast("long"))
+    if name == "octets":
+        return Operand(NUMBER, F.octet_length(names["value"]).cast("long"))
+    if name == "stored_ms":
+        return Operand(TIME, F.col(names["timestamp"]))
+    if name == "age_ms":
+        age_us = F.unix_micros(F.current_timestamp()) - F.unix_micros(names["timestamp"])
+        return Operand(NUMBER, F.unix_millis(F.timestamp_micros(age_us)))
+    return address_fact(name, names)
+
+
+TEXT_FACTS: Final = {"queue": "topic", "exchange": "exchange", "routing_key": "routing_key"}
+
+
+def address_fact(name: str, names: Mapping[str, str]) -> Operand | None:
+    """What follows from the format of a record: `records.subject.address_fact`."""
+    if name not in {"protocol", "qos", "topic"}:
+        return None
+    format = F.coalesce(F.col(names["format"]), F.lit(0))
+    protocol = format.bitwiseAND(FORMAT_MASK)
+    if name == "protocol":
+        said = F.when(protocol == AMQP091, PROTOCOLS[AMQP091]).when(protocol == MQTT, PROTOCOLS[MQTT])
+        return Operand(TEXT, said)
+    if name == "qos":
+        qos = F.shiftright(format.bitwiseAND(QOS_MASK), QOS_SHIFT)
+        return Operand(NUMBER, F.when(protocol == MQTT, qos).otherwise(1).cast("long"))
+    key = F.col(names["routing_key"])
+    topic = F.when(protocol == MQTT, key).otherwise(F.translate(key, "/.+*", "./*+"))
+    return Operand(TEXT, present(topic))
+
+
+def present(words: Column) -> Column:
+    """An empty text is none."""
+    return F.nullif(words, F.lit(""))
+
+
+# ---- comparisons
+
+
+def compared(comparison: int, left: Operand | None, right: Operand | None) -> Column | None:
+    if left is None or right is None:
+        return None
+    if left.column is None:
+        if right.column is None:
+            return truth(compare_single(comparison, left.constant, right.constant))
+        return compared(TURNED[comparison], right, left)
+    if right.column is not None:
+        same = left.kind == right.kind
+        return sign(comparison, number_column(left), number_column(right)) if same else None
+    if left.kind == TEXT:
+        return compared_text(comparison, left.column, right.constant)
+    return compared_number(comparison, left, right.constant)
+
+
+def number_column(value: Operand) -> Column:
+    assert value.column is not None
+    return F.unix_millis(value.column) if value.kind == TIME else value.column
+
+
+def compared_text(comparison: int, words: Column, constant: object) -> Column | None:
+    if isinstance(constant, str):
+        return sign(comparison, words, F.lit(constant))
+    if isinstance(constant, int | float) and not isinstance(constant, bool):
+        return None  # the text may be a number
+    return truth(None)
+
+
+def compared_number(comparison: int, value: Operand, constant: object) -> Column:
+    """An integer column beside a constant."""
+    assert value.column is not None
+    if isinstance(constant, str):
+        read = number_in(constant)
+        constant = constant if read is None else read
+    if isinstance(constant, float) and math.isfinite(constant):
+        low, high = math.floor(constant), math.ceil(constant)
+        if low != high and comparison in {EQUAL, UNEQUAL}:
+            return where_known(value.column, comparison == UNEQUAL)
+        # No integer lies between the two.
+        constant = low if comparison in {AT_MOST, GREATER} else high
+    if is_whole(constant, TIME_MS_MOST if value.kind == TIME else LONG_MOST):
+        if value.kind == TIME:
+            return compared_time(comparison, value.column, constant)
+        return sign(comparison, value.column, F.lit(constant).cast("long"))
+    # Beyond all that the column can be, or no number at all: the same for each of its values.
+    return where_known(value.column, compare_single(comparison, 0, constant))
+
+
+def is_whole(constant: object, most: int) -> TypeGuard[int]:
+    return isinstance(constant, int) and not isinstance(constant, bool) and abs(constant) <= most
+
+
+def compared_time(comparison: int, stored: Column, constant_ms: int) -> Column:
+    """Milliseconds, of which the table has microseconds; in a form that Spark hands to the source."""
+    start = F.timestamp_micros(F.lit(constant_ms * 1000).cast("long"))
+    after = F.timestamp_micros(F.lit(constant_ms * 1000 + 1000).cast("long"))
+    if comparison == EQUAL:
+        return (stored >= start) & (stored < after)
+    if comparison == UNEQUAL:
+        return (stored < start) | (stored >= after)
+    if comparison == LESS:
+        return stored < start
+    if comparison == AT_MOST:
+        return stored < after
+    return stored >= after if comparison == GREATER else stored >= start
+
+
+def where_known(value: Column, held: object) -> Column:
+    """The same for all that is not NULL."""
+    return F.when(value.isNotNull(), truth(held))
+
+
+def sign(comparison: int, left: Column, right: Column) -> Column:
+    if comparison == EQUAL:
+        return left == right
+    if comparison == UNEQUAL:
+        return left != right
+    if comparison == LESS:
+        return left < right
+    if comparison == AT_MOST:
+        return left <= right
+    return left > right if comparison == GREATER else left >= right
+
+
+def contained(value: Operand | None, items: list[Operand | None]) -> Column | None:
+    if value is None:
+        return None
+    constants = [None if item is None else item.constant for item in items]
+    if value.kind == TEXT and all(isinstance(constant, str) for constant in constants):
+        assert value.column is not None
+        return value.column.isin(constants)
+    if value.kind == NUMBER and all(is_whole(constant, LONG_MOST) for constant in constants):
+        assert value.column is not None
+        return value.column.isin(constants)
+    parts = [compared(EQUAL, value, item) for item in items]
+    known = [part for part in parts if part is not None]
+    return joined(False, known) if len(known) == len(parts) else None
+
+
+def affixed(node: Affix, value: Operand | None, affix: Operand | None) -> Column | None:
+    """BEGINS WITH and ENDS WITH a constant."""
+    if value is None or affix is None or affix.column is not None or value.column is None:
+        return None
+    words = text(affix.constant)
+    if words is None:
+        return truth(None)
+    shown = number_column(value) if value.kind == TEXT else number_column(value).cast("string")
+    return shown.endswith(words) if node.at_end else shown.startswith(words)
