@@ -18,14 +18,17 @@ from crc32c import crc32c
 from pyspark.sql.types import StructType
 
 from forebay.core.errors import CorruptFile
+from forebay.core.message import FORMAT_MASK
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, block_octets
-from forebay.spark.schema import LOG_APPEND_TIME, PARTITION, arrow_schema
+from forebay.spark.decode import PROPERTY_TYPES, property_arrays
+from forebay.spark.schema import DELIVERY_COUNT, LOG_APPEND_TIME, PARTITION, arrow_schema
 
 BATCH_ROWS: Final = 4096  # measured: 2 to 4 thousand rows a batch are fastest in Spark
 BATCH_OCTETS: Final = 4 << 20
 WHOLE_ROWS_MIN: Final = 1024  # a block from here on makes a batch of its own
 
 Octets = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
 
 
 class BlockView:
@@ -34,9 +37,10 @@ class BlockView:
     buffer   the octets around it, as Arrow and numpy see them
     data_at  where its `data` begins in there
     layout   the positions of its columns, relative to `data_at`
+    picked   the offsets of its records where they are not those from its base on
     """
 
-    __slots__ = ("buffer", "data_at", "layout", "octets")
+    __slots__ = ("buffer", "data_at", "layout", "octets", "picked")
 
     def __init__(self, buffer: Buffer, at: int) -> None:
         source, position = buffer.source, buffer.origin + at
@@ -55,7 +59,22 @@ class BlockView:
         self.buffer = buffer
         self.data_at = at + HEAD_OCTETS
         self.octets = octets
+        self.picked: Offsets | None = None
         self.layout = Block(head, b"", base, count, _u32(head, 32), _u32(head, 36), _u32(head, 40))
+
+    def offsets(self, first: int, end: int) -> Offsets:
+        """Those of its records [first, end)."""
+        if self.picked is not None:
+            return self.picked[first:end]
+        base = self.layout.base
+        return np.arange(base + first, base + end, dtype=np.int64)
+
+    def inside(self, first: int, end: int) -> tuple[int, int]:
+        """Which of its records have offsets in [first, end)."""
+        if self.picked is not None:
+            low, high = np.searchsorted(self.picked, [first, end])
+            return int(low), int(high)
+        return max(first - self.layout.base, 0), min(end - self.layout.base, self.layout.count)
 
     def cells(self, column: str) -> tuple[int, int]:
         """Where a variable column's offsets and its octets begin in the buffer."""
@@ -85,13 +104,19 @@ class Buffer:
         self.arrow = pa.py_buffer(octets)
         self.numpy: Octets = np.frombuffer(octets, np.uint8)
 
-    def blocks(self) -> Iterator[BlockView]:
-        """The blocks that lie back to back from the start on."""
+    def blocks(self, picked: bool = False) -> Iterator[BlockView]:
+        """The blocks that lie back to back from the start on.
+
+        picked  after each come the offsets of its records
+        """
         at = 0
         while at < len(self.view):
             block = BlockView(self, at)
-            yield block
             at += block.octets
+            if picked:
+                block.picked = np.frombuffer(self.view, "<i8", block.layout.count, at)
+                at += 8 * block.layout.count
+            yield block
 
 
 class Run(ABC):
@@ -101,7 +126,7 @@ class Run(ABC):
         self.count = count
 
     @abstractmethod
-    def offsets(self) -> pa.Array: ...
+    def offsets(self) -> Offsets: ...
 
     @abstractmethod
     def timestamps(self) -> pa.Buffer: ...
@@ -121,9 +146,8 @@ class WholeRun(Run):
         self.block = block
         self.first = first
 
-    def offsets(self) -> pa.Array:
-        base = self.block.layout.base + self.first
-        return numbers(pa.int64(), np.arange(base, base + self.count, dtype=np.int64))
+    def offsets(self) -> Offsets:
+        return self.block.offsets(self.first, self.first + self.count)
 
     def timestamps(self) -> pa.Buffer:
         return self.block.buffer.arrow.slice(self.block.data_at + 8 * self.first, 8 * self.count)
@@ -147,10 +171,12 @@ class GatheredRun(Run):
         self.counts = np.array([end - first for _, first, end in parts], dtype=np.int64)
         super().__init__(int(self.counts.sum()))
 
-    def offsets(self) -> pa.Array:
+    def offsets(self) -> Offsets:
+        if any(block.picked is not None for block, _, _ in self.parts):
+            return np.concatenate([block.offsets(first, end) for block, first, end in self.parts])
         bases = np.array([block.layout.base + first for block, first, _ in self.parts], dtype=np.int64)
         before = np.cumsum(self.counts) - self.counts
-        return numbers(pa.int64(), np.repeat(bases - before, self.counts) + np.arange(self.count, dtype=np.int64))
+        return np.repeat(bases - before, self.counts) + np.arange(self.count, dtype=np.int64)
 
     def timestamps(self) -> pa.Buffer:
         return pa.py_buffer(
@@ -196,10 +222,11 @@ class BatchMaker:
 
     def __init__(self, schema: StructType, queue: str) -> None:
         self.schema = arrow_schema(schema)
-        self.queue = queue
+        self.decoded = [name for name in self.schema.names if name in PROPERTY_TYPES]
         # Slices of these cost nothing, and they are the same for every batch.
         self.constants = {
             "topic": same_text(queue, BATCH_ROWS),
+            "queue": same_text(queue, BATCH_ROWS),
             "partition": numbers(pa.int32(), np.full(BATCH_ROWS, PARTITION, np.int32)),
             "timestampType": numbers(pa.int32(), np.full(BATCH_ROWS, LOG_APPEND_TIME, np.int32)),
         }
@@ -209,8 +236,7 @@ class BatchMaker:
         short: list[tuple[BlockView, int, int]] = []
         rows = octets = 0
         for block in blocks:
-            base = block.layout.base
-            low, high = max(first - base, 0), min(end - base, block.layout.count)
+            low, high = block.inside(first, end)
             if low >= high:
                 continue
             if short and (rows + high - low > BATCH_ROWS or octets + block.octets > BATCH_OCTETS):
@@ -233,18 +259,24 @@ class BatchMaker:
 
     def batch(self, run: Run) -> pa.RecordBatch:
         """One batch with the columns that were asked for."""
-        return pa.RecordBatch.from_arrays([self.column(field, run) for field in self.schema], schema=self.schema)
+        decoded: dict[str, pa.Array] = {}
+        if self.decoded:
+            decoded = property_arrays(run.formats(), run.cells("raw_properties", pa.binary()), self.decoded)
+        columns = [decoded[field.name] if field.name in decoded else self.column(field, run) for field in self.schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def column(self, field: pa.Field, run: Run) -> pa.Array:
         name = field.name
         if name in self.constants:
             return self.constants[name].slice(0, run.count)
+        if name == DELIVERY_COUNT:
+            return no_numbers(pa.int32(), run.count)
         if name == "offset":
-            return run.offsets()
+            return numbers(pa.int64(), run.offsets())
         if name == "timestamp":
             return pa.Array.from_buffers(field.type, run.count, [None, run.timestamps()])
         if name == "format":
-            return numbers(pa.int32(), run.formats().astype(np.int32))
+            return numbers(pa.int32(), (run.formats() & FORMAT_MASK).astype(np.int32))
         if pa.types.is_string(field.type):
             return text_array(run.cells(name, pa.binary()))
         return run.cells(name, field.type)
@@ -253,6 +285,11 @@ class BatchMaker:
 def numbers(type: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
     """Not pa.array(): that, as pa.scalar(), imports pandas, a quarter of a second for every new worker."""
     return pa.Array.from_buffers(type, len(values), [None, pa.py_buffer(values)])
+
+
+def no_numbers(type: pa.DataType, count: int) -> pa.Array:
+    """NULL in every row."""
+    return pa.Array.from_buffers(type, count, [pa.py_buffer(bytes(-(-count // 8))), pa.py_buffer(bytes(8 * count))])
 
 
 def same_text(text: str, count: int) -> pa.Array:

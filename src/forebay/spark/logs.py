@@ -1,21 +1,41 @@
-"""Where the records come from: the same four questions to a broker and to a data directory."""
+"""Where the records come from: the same questions to a broker and to a data directory."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self, TypeVar
 
-from forebay.client.blocks import BlockClient
-from forebay.core.errors import ForebayError
+from forebay.client.blocks import BlockClient, Unreachable
+from forebay.core.errors import NOT_FOUND, ForebayError, OutcomeUnknown, RequestError
 from forebay.spark.arrow import BlockView, Buffer
+from forebay.spark.options import Access
 
 ADVICE: Final = "Set failOnDataLoss to false to read what there is."
+PAUSE_S: Final = 0.05  # before a lost broker is tried again; doubled each time
+PAUSE_S_MAX: Final = 1.0
+
+T = TypeVar("T")
 
 
 class DataLost(ForebayError):
     """Records that were asked for are not there any more, and the read may not do without them."""
+
+
+class LogEnd(NamedTuple):
+    """A log as it is just now.
+
+    id      another one where the queue was deleted and made anew
+    start, end  the offsets there are, of records that are on disk
+    octets  about how much they take
+    """
+
+    id: int
+    start: int
+    end: int
+    octets: int
 
 
 class Logs(ABC):
@@ -30,17 +50,38 @@ class Logs(ABC):
         self.close()
 
     @abstractmethod
+    def names(self, pattern: str) -> list[str]:
+        """The queues whose whole name matches a regular expression, in their order."""
+
+    @abstractmethod
+    def look(self, queue: str) -> LogEnd:
+        """One queue as it is; RequestError(NOT_FOUND) if there is none of that name."""
+
+    @abstractmethod
+    def ends(self, after: Mapping[str, int], wait_s: float) -> dict[str, LogEnd]:
+        """These queues as they are; those that do not exist are left out.
+
+        after   by queue: while every end is at most this, the answer waits
+        wait_s  but no longer
+        """
+
     def bounds(self, queue: str) -> tuple[int, int]:
         """First offset and end of what is on disk; RequestError(NOT_FOUND) if there is no such queue."""
+        found = self.look(queue)
+        return found.start, found.end
 
     @abstractmethod
     def offset_at(self, queue: str, timestamp_us: int) -> int:
         """First offset whose record is at or after the time; the end where there is none."""
 
     @abstractmethod
-    def blocks(self, queue: str, first: int, end: int, fail_on_data_loss: bool) -> Iterator[BlockView]:
+    def blocks(
+        self, queue: str, first: int, end: int, fail_on_data_loss: bool, id: int | None = None, filter: str = ""
+    ) -> Iterator[BlockView]:
         """The blocks with the records of [first, end), in order.
 
+        id      the log that is meant; None for the one of that name
+        filter  only records that match; the blocks then hold no others
         raises  DataLost if records of the range went before they were read, unless told not to fail
         """
 
@@ -48,39 +89,173 @@ class Logs(ABC):
     def close(self) -> None: ...
 
 
+class Patience:
+    """How long a broker that is away is waited for."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self.pause_s = PAUSE_S
+        self.deadline: float | None = None
+
+    def wait(self, error: ForebayError) -> None:
+        """Pause before the next attempt, or raise the error of the last."""
+        now = time.monotonic()
+        if self.deadline is None:
+            self.deadline = now + self.limit_s
+        if now >= self.deadline:
+            raise error
+        time.sleep(min(self.pause_s, self.deadline - now))
+        self.pause_s = min(2 * self.pause_s, PAUSE_S_MAX)
+
+
+# Connections that nobody uses just now. A Python worker of Spark runs many tasks, one after the other: connecting and
+# logging in for each would cost as much as a small micro-batch.
+_idle: dict[Access, list[BlockClient]] = {}
+
+
 class RemoteLogs(Logs):
-    """The logs of a running broker."""
+    """The logs of a running broker.
 
-    def __init__(self, servers: str, user: str, password: str) -> None:
-        self.client = BlockClient.connect(servers, user, password)
+    patient  a broker that is away is waited for; else only from the first answer on, so that a wrong address fails
+             at once
+    """
 
-    def bounds(self, queue: str) -> tuple[int, int]:
-        description = self.client.describe(queue)
-        return description.start, description.end
+    def __init__(self, access: Access, patient: bool = False) -> None:
+        self.access = access
+        self.patient = patient
+        self.client: BlockClient | None = None
+        self.is_used = False  # the client has come from `_idle`, where it may have grown old
+
+    def names(self, pattern: str) -> list[str]:
+        return self.patiently(lambda client: [found.queue for found in client.queues(pattern)])
+
+    def look(self, queue: str) -> LogEnd:
+        found = self.patiently(lambda client: client.describe(queue))
+        return LogEnd(found.id, found.start, found.end, found.octets)
+
+    def ends(self, after: Mapping[str, int], wait_s: float) -> dict[str, LogEnd]:
+        try:
+            found = self.patiently(lambda client: client.ends(after, wait_s))
+        except RequestError as error:
+            if error.reason != NOT_FOUND:
+                raise
+            return self.ends_of_existing(list(after))
+        return {queue: LogEnd(each.id, each.start, each.end, each.octets) for queue, each in found.items()}
+
+    def ends_of_existing(self, queues: list[str]) -> dict[str, LogEnd]:
+        found: dict[str, LogEnd] = {}
+        for queue in queues:
+            try:
+                found[queue] = self.look(queue)
+            except RequestError as error:
+                if error.reason != NOT_FOUND:
+                    raise
+        return found
 
     def offset_at(self, queue: str, timestamp_us: int) -> int:
-        return self.client.offset_at(queue, timestamp_us)
+        return self.patiently(lambda client: client.offset_at(queue, timestamp_us))
 
-    def blocks(self, queue: str, first: int, end: int, fail_on_data_loss: bool) -> Iterator[BlockView]:
+    def hold(self, queue: str, group: str, offset: int, ttl_s: float) -> int:
+        """Keep what is from an offset on; the first that is kept indeed."""
+        granted, _ = self.patiently(lambda client: client.hold(queue, group, offset, ttl_s))
+        return granted
+
+    def blocks(
+        self, queue: str, first: int, end: int, fail_on_data_loss: bool, id: int | None = None, filter: str = ""
+    ) -> Iterator[BlockView]:
         wanted = first
-        for fetched in self.client.fetch(queue, first, end):
-            if fetched.start > wanted and fail_on_data_loss:
-                raise lost(queue, wanted, fetched.start)
-            yield from Buffer(fetched.blocks, f"{self.client.server}: queue {queue!r}").blocks()
-            wanted = fetched.next
+        patience = Patience(self.access.retry_s)
+        while wanted < end:
+            try:
+                if id is not None and self.look(queue).id != id:
+                    if fail_on_data_loss:
+                        raise recreated(queue)
+                    return
+                before = wanted
+                client = self.connected()
+                more = {"filter": filter} if filter else {}
+                for fetched in client.fetch(queue, wanted, end, **more):
+                    if fetched.start > wanted and fail_on_data_loss:
+                        raise lost(queue, wanted, fetched.start)
+                    source = f"{self.access.servers}: queue {queue!r}"
+                    yield from Buffer(fetched.blocks, source).blocks(bool(filter))
+                    wanted = fetched.next
+                    patience = Patience(self.access.retry_s)
+                if wanted == before or wanted < end:
+                    break
+            except (Unreachable, OutcomeUnknown) as error:
+                # Nothing of the answer that was cut off has been handed on: the next one begins where it did.
+                self.lose(patience, error)
         if wanted < end and fail_on_data_loss:
-            raise DataLost(
-                f"queue {queue!r}: offsets from {wanted} to below {end} were to be read, but the log ends at {wanted}; "
-                f"was the queue deleted and made anew? {ADVICE}"
+            raise cut_off(queue, wanted, end)
+
+    def patiently(self, ask: Callable[[BlockClient], T]) -> T:
+        """What a broker answers, be it after a restart."""
+        patience = Patience(self.access.retry_s)
+        while True:
+            try:
+                return ask(self.connected())
+            except (Unreachable, OutcomeUnknown) as error:
+                self.lose(patience, error)
+
+    def connected(self) -> BlockClient:
+        if self.client is None:
+            idle = _idle.get(self.access)
+            self.is_used = bool(idle)
+            access = self.access
+            self.client = (
+                idle.pop()
+                if idle
+                else BlockClient.connect(access.servers, access.user, access.password, vhost=access.vhost)
             )
+            self.patient = True
+        return self.client
+
+    def lose(self, patience: Patience, error: ForebayError) -> None:
+        """Go on without a connection that broke: at once if it was an old one, else after a pause."""
+        if self.client is not None:
+            self.client.close()
+            self.client = None
+        for client in _idle.pop(self.access, []):
+            client.close()
+        if self.is_used:
+            self.is_used = False
+        elif self.patient:
+            patience.wait(error)
+        else:
+            raise error
 
     def close(self) -> None:
-        self.client.close()
+        """Leave the connection to whoever comes next."""
+        if self.client is not None:
+            if self.client.is_idle:
+                _idle.setdefault(self.access, []).append(self.client)
+            else:
+                self.client.close()
+            self.client = None
 
 
 def lost(queue: str, wanted: int, available: int) -> DataLost:
     """The error for records that retention, a purge or acknowledgements removed."""
     return DataLost(
-        f"queue {queue!r}: offset {wanted} was wanted, but the first that is still there is {available}: "
-        f"older records were removed. {ADVICE}"
+        f"offsets {wanted} to {available - 1} of queue {queue!r} are gone: retention, a purge or acknowledgements "
+        f"removed them. {ADVICE}"
+    )
+
+
+def recreated(queue: str) -> DataLost:
+    """The error for a queue that is not the one which was read before."""
+    return DataLost(f"queue {queue!r} was deleted and made anew since it was read. {ADVICE}")
+
+
+def deleted(queue: str) -> DataLost:
+    """The error for a queue that was read before and is not there any more."""
+    return DataLost(f"queue {queue!r}, which was read before, was deleted. {ADVICE}")
+
+
+def cut_off(queue: str, end: int, wanted: int) -> DataLost:
+    """The error for a log that ends before what was read or planned."""
+    return DataLost(
+        f"queue {queue!r}: offsets to below {wanted} were there before, but the log ends at {end}: it was restored "
+        f"from older files, or the queue was deleted and made anew. {ADVICE}"
     )

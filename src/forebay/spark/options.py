@@ -2,40 +2,61 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from forebay.core.errors import OptionError
+from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import split_address
-
-EARLIEST: Final = -2
-LATEST: Final = -1
+from forebay.spark.positions import (
+    ENDING_BY_TIMESTAMP,
+    ENDING_OFFSETS,
+    ENDING_TIMESTAMP,
+    LATEST,
+    STARTING_BY_TIMESTAMP,
+    STARTING_OFFSETS,
+    STARTING_TIMESTAMP,
+    SUBSCRIBE,
+    Position,
+    Positions,
+    ending_positions,
+    integer,
+    refuse,
+    starting_positions,
+)
 
 SERVERS: Final = "forebay.servers"
 USER: Final = "forebay.user"
 PASSWORD: Final = "forebay.password"
+VHOST: Final = "forebay.vhost"
 DATA: Final = "forebay.data"
-SUBSCRIBE: Final = "subscribe"
-STARTING_OFFSETS: Final = "startingOffsets"
-ENDING_OFFSETS: Final = "endingOffsets"
-STARTING_TIMESTAMP: Final = "startingTimestamp"
-ENDING_TIMESTAMP: Final = "endingTimestamp"
-STARTING_BY_TIMESTAMP: Final = "startingOffsetsByTimestamp"
-ENDING_BY_TIMESTAMP: Final = "endingOffsetsByTimestamp"
+PATTERN: Final = "subscribePattern"
 STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 MIN_PARTITIONS: Final = "minPartitions"
 FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"
+FILTER: Final = "filter"
+HEADERS: Final = "includeHeaders"
+MAX_OFFSETS: Final = "maxOffsetsPerTrigger"
+MAX_BYTES: Final = "maxBytesPerTrigger"
+MIN_OFFSETS: Final = "minOffsetsPerTrigger"
+MAX_DELAY: Final = "maxTriggerDelay"
+GROUP: Final = "groupIdPrefix"
+HOLD: Final = "holdMs"
+POLL: Final = "pollMs"
+RETRY: Final = "retryMs"
 
+ENDINGS: Final = (ENDING_OFFSETS, ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP)
+STREAM_ONLY: Final = (MAX_OFFSETS, MAX_BYTES, MIN_OFFSETS, MAX_DELAY, GROUP, HOLD, POLL)
 NAMES: Final = (
     SERVERS,
     USER,
     PASSWORD,
+    VHOST,
     DATA,
     SUBSCRIBE,
+    PATTERN,
     STARTING_OFFSETS,
     ENDING_OFFSETS,
     STARTING_TIMESTAMP,
@@ -45,44 +66,87 @@ NAMES: Final = (
     STRATEGY,
     MIN_PARTITIONS,
     FAIL_ON_DATA_LOSS,
+    FILTER,
+    HEADERS,
+    RETRY,
+    *STREAM_ONLY,
 )
-OFFSET_MAX: Final = (1 << 63) - 1
-MILLISECONDS_MAX: Final = OFFSET_MAX // 1000
+COUNT_MAX: Final = (1 << 63) - 1
 PARTITIONS_MAX: Final = 1_000_000
+HOLD_MS_MIN: Final = 1000
+DAY_MS: Final = 86_400_000
+POLL_MS_MAX: Final = 30_000
+GROUP_CHARACTERS_MAX: Final = 100
+DELAY_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """Where a read of one queue begins or ends: EARLIEST, LATEST, an offset, or a time in microseconds.
+class Access:
+    """Where the queues are, and who asks.
 
-    option  the option that said so, for messages
+    servers  empty where `data` is given, and the other way round
+    retry_s  how long a connection that was lost is tried again
     """
 
-    option: str
-    offset: int = EARLIEST
-    timestamp_us: int | None = None
+    servers: str = ""
+    user: str = "guest"
+    password: str = "guest"
+    vhost: str = "/"
+    data: str = ""
+    retry_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What only streams ask.
+
+    offsets_max, octets_max  a micro-batch has about as much at most; 0 is no limit
+    offsets_min, delay_s     a micro-batch waits for so many, but no longer than this
+    group_prefix             how the names of its holds begin
+    hold_s                   how long a hold outlives the query; 0 holds nothing
+    poll_s                   how long the source waits for records where there are none
+    """
+
+    offsets_max: int = 0
+    octets_max: int = 0
+    offsets_min: int = 0
+    delay_s: float = 900.0
+    group_prefix: str = "spark-"
+    hold_s: float = 60.0
+    poll_s: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """All options of one read, checked.
 
-    servers  empty where `data` is given, and the other way round
-    queues   in the order of `subscribe`
-    starting, ending  by queue
+    queues    in the order of `subscribe`; empty where `pattern` is given
+    starting, ending  None where the user did not say
     latest_if_none    a start by time after the last record reads nothing instead of failing
+    filter            text of a content filter, or empty
+    given             names of the options that were given
     """
 
-    servers: str
-    user: str
-    password: str
-    data: str
+    access: Access
     queues: tuple[str, ...]
-    starting: dict[str, Position]
-    ending: dict[str, Position]
+    pattern: str
+    starting: Positions | None
+    ending: Positions | None
     min_partitions: int
     fail_on_data_loss: bool
     latest_if_none: bool
+    filter: str
+    headers: bool
+    stream: StreamOptions
+    given: frozenset[str]
+
+    def start_of(self, queue: str, default: int) -> Position:
+        """Where the read of a queue begins."""
+        return self.starting.of(queue) if self.starting is not None else Position(STARTING_OFFSETS, default)
+
+    def end_of(self, queue: str) -> Position:
+        """Where the read of a queue ends."""
+        return self.ending.of(queue) if self.ending is not None else Position(ENDING_OFFSETS, LATEST)
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
@@ -90,15 +154,47 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
 
     given  as Spark hands them over: names in any case
     """
-    known = {name.lower(): name for name in NAMES}
+    values = known_options(given, NAMES, "source")
+    access = parse_access(values)
+    queues, pattern = _queues(values), _pattern(values)
+    if bool(queues) == bool(pattern):
+        what = f"give the name of a queue, or several with commas between; or a regular expression as {PATTERN}"
+        raise OptionError(f"{SUBSCRIBE}: {'missing; ' if not queues else f'not beside {PATTERN}; '}{what}")
+    return ReadOptions(
+        access=access,
+        queues=queues,
+        pattern=pattern,
+        starting=starting_positions(values, queues),
+        ending=ending_positions(values, queues),
+        min_partitions=_count(values, MIN_PARTITIONS, PARTITIONS_MAX),
+        fail_on_data_loss=_choice(values, FAIL_ON_DATA_LOSS, "true", "false") == "true",
+        latest_if_none=_choice(values, STRATEGY, "error", "latest") == "latest",
+        filter=_filter(values),
+        headers=_choice(values, HEADERS, "false", "true") == "true",
+        stream=_stream(values),
+        given=frozenset(values),
+    )
+
+
+def known_options(given: Mapping[str, str], names: Sequence[str], what: str) -> dict[str, str]:
+    """The options by their proper names; OptionError at one that is not known, with the nearest that is.
+
+    what  whose options they are: source or sink
+    """
+    known = {name.lower(): name for name in names}
     values: dict[str, str] = {}
     for key, value in given.items():
         name = known.get(key.lower())
         if name is None:
             near = get_close_matches(key.lower(), known, n=1, cutoff=0.6)
-            hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(NAMES)}"
-            raise OptionError(f"{key}: no option of the forebay source; {hint}")
+            hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(names)}"
+            raise OptionError(f"{key}: no option of the forebay {what}; {hint}")
         values[name] = str(value)
+    return values
+
+
+def parse_access(values: Mapping[str, str]) -> Access:
+    """Which broker or data directory, from options that `known_options` has named."""
     servers, data = values.get(SERVERS, "").strip(), values.get(DATA, "")
     if bool(servers) == bool(data):
         raise OptionError(f"give either {SERVERS} (HOST:PORT of a broker) or {DATA} (its data directory)")
@@ -107,26 +203,35 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
             split_address(server.strip())
         except OptionError as error:
             raise OptionError(f"{SERVERS}: {error}") from None
-    queues = _queues(values)
-    return ReadOptions(
+    if data and VHOST in values:
+        raise OptionError(f"{VHOST}: {values[VHOST]!r}: not with {DATA}, whose queues are all of one directory")
+    plain = Access()
+    return Access(
         servers=servers,
-        user=values.get(USER, "guest"),
-        password=values.get(PASSWORD, "guest"),
+        user=values.get(USER, plain.user),
+        password=values.get(PASSWORD, plain.password),
+        vhost=values.get(VHOST, plain.vhost),
         data=data,
-        queues=queues,
-        starting=_starting(values, queues),
-        ending=_ending(values, queues),
-        min_partitions=_integer(MIN_PARTITIONS, values[MIN_PARTITIONS], 1, PARTITIONS_MAX)
-        if MIN_PARTITIONS in values
-        else 0,
-        fail_on_data_loss=_choice(values, FAIL_ON_DATA_LOSS, "true", "false") == "true",
-        latest_if_none=_choice(values, STRATEGY, "error", "latest") == "latest",
+        retry_s=_milliseconds(values, RETRY, plain.retry_s, 0, DAY_MS),
     )
+
+
+def check_batch(options: ReadOptions) -> None:
+    """OptionError where a batch read cannot be as the options say."""
+    if options.starting is not None:
+        refuse(options.starting, LATEST, "a batch read cannot start there")
+
+
+def check_stream(options: ReadOptions) -> None:
+    """OptionError where a stream cannot be as the options say."""
+    for name in ENDINGS:
+        if name in options.given:
+            raise OptionError(f"{name}: a stream has no end; it is an option of batch reads")
 
 
 def _queues(values: Mapping[str, str]) -> tuple[str, ...]:
     if SUBSCRIBE not in values:
-        raise OptionError(f"{SUBSCRIBE}: missing; give the name of a queue, or several with commas between")
+        return ()
     names = tuple(name.strip() for name in values[SUBSCRIBE].split(","))
     if not all(names):
         raise OptionError(f"{SUBSCRIBE}: {values[SUBSCRIBE]!r} has an empty name in it")
@@ -136,88 +241,65 @@ def _queues(values: Mapping[str, str]) -> tuple[str, ...]:
     return names
 
 
-def _starting(values: Mapping[str, str], queues: tuple[str, ...]) -> dict[str, Position]:
-    """As in Spark's Kafka source the most specific option wins: one time, times by queue, then offsets."""
-    found = _by_time(values, queues, STARTING_TIMESTAMP, STARTING_BY_TIMESTAMP)
-    if found is not None:
-        return found
-    found = _offsets(values.get(STARTING_OFFSETS, "earliest"), queues, STARTING_OFFSETS)
-    for queue, position in found.items():
-        if position.offset == LATEST:
-            raise OptionError(f"{STARTING_OFFSETS}: latest ({LATEST}) for {queue!r}; a batch read cannot start there")
-    return found
-
-
-def _ending(values: Mapping[str, str], queues: tuple[str, ...]) -> dict[str, Position]:
-    found = _by_time(values, queues, ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP)
-    if found is not None:
-        return found
-    found = _offsets(values.get(ENDING_OFFSETS, "latest"), queues, ENDING_OFFSETS)
-    for queue, position in found.items():
-        if position.offset == EARLIEST:
-            raise OptionError(f"{ENDING_OFFSETS}: earliest ({EARLIEST}) for {queue!r}; a batch read cannot end there")
-    return found
-
-
-def _by_time(values: Mapping[str, str], queues: tuple[str, ...], one: str, by_queue: str) -> dict[str, Position] | None:
-    if one in values:
-        timestamp_us = _integer(one, values[one], 0, MILLISECONDS_MAX) * 1000
-        return {queue: Position(one, timestamp_us=timestamp_us) for queue in queues}
-    if by_queue in values:
-        times = _by_partition(by_queue, values[by_queue], queues, 0, MILLISECONDS_MAX)
-        return {queue: Position(by_queue, timestamp_us=times[queue] * 1000) for queue in queues}
-    return None
-
-
-def _offsets(text: str, queues: tuple[str, ...], option: str) -> dict[str, Position]:
-    """Positions from "earliest", "latest", a number for all queues, or JSON by queue."""
-    text = text.strip()
-    word = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
-    if word is not None:
-        return {queue: Position(option, word) for queue in queues}
-    if text.startswith("{"):
-        offsets = _by_partition(option, text, queues, EARLIEST, OFFSET_MAX)
-        return {queue: Position(option, offsets[queue]) for queue in queues}
+def _pattern(values: Mapping[str, str]) -> str:
+    pattern = values.get(PATTERN, "")
     try:
-        offset = _integer(option, text, EARLIEST, OFFSET_MAX)
-    except OptionError:
-        raise OptionError(
-            f'{option}: {text!r} is none of earliest, latest, a number and {{"queue": {{"0": number}}}}'
-        ) from None
-    return {queue: Position(option, offset) for queue in queues}
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise OptionError(f"{PATTERN}: {pattern!r} is no regular expression: {error}") from None
+    if PATTERN in values and not pattern:
+        raise OptionError(f"{PATTERN}: '' matches no queue")
+    return pattern
 
 
-def _by_partition(option: str, text: str, queues: tuple[str, ...], least: int, most: int) -> dict[str, int]:
-    """Numbers from JSON as in Spark's Kafka source, {"queue": {"0": number}}; there is one partition, 0."""
-    wanted = f'{option}: {text!r} is not JSON of the form {{"queue": {{"0": number}}}}'
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise OptionError(f"{wanted}: {error}") from None
-    if not isinstance(parsed, dict):
-        raise OptionError(wanted)
-    found: dict[str, int] = {}
-    for queue, by_partition in parsed.items():
-        if queue not in queues:
-            raise OptionError(f"{option}: {queue!r} is not among the queues of {SUBSCRIBE}: {', '.join(queues)}")
-        if not isinstance(by_partition, dict) or list(by_partition) != ["0"]:
-            raise OptionError(f'{wanted}: a queue has the one partition "0"')
-        value = by_partition["0"]
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise OptionError(f"{option}: {value!r} for {queue!r} is not a number from {least} to {most}")
-        found[queue] = value
-    missing = [queue for queue in queues if queue not in found]
-    if missing:
-        raise OptionError(f"{option}: nothing for {', '.join(missing)}; name every queue of {SUBSCRIBE}")
-    return found
+def _filter(values: Mapping[str, str]) -> str:
+    text = values.get(FILTER, "")
+    if FILTER in values:
+        from forebay.filter.parser import parse
+
+        try:
+            parse(text)
+        except RequestError as error:
+            raise OptionError(f"{FILTER}: {text!r}: {error.text}") from None
+    return text
 
 
-def _integer(option: str, text: str, least: int, most: int) -> int:
-    text = text.strip()
-    # Longer than any i64: int() of a very long text is slow, and refused from some length on.
-    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text) or not least <= int(text) <= most:
-        raise OptionError(f"{option}: {text[:80]!r} is not a number from {least} to {most}")
-    return int(text)
+def _stream(values: Mapping[str, str]) -> StreamOptions:
+    plain = StreamOptions()
+    prefix = values.get(GROUP, plain.group_prefix)
+    if not 0 < len(prefix) <= GROUP_CHARACTERS_MAX:
+        raise OptionError(f"{GROUP}: {prefix[:80]!r} is not text of 1 to {GROUP_CHARACTERS_MAX} characters")
+    hold_s = _milliseconds(values, HOLD, plain.hold_s, 0, DAY_MS)
+    if 0 < hold_s < HOLD_MS_MIN / 1000:
+        raise OptionError(f"{HOLD}: {values[HOLD]!r} is neither 0 nor a number from {HOLD_MS_MIN} to {DAY_MS}")
+    return StreamOptions(
+        offsets_max=_count(values, MAX_OFFSETS, COUNT_MAX),
+        octets_max=_count(values, MAX_BYTES, COUNT_MAX),
+        offsets_min=_count(values, MIN_OFFSETS, COUNT_MAX),
+        delay_s=_delay(values, plain.delay_s),
+        group_prefix=prefix,
+        hold_s=hold_s,
+        poll_s=_milliseconds(values, POLL, plain.poll_s, 0, POLL_MS_MAX),
+    )
+
+
+def _delay(values: Mapping[str, str], default_s: float) -> float:
+    """A time as Spark's Kafka source takes it: 15m, 10s, 500ms; a bare number is in milliseconds."""
+    if MAX_DELAY not in values:
+        return default_s
+    text = values[MAX_DELAY].strip().lower()
+    found = re.fullmatch(r"([0-9]{1,12})\s*([a-z]*)", text)
+    if found is None or (found[2] or "ms") not in DELAY_S:
+        raise OptionError(f"{MAX_DELAY}: {values[MAX_DELAY]!r} is no time such as 500ms, 10s, 15m, 1h")
+    return int(found[1]) * DELAY_S[found[2] or "ms"]
+
+
+def _count(values: Mapping[str, str], option: str, most: int) -> int:
+    return integer(option, values[option], 1, most) if option in values else 0
+
+
+def _milliseconds(values: Mapping[str, str], option: str, default_s: float, least: int, most: int) -> float:
+    return integer(option, values[option], least, most) / 1000 if option in values else default_s
 
 
 def _choice(values: Mapping[str, str], option: str, default: str, other: str) -> str:

@@ -12,11 +12,15 @@ TASK_ROWS_MIN: Final = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The records of one queue with offsets from `first` to below `end`."""
+    """The records of one queue with offsets from `first` to below `end`.
+
+    id  of the log that is meant; None for whichever the queue has
+    """
 
     queue: str
     first: int
     end: int
+    id: int | None = None
 
     @property
     def count(self) -> int:
@@ -47,4 +51,4 @@ def plan(ranges: list[Range], cores: int, min_partitions: int) -> list[Range]:
 def cut(whole: Range, parts: int) -> list[Range]:
     """A range in so many pieces, equal within one record."""
     edges = [whole.first + whole.count * place // parts for place in range(parts + 1)]
-    return [Range(whole.queue, first, end) for first, end in pairwise(edges)]
+    return [Range(whole.queue, first, end, whole.id) for first, end in pairwise(edges)]

@@ -10,8 +10,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from forebay.core.errors import OptionError
-from forebay.spark.options import EARLIEST, ENDING_OFFSETS, LATEST, STRATEGY, Position, ReadOptions
+from forebay.spark.options import STRATEGY, Access, ReadOptions
 from forebay.spark.plan import Range, plan
+from forebay.spark.positions import EARLIEST, ENDING_OFFSETS, LATEST, Position
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,13 +21,11 @@ if TYPE_CHECKING:
 
 
 class RangePartition(InputPartition):
-    """One task's share."""
+    """One task's share; None where there is nothing to read."""
 
-    def __init__(self, queue: str, first: int, end: int) -> None:
+    def __init__(self, range: Range | None) -> None:
         super().__init__(None)
-        self.queue = queue
-        self.first = first
-        self.end = end
+        self.range = range
 
 
 class ForebayReader(DataSourceReader):
@@ -38,53 +37,65 @@ class ForebayReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One range of offsets a task. Runs on the driver."""
-        with open_logs(self.options) as logs:
-            ranges = [resolve(logs, self.options, queue) for queue in self.options.queues]
+        with open_logs(self.options.access) as logs:
+            queues = self.options.queues or logs.names(self.options.pattern)
+            ranges = [resolve(logs, self.options, queue) for queue in queues]
         cores = len(os.sched_getaffinity(0))
         parts = plan(ranges, cores, self.options.min_partitions)
         # Spark takes an empty list for one partition of its own making.
-        return [RangePartition(part.queue, part.first, part.end) for part in parts] or [RangePartition("", 0, 0)]
+        return [RangePartition(part) for part in parts] or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one range. Runs on the executors."""
         assert isinstance(partition, RangePartition)
-        if partition.first >= partition.end:
-            return
-        from forebay.spark.arrow import BatchMaker
-
-        maker = BatchMaker(self.schema, partition.queue)
-        with open_logs(self.options) as logs:
-            blocks = logs.blocks(partition.queue, partition.first, partition.end, self.options.fail_on_data_loss)
-            yield from maker.batches(blocks, partition.first, partition.end)
+        yield from read_range(self.options, self.schema, partition.range)
 
 
-def open_logs(options: ReadOptions) -> Logs:
-    """The broker or the data directory that the options name."""
-    if options.data:
+def read_range(options: ReadOptions, schema: StructType, range: Range | None) -> Iterator[pa.RecordBatch]:
+    """The rows of one range, in a task."""
+    if range is None:
+        return
+    from forebay.spark.arrow import BatchMaker
+
+    maker = BatchMaker(schema, range.queue)
+    with open_logs(options.access, patient=True) as logs:
+        fail = options.fail_on_data_loss
+        blocks = logs.blocks(range.queue, range.first, range.end, fail, range.id, options.filter)
+        yield from maker.batches(blocks, range.first, range.end)
+
+
+def open_logs(access: Access, patient: bool = False) -> Logs:
+    """The broker or the data directory that the options name.
+
+    patient  a broker that is away is waited for
+    """
+    if access.data:
         from forebay.spark.local import LocalLogs
 
-        return LocalLogs(options.data)
+        return LocalLogs(access.data)
     from forebay.spark.logs import RemoteLogs
 
-    return RemoteLogs(options.servers, options.user, options.password)
+    return RemoteLogs(access, patient)
 
 
 def resolve(logs: Logs, options: ReadOptions, queue: str) -> Range:
     """The offsets of one queue that the options ask for."""
-    start, end = logs.bounds(queue)
-    first = first_offset(logs, options, queue, start, end)
-    last = end_offset(logs, options, queue, end)
-    if options.starting[queue].timestamp_us is None and options.starting[queue].offset >= 0 and first > last:
+    log = logs.look(queue)
+    position = options.start_of(queue, EARLIEST)
+    first = first_offset(logs, options, queue, log.start, log.end, EARLIEST)
+    last = end_offset(logs, options, queue, log.end)
+    if position.timestamp_us is None and position.offset >= 0 and first > last:
         # Not for times: a later start than end in time can be an empty range of offsets either way.
-        raise OptionError(
-            f"{options.starting[queue].option}: {first} for queue {queue!r} is after the end of the read, {last}"
-        )
-    return Range(queue, first, max(first, last))
+        raise OptionError(f"{position.option}: {first} for queue {queue!r} is after the end of the read, {last}")
+    return Range(queue, first, max(first, last), log.id)
 
 
-def first_offset(logs: Logs, options: ReadOptions, queue: str, start: int, end: int) -> int:
-    """Where the read of a queue begins."""
-    position = options.starting[queue]
+def first_offset(logs: Logs, options: ReadOptions, queue: str, start: int, end: int, default: int) -> int:
+    """Where the read of a queue begins.
+
+    default  where the user did not say
+    """
+    position = options.start_of(queue, default)
     if position.timestamp_us is not None:
         first = logs.offset_at(queue, position.timestamp_us)
         if first >= end and not options.latest_if_none:
@@ -95,6 +106,8 @@ def first_offset(logs: Logs, options: ReadOptions, queue: str, start: int, end: 
         return max(first, start)
     if position.offset == EARLIEST:
         return start
+    if position.offset == LATEST:
+        return end
     if position.offset < start:
         if options.fail_on_data_loss:
             from forebay.spark.logs import lost
@@ -106,7 +119,7 @@ def first_offset(logs: Logs, options: ReadOptions, queue: str, start: int, end: 
 
 def end_offset(logs: Logs, options: ReadOptions, queue: str, end: int) -> int:
     """Where the read of a queue ends."""
-    position = options.ending[queue]
+    position = options.end_of(queue)
     if position.timestamp_us is not None:
         return logs.offset_at(queue, position.timestamp_us)
     if position.offset == LATEST:

@@ -1,11 +1,11 @@
-"""The columns of a queue as a table: those of Spark's Kafka source, then ours."""
+"""The columns of a queue as a table: those of Spark's Kafka source, and by name whatever else a message says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -18,55 +18,66 @@ from pyspark.sql.types import (
 )
 
 from forebay.core.errors import OptionError
+from forebay.spark.decode import PROPERTY_TYPES
 
 PARTITION: Final = 0  # a queue has one
 LOG_APPEND_TIME: Final = 1  # Kafka's code: the timestamp is that of the broker's append, not of the publisher
 
+HEADERS_COLUMN: Final = "headers"
+DELIVERY_COUNT: Final = "delivery_count"
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its name and its type on both sides."""
-
-    name: str
-    spark: DataType
-    arrow: pa.DataType
-
-
-# One row a message. `exchange` and `routing_key` are text made of octets: what is not UTF-8 becomes U+FFFD there,
-# while `key` has the octets. `format` and `raw_properties` are the record's own (core/message.py).
-COLUMNS: Final = (
-    Column("key", BinaryType(), pa.binary()),
-    Column("value", BinaryType(), pa.binary()),
-    Column("topic", StringType(), pa.string()),
-    Column("partition", IntegerType(), pa.int32()),
-    Column("offset", LongType(), pa.int64()),
-    Column("timestamp", TimestampType(), pa.timestamp("us", tz="UTC")),
-    Column("timestampType", IntegerType(), pa.int32()),
-    Column("exchange", StringType(), pa.string()),
-    Column("routing_key", StringType(), pa.string()),
-    Column("format", IntegerType(), pa.int32()),
-    Column("raw_properties", BinaryType(), pa.binary()),
-)
-BY_NAME: Final = {column.name: column for column in COLUMNS}
+# What `load()` gives without a schema: one row a message, the columns of Spark's Kafka source.
+KAFKA_TYPES: Final[dict[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+}
+# All there are. `exchange` and `routing_key` are text made of octets: what is not UTF-8 becomes U+FFFD there, while
+# `key` has the octets. `format` and `raw_properties` are the record's own (core/message.py).
+TYPES: Final[dict[str, DataType]] = {
+    **KAFKA_TYPES,
+    "queue": StringType(),
+    "exchange": StringType(),
+    "routing_key": StringType(),
+    "format": IntegerType(),
+    "raw_properties": BinaryType(),
+    DELIVERY_COUNT: IntegerType(),
+    **PROPERTY_TYPES,
+}
 
 
 def full_schema() -> StructType:
-    """All columns, as `load()` gives them without a schema."""
-    return StructType([StructField(column.name, column.spark) for column in COLUMNS])
+    """All columns there are."""
+    return StructType([StructField(name, type) for name, type in TYPES.items()])
+
+
+def default_schema(headers: bool) -> StructType:
+    """The columns that `load()` gives without a schema."""
+    schema = StructType([StructField(name, type) for name, type in KAFKA_TYPES.items()])
+    return schema.add(HEADERS_COLUMN, TYPES[HEADERS_COLUMN]) if headers else schema
 
 
 def check_schema(schema: StructType) -> None:
     """OptionError unless every column is one of ours with its type."""
     for field in schema.fields:
-        column = BY_NAME.get(field.name)
-        if column is None:
-            raise OptionError(f"schema: no column {field.name!r}; known are {', '.join(BY_NAME)}")
-        if field.dataType != column.spark:
+        type = TYPES.get(field.name)
+        if type is None:
+            raise OptionError(f"schema: no column {field.name!r}; known are {', '.join(TYPES)}")
+        if field.dataType != type:
             raise OptionError(
-                f"schema: column {field.name!r} is {column.spark.simpleString()}, not {field.dataType.simpleString()}"
+                f"schema: column {field.name!r} is {type.simpleString()}, not {field.dataType.simpleString()}"
             )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema in Arrow; Spark compares it with its own field by field, nullability too."""
-    return pa.schema([pa.field(field.name, BY_NAME[field.name].arrow, field.nullable) for field in schema.fields])
+    return pa.schema(
+        [
+            pa.field(field.name, to_arrow_type(TYPES[field.name], timezone="UTC"), field.nullable)
+            for field in schema.fields
+        ]
+    )

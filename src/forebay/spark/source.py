@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from forebay.spark.options import parse_options
+from forebay.spark.options import PATTERN, check_batch, check_stream, parse_options
+from forebay.spark.positions import SUBSCRIBE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,8 +23,10 @@ class ForebaySource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # Checked here already: so that a bad option fails at load(), not when the first row is asked for.
-        parse_options(options)
+        # Checked here already: so that a bad option fails at load(), not when the first row is asked for. Spark does
+        # not say whether the options are those of a source or of a sink, where neither of these has a place.
+        if any(name.lower() in {SUBSCRIBE.lower(), PATTERN.lower()} for name in options):
+            parse_options(options)
 
     @classmethod
     def name(cls) -> str:
@@ -31,10 +34,10 @@ class ForebaySource(DataSource):
         return "forebay"
 
     def schema(self) -> StructType:
-        """All columns; a schema given by the user replaces them."""
-        from forebay.spark.schema import full_schema
+        """The columns of Spark's Kafka source; a schema given by the user replaces them."""
+        from forebay.spark.schema import default_schema
 
-        return full_schema()
+        return default_schema(parse_options(self.options).headers)
 
     # PySpark looks for the parameter by its name, `schema`.
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -43,7 +46,19 @@ class ForebaySource(DataSource):
         from forebay.spark.schema import check_schema
 
         check_schema(schema)
-        return ForebayReader(parse_options(self.options), schema)
+        options = parse_options(self.options)
+        check_batch(options)
+        return ForebayReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  PySpark's name
+        """The same of a stream."""
+        from forebay.spark.schema import check_schema
+        from forebay.spark.stream import ForebayStreamReader
+
+        check_schema(schema)
+        options = parse_options(self.options)
+        check_stream(options)
+        return ForebayStreamReader(options, schema)
 
 
 def register(spark: SparkSession) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from forebay.core.errors import OptionError
-from forebay.spark.options import EARLIEST, LATEST, Position, ReadOptions, parse_options
+from forebay.spark.options import (
+    Access,
+    ReadOptions,
+    StreamOptions,
+    check_batch,
+    check_stream,
+    known_options,
+    parse_options,
+)
+from forebay.spark.positions import EARLIEST, LATEST, Position
 
 BASE = {"forebay.servers": "localhost:5672", "subscribe": "q"}
 
@@ -17,17 +26,22 @@ def parse(**more: str) -> ReadOptions:
 def test_defaults() -> None:
     options = parse()
     assert options == ReadOptions(
-        servers="localhost:5672",
-        user="guest",
-        password="guest",
-        data="",
+        access=Access("localhost:5672", "guest", "guest", "/", "", 30.0),
         queues=("q",),
-        starting={"q": Position("startingOffsets", EARLIEST)},
-        ending={"q": Position("endingOffsets", LATEST)},
+        pattern="",
+        starting=None,
+        ending=None,
         min_partitions=0,
         fail_on_data_loss=True,
         latest_if_none=False,
+        filter="",
+        headers=False,
+        stream=StreamOptions(0, 0, 0, 900.0, "spark-", 60.0, 0.5),
+        given=frozenset({"forebay.servers", "subscribe"}),
     )
+    assert options.start_of("q", EARLIEST) == Position("startingOffsets", EARLIEST)
+    assert options.start_of("q", LATEST) == Position("startingOffsets", LATEST)
+    assert options.end_of("q") == Position("endingOffsets", LATEST)
 
 
 def test_names_in_any_case() -> None:
@@ -38,7 +52,68 @@ def test_names_in_any_case() -> None:
 def test_several_queues_and_servers() -> None:
     options = parse(subscribe=" a, b ", forebay__servers="h1:1, [::1]:2")
     assert options.queues == ("a", "b")
-    assert set(options.starting) == {"a", "b"}
+    assert options.access.servers == "h1:1, [::1]:2"
+
+
+def test_a_pattern_instead_of_names() -> None:
+    options = parse_options(
+        {"forebay.servers": "a:1", "subscribePattern": "s.*", "startingOffsets": '{"s1": {"0": 5}}'}
+    )
+    assert (options.queues, options.pattern) == ((), "s.*")
+    assert options.start_of("s1", LATEST).offset == 5
+    assert options.start_of("s2", LATEST).offset == EARLIEST
+
+
+def test_a_vhost_and_a_filter() -> None:
+    options = parse(forebay__vhost="v", filter="/delay > 5 AND routing_key = 'a.b'", includeHeaders="true")
+    assert options.access.vhost == "v"
+    assert options.filter == "/delay > 5 AND routing_key = 'a.b'"
+    assert options.headers
+
+
+def test_options_of_streams() -> None:
+    options = parse(
+        maxOffsetsPerTrigger="10",
+        maxBytesPerTrigger="1000000",
+        minOffsetsPerTrigger="5",
+        maxTriggerDelay="2m",
+        groupIdPrefix="mine-",
+        holdMs="0",
+        pollMs="100",
+        retryMs="1000",
+    )
+    assert options.stream == StreamOptions(10, 1_000_000, 5, 120.0, "mine-", 0.0, 0.1)
+    assert options.access.retry_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "delay_s"), [("500ms", 0.5), ("10s", 10.0), ("15 m", 900.0), ("1h", 3600.0), ("7", 0.007)]
+)
+def test_a_delay(text: str, delay_s: float) -> None:
+    assert parse(maxTriggerDelay=text).stream.delay_s == pytest.approx(delay_s)
+
+
+def test_a_batch_read_does_not_start_at_the_end() -> None:
+    for text in ("latest", '{"q": {"0": -1}}'):
+        options = parse(startingOffsets=text)
+        check_stream(options)
+        with pytest.raises(OptionError, match="startingOffsets: latest .* cannot start there"):
+            check_batch(options)
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
+def test_a_stream_has_no_end(name: str) -> None:
+    value = {"endingOffsets": "5", "endingTimestamp": "5"}.get(name, '{"q": {"0": 5}}')
+    options = parse(**{name: value})
+    check_batch(options)
+    with pytest.raises(OptionError, match=f"{name}: a stream has no end"):
+        check_stream(options)
+
+
+def test_names_of_another_table() -> None:
+    assert known_options({"TOPIC": "q"}, ["topic", "exchange"], "sink") == {"topic": "q"}
+    with pytest.raises(OptionError, match=r"topics: no option of the forebay sink; did you mean topic\?"):
+        known_options({"topics": "q"}, ["topic", "exchange"], "sink")
 
 
 @pytest.mark.parametrize(
@@ -53,25 +128,23 @@ def test_several_queues_and_servers() -> None:
     ],
 )
 def test_starting_offsets(text: str, offset: int) -> None:
-    assert parse(startingOffsets=text).starting["q"].offset == offset
+    assert parse(startingOffsets=text).start_of("q", EARLIEST).offset == offset
 
 
 @pytest.mark.parametrize(("text", "offset"), [("latest", LATEST), ("-1", LATEST), ('{"q": {"0": 9}}', 9)])
 def test_ending_offsets(text: str, offset: int) -> None:
-    assert parse(endingOffsets=text).ending["q"].offset == offset
+    assert parse(endingOffsets=text).end_of("q").offset == offset
 
 
 def test_a_time_goes_before_offsets() -> None:
     options = parse(startingTimestamp="1500", startingOffsets="5", endingOffsetsByTimestamp='{"q": {"0": 2000}}')
-    assert options.starting["q"] == Position("startingTimestamp", timestamp_us=1_500_000)
-    assert options.ending["q"] == Position("endingOffsetsByTimestamp", timestamp_us=2_000_000)
+    assert options.start_of("q", EARLIEST) == Position("startingTimestamp", timestamp_us=1_500_000)
+    assert options.end_of("q") == Position("endingOffsetsByTimestamp", timestamp_us=2_000_000)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("startingOffsets", "latest", "startingOffsets: latest .* cannot start there"),
-        ("startingOffsets", '{"q": {"0": -1}}', "startingOffsets: latest .* for 'q'"),
         ("startingOffsets", "-3", "startingOffsets: '-3' is none of"),
         ("startingOffsets", "soon", "startingOffsets: 'soon' is none of"),
         ("startingOffsets", "9" * 5000, "startingOffsets: '999"),
@@ -96,6 +169,22 @@ def test_a_time_goes_before_offsets() -> None:
         ("forebay.server", "a:1", "forebay.server: no option of the forebay source; did you mean forebay.servers?"),
         ("colour", "red", "colour: no option of the forebay source; known are forebay.servers"),
         ("startingOffset", "1", "did you mean startingOffsets?"),
+        ("subscribePattern", "q.*", "subscribe: not beside subscribePattern"),
+        ("subscribePattern", "(", r"subscribePattern: '\(' is no regular expression: missing \)"),
+        ("filter", "/a >", "filter: '/a >': "),
+        ("filter", "", "filter: ''"),
+        ("includeHeaders", "1", "includeHeaders: '1' is neither false nor true"),
+        ("maxOffsetsPerTrigger", "0", "maxOffsetsPerTrigger: '0' is not a number from 1"),
+        ("maxBytesPerTrigger", "1g", "maxBytesPerTrigger: '1g' is not a number"),
+        ("minOffsetsPerTrigger", "-1", "minOffsetsPerTrigger: '-1' is not a number from 1"),
+        ("maxTriggerDelay", "soon", "maxTriggerDelay: 'soon' is no time such as 500ms"),
+        ("maxTriggerDelay", "5 weeks", "maxTriggerDelay: '5 weeks' is no time"),
+        ("groupIdPrefix", "", "groupIdPrefix: '' is not text of 1 to 100"),
+        ("groupIdPrefix", "x" * 101, "groupIdPrefix: 'xxx"),
+        ("holdMs", "10", "holdMs: '10' is neither 0 nor a number from 1000"),
+        ("holdMs", "86400001", "holdMs: '86400001' is not a number from 0 to 86400000"),
+        ("pollMs", "30001", "pollMs: '30001' is not a number from 0 to 30000"),
+        ("retryMs", "-1", "retryMs: '-1' is not a number from 0"),
         ("forebay.data", "/d", "give either forebay.servers .* or forebay.data"),
     ],
 )
@@ -109,3 +198,5 @@ def test_missing_options_are_named() -> None:
         parse_options({"forebay.servers": "a:1"})
     with pytest.raises(OptionError, match="give either"):
         parse_options({"subscribe": "q"})
+    with pytest.raises(OptionError, match="forebay.vhost: 'v': not with forebay.data"):
+        parse_options({"subscribe": "q", "forebay.data": "/d", "forebay.vhost": "v"})

@@ -1,0 +1,159 @@
+"""Where a read begins and ends, queue by queue: the words, numbers, times and JSON of Spark's Kafka source."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from forebay.core.errors import OptionError
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+SUBSCRIBE: Final = "subscribe"
+STARTING_OFFSETS: Final = "startingOffsets"
+ENDING_OFFSETS: Final = "endingOffsets"
+STARTING_TIMESTAMP: Final = "startingTimestamp"
+ENDING_TIMESTAMP: Final = "endingTimestamp"
+STARTING_BY_TIMESTAMP: Final = "startingOffsetsByTimestamp"
+ENDING_BY_TIMESTAMP: Final = "endingOffsetsByTimestamp"
+
+OFFSET_MAX: Final = (1 << 63) - 1
+MILLISECONDS_MAX: Final = OFFSET_MAX // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a read of one queue begins or ends: EARLIEST, LATEST, an offset, or a time in microseconds.
+
+    option  the option that said so, for messages
+    """
+
+    option: str
+    offset: int = EARLIEST
+    timestamp_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """A position for each queue.
+
+    option    the option that said so, for messages
+    each      of queues that `by_queue` does not have; None where each queue has to be named
+    """
+
+    option: str
+    each: Position | None
+    by_queue: dict[str, Position] = field(default_factory=dict)
+
+    def of(self, queue: str) -> Position:
+        """That of one queue; OptionError where nothing was said of it."""
+        position = self.by_queue.get(queue, self.each)
+        if position is None:
+            raise OptionError(f"{self.option}: nothing for {queue}; name every queue that is read")
+        return position
+
+    def all(self) -> list[tuple[str, Position]]:
+        """Every position with the queue it is for, which is empty where it is for each."""
+        return [*self.by_queue.items(), *([("", self.each)] if self.each is not None else [])]
+
+
+def starting_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Positions | None:
+    """Where a read begins, None where nothing says so.
+
+    As in Spark's Kafka source the most specific option wins: one time, times by queue, then offsets.
+
+    queues  those that JSON must name; empty where they are found by a pattern
+    """
+    found = _by_time(values, queues, STARTING_TIMESTAMP, STARTING_BY_TIMESTAMP)
+    if found is not None or STARTING_OFFSETS not in values:
+        return found
+    return _offsets(values[STARTING_OFFSETS], queues, STARTING_OFFSETS)
+
+
+def ending_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Positions | None:
+    """Where a read ends, None where nothing says so."""
+    found = _by_time(values, queues, ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP)
+    if found is not None or ENDING_OFFSETS not in values:
+        return found
+    found = _offsets(values[ENDING_OFFSETS], queues, ENDING_OFFSETS)
+    refuse(found, EARLIEST, "a read cannot end there")
+    return found
+
+
+def refuse(positions: Positions, offset: int, why: str) -> None:
+    """OptionError if a queue has this offset."""
+    for queue, position in positions.all():
+        if position.timestamp_us is None and position.offset == offset:
+            word = "earliest" if offset == EARLIEST else "latest"
+            whose = f" for {queue!r}" if queue else ""
+            raise OptionError(f"{positions.option}: {word} ({offset}){whose}: {why}")
+
+
+def _by_time(values: Mapping[str, str], queues: tuple[str, ...], one: str, by_queue: str) -> Positions | None:
+    if one in values:
+        timestamp_us = integer(one, values[one], 0, MILLISECONDS_MAX) * 1000
+        return Positions(one, Position(one, timestamp_us=timestamp_us))
+    if by_queue in values:
+        times = _by_partition(by_queue, values[by_queue], queues, 0, MILLISECONDS_MAX)
+        return Positions(
+            by_queue, None, {queue: Position(by_queue, timestamp_us=time * 1000) for queue, time in times.items()}
+        )
+    return None
+
+
+def _offsets(text: str, queues: tuple[str, ...], option: str) -> Positions:
+    """Positions from "earliest", "latest", a number for all queues, or JSON by queue."""
+    text = text.strip()
+    word = {"earliest": EARLIEST, "latest": LATEST}.get(text.lower())
+    if word is not None:
+        return Positions(option, Position(option, word))
+    if text.startswith("{"):
+        offsets = _by_partition(option, text, queues, EARLIEST, OFFSET_MAX)
+        # Nobody can name every queue that a pattern will find.
+        each = None if queues else Position(option, EARLIEST)
+        return Positions(option, each, {queue: Position(option, offset) for queue, offset in offsets.items()})
+    try:
+        offset = integer(option, text, EARLIEST, OFFSET_MAX)
+    except OptionError:
+        raise OptionError(
+            f'{option}: {text!r} is none of earliest, latest, a number and {{"queue": {{"0": number}}}}'
+        ) from None
+    return Positions(option, Position(option, offset))
+
+
+def _by_partition(option: str, text: str, queues: tuple[str, ...], least: int, most: int) -> dict[str, int]:
+    """Numbers from JSON as in Spark's Kafka source, {"queue": {"0": number}}; there is one partition, 0."""
+    wanted = f'{option}: {text!r} is not JSON of the form {{"queue": {{"0": number}}}}'
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"{wanted}: {error}") from None
+    if not isinstance(parsed, dict):
+        raise OptionError(wanted)
+    found: dict[str, int] = {}
+    for queue, by_partition in parsed.items():
+        if queues and queue not in queues:
+            raise OptionError(f"{option}: {queue!r} is not among the queues of {SUBSCRIBE}: {', '.join(queues)}")
+        if not isinstance(by_partition, dict) or list(by_partition) != ["0"]:
+            raise OptionError(f'{wanted}: a queue has the one partition "0"')
+        value = by_partition["0"]
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise OptionError(f"{option}: {value!r} for {queue!r} is not a number from {least} to {most}")
+        found[queue] = value
+    missing = [queue for queue in queues if queue not in found]
+    if missing:
+        raise OptionError(f"{option}: nothing for {', '.join(missing)}; name every queue of {SUBSCRIBE}")
+    return found
+
+
+def integer(option: str, text: str, least: int, most: int) -> int:
+    """A whole number of an option; OptionError if it is none or out of bounds."""
+    text = text.strip()
+    # Longer than any i64: int() of a very long text is slow, and refused from some length on.
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text) or not least <= int(text) <= most:
+        raise OptionError(f"{option}: {text[:80]!r} is not a number from {least} to {most}")
+    return int(text)

@@ -1,0 +1,241 @@
+"""The streaming reader. Spark keeps one for a query on the driver, which plans; tasks read as those of a batch do."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.spark.marks import OFFSET, Mark, decode_marks, encode_marks, share
+from forebay.spark.options import ReadOptions
+from forebay.spark.plan import Range, plan
+from forebay.spark.positions import LATEST
+from forebay.spark.reader import RangePartition, first_offset, open_logs, read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from forebay.spark.holding import Holder
+    from forebay.spark.logs import LogEnd, Logs
+
+LOGGER = logging.getLogger("forebay.spark")
+NAME_CHARACTERS: Final = 12
+
+
+class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads queues as they grow.
+
+    Everything but `read` runs on the driver, in one process for as long as the query runs; `read` is called on a copy
+    that was made before any of it.
+    """
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.options = options
+        self.schema = schema
+        self.logs: Logs | None = None
+        self.holder: Holder | None = None
+        self.initial: dict[str, Any] | None = None
+        self.ends: dict[str, LogEnd] = {}
+        self.target: dict[str, LogEnd] | None = None
+        self.batches = 0
+        self.batch_s = time.monotonic()  # when a batch was planned last
+        self.warned: set[tuple[str, str]] = set()
+
+    # ---- what Spark asks, in this order
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  PySpark's name
+        """Where a new query begins. Spark asks twice: "latest" must not be another one then."""
+        if self.initial is None:
+            logs = self.opened()
+            marks = {}
+            for queue in self.options.queues or logs.names(self.options.pattern):
+                end = logs.look(queue)
+                marks[queue] = Mark(first_offset(logs, self.options, queue, end.start, end.end, LATEST), end.id)
+            group = self.options.stream.group_prefix + uuid.uuid4().hex[:NAME_CHARACTERS]
+            self.hold(marks, group)
+            self.initial = encode_marks(marks, group)
+        return self.initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  PySpark's name
+        """The limit of the options that comes first; `latestOffset` applies all of them."""
+        stream = self.options.stream
+        if stream.offsets_max:
+            return ReadMaxRows(stream.offsets_max)
+        if stream.octets_max:
+            return ReadMaxBytes(stream.octets_max)
+        if stream.offsets_min:
+            return ReadMinRows(stream.offsets_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  PySpark's name
+        """The query ends with what is there now."""
+        logs = self.opened()
+        self.target = logs.ends(dict.fromkeys(self.names(), 0), 0.0)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  PySpark's name
+        """Where the next batch ends, `start` where there is none. Waits a little for records if there are none."""
+        marks, group = decode_marks(start)
+        # Spark asks for the next batch when the one before it is committed in the checkpoint.
+        self.hold(marks, group)
+        names = self.names()
+        self.ends = self.target if self.target is not None else self.wait(names, marks)
+        firsts = {queue: self.begin(queue, marks.get(queue), end) for queue, end in self.ends.items()}
+        sizes = {queue: max(0, self.ends[queue].end - first) for queue, first in firsts.items()}
+        counts = sizes if isinstance(limit, ReadAllAvailable) else self.limited(sizes)
+        if any(counts.values()):
+            self.batches += 1
+            self.batch_s = time.monotonic()
+        after = {}
+        for queue in names:
+            mark, end = marks.get(queue), self.ends.get(queue)
+            if end is None:
+                self.missed(queue, mark)
+                if mark is not None:
+                    after[queue] = mark
+                continue
+            first, count = firsts[queue], counts[queue]
+            is_next = mark is not None and mark.id == end.id and mark.offset == first
+            after[queue] = mark if is_next and not count else Mark(first + count, end.id, -1 if is_next else first)
+        return encode_marks(after, group or self.new_group())
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  PySpark's name
+        """The ends of the queues, for the progress of the query: what is missing to them is its lag."""
+        return {queue: {OFFSET: self.ends[queue].end} for queue in sorted(self.ends)} or None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The tasks of a batch; after a restart also of one that was planned before it."""
+        before, group = decode_marks(start)
+        after, _ = decode_marks(end)
+        self.hold(before, group)
+        ranges = []
+        for queue, mark in after.items():
+            old = before.get(queue)
+            if mark == old:
+                continue
+            first = mark.jump if mark.jump >= 0 or old is None else old.offset
+            ranges.append(Range(queue, first, mark.offset, mark.id))
+        parts = plan(ranges, len(os.sched_getaffinity(0)), self.options.min_partitions)
+        return [RangePartition(part) for part in parts]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one range. Runs on the executors."""
+        assert isinstance(partition, RangePartition)
+        yield from read_range(self.options, self.schema, partition.range)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: it comes a batch late, and never for the last; `latestOffset` says the same in time."""
+
+    def stop(self) -> None:
+        """The holds stay for their time: see holding.py."""
+        if self.logs is not None:
+            self.logs.close()
+
+    # ---- what is there
+
+    def opened(self) -> Logs:
+        if self.logs is None:
+            self.logs = open_logs(self.options.access)
+        return self.logs
+
+    def names(self) -> list[str]:
+        """The queues that are read just now."""
+        return list(self.options.queues) or self.opened().names(self.options.pattern)
+
+    def wait(self, names: list[str], marks: dict[str, Mark]) -> dict[str, LogEnd]:
+        """The ends of the queues, at once if one has grown since."""
+        known = all(queue in marks for queue in names)
+        after = {queue: marks[queue].offset if queue in marks else 0 for queue in names}
+        if not names:
+            time.sleep(self.options.stream.poll_s)
+            return {}
+        return self.opened().ends(after, self.options.stream.poll_s if known else 0.0)
+
+    def hold(self, marks: dict[str, Mark], group: str) -> None:
+        """Keep what is not read yet."""
+        if self.options.stream.hold_s == 0 or self.options.access.data or not marks:
+            return
+        if self.holder is None:
+            from forebay.spark.holding import Holder
+
+            self.holder = Holder(self.options.access, self.options.stream.hold_s)
+        self.holder.move(group, {queue: mark.offset for queue, mark in marks.items()})
+
+    def new_group(self) -> str:
+        """Of a query that has begun without any queue."""
+        return self.options.stream.group_prefix + uuid.uuid4().hex[:NAME_CHARACTERS]
+
+    # ---- where a batch begins and ends
+
+    def begin(self, queue: str, mark: Mark | None, end: LogEnd) -> int:
+        """Where the next batch begins in a queue: where the last one ended, unless data was lost."""
+        from forebay.spark.logs import cut_off, lost, recreated
+
+        if mark is None:
+            return end.start  # it has joined: all that it has is new
+        if mark.id != end.id:
+            self.lose(queue, recreated(queue))
+            return end.start
+        if end.end < mark.offset:
+            if self.target is None:
+                self.lose(queue, cut_off(queue, end.end, mark.offset))
+                return end.end
+            return mark.offset  # read further than this query is to go
+        if end.start > mark.offset:
+            self.lose(queue, lost(queue, mark.offset, end.start))
+            return end.start
+        return mark.offset
+
+    def missed(self, queue: str, mark: Mark | None) -> None:
+        """A queue that is to be read and is not there."""
+        if mark is not None:
+            from forebay.spark.logs import deleted
+
+            self.lose(queue, deleted(queue))
+        elif not self.options.pattern and self.target is None:
+            raise RequestError(NOT_FOUND, f"no queue {queue!r}")
+
+    def lose(self, queue: str, error: Exception) -> None:
+        """Fail, or say once what is not there."""
+        if self.options.fail_on_data_loss:
+            raise error
+        if (queue, str(error)) not in self.warned:
+            self.warned.add((queue, str(error)))
+            LOGGER.warning("%s", error)
+
+    def limited(self, sizes: dict[str, int]) -> dict[str, int]:
+        """How many offsets of each queue the options let into a batch."""
+        stream = self.options.stream
+        waited = time.monotonic() - self.batch_s >= stream.delay_s
+        if self.target is None and not waited and sum(sizes.values()) < stream.offsets_min:
+            return dict.fromkeys(sizes, 0)
+        counts = sizes
+        if stream.octets_max:
+            counts = self.fitting(sizes, stream.octets_max)
+        if stream.offsets_max:
+            counts = share(stream.offsets_max, counts, self.batches)
+        return counts
+
+    def fitting(self, sizes: dict[str, int], octets_max: int) -> dict[str, int]:
+        """As many offsets as take about so many octets, by what records of the queue take on average; at least one."""
+        means = {}
+        for queue in sizes:
+            end = self.ends[queue]
+            means[queue] = max(1, end.octets // max(1, end.end - end.start))
+        octets = share(octets_max, {queue: size * means[queue] for queue, size in sizes.items()}, self.batches)
+        counts = {queue: octets[queue] // means[queue] for queue in sizes}
+        return counts if any(counts.values()) else share(1, sizes, self.batches)
