@@ -46,7 +46,9 @@ def test_without_a_java_that_fits_it_is_the_one_of_pypi(tmp_path: Path) -> None:
     assert os.listdir(Path(home) / "bin") == ["java"]
     # What Spark passes, with arguments that a shell could take apart.
     command = [f"{home}/bin/java", "--add-modules=jdk.incubator.vector", "-Dsaid=two words  '$HOME'"]
-    done = subprocess.run([*command, "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "    said = two words  '$HOME'\n" in done.stderr
     assert ask_java(f"{home}/bin/java")[0] >= java.JAVA_LEAST
@@ -69,7 +71,9 @@ def test_without_any_java_it_says_what_was_seen_and_what_to_do(tmp_path: Path) -
     home = old_java(tmp_path / "old", "11")
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}", "PATH": ""}
     command = [sys.executable, "-m", "forebay.spark.java"]
-    done = subprocess.run(command, env={**environment, "JAVA_HOME": str(home)}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env={**environment, "JAVA_HOME": str(home)}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2
     assert f"Spark needs Java 17 or newer: {home}/bin/java is Java 11. Install one" in done.stderr
     environment.pop("JAVA_HOME", None)
@@ -81,5 +85,7 @@ def test_without_any_java_it_says_what_was_seen_and_what_to_do(tmp_path: Path) -
 def test_the_command_prints_the_folder(tmp_path: Path) -> None:
     home = old_java(tmp_path / "a", "17")
     command = [sys.executable, "-m", "forebay.spark.java"]
-    done = subprocess.run(command, env={**os.environ, "JAVA_HOME": str(home)}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env={**os.environ, "JAVA_HOME": str(home)}, capture_output=True, text=True, check=False
+    )
     assert done.stdout == f"{home}\n"
