@@ -9,17 +9,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from forebay.spark.columns import matching, needs, register_matches
     from forebay.spark.jobs.letters import letters, redrive
+    from forebay.spark.progress import show_progress
     from forebay.spark.source import register
     from forebay.spark.tuned import session
 
-__all__ = ["letters", "redrive", "register", "session"]
+__all__ = [
+    "letters",
+    "matching",
+    "needs",
+    "redrive",
+    "register",
+    "register_matches",
+    "session",
+    "show_progress",
+]
 
 HOMES: Final = {
     "letters": "forebay.spark.jobs.letters",
+    "matching": "forebay.spark.columns",
+    "needs": "forebay.spark.columns",
     "redrive": "forebay.spark.jobs.letters",
     "register": "forebay.spark.source",
+    "register_matches": "forebay.spark.columns",
     "session": "forebay.spark.tuned",
+    "show_progress": "forebay.spark.progress",
 }
 
 
