@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, PRECONDITION, RequestError
+from forebay.filter.parser import Filter, parse
 from forebay.queue.arguments import AGE_UNITS, age_us, invalid
 from forebay.queue.queue import QUORUM, STREAM, Queue
 from forebay.routing.exchange import text, type_name
@@ -14,6 +15,7 @@ from forebay.routing.exchange import text, type_name
 TIME_US_MAX: Final = 1 << 60
 TIMEOUT_MS_MAX: Final = 1 << 40
 VALUES_MAX: Final = 1000  # values that one consumer may ask for
+FILTER: Final = "x-filter"
 
 
 @final
@@ -29,6 +31,7 @@ class ConsumerArguments:
     timeout_us   `x-consumer-timeout`: how long a record may be held; 0: as the queue says
     values       `x-stream-filter`: only records of these values are wanted; None: all are
     unfiltered   `x-stream-match-unfiltered`: with `values`, also records that have no value
+    filter       `x-filter`: only records of which this holds are wanted; None: all are
     """
 
     def __init__(self, arguments: dict[str, object], vhost: bytes, queue: bytes) -> None:
@@ -43,6 +46,7 @@ class ConsumerArguments:
         self.timeout_us = timeout_ms * 1000
         self.values = self.texts(arguments, "x-stream-filter")
         self.unfiltered = self.switch(arguments, "x-stream-match-unfiltered", False)
+        self.filter = None if FILTER not in arguments else content_filter(arguments[FILTER])
 
     def whole(self, arguments: dict[str, object], name: str) -> i64:
         """A number of 64 bits; 0 where it is absent."""
@@ -88,6 +92,18 @@ class ConsumerArguments:
                 raise RequestError(
                     PRECONDITION, f"invalid arg '{name}' for {self.where} of queue type rabbit_{kind}_queue"
                 )
+
+
+def content_filter(value: object) -> Filter:
+    """`x-filter`: a filter on what messages say; RequestError where it is none, in the parser's words."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if not isinstance(value, str):
+        raise RequestError(INVALID, f"{FILTER}: expected longstr, got {type_name(value)}")
+    filter = parse(value)
+    if "age_ms" in filter.facts:
+        raise RequestError(INVALID, "filter, 'age_ms': a consumer's filter looks at a message once; see stored_ms")
+    return filter
 
 
 def group_name(name: object) -> bytes:

@@ -93,6 +93,10 @@ class Consuming(Publishing):
         consumer.queue_name = where.name
         consumer.group_name = group_key(group.name, group.filter)
         consumer.paused = session_id in self.paused
+        if asked.filter is not None:
+            consumer.filter = asked.filter.text
+            if isinstance(group, WorkGroup):
+                group.select(consumer, asked.filter)
         if where.kind == SHARE and isinstance(group, WorkGroup):
             self.shares.equip(group)
         group.add(consumer)
@@ -139,15 +143,15 @@ class Consuming(Publishing):
     def select(self, queue: Queue, group: StreamGroup, asked: ConsumerArguments) -> None:
         """Have a stream group deliver what its consumers want, who must all want the same."""
         wanted: Selection | None = None
-        if asked.values is not None:
-            wanted = Selection(asked.values, asked.unfiltered, self.stream_values)
+        if asked.values is not None or asked.filter is not None:
+            wanted = Selection(asked.values, asked.unfiltered, self.stream_values, asked.filter, queue.name)
         found = group.selection
         if group.consumers:
             same = wanted is found if wanted is None or found is None else wanted.same(found)
             if not same:
                 raise RequestError(
                     PRECONDITION,
-                    f"group '{text(group.name)}' of queue '{text(queue.name)}' reads with another x-stream-filter",
+                    f"group '{text(group.name)}' of queue '{text(queue.name)}' reads with another filter",
                 )
             return
         group.select(wanted)

@@ -21,7 +21,7 @@ from forebay.queue.leases import PAGE_BITS, RETURNED, Consumer, Page
 from forebay.queue.limits import Limits
 from forebay.queue.line import Line
 from forebay.queue.order import ENTRIES_SLACK, Order
-from forebay.queue.selector import Selector
+from forebay.queue.selector import Selector, look_cost
 from forebay.queue.waiting import FAILURE, Waiting
 
 LOOK_RECORDS: Final = 256  # looked at before it is the next consumer's turn
@@ -215,7 +215,7 @@ class Selecting(Waiting):
         queue = together[0].queue
         subject = self.facts.subject(queue, block, index, attempts & (FAILURE - 1), attempts // FAILURE)
         for selector in together:
-            self.scan -= selector.cost(octets)
+            self.scan -= look_cost(selector.filter, octets)
             if selector.filter.matches(subject):
                 selector.find(offset, order.level(block, index), in_turn, attempts > 0)
 

@@ -14,6 +14,12 @@ OCTETS_SHIFT: Final = 6  # octets of a body that cost 1 more, as they have to be
 SIZE_SHIFT: Final = 3  # nodes of a filter that cost 1 more, and as much for each of those octets
 
 
+def look_cost(filter: Filter, octets: i64) -> i64:
+    """What a look at a record with a body of so many octets counts for in a turn's `scan`."""
+    weight = 1 + (filter.size >> SIZE_SHIFT)
+    return LOOK_COST + weight * ((octets >> OCTETS_SHIFT) if filter.asks_body else 1)
+
+
 @final
 class Selector:
     """One filter, for all consumers of a group that have it.
@@ -40,11 +46,6 @@ class Selector:
         self.size: i64 = 0
         self.again: set[int] = set()
         self.is_dry = False
-
-    def cost(self, octets: i64) -> i64:
-        """What a look at a record with a body of so many octets counts for in a turn's `scan`."""
-        weight = 1 + (self.filter.size >> SIZE_SHIFT)
-        return LOOK_COST + weight * ((octets >> OCTETS_SHIFT) if self.filter.asks_body else 1)
 
     def offer(self, first: i64, count: i64) -> None:
         """Records are ready from now on."""

@@ -10,8 +10,10 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.filter.parser import Filter
 from forebay.log.block import Block
 from forebay.queue.facts import Facts
+from forebay.queue.selector import look_cost
 
 SPANS_MAX: Final = 10_000
 VALUES_MAX: Final = 256  # a span with more of them is looked at record by record
@@ -64,26 +66,49 @@ class StreamValues:
 
 @final
 class Selection:
-    """The values that the readers of one group want.
+    """What the readers of one group want.
 
-    unfiltered  also records that have no value
+    values      only records of these values; None: whatever their value
+    unfiltered  with `values`: also records that have none
+    filter      only records of which this holds; None: all
+    queue       name of the stream, of which a filter may ask
     """
 
-    def __init__(self, values: list[bytes], unfiltered: bool, streams: StreamValues) -> None:
-        self.values = set(values)
+    def __init__(
+        self,
+        values: list[bytes] | None,
+        unfiltered: bool,
+        streams: StreamValues,
+        filter: Filter | None = None,
+        queue: bytes = b"",
+    ) -> None:
+        self.values: set[bytes] | None = None if values is None else set(values)
         self.unfiltered = unfiltered
         self.streams = streams
+        self.filter = filter
+        self.text = "" if filter is None else filter.written()
+        self.queue = queue
 
     def same(self, other: Selection) -> bool:
         """Whether both want the same records."""
-        return self.values == other.values and self.unfiltered == other.unfiltered
+        return self.values == other.values and self.unfiltered == other.unfiltered and self.text == other.text
 
     def wants(self, block: Block, index: i64) -> bool:
-        value = self.streams.facts.filter_value(block, index)
-        return self.unfiltered if value is None else value in self.values
+        values = self.values
+        if values is not None:
+            value = self.streams.facts.filter_value(block, index)
+            if not (self.unfiltered if value is None else value in values):
+                return False
+        filter = self.filter
+        return filter is None or filter.matches(self.streams.facts.subject(self.queue, block, index, 0, 0))
+
+    def cost(self, octets: i64) -> i64:
+        """What a look at a record with a body of so many octets counts for in a turn's `scan`, beside the record."""
+        return 0 if self.filter is None else look_cost(self.filter, octets)
 
     def wants_any(self, span: Span) -> bool:
         """False if no record of the span is wanted."""
-        if self.unfiltered and span.unfiltered:
+        values = self.values
+        if values is None or (self.unfiltered and span.unfiltered):
             return True
-        return span.values is None or not self.values.isdisjoint(span.values)
+        return span.values is None or not values.isdisjoint(span.values)

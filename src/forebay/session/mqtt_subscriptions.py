@@ -6,6 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.arguments import ConsumerArguments
 from forebay.broker.client_session import ClientSession, Subscription
 from forebay.broker.dead_letters import dead_letter_queue
 from forebay.broker.fanout import LOGGED, Target, identifier_property
@@ -54,7 +55,9 @@ ARGUMENTS: Final = (
     (b"stream-filter", "x-stream-filter"),
     (b"stream-match-unfiltered", "x-stream-match-unfiltered"),
     (b"consumer-priority", "x-priority"),
+    (b"filter", "x-filter"),
 )
+SHARE_ARGUMENTS: Final = ((b"filter", "x-filter"),)
 PRIORITY_DIGITS_MAX: Final = 18
 
 
@@ -118,6 +121,7 @@ class Subscriptions:
         try:
             check_subscribe(self.rights, filter)
             if is_topic(filter):
+                check_unfiltered(filter, block)
                 self.add_topic(wanted, options >> 4 & 3)
             else:
                 self.add_queue(wanted, block)
@@ -144,13 +148,15 @@ class Subscriptions:
         """Consume from a queue or a share, or go on as before if the same subscription is there."""
         filter = wanted.filter
         shared = filter.startswith(SHARE_PREFIX)
-        if not shared:
+        if shared:
+            wanted.arguments = arguments_in(block, SHARE_ARGUMENTS)
+        else:
             wanted.qos = min(wanted.qos, i64(QUEUE_QOS_MAX))
             wanted.arguments = self.arguments(block)
             self.check_queue(wanted)
         old = None if self.queues is None else self.queues.get(filter)
         if old is not None:
-            if shared:
+            if shared and old.arguments == wanted.arguments:
                 self.vhost.subscribe_client(self.client, wanted)
                 old.target = self.shared_target(wanted)  # what it has in flight stays its own
                 return
@@ -158,6 +164,8 @@ class Subscriptions:
                 return
             self.drop_queue(old)
         if shared:
+            if wanted.arguments:
+                ConsumerArguments(wanted.arguments, self.vhost.name, filter)  # refused before there is a member more
             self.vhost.subscribe_client(self.client, wanted)
             self.consume(wanted)
         else:
@@ -212,12 +220,7 @@ class Subscriptions:
         found: dict[str, object] = {}
         if self.default_group:
             found["x-consumer-group"] = self.default_group
-        if not block:
-            return found
-        for name, argument in ARGUMENTS:
-            value = user_property(block, name)
-            if value is not None:
-                found[argument] = argument_value(argument, value.decode("utf-8"), block)
+        found.update(arguments_in(block, ARGUMENTS))
         return found
 
     # ---- the end of a subscription
@@ -276,6 +279,25 @@ def group_of_client(client_id: str) -> str:
     """The consumer group of a 3.1.1 client: its identifier up to the first '-'."""
     name = client_id.split("-", 1)[0].replace("@", "_")
     return name[:GROUP_CHARACTERS_MAX]
+
+
+def check_unfiltered(filter: bytes, block: bytes) -> None:
+    """RequestError where a subscription to topics asks for a filter: no queue stands behind it."""
+    if block and user_property(block, b"filter") is not None:
+        topics = filter.decode("utf-8")
+        raise RequestError(NOT_IMPLEMENTED, f"filter: '{topics}' is no queue; subscribe to $share/NAME/{topics}")
+
+
+def arguments_in(block: bytes, names: tuple[tuple[bytes, str], ...]) -> dict[str, object]:
+    """The arguments of `Vhost.consume` that these user properties ask for."""
+    found: dict[str, object] = {}
+    if not block:
+        return found
+    for name, argument in names:
+        value = user_property(block, name)
+        if value is not None:
+            found[argument] = argument_value(argument, value.decode("utf-8"), block)
+    return found
 
 
 def argument_value(argument: str, text: str, block: bytes) -> object:

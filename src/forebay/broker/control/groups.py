@@ -146,6 +146,7 @@ def consumer_facts(consumer: Consumer) -> dict[str, object]:
         "acknowledges": not consumer.no_ack,
         "exclusive": consumer.exclusive,
         "priority": int(consumer.priority),
+        "filter": consumer.filter,
         "held": int(consumer.held),
         "paused": consumer.paused,
     }

@@ -1,0 +1,420 @@
+"""Consumers with filters over one work group, against a naive model that looks at every record anew for everybody.
+
+The routing key of a record is a letter; a filter is a set of letters. Whoever has credit and a filter gets, of what is
+ready and wanted, the next; the model asks of each delivery that it is that one, and at the end of each turn that nobody
+with credit was left without something that he wants.
+"""
+
+from __future__ import annotations
+
+import tempfile
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from forebay.core.message import AMQP091, EXPIRES, KEYED
+from forebay.filter.parser import parse
+from forebay.filter.subject import Subject
+from forebay.log.block import Block
+from forebay.queue.facts import Facts
+from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
+from forebay.queue.sifting import take_out
+from forebay.queue.work_group import WorkGroup
+from tests.logs import memory_log
+
+READY, PUT_OFF, HELD, DYING, SETTLED = "ready", "put off", "held", "dying", "settled"
+LETTERS = "abcd"
+FILTERS = [None, "a", "ab", "bc", "abcd", "z", "once", "twice"]  # the last two ask how often a record was handed out
+VISIBILITY_US = 1_000_000
+PASSED = st.sampled_from([0, 0, 5, 30, 100])  # µs until the turn that follows
+
+
+class LetterFacts(Facts):
+    """The exchange of a record is `<priority>:<message group>`, its properties the expiration in µs."""
+
+    def priority(self, block: Block, index: int) -> int:
+        return int(block.exchange(index).partition(b":")[0])
+
+    def expiration_us(self, block: Block, index: int) -> int:
+        return int(block.properties(index))
+
+    def key(self, block: Block, index: int) -> bytes:
+        return block.exchange(index).partition(b":")[2]
+
+    def filter_value(self, block: Block, index: int) -> bytes | None:
+        return None
+
+    def subject(self, queue: bytes, block: Block, index: int, deliveries: int, failures: int) -> Subject:
+        return LetterSubject(block.routing_key(index), deliveries)
+
+
+class LetterSubject(Subject):
+    def __init__(self, letter: bytes, deliveries: int) -> None:
+        super().__init__()
+        self.letter = letter
+        self.deliveries = deliveries
+
+    def fact(self, name: str) -> object:
+        return self.letter if name == "routing_key" else self.deliveries
+
+    def header(self, name: str) -> object:
+        return None
+
+    def parse_body(self) -> object:
+        return None
+
+
+class Row:
+    def __init__(self, offset: int, letter: str, priority: int, key: bytes, expiry_us: int | None) -> None:
+        self.offset = offset
+        self.letter = letter
+        self.priority = priority
+        self.key = key
+        self.expiry_us = expiry_us
+        self.due_us = 0
+        self.state = READY
+        self.lease: Lease | None = None
+        self.deliveries = 0
+        self.failures = 0
+
+    def is_wanted(self, wanted: str | None) -> bool:
+        if wanted is None:
+            return True
+        if wanted in {"once", "twice"}:
+            return self.deliveries == ("once", "twice").index(wanted) + 1
+        return self.letter in wanted
+
+
+def text_of(wanted: str) -> str:
+    if wanted in {"once", "twice"}:
+        return f"deliveries = {('once', 'twice').index(wanted) + 1}"
+    return "routing_key IN (" + ", ".join(f"'{letter}'" for letter in wanted) + ")"
+
+
+class Member:
+    """A consumer and what it wants."""
+
+    def __init__(self, consumer: Consumer, wanted: str | None) -> None:
+        self.consumer = consumer
+        self.wanted = wanted
+
+
+class SelectingMachine(RuleBasedStateMachine):
+    """`rows` is the model: all records, by offset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.log = memory_log(self.folder.name)
+        self.rows: list[Row] = []
+        self.now_us = 1
+        self.limits = Limits()
+        self.progress = b""
+        self.returns = b""
+        self.members: list[Member] = []
+        self.next_id = 1
+
+    @initialize(
+        priorities=st.booleans(),
+        keyed=st.booleans(),
+        most=st.sampled_from([-1, -1, 3, 30]),
+        dead=st.booleans(),
+        ttl=st.sampled_from([-1, -1, 50]),
+        single=st.sampled_from([False, False, True]),
+        wanted=st.sampled_from(FILTERS),
+    )
+    def begin(
+        self, priorities: bool, keyed: bool, most: int, dead: bool, ttl: int, single: bool, wanted: str | None
+    ) -> None:
+        self.limits.priority_mode = STRICT if priorities else NO_PRIORITY
+        self.limits.max_priority = 2 if priorities else 0
+        self.limits.max_messages = most
+        self.limits.dead_letter_exchange = b"dlx" if dead else None
+        self.limits.message_ttl_us = ttl
+        self.limits.single_active = single
+        self.keyed = keyed
+        self.group = self.fresh_group()
+        self.join(wanted, 2, 0, False, 0)
+
+    def fresh_group(self) -> WorkGroup:
+        group = WorkGroup(1, b"", b"", self.log, 0, self.limits, LetterFacts())
+        if self.keyed or self.limits.priority_mode:
+            group.make_ordered(False)
+        return group
+
+    # ---- the model
+
+    def ready(self) -> list[Row]:
+        return [row for row in self.rows if row.state == READY]
+
+    def next_rows(self) -> list[Row]:
+        """What may be handed out, in order."""
+        out = {row.key for row in self.rows if row.key and row.state in {HELD, DYING, PUT_OFF}}
+        rows = []
+        for row in self.ready():
+            if not row.key or row.key not in out:
+                rows.append(row)
+                out.add(row.key) if row.key else None
+        return sorted(rows, key=lambda row: (-row.priority if self.limits.priority_mode else 0, row.offset))
+
+    def next_for(self, member: Member) -> Row | None:
+        """What this consumer must get next; what it meets that has expired dies."""
+        for row in self.next_rows():
+            if row.is_wanted(member.wanted):
+                return row
+        return None
+
+    def die(self, row: Row) -> None:
+        row.state = DYING if self.limits.dead_letter_exchange is not None else SETTLED
+        row.lease = None
+
+    def is_over(self, row: Row) -> bool:
+        return row.expiry_us is not None and row.expiry_us < self.now_us
+
+    def let_expire(self) -> None:
+        """What has expired at the head of each level dies."""
+        while True:
+            heads: dict[int, Row] = {}
+            for row in self.next_rows():
+                heads.setdefault(row.priority if self.limits.priority_mode else 0, row)
+            over = [row for row in heads.values() if self.is_over(row)]
+            if not over:
+                return
+            for row in over:
+                self.die(row)
+
+    def pass_time(self) -> None:
+        for row in self.rows:
+            if row.state == PUT_OFF and row.due_us <= self.now_us:
+                row.state = READY
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+    # ---- what happens
+
+    @rule(
+        records=st.lists(
+            st.tuples(
+                st.sampled_from(LETTERS),
+                st.integers(0, 2),
+                st.sampled_from([b"", b"", b"g", b"h"]),
+                st.sampled_from([None, None, None, 20, 90]),
+            ),
+            min_size=1,
+            max_size=12,
+        ),
+        times=st.sampled_from([1, 1, 1, 40]),
+        passed=PASSED,
+    )
+    def publish(self, records: list[tuple[str, int, bytes, int | None]], times: int, passed: int) -> None:
+        for letter, priority, group, expiration in records * times:
+            key = group if self.keyed and times == 1 else b""
+            marks = (KEYED if key else 0) | (0 if expiration is None else EXPIRES)
+            properties = b"" if expiration is None else b"%d" % expiration
+            self.log.append(AMQP091 | marks, b"%d:%b" % (priority, key), letter.encode(), properties, b"x")
+            ttls = [ttl for ttl in (expiration, self.limits.message_ttl_us) if ttl is not None and ttl >= 0]
+            expiry = self.now_us + min(ttls) if ttls else None
+            self.rows.append(Row(len(self.rows), letter, priority, key, expiry))
+        self.log.seal(self.now_us)
+        self.turn(passed)
+
+    @rule(
+        wanted=st.sampled_from(FILTERS),
+        credit=st.sampled_from([0, 1, 3, UNLIMITED]),
+        priority=st.sampled_from([0, 0, 5]),
+        no_ack=st.booleans(),
+        passed=PASSED,
+    )
+    def join(self, wanted: str | None, credit: int, priority: int, no_ack: bool, passed: int) -> None:
+        consumer = Consumer(self.next_id, 1, 1, self.next_id, 0, b"", no_ack, credit)
+        consumer.timeout_us = VISIBILITY_US
+        consumer.priority = priority
+        self.next_id += 1
+        if wanted is not None:
+            self.group.select(consumer, parse(text_of(wanted)))
+        self.group.add(consumer)
+        self.members.append(Member(consumer, wanted))
+        self.turn(passed)
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data(), credit=st.sampled_from([1, 5]), passed=PASSED)
+    def grant(self, data: st.DataObject, credit: int, passed: int) -> None:
+        member = data.draw(st.sampled_from(self.members))
+        if member.consumer.credit < UNLIMITED:
+            member.consumer.credit += credit
+        self.turn(passed)
+
+    @precondition(lambda self: self.members)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        member = data.draw(st.sampled_from(self.members))
+        self.members.remove(member)
+        limit = self.limits.delivery_limit
+        self.group.remove(member.consumer)
+        for row in self.rows:
+            if row.state == HELD and row.lease is not None and row.lease.consumer is member.consumer:
+                assert limit < 0
+                row.state, row.lease = READY, None
+                row.failures += 1
+
+    def turn(self, passed: int) -> None:
+        self.now_us += passed
+        self.pass_time()
+        if len(self.rows) % 3 == 0:
+            self.tidy()
+        out: list[Delivery] = []
+        while self.group.dispatch(self.now_us, out):
+            pass
+        self.take_note(out)
+        for member in self.members:
+            consumer = member.consumer
+            active = self.group.active if self.limits.single_active else consumer
+            if consumer is active and consumer.credit > 0:
+                waits = self.next_for(member)
+                assert waits is None, f"{member.wanted} was not given {waits.offset}"
+        self.group.look_after(self.now_us)
+        self.let_expire()
+        while 0 <= self.limits.max_messages < len(self.ready()) and self.next_rows():
+            self.die(self.next_rows()[0])
+
+    def take_note(self, out: list[Delivery]) -> None:
+        self.let_expire()
+        for delivery in out:
+            member = next(each for each in self.members if each.consumer is delivery.consumer)
+            if self.limits.single_active:
+                assert delivery.consumer is self.group.active
+            first = delivery.block.base + delivery.index
+            for offset in range(first, first + delivery.count):
+                row = self.next_for(member)
+                while row is not None and self.is_over(row):
+                    self.die(row)
+                    self.let_expire()
+                    row = self.next_for(member)
+                assert row is not None and row.offset == offset
+                assert delivery.deliveries == row.deliveries + 1
+                row.state, row.lease, row.deliveries = HELD, delivery.lease, row.deliveries + 1
+                self.let_expire()
+            if delivery.lease is None:
+                for row in self.rows[first : first + delivery.count]:
+                    row.state = SETTLED
+        for member in self.members:  # what ended the search of the last was perhaps over
+            if self.limits.single_active and member.consumer is not self.group.active:
+                continue
+            while member.consumer.credit > 0 and (row := self.next_for(member)) is not None and self.is_over(row):
+                self.die(row)
+                self.let_expire()
+
+    def held(self) -> list[Row]:
+        return [row for row in self.rows if row.state == HELD]
+
+    @precondition(lambda self: self.held())
+    @rule(
+        data=st.data(),
+        hows=st.lists(st.sampled_from(["ack", "reject", "nack", "nack", "fail", "later"]), min_size=1, max_size=8),
+        passed=PASSED,
+    )
+    def settle(self, data: st.DataObject, hows: list[str], passed: int) -> None:
+        for how in hows:
+            if held := self.held():
+                self.settle_row(data.draw(st.sampled_from(held)), how)
+        self.turn(passed)
+
+    def settle_row(self, row: Row, how: str) -> None:
+        lease = row.lease
+        assert lease is not None
+        if how == "ack":
+            assert self.group.ack(lease, row.offset, 1) == 1
+            row.state = SETTLED
+        elif how == "reject":
+            assert self.group.reject(lease, row.offset, 1) == 1
+            self.die(row)
+        else:
+            failed = how == "fail"
+            due = self.now_us + 40 if how == "later" else 0
+            assert self.group.give_back(lease, row.offset, 1, due, failed) == 1
+            row.failures += failed
+            row.state, row.due_us = (PUT_OFF if due else READY), due
+        row.lease = None
+
+    @precondition(lambda self: self.group.dying)
+    @rule()
+    def bury(self) -> None:
+        dying, self.group.dying = self.group.dying, []
+        for run in dying:
+            for offset in range(run.first, run.first + run.count):
+                assert self.rows[offset].state == DYING
+                self.rows[offset].state = SETTLED
+            self.group.bury(run.first, run.count)
+
+    @precondition(lambda self: len(self.rows) > 50)
+    @rule()
+    def purge(self) -> None:
+        assert self.group.purge() == len(self.ready())
+        for row in self.ready():
+            row.state = SETTLED
+
+    @precondition(lambda self: len(self.ready()) > 3)
+    @rule(data=st.data(), passed=PASSED)
+    def take_out(self, data: st.DataObject, passed: int) -> None:
+        """Somebody settles some of what waits by choice."""
+        self.group.expire(self.now_us)
+        self.pass_time()
+        waiting = [row for row in self.rows if row.state in {READY, PUT_OFF}]
+        chosen = waiting[data.draw(st.integers(0, 5)) :: data.draw(st.integers(2, 9))]
+        take_out(self.group, {row.offset for row in chosen})
+        for row in chosen:
+            row.state = SETTLED
+        self.turn(passed)
+
+    def tidy(self) -> None:
+        """Entries that are used up go; what waits stays."""
+        order = self.group.order
+        if order is None:
+            return
+        for level in order.all_levels():
+            order.rewrite(level)
+        for selector in self.group.selectors:
+            for level in selector.line.all_levels():
+                before = level.count
+                order.rewrite(level)
+                selector.size -= before - level.count
+
+    @precondition(lambda self: len(self.rows) > 20)
+    @rule()
+    def restart(self) -> None:
+        """What was held or dying is ready again; how often records came back is known."""
+        self.progress += self.group.take_progress()
+        self.returns += self.group.take_returns()
+        self.group = self.fresh_group()
+        self.group.restore_returns(self.returns)
+        self.group.restore(self.progress)
+        self.group.finish_restore()
+        self.members = []
+        noted = dict(self.group.attempts)
+        for row in self.rows:
+            if row.state != SETTLED:
+                row.state, row.lease = READY, None
+                packed = noted.get(row.offset, 0)
+                row.deliveries, row.failures = packed & 0xFFFF_FFFF, packed >> 32
+
+    @invariant()
+    def counts_agree(self) -> None:
+        if not hasattr(self, "group"):
+            return
+        group = self.group
+        assert group.ready() == len(self.ready())
+        assert group.leased_count == len(self.held())
+        assert sum(run.count for run in group.dying) == sum(row.state == DYING for row in self.rows)
+        open_rows = [row.offset for row in self.rows if row.state != SETTLED]
+        assert [at for first, end in group.unsettled(0, len(self.rows)) for at in range(first, end)] == open_rows
+        filters = {member.wanted for member in self.members} - {None}
+        assert len(group.selectors) == len(filters)
+        if group.order is not None and not group.selectors:
+            assert group.order.still_waiting(group.order.runs()) == sorted(group.order.runs())
+
+
+SelectingMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestSelecting = SelectingMachine.TestCase
