@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.filter.pattern import Pattern
 from forebay.spark.arrow import BlockView
 from forebay.spark.files import QueueFiles, ReadOnlyDisk, open_queue, queue_names
 from forebay.spark.logs import LogEnd, Logs, cut_off, lost, recreated
@@ -31,7 +31,9 @@ class LocalLogs(Logs):
         return self.opened[queue]
 
     def names(self, pattern: str) -> list[str]:
-        return sorted([name for name in queue_names(ReadOnlyDisk(self.root)) if re.fullmatch(pattern, name)])
+        flag = "(?i)" if pattern.startswith("(?i)") else ""
+        whole = Pattern(f"{flag}^(?:{pattern[len(flag) :]})$")
+        return sorted([name for name in queue_names(ReadOnlyDisk(self.root)) if whole.find(name)])
 
     def look(self, queue: str) -> LogEnd:
         files = self.files(queue)

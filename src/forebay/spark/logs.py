@@ -172,13 +172,11 @@ class RemoteLogs(Logs):
                         raise recreated(queue)
                     return
                 before = wanted
-                client = self.connected()
-                more = {"filter": filter} if filter else {}
-                for fetched in client.fetch(queue, wanted, end, **more):
+                for fetched in self.connected().fetch(queue, wanted, end, filter=filter):
                     if fetched.start > wanted and fail_on_data_loss:
                         raise lost(queue, wanted, fetched.start)
                     source = f"{self.access.servers}: queue {queue!r}"
-                    yield from Buffer(fetched.blocks, source).blocks(bool(filter))
+                    yield from Buffer(fetched.blocks, source).blocks(fetched.offsets_follow)
                     wanted = fetched.next
                     patience = Patience(self.access.retry_s)
                 if wanted == before or wanted < end:

@@ -243,12 +243,16 @@ def _queues(values: Mapping[str, str]) -> tuple[str, ...]:
 
 def _pattern(values: Mapping[str, str]) -> str:
     pattern = values.get(PATTERN, "")
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise OptionError(f"{PATTERN}: {pattern!r} is no regular expression: {error}") from None
-    if PATTERN in values and not pattern:
+    if PATTERN not in values:
+        return ""
+    if not pattern:
         raise OptionError(f"{PATTERN}: '' matches no queue")
+    from forebay.filter.pattern import BadPattern, Pattern
+
+    try:
+        Pattern(pattern)
+    except BadPattern as error:
+        raise OptionError(f"{PATTERN}: {pattern!r} is no regular expression: {error}") from None
     return pattern
 
 

@@ -13,6 +13,7 @@ from forebay.core.errors import OptionError
 from forebay.spark.options import STRATEGY, Access, ReadOptions
 from forebay.spark.plan import Range, plan
 from forebay.spark.positions import EARLIEST, ENDING_OFFSETS, LATEST, Position
+from forebay.spark.push import Needed, Push
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,12 +35,14 @@ class ForebayReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
         self.schema = schema
+        self.needed = Needed()
+        self.pushFilters = Push(self.needed)  # type: ignore[method-assign,assignment]
 
     def partitions(self) -> list[InputPartition]:
         """One range of offsets a task. Runs on the driver."""
         with open_logs(self.options.access) as logs:
             queues = self.options.queues or logs.names(self.options.pattern)
-            ranges = [resolve(logs, self.options, queue) for queue in queues]
+            ranges = [self.needed.range(resolve(logs, self.options, queue), logs) for queue in queues]
         cores = len(os.sched_getaffinity(0))
         parts = plan(ranges, cores, self.options.min_partitions)
         # Spark takes an empty list for one partition of its own making.
@@ -48,7 +51,7 @@ class ForebayReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one range. Runs on the executors."""
         assert isinstance(partition, RangePartition)
-        yield from read_range(self.options, self.schema, partition.range)
+        yield from read_range(self.needed.options(self.options), self.schema, partition.range)
 
 
 def read_range(options: ReadOptions, schema: StructType, range: Range | None) -> Iterator[pa.RecordBatch]:
@@ -84,9 +87,11 @@ def resolve(logs: Logs, options: ReadOptions, queue: str) -> Range:
     position = options.start_of(queue, EARLIEST)
     first = first_offset(logs, options, queue, log.start, log.end, EARLIEST)
     last = end_offset(logs, options, queue, log.end)
-    if position.timestamp_us is None and position.offset >= 0 and first > last:
-        # Not for times: a later start than end in time can be an empty range of offsets either way.
-        raise OptionError(f"{position.option}: {first} for queue {queue!r} is after the end of the read, {last}")
+    # Only where both were asked for as offsets: times, or what was lost, can leave an empty range.
+    if 0 <= options.end_of(queue).offset < position.offset and position.timestamp_us is None:
+        raise OptionError(
+            f"{position.option}: {position.offset} for queue {queue!r} is after the end of the read, {last}"
+        )
     return Range(queue, first, max(first, last), log.id)
 
 
