@@ -2,10 +2,10 @@
 
     query = tier(spark, ["flights"], {"forebay.servers": "localhost:5672"}, into="/lake/flights", format="delta")
 
-A micro-batch is a range of offsets for each queue. Tasks write the records of their ranges into files (tier_source.py); then the
-driver commits the files to the table, with the query's id and the batch's number in the same commit, and Spark notes in its
-checkpoint that the batch is done. Whatever dies in between, the batch is run again with the same ranges, and the table says
-whether it has it. A job without its checkpoint begins where the table ends.
+A micro-batch is a range of offsets for each queue. Tasks write the records of their ranges into files (tier_source.py);
+then the driver commits the files to the table, with the query's id and the batch's number in the same commit, and Spark
+notes in its checkpoint that the batch is done. Whatever dies in between, the batch is run again with the same ranges,
+and the table says whether it has it. A job without its checkpoint begins where the table ends.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from forebay.spark.options import (
 from forebay.spark.positions import EARLIEST, STARTING_OFFSETS, SUBSCRIBE
 from forebay.spark.tables.compaction import Compacted, Merge, merge, sweep
 from forebay.spark.tables.compaction import compact as compact_files
-from forebay.spark.tables.layout import DataFile, Layout, make_layout
+from forebay.spark.tables.layout import DataFile, make_layout
 from forebay.spark.tables.table import ABOUT, LakeTable, open_table
 from forebay.spark.tables.writing import WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 NAMES: Final = (
     *(SERVERS, USER, PASSWORD, VHOST, DATA, RETRY, PATTERN),
@@ -124,7 +124,7 @@ def tier(
     parse_options(given)
     if truncate:
         check_streams(given, names)
-    table = open_table(into, format, layout_for(into, catalog, columns, partition_by), catalog)
+    table = open_table(into, format, make_layout(columns, partition_by), catalog)
     writing = WriteOptions(compression, target_octets, table.with_partitions)
     committer = Committer(spark, table, writing, compact, safe_s, Broker(access_of(given)) if truncate else None)
     stream = stream_of(spark, table, given, names, writing)
@@ -137,12 +137,6 @@ def tier(
     query.awaitTermination()
     committer.finish()
     return committer.done
-
-
-def layout_for(
-    into: str, catalog: Any, columns: Sequence[str] | None, partition_by: str | Sequence[str] | None
-) -> Layout:
-    return make_layout(columns, partition_by)
 
 
 def stream_of(
@@ -187,7 +181,8 @@ class Committer:
     def __call__(self, batch: DataFrame, number: int) -> None:
         """One micro-batch."""
         # Of the checkpoint: a job that lost its own counts batches anew, and is another one.
-        self.app_id = self.app_id or self.spark.sparkContext.getLocalProperty(QUERY_ID)
+        self.app_id = self.app_id or self.spark.sparkContext.getLocalProperty(QUERY_ID) or ""
+        assert self.app_id, "Spark does not say which query this is"
         if self.table.last_batch(self.app_id) >= number:
             return  # it died after the commit to the table, before Spark's own
         files = [DataFile.from_json(row["file"]) for row in batch.collect()]

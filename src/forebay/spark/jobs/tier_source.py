@@ -1,4 +1,4 @@
-"""A stream of what a tier job's tasks have written: they read ranges of queues and write files, and Spark sees a row a file.
+"""A stream of what a tier job's tasks have written: they read ranges of queues, write files, and Spark sees a row each.
 
 So records go from the broker's blocks into Parquet within one Python process, in columns, and never through the JVM.
 """

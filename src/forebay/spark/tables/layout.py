@@ -1,0 +1,188 @@
+"""How a table is laid out: its columns, its partitions, and what is known of each of its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final, Self
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, DateType, IntegerType, StringType, StructField, StructType
+
+from forebay.core.errors import OptionError
+from forebay.spark.schema import DELIVERY_COUNT, TYPES, arrow_schema
+
+COLUMNS: Final = ("offset", "timestamp", "key", "value", "exchange", "routing_key", "format", "raw_properties")
+NEEDED: Final = ("offset", "timestamp")  # of every table: what it is known by that nothing is missing or there twice
+QUEUE: Final = "queue"
+TIMES: Final[dict[str, tuple[DataType, pa.DataType]]] = {
+    "day": (DateType(), pa.date32()),
+    "hour": (IntegerType(), pa.int32()),
+}
+# The same for all rows of a queue; and what changes after a record was written.
+LEFT_OUT: Final = ("queue", "topic", "partition", "timestampType", DELIVERY_COUNT)
+KNOWN: Final = {name: type for name, type in TYPES.items() if name not in LEFT_OUT}
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+# What Spark escapes in a folder's name, so that it can tell the value from it.
+ESCAPED: Final = frozenset("\"#%'*/:=?\\\x7f{[]^") | frozenset(map(chr, range(0x20)))
+NAME_OCTETS_MAX: Final = 255  # of a file's or folder's name, on every file system in use
+
+
+class TableError(OptionError):
+    """A table is not what it was said to be, or what is to be added does not fit it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One Parquet file of a table, with records of one queue.
+
+    path              below the table's folder
+    partition         the partition columns as text, `queue` first
+    first, end        its lowest offset, and the highest plus one
+    first_us, last_us its earliest and latest timestamp, or a little beyond them
+    """
+
+    path: str
+    octets: int
+    rows: int
+    partition: dict[str, str]
+    first: int
+    end: int
+    first_us: int
+    last_us: int
+
+    @property
+    def queue(self) -> str:
+        """Where its records are from."""
+        return self.partition[QUEUE]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a table.
+
+    columns     as of the source, in their order
+    partitions  beside `queue`: day, hour, then columns of text
+    """
+
+    columns: tuple[str, ...]
+    partitions: tuple[str, ...]
+
+    @property
+    def partition_names(self) -> list[str]:
+        """All partition columns, outermost first."""
+        return [QUEUE, *self.partitions]
+
+    @property
+    def times(self) -> list[str]:
+        """Those of them that are made of the timestamp."""
+        return [name for name in self.partitions if name in TIMES]
+
+    @property
+    def keys(self) -> list[str]:
+        """Those of them that are columns of the source."""
+        return [name for name in self.partitions if name not in TIMES]
+
+    def source_schema(self) -> StructType:
+        """What is read of a queue to write the table."""
+        return StructType([StructField(name, KNOWN[name]) for name in [*self.columns, *self.keys]])
+
+    def spark_schema(self) -> StructType:
+        """The table as Spark reads it."""
+        fields = [StructField(name, KNOWN[name]) for name in self.columns]
+        return StructType([*fields, *[StructField(name, spark_type(name)) for name in self.partition_names]])
+
+    def arrow_schema(self, with_partitions: bool = True) -> pa.Schema:
+        """The table, or one of its files, in Arrow."""
+        fields = list(arrow_schema(StructType([StructField(name, KNOWN[name]) for name in self.columns])))
+        if with_partitions:
+            fields += [pa.field(name, arrow_type(name)) for name in self.partition_names]
+        return pa.schema(fields)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"columns": list(self.columns), "partitions": list(self.partitions)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        return cls(tuple(values["columns"]), tuple(values["partitions"]))
+
+
+def make_layout(columns: Sequence[str] | None, partition_by: str | Sequence[str] | None) -> Layout:
+    """The layout that a user asks for; OptionError naming what there is no such thing of."""
+    asked = [partition_by] if isinstance(partition_by, str) else list(partition_by or [])
+    if "hour" in asked and "day" not in asked:
+        asked.insert(0, "day")
+    keys = [name for name in asked if name not in TIMES]
+    for name in keys:
+        if KNOWN.get(name) != StringType():
+            texts = [each for each, type in KNOWN.items() if type == StringType()]
+            raise OptionError(f"partition_by: {name!r} is none of {', '.join([*TIMES, *texts])}")
+    if len(set(asked)) < len(asked):
+        raise OptionError(f"partition_by: {', '.join(asked)} has a column twice")
+    chosen = list(COLUMNS if columns is None else columns)
+    for name in chosen:
+        if name not in KNOWN:
+            raise OptionError(f"columns: {name!r} is none of {', '.join(KNOWN)}")
+    if len(set(chosen)) < len(chosen):
+        raise OptionError(f"columns: {', '.join(chosen)} has a column twice")
+    chosen = [*[name for name in NEEDED if name not in chosen], *chosen]
+    times = [name for name in TIMES if name in asked]
+    return Layout(tuple(name for name in chosen if name not in keys), (*times, *keys))
+
+
+def spark_type(name: str) -> DataType:
+    """Of a partition column."""
+    return TIMES[name][0] if name in TIMES else StringType()
+
+
+def arrow_type(name: str) -> pa.DataType:
+    return TIMES[name][1] if name in TIMES else pa.string()
+
+
+def check_columns(table: str, names: Sequence[str], by: Sequence[str], layout: Layout) -> None:
+    """TableError if a table has not the columns of a layout.
+
+    names, by  all of its columns, and those that part it
+    """
+    wanted, wanted_by = layout.arrow_schema().names, layout.partition_names
+    if sorted(names) != sorted(wanted) or list(by) != wanted_by:
+        raise TableError(
+            f"{table} has the columns {', '.join(names)} by {', '.join(by)}, not {', '.join(wanted)} by "
+            f"{', '.join(wanted_by)}; a table's columns do not change: make a new one"
+        )
+
+
+def local_path(location: str) -> str:
+    """Where a URL of a file system that is mounted leads; TableError at another's."""
+    scheme, separator, path = location.partition("://")
+    if separator and scheme != "file":
+        raise TableError(f"{location}: tables are written to a file system that is mounted, not to {scheme}://")
+    return (path if separator else location).rstrip("/")
+
+
+def partition_folder(partition: Mapping[str, str]) -> str:
+    """The folder of a partition, as Spark names them: `queue=a%2Fb/day=2026-01-31`."""
+    parts = [f"{name}={escaped(value) if value else NO_VALUE}" for name, value in partition.items()]
+    for part in parts:
+        if len(part.encode()) > NAME_OCTETS_MAX:
+            raise OptionError(f"partition_by: {part[:80]!r}… has over {NAME_OCTETS_MAX} octets: too long for a folder")
+    return str(PurePosixPath(*parts))
+
+
+def escaped(value: str) -> str:
+    return "".join([f"%{ord(char):02X}" if char in ESCAPED else char for char in value])
+
+
+def file_name(queue: str, first: int, end: int, token: str) -> str:
+    """What a file is called: whoever lists a folder sees which offsets are in it, and in order."""
+    plain = "".join([char if char.isascii() and (char.isalnum() or char in "-_.") else "_" for char in queue])
+    return f"{plain[:80].lstrip('._') or 'queue'}-{first:019d}-{end:019d}-{token}.parquet"
