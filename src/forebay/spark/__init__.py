@@ -11,30 +11,38 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from forebay.spark.columns import matching, needs, register_matches
     from forebay.spark.jobs.letters import letters, redrive
+    from forebay.spark.jobs.tier import compact, tier
+    from forebay.spark.jobs.tier_read import read_tiered
     from forebay.spark.progress import show_progress
     from forebay.spark.source import register
     from forebay.spark.tuned import session
 
 __all__ = [
+    "compact",
     "letters",
     "matching",
     "needs",
+    "read_tiered",
     "redrive",
     "register",
     "register_matches",
     "session",
     "show_progress",
+    "tier",
 ]
 
 HOMES: Final = {
+    "compact": "forebay.spark.jobs.tier",
     "letters": "forebay.spark.jobs.letters",
     "matching": "forebay.spark.columns",
     "needs": "forebay.spark.columns",
+    "read_tiered": "forebay.spark.jobs.tier_read",
     "redrive": "forebay.spark.jobs.letters",
     "register": "forebay.spark.source",
     "register_matches": "forebay.spark.columns",
     "session": "forebay.spark.tuned",
     "show_progress": "forebay.spark.progress",
+    "tier": "forebay.spark.jobs.tier",
 }
 
 

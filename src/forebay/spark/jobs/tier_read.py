@@ -1,0 +1,132 @@
+"""A queue's past and present as one table: what was tiered, and from there on what is in the broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
+
+from forebay.core.errors import OptionError
+from forebay.spark.logs import DataLost, LogEnd
+from forebay.spark.options import FAIL_ON_DATA_LOSS, NAMES, STREAM_ONLY, known_options, parse_options
+from forebay.spark.positions import (
+    ENDING_BY_TIMESTAMP,
+    ENDING_OFFSETS,
+    ENDING_TIMESTAMP,
+    STARTING_BY_TIMESTAMP,
+    STARTING_OFFSETS,
+    STARTING_TIMESTAMP,
+    SUBSCRIBE,
+)
+from forebay.spark.reader import open_logs
+from forebay.spark.tables.layout import QUEUE, DataFile, Layout
+from forebay.spark.tables.table import LakeTable, open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from forebay.spark.logs import Logs
+
+OFFSET_MAX: Final = (1 << 63) - 1
+# What says where the live part begins and ends is for this module to say.
+TAKEN: Final = (
+    *(SUBSCRIBE, "subscribePattern", "filter", "includeHeaders", "startingOffsetsByTimestampStrategy"),
+    *(STARTING_OFFSETS, STARTING_TIMESTAMP, STARTING_BY_TIMESTAMP),
+    *(ENDING_OFFSETS, ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP),
+    *STREAM_ONLY,
+)
+OPTIONS: Final = tuple(name for name in NAMES if name not in TAKEN)
+
+
+def read_tiered(
+    spark: SparkSession,
+    queue: str,
+    table: str,
+    options: Mapping[str, str],
+    starting_offset: int = 0,
+    ending_offset: int = OFFSET_MAX,
+    catalog: Any = None,
+) -> DataFrame:
+    """Every record of a queue once, with the table's columns: its part in the table, and live from where that ends.
+
+    table    its folder, or its name in the catalog
+    options  of the source: the broker or the data directory, failOnDataLoss, minPartitions
+    starting_offset, ending_offset  what is to be read, the end not included: other files and records are not read.
+             Conditions on offset and timestamp leave out as much, but look at every file
+    returns  the queue as it was when this was called; call it again to see more
+    raises   DataLost if records between the two parts are gone, with their offsets, unless failOnDataLoss is false
+    """
+    given = known_options(options, OPTIONS, "read of a tiered queue")
+    given[SUBSCRIBE] = queue
+    parsed = parse_options(given)
+    if not 0 <= starting_offset <= ending_offset:
+        raise OptionError(f"starting_offset: {starting_offset} is not from 0 to the ending offset, {ending_offset}")
+    there = open_table(table, catalog=catalog)
+    with open_logs(parsed.access) as logs:
+        log, files, end = look_at_both(logs, queue, there)
+    if parsed.fail_on_data_loss:
+        check_gap(queue, there.folder, end, log, starting_offset)
+    wanted = [file for file in files if file.first < ending_offset and file.end > starting_offset]
+    first, last = max(end, log.start, starting_offset), min(log.end, ending_offset)
+    live = live_part(spark, given, there.layout, queue, first, last) if first < last else None
+    tiered = tier_part(spark, there, wanted)
+    whole = tiered if live is None else live if not wanted else tiered.unionByName(live)
+    if starting_offset > 0 or ending_offset < OFFSET_MAX:
+        whole = whole.where((F.col("offset") >= starting_offset) & (F.col("offset") < ending_offset))
+    return whole
+
+
+def look_at_both(logs: Logs, queue: str, table: LakeTable) -> tuple[LogEnd, list[DataFile], int]:
+    """The log, the queue's files, and where these end, with no records moved from one to the other in between."""
+    known = -1
+    while True:
+        files = [file for file in table.files() if file.queue == queue]
+        end = max([file.end for file in files], default=0)
+        log = logs.look(queue)
+        if log.start <= end or end == known:
+            return log, files, end
+        known = end
+        table.refresh()
+
+
+def check_gap(queue: str, folder: str, end: int, log: LogEnd, starting_offset: int) -> None:
+    """Whether the two parts meet."""
+    advice = f"Set {FAIL_ON_DATA_LOSS} to false to read what there is."
+    if log.start > max(end, starting_offset):
+        raise DataLost(
+            f"queue {queue!r}: offsets {max(end, starting_offset)} to {log.start - 1} are neither in the table "
+            f"{folder} nor in the broker: retention or acknowledgements were quicker than the tier job. {advice}"
+        )
+    if log.end < end:
+        raise DataLost(
+            f"queue {queue!r}: the table {folder} has it to below {end}, but in the broker it ends at {log.end}: it "
+            f"was deleted and made anew. {advice}"
+        )
+
+
+def tier_part(spark: SparkSession, table: LakeTable, files: list[DataFile]) -> DataFrame:
+    """The rows of these files."""
+    layout = table.layout
+    if not files:
+        return spark.createDataFrame([], layout.spark_schema())
+    # By name: what is committed or merged meanwhile is not seen, and the files stay for a safe time.
+    reader = spark.read.schema(layout.spark_schema()).option("basePath", table.folder)
+    rows = reader.parquet(*[table.path(file) for file in files])
+    for key in layout.keys:
+        rows = rows.withColumn(key, F.coalesce(F.col(key), F.lit("")))  # no folder has an empty name
+    return rows.select(*layout.spark_schema().names)
+
+
+def live_part(
+    spark: SparkSession, given: Mapping[str, str], layout: Layout, queue: str, first: int, last: int
+) -> DataFrame:
+    """Records of the broker with the table's columns."""
+    reader = spark.read.format("forebay").options(**given)
+    reader = reader.option(STARTING_OFFSETS, json.dumps({queue: {"0": first}}))
+    reader = reader.option(ENDING_OFFSETS, json.dumps({queue: {"0": last}}))
+    rows = reader.schema(layout.source_schema()).load()
+    made: dict[str, Column] = {QUEUE: F.lit(queue), "day": F.to_date("timestamp"), "hour": F.hour("timestamp")}
+    columns = [made[name].alias(name) if name in made else F.col(name) for name in layout.spark_schema().names]
+    return rows.select(*columns)
