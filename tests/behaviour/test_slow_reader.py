@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from forebay.client.blocks import BlockClient
+from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import Raw, connect, connected, publish, subscribe, will
@@ -79,3 +81,43 @@ def test_a_client_that_is_let_go_and_does_not_read_is_cut_off(start_broker: Call
     assert got[2] == b"gone"
     slow.close()
     publisher.close()
+
+
+def test_a_reader_of_blocks_that_does_not_read_costs_nothing(start_broker: Callable[..., BrokerProcess]) -> None:
+    """Segments are sent from their files: while a client does not take them, nothing of them is in memory."""
+    broker = start_broker(wal_octets_max=8 << 20, wal_chunk_octets=1 << 20, cache_octets_max=CACHE_OCTETS)
+    channel = open_channel(broker)
+    channel.queue_declare("q", durable=True)
+    count = 600
+    for number in range(count):
+        channel.basic_publish("", "q", b"%08d" % number + BODY)
+    until = time.monotonic() + 60
+    while sum(path.stat().st_size for path in broker.data.glob("queues/*/*.seg")) < count * len(BODY) // 2:
+        assert time.monotonic() < until, "most of the log should be in segments by now"
+        time.sleep(0.1)
+
+    def bodies(client: BlockClient) -> Iterator[bytes]:
+        for fetched in client.fetch("q", 0, count):
+            octets = fetched.blocks
+            while octets:
+                length = block_octets(octets[:HEAD_OCTETS])
+                block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:length])
+                yield from (block.body(at) for at in range(int(block.count)))
+                octets = octets[length:]
+
+    address = f"127.0.0.1:{broker.amqp_port}"
+    before = resident(broker)
+    slow = [BlockClient.connect(address, "guest", "guest") for _ in range(20)]
+    begun = [bodies(client) for client in slow]
+    for reader in begun:
+        assert next(reader)[:8] == b"00000000"
+    with BlockClient.connect(address, "guest", "guest") as quick:
+        assert [int(body[:8]) for body in bodies(quick)] == list(range(count))
+        assert resident(broker) - before < GROWTH_OCTETS_MAX
+        assert [int(body[:8]) for body in begun[0]] == list(range(1, count))
+        slow[1].close()  # in the middle of an answer
+        channel.queue_delete("q")
+        assert quick.describe("mqtt").end == 0
+        broker.restart()  # while 18 clients do not read
+    for client in slow:
+        client.close()

@@ -69,6 +69,10 @@ class Disk(ABC):
         """Let the file grow to `octets`, with room on the disk for all of it; DiskFull if there is none."""
 
     @abstractmethod
+    def duplicate(self, handle: int) -> int:
+        """Another handle of the same open file, which the caller closes with the system's means."""
+
+    @abstractmethod
     def truncate(self, handle: int, octets: int) -> None: ...
 
     @abstractmethod

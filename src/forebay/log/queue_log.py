@@ -230,6 +230,20 @@ class BlockIndex:
 
 
 @final
+class Stretch:
+    """Blocks that stand back to back in one file.
+
+    end  offset after their last record
+    """
+
+    def __init__(self, file: BlockFile, position: i64, octets: i64, end: i64) -> None:
+        self.file = file
+        self.position: i64 = position
+        self.octets: i64 = octets
+        self.end: i64 = end
+
+
+@final
 class QueueLog:
     """The log of one queue.
 
@@ -362,6 +376,27 @@ class QueueLog:
         number = i64(index.files[at])
         octets = i64(index.octets[at])
         return self.files.read(number, index.positions[at], octets, self.queue, index.bases[at], i64(index.counts[at]))
+
+    def stretch(self, offset: i64, end: i64, octets_max: i64) -> Stretch | None:
+        """The blocks of [offset, end) that stand back to back in one segment: at least one, then up to `octets_max`.
+
+        None where the first of them is in no segment.
+        """
+        at = self.find_kept(offset)
+        index = self.index
+        if at < 0 or index.files[at] >= 0 or index.bases[at] >= end:
+            return None
+        number = index.files[at]
+        position = index.positions[at]
+        octets = i64(index.octets[at])
+        after = at + 1
+        while after < index.size() and index.files[after] == number and index.bases[after] < end:
+            more = octets + i64(index.octets[after])
+            if index.positions[after] != position + octets or more > octets_max:
+                break
+            octets = more
+            after += 1
+        return Stretch(self.files.files[int(number)], position, octets, index.end(after - 1))
 
     def offset_at(self, timestamp_us: i64) -> i64:
         """Offset of the first record for consumers whose timestamp is this or later; `end` if there is none."""

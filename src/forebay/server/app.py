@@ -38,6 +38,7 @@ from forebay.server.listen import endpoints, listen
 from forebay.server.logins import Logins
 from forebay.server.net import Connection, Host
 from forebay.server.protocols import make_session
+from forebay.server.sending import FileSender
 from forebay.session.effects import Session
 
 TICK_S: Final = 0.1
@@ -77,6 +78,7 @@ class App(Host):
         mechanisms = make_scram(options.users, options.mqtt_auth_methods, SystemRandom())
         self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users)
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
+        self.sender = FileSender(loop.call_soon_threadsafe)
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
         self.connections: dict[int, Connection] = {}
         self.control = Control(self.vhosts, OpenConnections(self.connections, self.touch))
@@ -467,6 +469,7 @@ class App(Host):
             self.lost(connection)
         self.ended = True
         await self.written()  # what the end of the connections has left: queues that go with them
+        self.sender.stop()
         self.thread.stop()
         self.logins.stop()
         self.store.close()
@@ -543,6 +546,7 @@ async def run(options: Options) -> int:
             servers.append(server)
             ready[endpoint.name] = actual
     except OptionError:
+        app.sender.stop()
         app.thread.stop()  # while there is a loop for it to come back to
         raise
     tune_collector()

@@ -150,6 +150,10 @@ class DataDisk(Disk):
                 # Only behind the end: where the file system cannot reserve, the C library writes zeros there instead.
                 os.posix_fallocate(handle, size, octets - size)
 
+    def duplicate(self, handle: int) -> int:
+        with storage_errors("open", self.paths[handle]):
+            return os.dup(handle)
+
     def truncate(self, handle: int, octets: int) -> None:
         with storage_errors("truncate", self.paths[handle]):
             os.ftruncate(handle, octets)

@@ -6,13 +6,15 @@ A connection learns its protocol from its first octets, so that every listener s
 from __future__ import annotations
 
 import asyncio
+import os
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
 from forebay.core.metrics import Totals
 from forebay.server.peer import UNKNOWN, Peer, peer_at
+from forebay.server.sending import FileSender, Sending
 from forebay.server.tls import common_name
-from forebay.session.effects import Session
+from forebay.session.effects import FilePart, Session
 
 SNIFF_OCTETS: Final = 4
 
@@ -22,6 +24,7 @@ class Host(ABC):
 
     send_buffer_octets_max: int
     totals: Totals  # octets and sockets are counted here
+    sender: FileSender
 
     @abstractmethod
     def opened(self, connection: Connection) -> None:
@@ -74,6 +77,7 @@ class Connection(asyncio.Protocol):
         "parts_octets",
         "peer",
         "rest",
+        "sending",
         "session",
         "transport",
         "waiting",
@@ -95,6 +99,7 @@ class Connection(asyncio.Protocol):
         self.wanted = 0
         self.dirty = False
         self.waiting = False  # the app tells its session of every sync
+        self.sending: Sending | None = None  # a file: the transport is left alone until that is done
         self.closing = False
         self.opened_us = 0
         self.closing_us = 0  # since when it waits for its last octets to be taken
@@ -131,6 +136,7 @@ class Connection(asyncio.Protocol):
                 self.rest = data
                 return
             session = self.session = self.host.start_session(self, data)
+            session.sends_files = self.transport.get_extra_info("sslcontext") is None
         if self.closing:
             return
         used = session.receive(data)
@@ -150,8 +156,15 @@ class Connection(asyncio.Protocol):
             return
         if session.hold_lsn > self.host.durable_lsn():
             return
+        if self.sending is not None:
+            if session.closing:  # it may be that the client does not read
+                self.host.sender.give_up(self.sending)
+            return
         out = session.out
-        if session.parts:
+        if session.file is not None:
+            part, session.file = session.file, None
+            self.send_file(session, part)
+        elif session.parts:
             parts, session.parts = session.parts, []
             if len(out):
                 parts.append(out.getvalue())
@@ -167,6 +180,35 @@ class Connection(asyncio.Protocol):
             self.closing_us = self.host.now_us()
             self.transport.close()
 
+    def send_file(self, session: Session, part: FilePart) -> None:
+        """Send what the session has written, then a part of a file."""
+        prefix = b"".join([*session.parts, session.out.getvalue()])
+        session.parts = []
+        session.out.truncate(0)
+        self.host.totals.octets_sent += len(prefix) + part.octets
+        if self.transport.get_write_buffer_size() == 0:
+            self.sending = self.host.sender.begin(
+                self.transport.get_extra_info("socket"), prefix, part, self.file_ended
+            )
+            return
+        # What the transport has before it goes first, and it does not say when that is gone.
+        try:
+            octets = os.pread(part.handle, part.octets, part.position)
+        finally:
+            os.close(part.handle)
+        self.transport.writelines([prefix, octets])
+        session.file_sent()
+        self.host.touch(self)
+
+    def file_ended(self, whole: bool) -> None:
+        """The sender is done; where it could not send everything, the client cannot tell what comes next."""
+        self.sending = None
+        if not whole:
+            self.transport.abort()
+        elif self.session is not None and not self.closing:
+            self.session.file_sent()
+            self.host.touch(self)
+
     def pause_writing(self) -> None:
         self.host.pause(self, True)
 
@@ -175,4 +217,9 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
+        if self.sending is not None:
+            self.host.sender.give_up(self.sending)
+        if self.session is not None and self.session.file is not None:
+            os.close(self.session.file.handle)
+            self.session.file = None
         self.host.lost(self)

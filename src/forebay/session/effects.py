@@ -7,6 +7,7 @@ for it stands in its fields. Nothing here or below knows a socket, a clock or a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
@@ -18,12 +19,27 @@ from forebay.broker.vhosts import Vhosts
 from forebay.queue.leases import Consumer, Delivery
 
 
+@final
+class FilePart:
+    """Octets of a file to be sent as they are.
+
+    handle  of the file, to be closed by whoever sends them
+    """
+
+    def __init__(self, handle: int, position: int, octets: int) -> None:
+        self.handle = handle
+        self.position = position
+        self.octets = octets
+
+
 class Session(ABC):
     """One connection's protocol state.
 
     id         never given twice while the broker runs
     parts      long octets and what was written before them: to be sent before `out`
     out        frames gathered until the end of the turn; the server takes them and truncates it
+    file       to be sent after `out`; nothing more is written until `file_sent`
+    sends_files  the server can send files on this connection
     closing    close the connection once `out` is written
     reason     why the connection ends, for the operator; empty when the peer took its leave
     hold_lsn   while it is above what is durable, the server keeps what was written since it was set, in order
@@ -37,6 +53,8 @@ class Session(ABC):
         self.vhost = vhost
         self.out = BytesWriter()
         self.parts: list[bytes] = []
+        self.file: FilePart | None = None
+        self.sends_files = False
         self.closing = False
         self.reason = ""
         self.hold_lsn: i64 = 0
@@ -77,6 +95,10 @@ class Session(ABC):
     @abstractmethod
     def waiting(self) -> bool:
         """Whether confirms are outstanding, so that `on_durable` has something to do."""
+
+    def file_sent(self) -> None:
+        """The file's part has been taken; a turn of this connection follows."""
+        raise AssertionError("this protocol sends no files")
 
     @abstractmethod
     def tick(self, now_us: int) -> None:

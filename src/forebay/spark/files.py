@@ -97,6 +97,9 @@ class ReadOnlyDisk(Disk):
     def reserve(self, handle: int, octets: int) -> None:
         raise self.refusal("file")
 
+    def duplicate(self, handle: int) -> int:
+        return os.dup(handle)
+
     def truncate(self, handle: int, octets: int) -> None:
         raise self.refusal("file")
 
