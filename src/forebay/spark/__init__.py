@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from forebay.spark.columns import matching, needs, register_matches
+    from forebay.spark.jobs.audit import audit
     from forebay.spark.jobs.letters import letters, redrive
     from forebay.spark.jobs.tier import compact, tier
     from forebay.spark.jobs.tier_read import read_tiered
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from forebay.spark.tuned import session
 
 __all__ = [
+    "audit",
     "compact",
     "letters",
     "matching",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 HOMES: Final = {
+    "audit": "forebay.spark.jobs.audit",
     "compact": "forebay.spark.jobs.tier",
     "letters": "forebay.spark.jobs.letters",
     "matching": "forebay.spark.columns",
