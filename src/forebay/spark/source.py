@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
 from pyspark.sql.types import StructType
 
 from forebay.spark.options import PATTERN, check_batch, check_stream, parse_options
@@ -59,6 +65,28 @@ class ForebaySource(DataSource):
         options = parse_options(self.options)
         check_stream(options)
         return ForebayStreamReader(options, schema)
+
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Publishes the rows, all of them or none."""
+        from forebay.core.errors import OptionError
+        from forebay.spark.sink_options import parse_sink, sink_columns
+        from forebay.spark.writer import ForebayWriter
+
+        if overwrite:
+            raise OptionError("mode: 'overwrite' cannot be: messages are only ever added to a queue; use 'append'")
+        options = parse_sink(self.options)
+        return ForebayWriter(options, sink_columns(schema, options))
+
+    # PySpark's name. `overwrite` is what the output mode `complete` asks for: rows are added all the same.
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        """The same of each micro-batch."""
+        from forebay.spark.sink_options import check_stream_sink, parse_sink, sink_columns
+        from forebay.spark.writer import ForebayStreamWriter
+
+        options = parse_sink(self.options)
+        check_stream_sink(options)
+        return ForebayStreamWriter(options, sink_columns(schema, options))
 
 
 def register(spark: SparkSession) -> None:

@@ -1,0 +1,11 @@
+"""What a message is to say of itself, as a publisher's octets."""
+
+from __future__ import annotations
+
+from forebay.core.message import AMQP091, Properties
+from forebay.wire.convert import encode
+
+
+def amqp_octets(properties: Properties) -> bytes:
+    """The properties as AMQP 0.9.1 has them."""
+    return encode(AMQP091, properties)

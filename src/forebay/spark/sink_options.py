@@ -1,0 +1,177 @@
+"""The options and columns of the Spark sink, checked before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from forebay.core.errors import OptionError
+from forebay.spark.options import (
+    DAY_MS,
+    PASSWORD,
+    RETRY,
+    SERVERS,
+    USER,
+    VHOST,
+    Access,
+    known_options,
+    parse_access,
+)
+from forebay.spark.positions import integer
+from forebay.spark.schema import TYPES
+
+TOPIC: Final = "topic"
+EXCHANGE: Final = "exchange"
+TRANSACTION: Final = "transactionId"
+COMMIT_TIMEOUT: Final = "commitTimeoutMs"
+BATCH_ROWS: Final = "batchRows"
+BATCH_OCTETS: Final = "batchOctets"
+NAMES: Final = (
+    SERVERS,
+    USER,
+    PASSWORD,
+    VHOST,
+    TOPIC,
+    EXCHANGE,
+    TRANSACTION,
+    COMMIT_TIMEOUT,
+    BATCH_ROWS,
+    BATCH_OCTETS,
+    RETRY,
+)
+NAME_OCTETS_MAX: Final = 255  # of a queue, an exchange, a routing key, a transaction
+ROWS_MAX: Final = 1_000_000
+OCTETS_MAX: Final = 32 << 20  # of values; the broker takes blocks of up to 64 MiB
+
+VALUE: Final = "value"
+ROUTING_KEY: Final = "routing_key"
+HEADERS: Final = "headers"
+OF_KAFKA: Final = {"queue": TOPIC, "key": ROUTING_KEY}  # other names of columns, where the proper one is not there
+
+_TEXT: Final = (StringType,)
+_OCTETS: Final = (StringType, BinaryType)
+_WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
+COLUMNS: Final[dict[str, tuple[type[DataType], ...]]] = {
+    VALUE: _OCTETS,
+    TOPIC: _TEXT,
+    EXCHANGE: _TEXT,
+    ROUTING_KEY: _OCTETS,
+    HEADERS: (MapType, ArrayType),
+    "content_type": _TEXT,
+    "message_id": _TEXT,
+    "correlation_id": _OCTETS,
+    "priority": _WHOLE,
+    "expiration_ms": _WHOLE,
+    "delay_ms": _WHOLE,
+    "timestamp": (TimestampType,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """All options of one write, checked.
+
+    topic, exchange  None where a column says it, if anything does
+    transaction      names a batch write, so that it can be run again; empty for none
+    commit_s         how long the commit may take, with all attempts to learn what came of it
+    rows_max, octets_max  of one block; a row that is longer has one of its own
+    """
+
+    access: Access
+    topic: str | None
+    exchange: str | None
+    transaction: str
+    commit_s: float
+    rows_max: int
+    octets_max: int
+
+
+def parse_sink(given: Mapping[str, str]) -> SinkOptions:
+    """The options of a write; OptionError naming the option and its value.
+
+    given  as Spark hands them over: names in any case
+    """
+    # Spark adds `path` where a table or a call of save() names one; it means nothing here, and is refused as unknown.
+    values = known_options(given, NAMES, "sink")
+    return SinkOptions(
+        access=parse_access(values),
+        topic=_name(values, TOPIC),
+        exchange=_name(values, EXCHANGE),
+        transaction=_name(values, TRANSACTION) or "",
+        commit_s=_number(values, COMMIT_TIMEOUT, 300_000, 1, DAY_MS) / 1000,
+        rows_max=_number(values, BATCH_ROWS, 4096, 1, ROWS_MAX),
+        octets_max=_number(values, BATCH_OCTETS, 4 << 20, 1, OCTETS_MAX),
+    )
+
+
+def check_stream_sink(options: SinkOptions) -> None:
+    """OptionError where a stream cannot be written as the options say."""
+    if options.transaction:
+        raise OptionError(f"{TRANSACTION}: {options.transaction!r}: a stream's batches are named by its checkpoint")
+
+
+def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, int]:
+    """Which column of the rows says what: the names of COLUMNS, each with its place.
+
+    Columns of the source that say nothing to a sink are passed over: what was read can be written as it is.
+    raises  OptionError naming the column
+    """
+    names = schema.fieldNames()
+    found: dict[str, int] = {}
+    for at, field in enumerate(schema.fields):
+        name = OF_KAFKA.get(field.name, field.name)
+        if name not in COLUMNS:
+            if field.name not in TYPES:
+                raise OptionError(f"column {field.name!r}: no column of the forebay sink; known are {_known()}")
+            continue
+        if name != field.name and name in names:
+            continue
+        if not isinstance(field.dataType, COLUMNS[name]) or not _has_headers_type(name, field.dataType):
+            raise OptionError(f"column {field.name!r}: {field.dataType.simpleString()} cannot be its type; {_known()}")
+        found[name] = at
+    if VALUE not in found:
+        raise OptionError(f"column {VALUE!r}: missing: it is the body of the messages, binary or string")
+    if options.topic is None and options.exchange is None and TOPIC not in found and EXCHANGE not in found:
+        raise OptionError(f"{TOPIC}: missing: give the queue as an option or as a column, or an {EXCHANGE}")
+    return found
+
+
+def _has_headers_type(name: str, type: DataType) -> bool:
+    if name != HEADERS:
+        return True
+    if isinstance(type, MapType):
+        return isinstance(type.keyType, StringType) and isinstance(type.valueType, StringType)
+    if not isinstance(type, ArrayType) or not isinstance(type.elementType, StructType):
+        return False
+    fields = [(field.name, field.dataType) for field in type.elementType.fields]
+    return fields == [("key", StringType()), ("value", BinaryType())]
+
+
+def _known() -> str:
+    return ", ".join(COLUMNS) + "; headers are map<string,string> or array<struct<key:string,value:binary>>"
+
+
+def _name(values: Mapping[str, str], option: str) -> str | None:
+    text = values.get(option)
+    if text is not None and not 0 < len(text.encode("utf-8", "surrogateescape")) <= NAME_OCTETS_MAX:
+        raise OptionError(f"{option}: {text[:80]!r} is not text of 1 to {NAME_OCTETS_MAX} octets")
+    return text
+
+
+def _number(values: Mapping[str, str], option: str, default: int, least: int, most: int) -> int:
+    return integer(option, values[option], least, most) if option in values else default

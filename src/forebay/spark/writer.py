@@ -1,0 +1,181 @@
+"""Writers of the sink: tasks stage blocks, and the driver's commit publishes what they staged, once.
+
+The broker remembers the last batch that each query committed (broker/staging.py). A batch that Spark runs again, after
+a crash of whichever part, is committed again under the same number, and nothing is published for it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from forebay.client.blocks import TIMEOUT_S, Unreachable
+from forebay.client.staging import StagingClient
+from forebay.core.errors import PRECONDITION, OutcomeUnknown, RequestError
+from forebay.spark.encode import Encoder
+from forebay.spark.logs import Patience
+from forebay.spark.options import Access
+from forebay.spark.sink_options import SinkOptions
+
+QUERY_PROPERTY: Final = "sql.streaming.queryId"
+BATCH_PROPERTY: Final = "streaming.sql.batchId"
+ONLY_BATCH: Final = 0  # the number of a batch write's one batch
+
+
+@dataclass(frozen=True, slots=True)
+class Part(WriterCommitMessage):
+    """What one task staged; `rows` is 0 where it had nothing to stage, or all is committed already."""
+
+    query: str
+    name: str
+    rows: int
+
+
+# A connection that the last task of this Python worker has left: connecting and logging in for each task would cost as
+# much as a small micro-batch.
+_idle: dict[Access, StagingClient] = {}
+
+
+class Stager:
+    """Where a write goes, and how; pickled into every task.
+
+    columns  as `sink_columns` found them
+    """
+
+    def __init__(self, options: SinkOptions, columns: dict[str, int]) -> None:
+        self.options = options
+        self.columns = columns
+
+    def stage(self, query: str, batch: int, rows: Iterator[pa.RecordBatch]) -> Part:
+        """Stage the rows of one task; on an executor."""
+        access = self.options.access
+        client, last = self.first_answer(query)
+        # Not the task's attempt: a driver that starts anew counts its tasks from 0 again.
+        name = uuid.uuid4().hex
+        staged = 0
+        kept = last < batch
+        try:
+            encoder = Encoder(self.options, self.columns)
+            for each in rows:  # to the end, also where nothing is kept: Spark's worker does not expect to be left
+                for count, block in encoder.blocks(each) if kept else ():
+                    kept = client.stage(query, batch, name, block)
+                    staged += count
+                    if not kept:
+                        break
+        except BaseException:
+            client.close()
+            raise
+        _idle[access] = client
+        return Part(query, name, staged if kept else 0)
+
+    def first_answer(self, query: str) -> tuple[StagingClient, int]:
+        """A connection that works, and the last batch of the query that is committed."""
+        access = self.options.access
+        client = _idle.pop(access, None)
+        if client is not None:
+            try:
+                return client, client.last_batch(query)
+            except OutcomeUnknown:  # the broker was started anew since
+                client.close()
+        patience = Patience(access.retry_s)
+        while True:
+            try:
+                client = connect(access)
+                return client, client.last_batch(query)
+            except (Unreachable, OutcomeUnknown) as error:
+                patience.wait(error)
+
+    def commit(self, query: str, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Publish what these tasks staged; on the driver. Asks again until it knows what came of it."""
+        parts = {each.name: each.rows for each in messages if isinstance(each, Part) and each.rows}
+        deadline = time.monotonic() + self.options.commit_s
+        patience = Patience(self.options.commit_s)
+        while True:
+            answer_s = max(0.001, min(TIMEOUT_S, deadline - time.monotonic()))
+            try:
+                with connect(self.options.access, answer_s) as client:
+                    client.commit(query, batch, parts)
+                    return
+            except (Unreachable, OutcomeUnknown) as error:
+                # Asked twice, it is published once; and what was committed is published whoever asks.
+                patience.wait(error)
+
+    def abort(self, query: str, batch: int) -> None:
+        """Throw away what was staged; on the driver."""
+        try:
+            with connect(self.options.access) as client:
+                client.abort(query, batch)
+        except (Unreachable, OutcomeUnknown):
+            return  # Spark has an error to tell already; what is staged expires
+        except RequestError as error:
+            # Spark aborts also after a commit that raised: what is committed stays.
+            if error.reason != PRECONDITION:
+                raise
+
+
+def connect(access: Access, timeout_s: float = TIMEOUT_S) -> StagingClient:
+    """A new connection to the broker of the options."""
+    return StagingClient.connect(access.servers, access.user, access.password, timeout_s, access.vhost)
+
+
+class ForebayWriter(DataSourceArrowWriter):
+    """A batch write: one transaction, published at the end of the job.
+
+    Made on the driver once a write; pickled to the tasks and to the process that commits.
+    """
+
+    def __init__(self, options: SinkOptions, columns: dict[str, int]) -> None:
+        self.stager = Stager(options, columns)
+        self.query = options.transaction or uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """On an executor, once a task."""
+        return self.stager.stage(self.query, ONLY_BATCH, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """On the driver, once all tasks are done."""
+        self.stager.commit(self.query, ONLY_BATCH, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """On the driver, where a task or the commit failed."""
+        self.stager.abort(self.query, ONLY_BATCH)
+
+
+class ForebayStreamWriter(DataSourceStreamArrowWriter):
+    """A stream's writes: each micro-batch is one transaction, under the query's id and the batch's number.
+
+    Made on the driver once a micro-batch; pickled to the tasks and to the process that commits.
+    """
+
+    def __init__(self, options: SinkOptions, columns: dict[str, int]) -> None:
+        self.stager = Stager(options, columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """On an executor, once a task."""
+        context = TaskContext.get()
+        assert context is not None, "a task of Spark"
+        query, batch = context.getLocalProperty(QUERY_PROPERTY), context.getLocalProperty(BATCH_PROPERTY)
+        assert query is not None and batch is not None, "Spark tells tasks of a stream whose they are"
+        return self.stager.stage(query, int(batch), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  PySpark's name
+        """On the driver, once all tasks of the micro-batch are done."""
+        for query in queries_of(messages):
+            self.stager.commit(query, batchId, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  PySpark's name
+        """On the driver, where a task or the commit failed."""
+        for query in queries_of(messages):
+            self.stager.abort(query, batchId)
+
+
+def queries_of(messages: Sequence[WriterCommitMessage | None]) -> set[str]:
+    """The one query that all tasks belong to; none where no task has ended well."""
+    return {each.query for each in messages if isinstance(each, Part)}
