@@ -147,7 +147,8 @@ def test_every_module_is_imported_by_something() -> None:
         own = {dotted(path)} if path in MODULES else set()
         imported |= imports_of(path) - own
     entry = {"forebay.__main__"}
-    modules = {dotted(path) for path in MODULES if path.name != "__init__.py"}
+    template = SOURCE / "spark" / "template"  # its files are copied into projects
+    modules = {dotted(path) for path in MODULES if path.name != "__init__.py" and template not in path.parents}
     dead = sorted(modules - imported - entry)
     assert not dead, "\n".join(dead)
 

@@ -13,7 +13,6 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from forebay.spark.java import prepare_java
-from forebay.spark.source import register
 
 # Who a setting is for: every session, Spark Connect's too; those that start a JVM here; those that run in it alone.
 EVERYWHERE: Final = "everywhere"
@@ -44,6 +43,12 @@ SETTINGS: Final = (
     Setting("spark.sql.session.timeZone", "UTC", EVERYWHERE, "timestamps mean the same everywhere"),
     Setting("spark.sql.execution.arrow.pyspark.enabled", "true", EVERYWHERE, "`toPandas()` by batches, not by rows"),
     Setting(
+        "spark.sql.python.filterPushdown.enabled",
+        "true",
+        EVERYWHERE,
+        "a `WHERE` on offset, timestamp, topic or routing key leaves out what it can before anything is read",
+    ),
+    Setting(
         "spark.python.unix.domain.socket.enabled",
         "true",
         OWN_JVM,
@@ -71,7 +76,7 @@ SETTINGS: Final = (
 def session(
     master: str = "local[*]", app_name: str = "forebay", config: Mapping[str, object] | None = None
 ) -> SparkSession:
-    """A session with the source registered; that of the process where one runs already.
+    """A session in which `format("forebay")` is known; that of the process where one runs already.
 
     master  local[…], spark://…, yarn, k8s://…; or sc://… of a Spark Connect server
     config  Spark's own options, which go before the tuned ones
@@ -91,9 +96,7 @@ def session(
             settings |= settings_for(LOCAL) | machine_settings(master)
     for name, value in (settings | given).items():
         builder = builder.config(name, value)
-    spark = builder.appName(app_name).getOrCreate()
-    register(spark)
-    return spark
+    return builder.appName(app_name).getOrCreate()
 
 
 def settings_for(*where: str) -> dict[str, str]:

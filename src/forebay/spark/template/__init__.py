@@ -1,0 +1,56 @@
+"""A project of Declarative Pipelines over a queue, to begin with: the files beside this one, and their values."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from forebay.core.errors import OptionError
+
+FILES = ("spark-pipeline.yml", "README.md", "transformations/messages.py", "transformations/by_minute.sql")
+
+
+def init(
+    folder: str, servers: str, queue: str, into: str = "results", user: str = "guest", vhost: str = "/"
+) -> list[str]:
+    """Make a project in a new or empty folder; the paths of its files.
+
+    into    the queue that results are published to
+    raises  OptionError naming the argument
+    """
+    root = Path(folder).absolute()
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise OptionError(f"folder: {folder} is not an empty folder")
+    for name, value in {"servers": servers, "queue": queue, "into": into, "user": user, "vhost": vhost}.items():
+        if not value:
+            raise OptionError(f"{name}: must not be empty")
+    values = {
+        "name": root.name,
+        "servers": servers,
+        "vhost": vhost,
+        "user": user,
+        "queue": queue,
+        "into": into,
+        "storage": (root / "storage").as_uri(),
+        "tables": (root / "tables").as_uri(),
+        "partitions": str(len(os.sched_getaffinity(0))),
+    }
+    made: list[str] = []
+    for name in FILES:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(filled(files(__name__).joinpath(name), values), encoding="utf-8")
+        made.append(str(path))
+    return made
+
+
+def filled(file: Traversable, values: dict[str, str]) -> str:
+    """A file with its values in the place of their names, quoted where it is YAML."""
+    text = file.read_text(encoding="utf-8")
+    for name, value in values.items():
+        shown = json.dumps(value) if file.name.endswith(".yml") else f"`{value}`" if name != "name" else value
+        text = text.replace("{{ " + name + " }}", shown)
+    return text
