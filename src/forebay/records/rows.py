@@ -20,6 +20,7 @@ from forebay.records.subject import (
     QUEUE,
     ROUTING_KEY,
     STORED_MS,
+    TOPIC,
     StoredSubject,
     address_fact,
 )
@@ -86,9 +87,11 @@ class RowSubject(StoredSubject):
             return rows.deliveries[index]
         if number in (STORED_MS, AGE_MS):
             return self.time_fact(number)
-        key = rows.keys[index] if rows.keys else b""
-        if isinstance(key, str):
-            key = key.encode("utf-8", "replace")
+        key: object = b""
+        if number == TOPIC:
+            key = rows.keys[index]
+            if isinstance(key, str):
+                key = key.encode("utf-8", "replace")
         return address_fact(number, self.format(), key) if isinstance(key, bytes) else None
 
     def time_fact(self, number: i64) -> object:
