@@ -1,0 +1,309 @@
+"""A range of a queue's past, out of its log or a table, once more into a queue, at a chosen rate.
+
+    replay(spark, "flights", "flights-test", options, checkpoint="/jobs/replay", starting="2026-11-01", rate=500)
+
+The range is cut into chunks of offsets. What the chunks are is written down in the checkpoint before the first of them
+is published; each is a transaction of the sink, numbered. A job that dies and is run again asks the broker which chunk
+was the last, and goes on with the next: every row is published once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from forebay.core.errors import OptionError
+from forebay.spark.columns import matching
+from forebay.spark.jobs.broker import Broker
+from forebay.spark.jobs.tier_read import read_tiered
+from forebay.spark.logs import RemoteLogs
+from forebay.spark.options import FILTER
+from forebay.spark.positions import ENDING_OFFSETS, STARTING_OFFSETS
+from forebay.spark.schema import TYPES
+from forebay.spark.sink_options import TOPIC, parse_sink, sink_columns
+from forebay.spark.writer import Part, Stager, connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+PLAN: Final = "replay.json"
+READ: Final = (
+    "queue",
+    "offset",
+    "timestamp",
+    "exchange",
+    "routing_key",
+    "value",
+    "headers",
+    "content_type",
+    "message_id",
+    "correlation_id",
+    "priority",
+)
+SAID: Final = ("content_type", "message_id", "correlation_id", "priority")
+CHUNK_OFFSETS: Final = 500_000  # of a replay that has no rate
+RATE_MAX: Final = 1e9
+BOUNDS: Final = (STARTING_OFFSETS, ENDING_OFFSETS)
+WAYS: Final = ("exchange", "routing_key")
+HOLD_S_MIN: Final = 600.0  # of the records that are still to come; renewed with every chunk
+HOLD_S_MAX: Final = 86_000.0
+MICROSECONDS: Final = 1_000_000
+STAGED: Final = StructType([StructField("part", StringType()), StructField("rows", LongType())])
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a replay is about, decided once.
+
+    transaction  its name in the broker
+    first, end   the offsets of the source that are replayed
+    chunk        how many of them go at once
+    done         chunks that are known to be published: the broker forgets transactions that rest for long
+    """
+
+    transaction: str
+    source: str
+    into: str
+    table: str
+    where: str
+    first: int
+    end: int
+    chunk: int
+    done: int = 0
+
+    @property
+    def chunks(self) -> int:
+        """How many there are."""
+        return -(-(self.end - self.first) // self.chunk)
+
+    def bounds(self, number: int) -> tuple[int, int]:
+        """The offsets of one chunk."""
+        first = self.first + number * self.chunk
+        return first, min(first + self.chunk, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What one run did: rows that it published, out of chunks, of all that there are; `first` and `end` are offsets."""
+
+    rows: int
+    chunks: int
+    all_chunks: int
+    first: int
+    end: int
+
+
+def replay(
+    spark: SparkSession,
+    source: str,
+    into: str,
+    options: Mapping[str, str],
+    *,
+    checkpoint: str,
+    table: str = "",
+    starting: str = "earliest",
+    ending: str = "latest",
+    rate: float = 0,
+    where: str = "",
+) -> Replayed:
+    """Publish the records of a range again, in their order, each once; back when all are published.
+
+    A row keeps its body, headers and properties, but for an expiration, and gets headers that say where it was:
+    x-replay-queue, x-replay-offset, x-replay-timestamp-ms, x-replay-exchange, x-replay-routing-key. While it runs, the
+    broker keeps what is still to come.
+
+    into      a queue that is there
+    checkpoint  folder in which the job remembers what it is about; run again with the same, it goes on
+    table     folder of a table to which `source` was tiered: what is no longer in the queue comes from there
+    starting, ending  earliest, latest, an offset, or a time in ISO 8601; the end is not included
+    rate      offsets of the source a second at most; 0 is as fast as can be
+    where     a filter (docs/filters.md)
+    raises    OptionError naming the argument; RequestError; DataLost where records of the range are gone
+    """
+    if not 0 <= rate < RATE_MAX:
+        raise OptionError(f"rate: {rate} is not from 0 to {RATE_MAX}")
+    broker = Broker(options)
+    rows = Rows(spark, broker, source, table, where)
+    chunk = max(1, round(rate)) if rate else CHUNK_OFFSETS
+    file = Path(checkpoint) / PLAN
+    plan = read_plan(file, Plan("", source, into, table, where, 0, 0, chunk))
+    if not plan.transaction:
+        first, end = rows.bounds(starting, ending)
+        plan = replace(plan, transaction=f"replay-{uuid.uuid4().hex}", first=first, end=max(first, end))
+        write_plan(file, plan)
+    return Replay(broker, rows, plan, file).run(rate)
+
+
+# ---- what it is about
+
+
+def read_plan(file: Path, asked: Plan) -> Plan:
+    """The plan in the checkpoint; what was asked for where there is none. OptionError where it is another job's."""
+    if not file.exists():
+        return asked
+    plan = Plan(**json.loads(file.read_text(encoding="utf-8")))
+    for name in ("source", "into", "table", "where"):
+        if getattr(plan, name) != getattr(asked, name):
+            raise OptionError(
+                f"checkpoint: {str(file.parent)!r} is of a replay with {name} {getattr(plan, name)!r}, not "
+                f"{getattr(asked, name)!r}: give each job its own"
+            )
+    return plan
+
+
+def write_plan(file: Path, plan: Plan) -> None:
+    """Put it where a crash leaves the old or the new one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_suffix(".new")
+    with new.open("w", encoding="utf-8") as out:
+        json.dump(asdict(plan), out)
+        out.flush()
+        os.fsync(out.fileno())
+    new.replace(file)
+
+
+class Rows:
+    """The records that may be replayed, as rows of the sink."""
+
+    def __init__(self, spark: SparkSession, broker: Broker, source: str, table: str, where: str) -> None:
+        self.spark = spark
+        self.broker = broker
+        self.source = source
+        self.table = table
+        self.where = where
+
+    def bounds(self, starting: str, ending: str) -> tuple[int, int]:
+        """The offsets of the range."""
+        return self.place("starting", starting), self.place("ending", ending)
+
+    def place(self, name: str, text: str) -> int:
+        """The offset that a word, a number or a time means."""
+        log = self.broker.look(self.source)
+        if text == "latest":
+            return log.end
+        if text == "earliest":
+            return log.start if not self.table else self.first_after(None)
+        if text.isdecimal():
+            return int(text) if name == "starting" else min(int(text), log.end)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise OptionError(
+                f"{name}: {text!r} is neither earliest, latest, an offset nor a time such as 2026-11-01T12:00:00Z"
+            ) from None
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if self.table:
+            return self.first_after(moment)
+        with RemoteLogs(self.broker.access) as logs:
+            return logs.offset_at(self.source, round(moment.timestamp() * MICROSECONDS))
+
+    def first_after(self, moment: datetime | None) -> int:
+        """The first offset of table and queue from a time on; the queue's end where there is none."""
+        whole = read_tiered(self.spark, self.source, self.table, self.broker.options)
+        if moment is not None:
+            whole = whole.where(F.col("timestamp") >= F.lit(moment))
+        row = whole.agg(F.min("offset")).first()
+        assert row is not None, "an aggregate has one row"
+        return self.broker.look(self.source).end if row[0] is None else int(row[0])
+
+    def chunk(self, first: int, end: int) -> DataFrame:
+        """The records of [first, end) that the filter wants."""
+        if self.table:
+            tiered = read_tiered(self.spark, self.source, self.table, self.broker.options, first, end)
+            found = tiered.where(matching(self.where, tiered)) if self.where else tiered
+        else:
+            schema = StructType([StructField(name, TYPES[name]) for name in READ])
+            bounds = {name: json.dumps({self.source: {"0": at}}) for name, at in zip(BOUNDS, (first, end), strict=True)}
+            filter = {FILTER: self.where} if self.where else {}
+            found = self.broker.table(self.spark, [self.source], schema, **bounds, **filter)
+        return replayed_rows(found)
+
+
+def replayed_rows(found: DataFrame) -> DataFrame:
+    """Records as they are published again. A table may not have all that a queue says: that is left out."""
+    was = {
+        "x-replay-queue": F.col("queue"),
+        "x-replay-offset": F.col("offset").cast("string"),
+        "x-replay-timestamp-ms": F.unix_millis("timestamp").cast("string"),
+        **{f"x-replay-{name.replace('_', '-')}": F.col(name) for name in WAYS if name in found.columns},
+    }
+    added = F.array(*(pair(name, value) for name, value in was.items()))
+    if "headers" in found.columns:
+        # One that was replayed before says where it was last.
+        own = F.filter(F.coalesce("headers", F.array().cast(added_type())), lambda one: ~one.key.isin(list(was)))
+        added = F.concat(own, added)
+    return found.select("value", added.alias("headers"), *(name for name in SAID if name in found.columns))
+
+
+def pair(name: str, value: Column) -> Column:
+    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
+
+
+def added_type() -> str:
+    return TYPES["headers"].simpleString()
+
+
+# ---- doing it
+
+
+class Replay:
+    """One run of a plan."""
+
+    def __init__(self, broker: Broker, rows: Rows, plan: Plan, file: Path) -> None:
+        self.rows = rows
+        self.plan = plan
+        self.file = file
+        self.access = broker.access
+        self.options = parse_sink({**broker.options, TOPIC: plan.into})
+
+    def run(self, rate: float) -> Replayed:
+        """Publish the chunks that are left."""
+        plan = self.plan
+        with connect(self.access) as client:
+            first = max(plan.done, client.last_batch(plan.transaction) + 1)
+        published = 0
+        chunk_s = plan.chunk / rate if rate else 0.0
+        hold_s = min(max(HOLD_S_MIN, 10 * chunk_s), HOLD_S_MAX)
+        due = time.monotonic()
+        with RemoteLogs(self.access, patient=True) as logs:
+            for number in range(first, plan.chunks):
+                low, high = plan.bounds(number)
+                logs.hold(plan.source, plan.transaction, low, hold_s)
+                time.sleep(max(0.0, due - time.monotonic()))
+                due = max(due, time.monotonic() - chunk_s) + chunk_s
+                published += self.publish(number, self.rows.chunk(low, high))
+                write_plan(self.file, replace(plan, done=number + 1))
+            logs.patiently(lambda client: client.release(plan.source, plan.transaction))
+        return Replayed(published, max(0, plan.chunks - first), plan.chunks, plan.first, plan.end)
+
+    def publish(self, number: int, rows: DataFrame) -> int:
+        """One chunk, as one transaction; how many rows it has."""
+        stager = Stager(self.options, sink_columns(rows.schema, self.options))
+        staged = rows.mapInArrow(StageChunk(stager, self.plan.transaction, number), STAGED).collect()
+        parts = [Part(self.plan.transaction, row["part"], row["rows"]) for row in staged]
+        stager.commit(self.plan.transaction, number, parts)
+        return sum(part.rows for part in parts)
+
+
+class StageChunk:
+    """Stages the rows of one task; executor."""
+
+    def __init__(self, stager: Stager, transaction: str, number: int) -> None:
+        self.stager = stager
+        self.transaction = transaction
+        self.number = number
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        part = self.stager.stage(self.transaction, self.number, batches)
+        yield pa.RecordBatch.from_pydict({"part": [part.name], "rows": [part.rows]})

@@ -1,0 +1,159 @@
+"""Views: a query of SQL over queues, kept up to date, whose result is published to a queue.
+
+    publish_view(
+        spark,
+        "SELECT carrier, window.end, avg(delay) AS delay FROM flights GROUP BY carrier, window(timestamp, '1 minute')",
+        into="delays",
+        sources={"flights": Source("flights", columns="carrier string, delay int", watermark="10 seconds")},
+        options={"forebay.servers": "localhost:5672"},
+        checkpoint="/jobs/delays",
+    )
+
+Each row of the result is a message: a JSON object, exactly once. Clients subscribe to the queue with AMQP or MQTT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
+from pyspark.sql.types import StructField, StructType
+
+from forebay.core.errors import NOT_FOUND, OptionError, RequestError
+from forebay.spark.jobs.bodies import first_line, with_body_columns
+from forebay.spark.jobs.broker import Broker
+from forebay.spark.positions import STARTING_OFFSETS, SUBSCRIBE
+from forebay.spark.schema import TYPES
+from forebay.spark.sink_options import EXCHANGE, TOPIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+MODES: Final = ("append", "update", "complete")
+ALWAYS: Final = ("queue", "offset", "timestamp", "routing_key", "value")
+KEY_HEADER: Final = "x-view-key"
+TRIGGER: Final = "500 milliseconds"
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A queue as a table of a view.
+
+    columns     fields of the JSON bodies, such as `carrier string, delay int, at timestamp`
+    event_time  the column whose time counts: the broker's by default, or one of `columns`
+    watermark   how late a row may come after a later one of its table, such as `10 seconds`; without one, no state of
+                a window or a join is ever forgotten, and the mode append has no windows
+    options     further options of the source, such as startingOffsets (earliest by default) or filter
+    """
+
+    queue: str
+    columns: str = ""
+    event_time: str = "timestamp"
+    watermark: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def publish_view(
+    spark: SparkSession,
+    sql: str,
+    into: str,
+    sources: Mapping[str, Source | str],
+    options: Mapping[str, str],
+    *,
+    checkpoint: str,
+    mode: str = "append",
+    key: str = "",
+    exchange: str = "",
+    queue_type: str = "stream",
+    trigger: str = TRIGGER,
+    once: bool = False,
+) -> StreamingQuery:
+    """Run a query for as long as it is not stopped, and publish what comes of it.
+
+    sql       over the names of `sources`. A table has queue, offset, timestamp, routing_key, value and the fields of
+              its bodies; other columns of the source (message_id, properties, ...) where the query names them
+    into      the queue for the result, made as a stream where there is none: an administrator's right
+    mode      append: each row once, when nothing can change it any more; update: a row whenever it has changed;
+              complete: all rows each time
+    key       column of the result that tells rows apart: the header `x-view-key`, and the end of the routing key
+              where there is an exchange
+    exchange  publish to this one instead, with the routing key `into`, or `into.<key>`
+    once      end when all that is there now is in the view; otherwise every `trigger`
+    raises    OptionError naming the argument; RequestError
+    """
+    if mode not in MODES:
+        raise OptionError(f"mode: {mode!r} is none of {', '.join(MODES)}")
+    if not checkpoint:
+        raise OptionError("checkpoint: missing: a folder that outlives the job, or rows would be published twice")
+    broker = Broker(options)
+    make_queue(broker, into, queue_type)
+    for name, source in sources.items():
+        if not NAME.fullmatch(name):
+            raise OptionError(f"sources: {name!r} is no name for a table")
+        known = Source(source) if isinstance(source, str) else source
+        table_of(spark, broker, known, sql).createOrReplaceTempView(name)
+    try:
+        rows = messages_of(spark.sql(sql), into, key, exchange)
+        writer = rows.writeStream.format("forebay").options(**broker.options).option("checkpointLocation", checkpoint)
+        writer = writer.option(EXCHANGE, exchange) if exchange else writer.option(TOPIC, into)
+        writer = writer.outputMode(mode).queryName(f"view {into}")
+        return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=trigger)).start()
+    except PySparkException as error:
+        raise OptionError(f"sql: {sql!r}: {first_line(error)}") from None
+
+
+def latest_sql(table: str, key: str, columns: str) -> str:
+    """The query for the last row of each key, by the broker's time; for the mode update.
+
+    columns  names of what is wanted of it, with commas between
+    """
+    return f"SELECT {key}, max_by(struct({columns}), struct(timestamp, offset)).* FROM {table} GROUP BY {key}"
+
+
+def make_queue(broker: Broker, name: str, type: str) -> None:
+    """Make a queue where there is none of the name; one that is there stays as it is."""
+    try:
+        broker.look(name)
+    except RequestError as error:
+        if error.reason != NOT_FOUND:
+            raise
+        with broker.administrator() as administrator:
+            administrator.run("queue.declare", queue=name, type=type)
+
+
+def table_of(spark: SparkSession, broker: Broker, source: Source, sql: str) -> DataFrame:
+    """A source as a stream of rows; of the columns that cost something, those that the query names."""
+    words = set(NAME.findall(sql)) | {source.event_time}
+    names = [name for name in TYPES if name in ALWAYS or name in words]
+    schema = StructType([StructField(name, TYPES[name]) for name in names])
+    given = {STARTING_OFFSETS: "earliest", **broker.options, **source.options, SUBSCRIBE: source.queue}
+    stream = spark.readStream.format("forebay").options(**given).schema(schema).load()
+    table = with_body_columns(stream, source.columns)
+    if source.event_time not in table.columns:
+        raise OptionError(f"event_time: {source.event_time!r} is no column; there are {', '.join(table.columns)}")
+    if not source.watermark:
+        return table
+    try:
+        return table.withWatermark(source.event_time, source.watermark)
+    except PySparkException as error:
+        raise OptionError(f"watermark: {source.watermark!r}: {first_line(error)}") from None
+
+
+def messages_of(result: DataFrame, into: str, key: str, exchange: str) -> DataFrame:
+    """Rows of the result as rows of the sink."""
+    body = F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias("value")
+    kind = F.lit("application/json").alias("content_type")
+    if not key:
+        routing_key = [F.lit(into).alias("routing_key")] if exchange else []
+        return result.select(body, kind, *routing_key)
+    if key not in result.columns:
+        raise OptionError(f"key: {key!r} is no column of the result; there are {', '.join(result.columns)}")
+    text = F.coalesce(F.col(key).cast("string"), F.lit(""))
+    routing_key = [F.concat(F.lit(f"{into}."), text).alias("routing_key")] if exchange else []
+    return result.select(body, kind, F.create_map(F.lit(KEY_HEADER), text).alias("headers"), *routing_key)
