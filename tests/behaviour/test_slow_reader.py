@@ -12,8 +12,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from forebay.client.blocks import BlockClient
-from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
 from tests.behaviour.kinds import open_channel
+from tests.block_reads import blocks_of
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import Raw, connect, connected, publish, subscribe, will
 
@@ -98,12 +98,8 @@ def test_a_reader_of_blocks_that_does_not_read_costs_nothing(start_broker: Calla
 
     def bodies(client: BlockClient) -> Iterator[bytes]:
         for fetched in client.fetch("q", 0, count):
-            octets = fetched.blocks
-            while octets:
-                length = block_octets(octets[:HEAD_OCTETS])
-                block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:length])
+            for block in blocks_of(fetched.blocks):
                 yield from (block.body(at) for at in range(int(block.count)))
-                octets = octets[length:]
 
     address = f"127.0.0.1:{broker.amqp_port}"
     before = resident(broker)

@@ -30,7 +30,7 @@ def list_consumers(access: Access, queue: OfQueue = None) -> None:
 def list_groups(access: Access, queue: OfQueue = None) -> None:
     """List groups with how far they are."""
     columns = ("queue", "group", "filter", "kind", "ready", "leased", "consumers", "cursor", "committed")
-    access.list(columns, "group.list", queue=queue)
+    access.list((*columns, "seconds_left"), "group.list", queue=queue)
 
 
 @groups.command("commit")
@@ -58,6 +58,17 @@ def list_leases(access: Access, queue: OfQueue = None) -> None:
 @connections.command("list")
 @asks_broker
 def list_connections(
+@groups.command("release")
+@asks
+def release_group(
+    access: Access,
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of a group of kind reader.")],
+) -> None:
+    """End a reader's hold: messages that only it keeps go."""
+    access.change(f"group {group} holds nothing of {queue}", "group.release", queue=queue, group=group)
+
+
     access: Access,
     of_vhost: Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only those in this vhost.")] = None,
 ) -> None:

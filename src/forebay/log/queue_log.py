@@ -398,6 +398,13 @@ class QueueLog:
             after += 1
         return Stretch(self.files.files[int(number)], position, octets, index.end(after - 1))
 
+    def octets_from(self, offset: i64) -> i64:
+        """Octets of the blocks that end after an offset, up to the end."""
+        octets = self.octets
+        for below in range(self.first, self.find(offset)):
+            octets -= i64(self.index.octets[below])
+        return octets
+
     def offset_at(self, timestamp_us: i64) -> i64:
         """Offset of the first record for consumers whose timestamp is this or later; `end` if there is none."""
         return max(self.kept_offset_at(timestamp_us), self.start)
@@ -486,10 +493,11 @@ class QueueLog:
         """
         index = self.index
         size = index.size()
-        first = self.first if self.kept == self.start else self.find(self.start)
+        first = self.first
         kept = self.octets
-        for below in range(self.first, first):  # what is held counts towards no limit
-            kept -= i64(index.octets[below])
+        if self.kept < self.start:  # what is held counts towards no limit
+            first = self.find(self.start)
+            kept = self.octets_from(self.start)
         at = first
         while at < size and index.end(at) <= self.durable_end:
             over = octets > 0 and kept > octets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -19,6 +20,9 @@ from forebay.broker.control.operations import (
 )
 from forebay.broker.control.queues import FIRST, QUEUE, group_facts
 from forebay.broker.dlq import seal
+from forebay.broker.holding import release
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.queue.holds import Hold
 from forebay.queue.leases import Consumer, Lease
 from forebay.queue.queue import Queue
 from forebay.queue.work_group import WorkGroup
@@ -26,20 +30,46 @@ from forebay.routing.exchange import text
 
 ALL_QUEUES: Final = Parameter("queue", TEXT, "only those of this queue", False)
 MICROSECONDS: Final = 1000
+SECOND_US: Final = 1_000_000
 OFFSETS_AT_ONCE: Final = 1 << 18  # that one request looks at
 UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
 
 
 @operation("group.list", VHOST, ALL_QUEUES, *PAGE)
 def list_groups(control: Control, given: Given) -> dict[str, object]:
-    """The groups of a vhost's queues, with how far they are."""
-    items = [
-        partial(group_facts, queue, group)
-        for queue in chosen(control, given)
-        for group in queue.groups.values()
-        if not group.name.startswith(b"\0")  # the cursor of one consumer
-    ]
+    """The groups of a vhost's queues, with how far they are.
+
+    `kind` is work, stream, or reader: one who reads by the block protocol, and whose hold keeps the messages from
+    `cursor` on. They are `octets` of the log, and the hold ends in `seconds_left` unless it is renewed.
+    """
+    now_us = control.vhost(given).now_us
+    items: list[Callable[[], dict[str, object]]] = []
+    for queue in chosen(control, given):
+        items += [
+            partial(group_facts, queue, group)
+            for group in queue.groups.values()
+            if not group.name.startswith(b"\0")  # the cursor of one consumer
+        ]
+        items += [partial(hold_facts, queue, hold, now_us) for hold in queue.holds.by_name.values()]
     return page(given, items)
+
+
+@operation(
+    "group.release",
+    VHOST,
+    QUEUE,
+    Parameter("group", TEXT, "name of a group of kind reader"),
+    changes=True,
+)
+def release_group(control: Control, given: Given) -> dict[str, object]:
+    """End a reader's hold: what only it keeps goes. One that still reads holds again what is left."""
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    name = given.octets("group")
+    if name not in queue.holds.by_name:
+        raise RequestError(NOT_FOUND, f"no reader '{text(name)}' holds messages of queue '{text(queue.name)}'")
+    release(vhost, queue, name)
+    return {}
 
 
 @operation(
@@ -102,6 +132,22 @@ def list_unsettled(control: Control, given: Given) -> dict[str, object]:
     if stop < end:
         answer["next"] = stop
     return answer
+
+
+def hold_facts(queue: Queue, hold: Hold, now_us: int) -> dict[str, object]:
+    """What is known of a reader's hold."""
+    log = queue.log
+    return {
+        "queue": text(queue.name),
+        "group": text(hold.name),
+        "filter": "",
+        "kind": "reader",
+        "ready": max(int(log.readable_end()) - int(hold.offset), 0),
+        "consumers": 0,
+        "cursor": int(hold.offset),
+        "octets": int(log.octets_from(hold.offset)),
+        "seconds_left": max(int(hold.until_us) - now_us, 0) // SECOND_US,
+    }
 
 
 def chosen(control: Control, given: Given) -> list[Queue]:

@@ -66,6 +66,7 @@ def show_queue(control: Control, given: Given) -> dict[str, object]:
         facts[key] = None if policy is None else policy.name
     facts["start"] = int(queue.log.start)
     facts["end"] = int(queue.log.end)
+    facts["kept"] = int(queue.log.kept)
     facts["groups"] = [group_facts(queue, group) for group in queue.groups.values()]
     return facts
 
