@@ -43,6 +43,7 @@ class Part:
     def __init__(self) -> None:
         self.offsets: list[int] = []
         self.rows: i64 = 0
+        self.octets: i64 = 0
 
 
 @final
@@ -62,6 +63,13 @@ class Staged:
         for part in self.parts.values():
             rows += part.rows
         return rows
+
+    def octets(self) -> i64:
+        """Of the blocks of all parts."""
+        octets: i64 = 0
+        for part in self.parts.values():
+            octets += part.octets
+        return octets
 
 
 @final
@@ -145,11 +153,11 @@ class Staging(LedgerLog):
         offset: i64 = self.log.end + self.log.writer.count
         column = msgspec.msgpack.encode([query, int(batch), part, int(rows)])
         self.log.append(AMQP091, column, b"", b"", block)
-        self.wait(query, batch, part, rows, offset, now_us)
+        self.wait(query, batch, part, rows, len(block), offset, now_us)
         if self.log.writer.bodies.size() > SEAL_OCTETS:
             self.make_readable(now_us)
 
-    def wait(self, query: str, batch: i64, part: str, rows: i64, offset: i64, now_us: i64) -> None:
+    def wait(self, query: str, batch: i64, part: str, rows: i64, octets: i64, offset: i64, now_us: i64) -> None:
         staged = self.staged.get((query, int(batch)))
         if staged is None:
             staged = Staged()
@@ -161,6 +169,7 @@ class Staging(LedgerLog):
             staged.parts[part] = of_part
         of_part.offsets.append(int(offset))
         of_part.rows += rows
+        of_part.octets += octets
 
     def commit(self, query: str, batch: i64, parts: dict[str, int], now_us: i64) -> Committed:
         """Decide that these parts are published, and nothing else that was staged up to this batch.
@@ -356,7 +365,8 @@ class Staging(LedgerLog):
             elif self.is_committed(name[0], name[1]):
                 self.gone.append(int(offset))
             else:
-                self.wait(name[0], name[1], str(part), whole(rows), offset, now_us)
+                octets = block.body_span(offset - block.base, 1)
+                self.wait(name[0], name[1], str(part), whole(rows), octets, offset, now_us)
 
 
 def staged_block(octets: bytes) -> Block:

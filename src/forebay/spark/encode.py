@@ -21,8 +21,12 @@ from forebay.spark.sink_options import EXCHANGE, HEADERS, NAME_OCTETS_MAX, ROUTI
 
 PROPERTIES: Final = (
     "content_type",
+    "content_encoding",
     "message_id",
     "correlation_id",
+    "reply_to",
+    "type",
+    "app_id",
     "priority",
     "expiration_ms",
     "delay_ms",
@@ -177,7 +181,11 @@ def properties_of(said: dict[str, Any]) -> Properties:
         if len(name.encode()) > NAME_OCTETS_MAX:
             raise OptionError(f"column {HEADERS!r}: the name {name[:80]!r} is longer than {NAME_OCTETS_MAX} octets")
     properties.content_type = said.get("content_type")
+    properties.content_encoding = said.get("content_encoding")
     properties.message_id = said.get("message_id")
+    properties.reply_to = said.get("reply_to")
+    properties.type = said.get("type")
+    properties.app_id = said.get("app_id")
     correlation = said.get("correlation_id")
     properties.correlation_id = None if correlation is None else octets_of(correlation)
     properties.priority = within(said, "priority", PRIORITY_MAX)

@@ -100,15 +100,29 @@ def test_a_part_whose_end_is_missing_is_not_committed(rig: StagingRig) -> None:
 
 
 def test_parts_that_the_commit_does_not_name_are_thrown_away(rig: StagingRig) -> None:
-    rig.stage(to_queue(b"q", b"first"), "attempt-0", 1)
-    rig.stage(to_queue(b"q", b"second"), "attempt-1", 1)
-    rig.stage(to_queue(b"q", b"before"), "attempt-0", 0)
-    rig.stage(to_queue(b"q", b"later"), "attempt-0", 2)
-    rig.stage(to_queue(b"q", b"another's"), "attempt-0", 0, "other")
-    assert rig.commit(1, **{"attempt-1": 1})["rows"] == 1
+    rig.stage(to_queue(b"q", b"first"), "attempt_0", 1)
+    rig.stage(to_queue(b"q", b"second"), "attempt_1", 1)
+    rig.stage(to_queue(b"q", b"before"), "attempt_0", 0)
+    rig.stage(to_queue(b"q", b"later"), "attempt_0", 2)
+    rig.stage(to_queue(b"q", b"another's"), "attempt_0", 0, "other")
+    assert rig.commit(1, attempt_1=1)["rows"] == 1
     assert sorted(rig.vhost.staging.staged) == [("other", 0), ("q", 2)]
-    assert rig.commit(2, **{"attempt-0": 1})["rows"] == 1
+    assert rig.commit(2, attempt_0=1)["rows"] == 1
     assert rig.kept(b"q") == [b"second", b"later"]
+
+
+def test_administrators_see_what_is_staged_and_committed(rig: StagingRig) -> None:
+    rig.stage(to_queue(b"q", b"1"), batch=1)
+    assert rig.commit(1, p=1)["rows"] == 1
+    block = to_queue(b"q", b"2", b"3")
+    rig.stage(block, batch=2)
+    rig.stage(to_queue(b"q", b"4"), query="another")
+    (frame,) = rig.ask({"op": "control", "do": "transaction.list"})
+    nothing = {"batch": -1, "state": "", "rows": 0, "unroutable": 0}
+    other = {**nothing, "query": "another", "staged": [{"batch": 0, "parts": 1, "rows": 1, "octets": 120}]}
+    staged = [{"batch": 2, "parts": 1, "rows": 2, "octets": len(block)}]
+    done = {"batch": 1, "state": "committed", "rows": 1, "unroutable": 0}
+    assert decode_json(frame.payload)["items"] == [other, {**done, "query": "q", "staged": staged}]
 
 
 def test_a_batch_without_rows_is_committed_too(rig: StagingRig) -> None:

@@ -10,6 +10,7 @@ from forebay.broker.control import (
     letters,
     policies,
     queues,
+    transactions,
     users,
     vhosts,
 )
@@ -17,4 +18,4 @@ from forebay.broker.control.operations import OPERATIONS, Control
 
 __all__ = ["OPERATIONS", "PARTS", "Control"]
 
-PARTS = (connections, delayed, exchanges, groups, letters, policies, queues, users, vhosts)
+PARTS = (connections, delayed, exchanges, groups, letters, policies, queues, transactions, users, vhosts)
