@@ -9,6 +9,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming import DataStreamReader
 
 from forebay.client.blocks import BlockClient
 from forebay.spark import session
@@ -71,6 +72,16 @@ class Feed:
 
     def read(self, queue: str, **options: object) -> DataFrame:
         return self.reader(queue, **options).load()
+
+    def growing(self, queue: str, **options: object) -> DataFrame:
+        """A stream over the network, from the start of the queue unless the options say otherwise."""
+        return self.stream_reader(subscribe=queue, **{"startingOffsets": "earliest", **options}).load()
+
+    def stream_reader(self, **options: object) -> DataStreamReader:
+        made = self.spark.readStream.format("forebay").option("forebay.servers", self.server)
+        for name, value in options.items():
+            made = made.option(name, str(value))
+        return made
 
     def read_files(self, queue: str, **options: object) -> DataFrame:
         """The same from the data directory."""
