@@ -22,7 +22,7 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
-from forebay.spark.tables.layout import DataFile, partition_folder
+from forebay.spark.tables.layout import DataFile
 from forebay.spark.tables.table import ABOUT, LakeTable, write_file
 from forebay.spark.tables.writing import OpenFile, WriteOptions
 
@@ -76,18 +76,16 @@ def worth(run: Merge, files_min: int) -> list[Merge]:
 def merge(root: str, files: Sequence[DataFile], options: WriteOptions) -> DataFile:
     """One file with the rows of several, in their order. Runs on an executor."""
     assert all(earlier.end <= later.first for earlier, later in pairwise(files)), "files overlap"
-    partition = files[0].partition
     merged: OpenFile | None = None
     try:
         for file in files:
             with pq.ParquetFile(os.path.join(root, file.path)) as parquet:
                 for batch in parquet.iter_batches(BATCH_ROWS):
                     if merged is None:
-                        folder = os.path.join(root, partition_folder(partition))
-                        merged = OpenFile(folder, batch.schema, options)
+                        merged = OpenFile(root, files[0].partition, batch.schema, options)
                     merged.add(batch)
         assert merged is not None, f"{files[0].path} and others have no rows"
-        found = merged.finish(root, partition)
+        found = merged.finish()
     except BaseException:
         if merged is not None:
             merged.abandon()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any, Final
 
@@ -50,7 +50,7 @@ class IcebergTable(LakeTable):
     def __init__(self, table: Table, layout: Layout) -> None:
         super().__init__(local_path(table.location()), layout)
         self.table = table
-        self.cached: tuple[int | None, dict[str, tuple[DataFile, IcebergFile]]] = (None, {})
+        self.cached: tuple[int | None, dict[str, DataFile]] = (None, {})  # snapshot, and its files by path
         self.settle()
 
     def settle(self) -> None:
@@ -70,19 +70,19 @@ class IcebergTable(LakeTable):
         return int(self.table.properties.get(BATCH + app_id, -1))
 
     def files(self) -> list[DataFile]:
-        return [file for file, _ in self.entries().values()]
-
-    def entries(self) -> dict[str, tuple[DataFile, IcebergFile]]:
-        """Each file as we and as pyiceberg describe it, by its path."""
         snapshot = self.table.current_snapshot()
         number = snapshot.snapshot_id if snapshot is not None else None
         if number != self.cached[0]:
-            found = [task.file for task in self.table.scan().plan_files()]
             # What we know already is not decoded again.
-            known = {other.file_path: (file, other) for file, other in self.cached[1].values()}
-            pairs = [known.get(file.file_path) or (self.data_file(file), file) for file in found]
-            self.cached = number, {file.path: (file, other) for file, other in pairs}
-        return self.cached[1]
+            known = self.cached[1]
+            found = self.iceberg_files()
+            self.cached = number, {path: known.get(path) or self.data_file(file) for path, file in found.items()}
+        return list(self.cached[1].values())
+
+    def iceberg_files(self) -> dict[str, IcebergFile]:
+        """The files as pyiceberg describes them, by their paths below the folder."""
+        found = [task.file for task in self.table.scan().plan_files()]
+        return {os.path.relpath(local_path(file.file_path), self.folder): file for file in found}
 
     def data_file(self, file: IcebergFile) -> DataFile:
         path = os.path.relpath(local_path(file.file_path), self.folder)
@@ -115,42 +115,40 @@ class IcebergTable(LakeTable):
         return highest(self.files())
 
     def append(self, app_id: str, batch: int, files: Sequence[DataFile]) -> None:
-        known = self.entries()
+        known = {file.path: file for file in self.files()}
         added = self.described(files)
 
         def change(transaction: Transaction) -> None:
             transaction.set_properties({BATCH + app_id: str(batch)})
             with transaction.update_snapshot().merge_append() as snapshot:
-                for _, file in added:
+                for file in added:
                     snapshot.append_data_file(file)
 
         self.write(change)
         # The manifests are not read again for what we know: a table has many files, a commit few.
         snapshot = self.table.current_snapshot()
         assert snapshot is not None
-        self.cached = snapshot.snapshot_id, {**known, **{file.path: (file, other) for file, other in added}}
+        self.cached = snapshot.snapshot_id, {**known, **{file.path: file for file in files}}
 
     def swap(self, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
-        entries = self.entries()
+        there = self.iceberg_files()
         added = self.described(new)
 
         def change(transaction: Transaction) -> None:
             with transaction.update_snapshot().overwrite() as snapshot:
                 for file in old:
-                    snapshot.delete_data_file(entries[file.path][1])
-                for _, other in added:
+                    snapshot.delete_data_file(there[file.path])
+                for other in added:
                     snapshot.append_data_file(other)
 
         self.write(change)
 
-    def described(self, files: Sequence[DataFile]) -> list[tuple[DataFile, IcebergFile]]:
+    def described(self, files: Sequence[DataFile]) -> list[IcebergFile]:
         """Files as Iceberg describes them, with the statistics of their own footers."""
         metadata = self.table.metadata
-        return [
-            (file, parquet_file_to_data_file(self.table.io, metadata, f"file://{self.path(file)}")) for file in files
-        ]
+        return [parquet_file_to_data_file(self.table.io, metadata, f"file://{self.path(file)}") for file in files]
 
-    def write(self, change: Any) -> None:
+    def write(self, change: Callable[[Transaction], None]) -> None:
         try:
             with self.table.transaction() as transaction:
                 change(transaction)

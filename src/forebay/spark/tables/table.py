@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -153,7 +154,7 @@ def open_table(into: str, format: str | None = None, layout: Layout | None = Non
         if found is not None:
             check_same(folder, found, format, layout)
             format, layout = found["format"], Layout.from_json(found)
-    format = format or "parquet"
+    format = format or ("parquet" if catalog is None else "iceberg")
     if format not in {"parquet", "delta", "iceberg"}:
         raise TableError(f"format: {format!r} is none of parquet, delta, iceberg")
     if catalog is not None and format != "iceberg":
@@ -209,7 +210,7 @@ def write_file(path: str, octets: bytes) -> None:
     """A file that is there whole or not at all, and on the disk when this returns; one that is there stays."""
     folder = os.path.dirname(path)
     make_folders(folder)
-    part = f"{folder}/.{os.path.basename(path)}.{os.getpid()}.tmp"
+    part = f"{folder}/.{uuid.uuid4().hex}.tmp"
     with open(part, "wb") as file:
         file.write(octets)
         file.flush()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forebay.spark.arrow import numbers, same_text
-from forebay.spark.tables.layout import TIMES, DataFile, Layout, file_name, partition_folder
+from forebay.spark.tables.layout import DataFile, Layout, file_name, partition_folder
 
 ROW_GROUP_OCTETS: Final = 32 << 20  # in memory until they are written
 ROW_GROUP_ROWS: Final = 1 << 20
@@ -45,8 +46,11 @@ class WriteOptions:
 class OpenFile:
     """A Parquet file that rows are added to."""
 
-    def __init__(self, folder: str, schema: pa.Schema, options: WriteOptions) -> None:
+    def __init__(self, root: str, partition: dict[str, str], schema: pa.Schema, options: WriteOptions) -> None:
+        folder = os.path.join(root, partition_folder(partition))
         make_folders(folder)
+        self.root = root
+        self.partition = partition
         self.folder = folder
         self.token = uuid.uuid4().hex[:16]
         # Readers of folders, Spark and Hive among them, pass over names that begin so.
@@ -57,7 +61,7 @@ class OpenFile:
             schema,
             compression=options.compression,
             use_dictionary=[name for name in schema.names if name in DICTIONARIES],
-            write_statistics=[name for name in schema.names if name in {*STATISTICS, "queue", *TIMES}] or False,
+            write_statistics=[name for name in schema.names if name in {*STATISTICS, *partition}],
             store_schema=False,
         )
         self.pending: list[pa.RecordBatch] = []
@@ -94,23 +98,25 @@ class OpenFile:
         """About how long it is; what waits is counted as it is in memory."""
         return int(self.sink.tell()) + self.pending_octets
 
-    def finish(self, root: str, partition: dict[str, str]) -> DataFile:
+    def finish(self) -> DataFile:
         """Close it, sync it, and give it its name."""
         self.flush()
         self.writer.close()
         self.sink.close()
-        path = os.path.join(self.folder, file_name(partition["queue"], self.first, self.end, self.token))
+        path = os.path.join(self.folder, file_name(self.partition["queue"], self.first, self.end, self.token))
         sync(self.path)
         octets = os.stat(self.path).st_size
         os.rename(self.path, path)
         sync(self.folder)
-        relative = os.path.relpath(path, root)
-        return DataFile(relative, octets, self.rows, partition, self.first, self.end, self.first_us, self.last_us)
+        relative = os.path.relpath(path, self.root)
+        return DataFile(relative, octets, self.rows, self.partition, self.first, self.end, self.first_us, self.last_us)
 
     def abandon(self) -> None:
-        self.sink.close()
-        if os.path.exists(self.path):
+        with suppress(FileNotFoundError):  # it has its name already
             os.unlink(self.path)
+        with suppress(OSError, pa.ArrowException):  # a full disk may be why we are here
+            self.writer.close()
+        self.sink.close()
 
 
 class PartitionWriter:
@@ -132,11 +138,11 @@ class PartitionWriter:
             if file is None:
                 if len(self.open) >= OPEN_FILES_MAX:
                     self.finish_open()
-                folder = os.path.join(self.root, partition_folder(self.partition(values)))
-                file = self.open[values] = OpenFile(folder, self.schema, self.options)
+                file = OpenFile(self.root, self.partition(values), self.schema, self.options)
+                self.open[values] = file
             file.add(self.fitted(part, values))
             if file.octets >= self.options.octets:
-                self.files.append(self.open.pop(values).finish(self.root, self.partition(values)))
+                self.files.append(self.open.pop(values).finish())
 
     def partition(self, values: tuple[str, ...]) -> dict[str, str]:
         return dict(zip(self.layout.partition_names, (self.queue, *values), strict=True))
@@ -150,8 +156,8 @@ class PartitionWriter:
         return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
     def finish_open(self) -> None:
-        for values, file in self.open.items():
-            self.files.append(file.finish(self.root, self.partition(values)))
+        for file in self.open.values():
+            self.files.append(file.finish())
         self.open = {}
 
     def finish(self) -> list[DataFile]:
