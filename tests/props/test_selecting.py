@@ -8,10 +8,10 @@ with credit was left without something that he wants.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from forebay.core.message import AMQP091, EXPIRES, KEYED
 from forebay.filter.parser import parse
@@ -28,7 +28,7 @@ READY, PUT_OFF, HELD, DYING, SETTLED = "ready", "put off", "held", "dying", "set
 LETTERS = "abcd"
 FILTERS = [None, "a", "ab", "bc", "abcd", "z", "once", "twice"]  # the last two ask how often a record was handed out
 VISIBILITY_US = 1_000_000
-PASSED = st.sampled_from([0, 0, 5, 30, 100])  # µs until the turn that follows
+TIDIED = 6  # µs passed: beforehand what is used up goes from the lines
 
 
 class LetterFacts(Facts):
@@ -101,42 +101,38 @@ class Member:
         self.wanted = wanted
 
 
-class SelectingMachine(RuleBasedStateMachine):
+@dataclass(frozen=True)
+class Kind:
+    """What is in force for a queue."""
+
+    has_priorities: bool
+    is_keyed: bool
+    most: int
+    has_dead_letters: bool
+    ttl_us: int
+    single_active: bool
+
+
+class Model:
     """`rows` is the model: all records, by offset."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
-        self.log = memory_log(self.folder.name)
+    def __init__(self, folder: str, kind: Kind) -> None:
+        self.log = memory_log(folder)
         self.rows: list[Row] = []
         self.now_us = 1
         self.limits = Limits()
+        self.limits.priority_mode = STRICT if kind.has_priorities else NO_PRIORITY
+        self.limits.max_priority = 2 if kind.has_priorities else 0
+        self.limits.max_messages = kind.most
+        self.limits.dead_letter_exchange = b"dlx" if kind.has_dead_letters else None
+        self.limits.message_ttl_us = kind.ttl_us
+        self.limits.single_active = kind.single_active
+        self.keyed = kind.is_keyed
+        self.group = self.fresh_group()
         self.progress = b""
         self.returns = b""
         self.members: list[Member] = []
         self.next_id = 1
-
-    @initialize(
-        priorities=st.booleans(),
-        keyed=st.booleans(),
-        most=st.sampled_from([-1, -1, 3, 30]),
-        dead=st.booleans(),
-        ttl=st.sampled_from([-1, -1, 50]),
-        single=st.sampled_from([False, False, True]),
-        wanted=st.sampled_from(FILTERS),
-    )
-    def begin(
-        self, priorities: bool, keyed: bool, most: int, dead: bool, ttl: int, single: bool, wanted: str | None
-    ) -> None:
-        self.limits.priority_mode = STRICT if priorities else NO_PRIORITY
-        self.limits.max_priority = 2 if priorities else 0
-        self.limits.max_messages = most
-        self.limits.dead_letter_exchange = b"dlx" if dead else None
-        self.limits.message_ttl_us = ttl
-        self.limits.single_active = single
-        self.keyed = keyed
-        self.group = self.fresh_group()
-        self.join(wanted, 2, 0, False, 0)
 
     def fresh_group(self) -> WorkGroup:
         group = WorkGroup(1, b"", b"", self.log, 0, self.limits, LetterFacts())
@@ -190,26 +186,9 @@ class SelectingMachine(RuleBasedStateMachine):
             if row.state == PUT_OFF and row.due_us <= self.now_us:
                 row.state = READY
 
-    def teardown(self) -> None:
-        self.folder.cleanup()
-
     # ---- what happens
 
-    @rule(
-        records=st.lists(
-            st.tuples(
-                st.sampled_from(LETTERS),
-                st.integers(0, 2),
-                st.sampled_from([b"", b"", b"g", b"h"]),
-                st.sampled_from([None, None, None, 20, 90]),
-            ),
-            min_size=1,
-            max_size=12,
-        ),
-        times=st.sampled_from([1, 1, 1, 40]),
-        passed=PASSED,
-    )
-    def publish(self, records: list[tuple[str, int, bytes, int | None]], times: int, passed: int) -> None:
+    def publish(self, records: list[tuple[str, int, bytes, int | None]], times: int) -> None:
         for letter, priority, group, expiration in records * times:
             key = group if self.keyed and times == 1 else b""
             marks = (KEYED if key else 0) | (0 if expiration is None else EXPIRES)
@@ -219,16 +198,8 @@ class SelectingMachine(RuleBasedStateMachine):
             expiry = self.now_us + min(ttls) if ttls else None
             self.rows.append(Row(len(self.rows), letter, priority, key, expiry))
         self.log.seal(self.now_us)
-        self.turn(passed)
 
-    @rule(
-        wanted=st.sampled_from(FILTERS),
-        credit=st.sampled_from([0, 1, 3, UNLIMITED]),
-        priority=st.sampled_from([0, 0, 5]),
-        no_ack=st.booleans(),
-        passed=PASSED,
-    )
-    def join(self, wanted: str | None, credit: int, priority: int, no_ack: bool, passed: int) -> None:
+    def join(self, wanted: str | None, credit: int, priority: int, no_ack: bool) -> None:
         consumer = Consumer(self.next_id, 1, 1, self.next_id, 0, b"", no_ack, credit)
         consumer.timeout_us = VISIBILITY_US
         consumer.priority = priority
@@ -237,33 +208,26 @@ class SelectingMachine(RuleBasedStateMachine):
             self.group.select(consumer, parse(text_of(wanted)))
         self.group.add(consumer)
         self.members.append(Member(consumer, wanted))
-        self.turn(passed)
 
-    @precondition(lambda self: self.members)
-    @rule(data=st.data(), credit=st.sampled_from([1, 5]), passed=PASSED)
-    def grant(self, data: st.DataObject, credit: int, passed: int) -> None:
-        member = data.draw(st.sampled_from(self.members))
-        if member.consumer.credit < UNLIMITED:
-            member.consumer.credit += credit
-        self.turn(passed)
+    def grant(self, choice: int, credit: int) -> None:
+        if self.members:
+            consumer = self.members[choice % len(self.members)].consumer
+            consumer.credit = min(consumer.credit + credit, UNLIMITED)
 
-    @precondition(lambda self: self.members)
-    @rule(data=st.data())
-    def leave(self, data: st.DataObject) -> None:
-        member = data.draw(st.sampled_from(self.members))
-        self.members.remove(member)
-        limit = self.limits.delivery_limit
+    def leave(self, choice: int) -> None:
+        if not self.members:
+            return
+        member = self.members.pop(choice % len(self.members))
         self.group.remove(member.consumer)
         for row in self.rows:
             if row.state == HELD and row.lease is not None and row.lease.consumer is member.consumer:
-                assert limit < 0
                 row.state, row.lease = READY, None
                 row.failures += 1
 
     def turn(self, passed: int) -> None:
         self.now_us += passed
         self.pass_time()
-        if len(self.rows) % 3 == 0:
+        if passed == TIDIED:
             self.tidy()
         out: list[Delivery] = []
         while self.group.dispatch(self.now_us, out):
@@ -310,17 +274,10 @@ class SelectingMachine(RuleBasedStateMachine):
     def held(self) -> list[Row]:
         return [row for row in self.rows if row.state == HELD]
 
-    @precondition(lambda self: self.held())
-    @rule(
-        data=st.data(),
-        hows=st.lists(st.sampled_from(["ack", "reject", "nack", "nack", "fail", "later"]), min_size=1, max_size=8),
-        passed=PASSED,
-    )
-    def settle(self, data: st.DataObject, hows: list[str], passed: int) -> None:
-        for how in hows:
+    def settle(self, choices: list[tuple[int, str]]) -> None:
+        for choice, how in choices:
             if held := self.held():
-                self.settle_row(data.draw(st.sampled_from(held)), how)
-        self.turn(passed)
+                self.settle_row(held[choice % len(held)], how)
 
     def settle_row(self, row: Row, how: str) -> None:
         lease = row.lease
@@ -339,8 +296,6 @@ class SelectingMachine(RuleBasedStateMachine):
             row.state, row.due_us = (PUT_OFF if due else READY), due
         row.lease = None
 
-    @precondition(lambda self: self.group.dying)
-    @rule()
     def bury(self) -> None:
         dying, self.group.dying = self.group.dying, []
         for run in dying:
@@ -349,25 +304,20 @@ class SelectingMachine(RuleBasedStateMachine):
                 self.rows[offset].state = SETTLED
             self.group.bury(run.first, run.count)
 
-    @precondition(lambda self: len(self.rows) > 50)
-    @rule()
     def purge(self) -> None:
         assert self.group.purge() == len(self.ready())
         for row in self.ready():
             row.state = SETTLED
 
-    @precondition(lambda self: len(self.ready()) > 3)
-    @rule(data=st.data(), passed=PASSED)
-    def take_out(self, data: st.DataObject, passed: int) -> None:
+    def take_out(self, first: int, step: int) -> None:
         """Somebody settles some of what waits by choice."""
         self.group.expire(self.now_us)
         self.pass_time()
         waiting = [row for row in self.rows if row.state in {READY, PUT_OFF}]
-        chosen = waiting[data.draw(st.integers(0, 5)) :: data.draw(st.integers(2, 9))]
+        chosen = waiting[first::step]
         take_out(self.group, {row.offset for row in chosen})
         for row in chosen:
             row.state = SETTLED
-        self.turn(passed)
 
     def tidy(self) -> None:
         """Entries that are used up go; what waits stays."""
@@ -382,8 +332,6 @@ class SelectingMachine(RuleBasedStateMachine):
                 order.rewrite(level)
                 selector.size -= before - level.count
 
-    @precondition(lambda self: len(self.rows) > 20)
-    @rule()
     def restart(self) -> None:
         """What was held or dying is ready again; how often records came back is known."""
         self.progress += self.group.take_progress()
@@ -400,10 +348,7 @@ class SelectingMachine(RuleBasedStateMachine):
                 packed = noted.get(row.offset, 0)
                 row.deliveries, row.failures = packed & 0xFFFF_FFFF, packed >> 32
 
-    @invariant()
     def counts_agree(self) -> None:
-        if not hasattr(self, "group"):
-            return
         group = self.group
         assert group.ready() == len(self.ready())
         assert group.leased_count == len(self.held())
@@ -416,5 +361,51 @@ class SelectingMachine(RuleBasedStateMachine):
             assert group.order.still_waiting(group.order.runs()) == sorted(group.order.runs())
 
 
-SelectingMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
-TestSelecting = SelectingMachine.TestCase
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from(LETTERS),
+        st.integers(0, 2),
+        st.sampled_from([b"", b"", b"g", b"h"]),
+        st.sampled_from([None, None, None, None, 20, 90]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+HOWS = st.sampled_from(["ack", "reject", "nack", "nack", "fail", "later"])
+CHOICE = st.integers(0, 1000)
+PUBLISH = st.tuples(st.just("publish"), RECORDS, st.sampled_from([1, 1, 1, 1, 40]))
+JOIN = st.tuples(
+    st.just("join"),
+    st.sampled_from(FILTERS),
+    st.sampled_from([0, 1, 3, UNLIMITED]),
+    st.sampled_from([0, 0, 5]),
+    st.sampled_from([False, False, True]),
+)
+SETTLE = st.tuples(st.just("settle"), st.lists(st.tuples(CHOICE, HOWS), min_size=1, max_size=6))
+GRANT = st.tuples(st.just("grant"), CHOICE, st.sampled_from([1, 5]))
+LEAVE = st.tuples(st.just("leave"), CHOICE)
+TAKE_OUT = st.tuples(st.just("take_out"), st.integers(0, 5), st.integers(2, 9))
+SELDOM = st.one_of(LEAVE, TAKE_OUT, st.tuples(st.sampled_from(["bury", "purge", "restart"])))
+STEP = st.one_of(PUBLISH, SETTLE, JOIN, PUBLISH, SETTLE, GRANT, SELDOM)
+STEPS = st.lists(st.tuples(STEP, st.sampled_from([0, 0, 5, TIDIED, 30, 100])), min_size=12, max_size=50)
+KINDS = st.builds(
+    Kind,
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([-1, -1, -1, 3, 30]),
+    st.booleans(),
+    st.sampled_from([-1, -1, 50]),
+    st.sampled_from([False, False, True]),
+)
+
+
+@settings(max_examples=150)
+@given(KINDS, STEPS)
+def test_each_record_goes_to_one_that_wants_it(kind: Kind, steps: list[tuple[tuple[object, ...], int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(folder, kind)
+        for (name, *given), passed in steps:
+            getattr(model, str(name))(*given)
+            model.counts_agree()
+            model.turn(passed)
+            model.counts_agree()

@@ -21,7 +21,18 @@ OfQueue = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this 
 @asks
 def list_consumers(access: Access, queue: OfQueue = None) -> None:
     """List consumers."""
-    columns = ("queue", "group", "consumer", "connection", "channel", "held", "priority", "acknowledges", "exclusive")
+    columns = (
+        "queue",
+        "group",
+        "consumer",
+        "connection",
+        "channel",
+        "held",
+        "priority",
+        "acknowledges",
+        "exclusive",
+        "filter",
+    )
     access.list(columns, "consumer.list", queue=queue)
 
 
@@ -47,17 +58,6 @@ def commit_group(
     )
 
 
-@leases.command("list")
-@asks
-def list_leases(access: Access, queue: OfQueue = None) -> None:
-    """List what consumers hold, in runs of messages."""
-    columns = ("queue", "group", "consumer", "connection", "first", "count", "left", "deliveries", "until_ms")
-    access.list(columns, "lease.list", queue=queue)
-
-
-@connections.command("list")
-@asks_broker
-def list_connections(
 @groups.command("release")
 @asks
 def release_group(
@@ -69,6 +69,17 @@ def release_group(
     access.change(f"group {group} holds nothing of {queue}", "group.release", queue=queue, group=group)
 
 
+@leases.command("list")
+@asks
+def list_leases(access: Access, queue: OfQueue = None) -> None:
+    """List what consumers hold, in runs of messages."""
+    columns = ("queue", "group", "consumer", "connection", "first", "count", "left", "deliveries", "until_ms")
+    access.list(columns, "lease.list", queue=queue)
+
+
+@connections.command("list")
+@asks_broker
+def list_connections(
     access: Access,
     of_vhost: Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only those in this vhost.")] = None,
 ) -> None:

@@ -9,6 +9,7 @@ from mypy_extensions import u8
 
 from forebay.broker.facts import MessageFacts
 from forebay.core.message import AMQP091, Properties
+from forebay.filter.parser import parse
 from forebay.log.queue_log import QueueLog
 from forebay.queue.group import SCAN_RECORDS
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery
@@ -121,3 +122,38 @@ def test_readers_want_the_same_in_any_order(streams: StreamValues) -> None:
     assert wanted.same(Selection([b"b", b"a", b"b"], False, streams))
     assert not wanted.same(Selection([b"a"], False, streams))
     assert not wanted.same(Selection([b"a", b"b"], True, streams))
+
+
+def filtering(log: QueueLog, streams: StreamValues, text: str, values: list[bytes] | None = None) -> StreamGroup:
+    group = StreamGroup(1, b"g", b"", log, 0, True)
+    group.select(Selection(values, False, streams, parse(text), b"q"))
+    group.add(Consumer(1, 1, 1, 1, 0, b"", True, UNLIMITED))
+    return group
+
+
+def test_a_filter_asks_for_more_than_values(log: QueueLog, streams: StreamValues) -> None:
+    assert offsets(filtering(log, streams, "header.x-stream-filter-value != 'a'")) == [2, 3, 5]
+    assert offsets(filtering(log, streams, "offset % 2 = 1 AND queue = 'q'")) == [1, 3, 5]
+    assert offsets(filtering(log, streams, "offset % 2 = 1", [b"a", b"b"])) == [1, 5]
+    assert offsets(filtering(log, streams, "octets > 1")) == []
+
+
+def test_a_filter_looks_at_each_record_once_and_at_so_many_a_turn(tmp_path: Path, streams: StreamValues) -> None:
+    log = memory_log(str(tmp_path))
+    for _ in range(3000):
+        append(log, None)
+    log.seal(1)
+    group = filtering(log, streams, "offset % 2 = 1")
+    found = offsets(group)
+    assert found == list(range(1, group.cursor, 2))
+    assert SCAN_RECORDS // 8 < group.cursor <= SCAN_RECORDS // 4
+    while group.cursor < log.end:
+        found += offsets(group)
+    assert found == list(range(1, 3000, 2))
+
+
+def test_readers_with_another_filter_want_something_else(streams: StreamValues) -> None:
+    wanted = Selection(None, False, streams, parse("offset > 5"), b"q")
+    assert wanted.same(Selection(None, False, streams, parse("(offset>5)"), b"q"))
+    assert not wanted.same(Selection(None, False, streams, parse("offset > 6"), b"q"))
+    assert not wanted.same(Selection([b"a"], False, streams))

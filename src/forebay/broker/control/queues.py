@@ -201,6 +201,7 @@ def group_facts(queue: Queue, group: Group) -> dict[str, object]:
         "ready": int(group.ready()),
         "consumers": len(group.consumers),
         "cursor": int(group.cursor),
+        "consumer_filters": sorted({consumer.filter for consumer in group.consumers if consumer.filter}),
     }
     if isinstance(group, WorkGroup):
         facts["leased"] = int(group.leased_count)
