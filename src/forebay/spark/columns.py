@@ -181,7 +181,7 @@ def evaluator(filter: str, left: tuple[int, ...], fields: list[str]) -> Callable
 
     def forebay_filter(*arrays: pa.Array) -> pa.Array:
         parts = parts_of(filter)
-        return conditions(conjunction([parts[index] for index in left]), fields, arrays)
+        return boolean_array(conditions(conjunction([parts[index] for index in left]), fields, arrays))
 
     return forebay_filter
 
@@ -196,18 +196,17 @@ def conjunction(parts: list[Node]) -> Node:
     return parts[0] if len(parts) == 1 else And(parts)
 
 
-def conditions(root: Node, fields: Sequence[str], arrays: Sequence[pa.Array]) -> pa.Array:
+def conditions(root: Node, fields: Sequence[str], arrays: Sequence[pa.Array]) -> npt.NDArray[np.uint8]:
     """What a condition is for each row of a batch.
 
     fields, arrays  those of `Rows` that it needs, at least one
     """
-    count = len(arrays[0])
     if OWN_FIELDS.isdisjoint(fields):
         firsts, which = distinct_rows(arrays)
-        if len(firsts) <= count // 2:
+        if len(firsts) <= len(which) // 2:
             rows = rows_of(fields, [array.take(firsts) for array in arrays])
-            return boolean_array(np.frombuffer(conditions_of(root, rows), np.uint8)[which])
-    return boolean_array(np.frombuffer(conditions_of(root, rows_of(fields, arrays)), np.uint8))
+            return np.frombuffer(conditions_of(root, rows), np.uint8)[which]
+    return np.frombuffer(conditions_of(root, rows_of(fields, arrays)), np.uint8)
 
 
 def rows_of(fields: Sequence[str], arrays: Sequence[pa.Array]) -> Rows:
@@ -274,4 +273,4 @@ def conditions_of_struct(root: Node, rows: pa.Array) -> npt.NDArray[np.uint8]:
             found[FIELDS[name]] = column
     if not found:
         found["now_us"] = fixed_array(pa.int64(), np.zeros(len(rows), np.int64))
-    return np.frombuffer(conditions_of(root, rows_of(list(found), list(found.values()))), np.uint8)
+    return conditions(root, list(found), list(found.values()))
