@@ -44,10 +44,10 @@ STOP_S_MAX = 60
 class Broker:
     """`forebay serve` on free ports, as anybody would start it."""
 
-    def __init__(self, folder: Path) -> None:
-        config = folder / "forebay.toml"
-        config.write_text(CONFIG, encoding="utf-8")
-        command = [sys.executable, "-m", "forebay", "serve", "--config", str(config), "--data", str(folder / "data")]
+    def __init__(self, folder: Path, config: str = CONFIG) -> None:
+        path = folder / "forebay.toml"
+        path.write_text(config, encoding="utf-8")
+        command = [sys.executable, "-m", "forebay", "serve", "--config", str(path), "--data", str(folder / "data")]
         command += ["--amqp", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"]
         # Options of the surroundings are for another broker.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -38,19 +39,19 @@ def init(
         "tables": (root / "tables").as_uri(),
         "partitions": str(len(os.sched_getaffinity(0))),
     }
+    return fill(files(__name__), FILES, root, values)
+
+
+def fill(source: Traversable, names: Sequence[str], root: Path, values: Mapping[str, str]) -> list[str]:
+    """Write files with the values in the place of their names in braces, quoted where it is YAML; their paths."""
     made: list[str] = []
-    for name in FILES:
+    for name in names:
+        text = source.joinpath(name).read_text(encoding="utf-8")
+        for value_name, value in values.items():
+            shown = json.dumps(value) if name.endswith(".yml") else value
+            text = text.replace("{{ " + value_name + " }}", shown)
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(filled(files(__name__).joinpath(name), values), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
         made.append(str(path))
     return made
-
-
-def filled(file: Traversable, values: dict[str, str]) -> str:
-    """A file with its values in the place of their names, quoted where it is YAML."""
-    text = file.read_text(encoding="utf-8")
-    for name, value in values.items():
-        shown = json.dumps(value) if file.name.endswith(".yml") else f"`{value}`" if name != "name" else value
-        text = text.replace("{{ " + name + " }}", shown)
-    return text

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 spark = SparkSession.active()
 
 BROKER = {
-    "forebay.servers": spark.conf.get("forebay.servers"),
-    "forebay.vhost": spark.conf.get("forebay.vhost"),
-    "forebay.user": spark.conf.get("forebay.user"),
+    "forebay.servers": spark.conf.get("spark.forebay.servers"),
+    "forebay.vhost": spark.conf.get("spark.forebay.vhost"),
+    "forebay.user": spark.conf.get("spark.forebay.user"),
     "forebay.password": os.environ.get("FOREBAY_PASSWORD", "guest"),
 }
 
@@ -22,7 +22,7 @@ def messages() -> DataFrame:
     return (
         spark.readStream.format("forebay")
         .options(**BROKER)
-        .option("subscribe", spark.conf.get("forebay.queue"))
+        .option("subscribe", spark.conf.get("spark.forebay.queue"))
         .option("startingOffsets", "earliest")
         .schema("`offset` bigint, `timestamp` timestamp, routing_key string, value binary")
         .load()
@@ -30,7 +30,7 @@ def messages() -> DataFrame:
 
 
 # Exactly once: what a run publishes, no later one publishes again.
-dp.create_sink("into", "forebay", {**BROKER, "topic": spark.conf.get("forebay.into")})
+dp.create_sink("into", "forebay", {**BROKER, "topic": spark.conf.get("spark.forebay.into")})
 
 
 @dp.append_flow(target="into")
