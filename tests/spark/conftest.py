@@ -40,7 +40,9 @@ class Feed:
     def __init__(self, spark: SparkSession, broker: BrokerProcess) -> None:
         self.spark = spark
         self.broker = broker
-        self.connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
+        # No heartbeats: nobody sends them while Spark works.
+        parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, heartbeat=0)
+        self.connection = pika.BlockingConnection(parameters)
         self.channel: BlockingChannel = self.connection.channel()
         self.server = f"127.0.0.1:{broker.amqp_port}"
 

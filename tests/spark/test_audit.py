@@ -84,5 +84,5 @@ def test_an_audit_of_a_queue_and_a_stream(feed: Feed) -> None:
 
     with pytest.raises(OptionError, match="producer and sequence: give both or none"):
         audit(feed.spark, ["work"], options, producer="app_id")
-    with pytest.raises(OptionError, match="sent: 'yesterday': .*`yesterday` cannot be resolved"):
+    with pytest.raises(OptionError, match=r"sent: 'yesterday': .*`yesterday` cannot be resolved"):
         audit(feed.spark, ["work"], options, sent="yesterday")
