@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
@@ -273,9 +274,7 @@ def test_another_form_is_refused(format: str, tmp_path: Path) -> None:
 
 def test_columns_that_others_added_are_refused(tmp_path: Path) -> None:
     table = open_table(str(tmp_path / "t"), "delta", make_layout(COLUMNS, "day"))
-    from deltalake import Field, Schema
-
-    DeltaTable(table.folder).alter.add_columns([Field("more", Schema([Field("x", "string")]).fields[0].type)])
+    DeltaTable(table.folder).alter.add_columns([Field("more", PrimitiveType("string"))])
     with pytest.raises(TableError, match="more"):
         add(table, 0, 1)
 
