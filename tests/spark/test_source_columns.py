@@ -1,0 +1,149 @@
+"""What messages of both protocols say of themselves, as columns; what is not asked for is not there."""
+
+from __future__ import annotations
+
+import paho.mqtt.client as mqtt
+import pika
+import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
+
+from forebay.spark.schema import KAFKA_TYPES, full_schema
+from tests.spark.conftest import Feed
+
+AMQP = pika.BasicProperties(
+    content_type="text/plain",
+    content_encoding="utf-8",
+    headers={"h": "ü", "n": 5},
+    delivery_mode=2,
+    priority=3,
+    correlation_id="c-1",
+    reply_to="answers",
+    expiration="600000",
+    message_id="m-1",
+    type="t",
+    app_id="tests",
+)
+
+
+def publish_mqtt(feed: Feed, topic: str, body: bytes) -> None:
+    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+    client.connect("127.0.0.1", feed.broker.mqtt_port)
+    client.loop_start()
+    properties = Properties(PacketTypes.PUBLISH)
+    properties.UserProperty = [("h", "x"), ("h", "y")]
+    properties.ContentType = "application/json"
+    client.publish(topic, body, qos=1, properties=properties).wait_for_publish(60)
+    client.disconnect()
+    client.loop_stop()
+
+
+def test_columns_of_messages(feed: Feed) -> None:
+    feed.stream("s")
+    feed.channel.queue_bind("s", "amq.topic", "#")
+    feed.channel.basic_publish("", "s", b"plain")
+    feed.channel.basic_publish("amq.topic", "a.b", b"full", AMQP)
+    feed.publish("s", [b"between"])
+    publish_mqtt(feed, "a/b", b'{"x": 1}')
+    rows = feed.reader("s").schema(full_schema()).load().orderBy("offset").collect()
+    plain, full, _, sensor = [row.asDict(recursive=True) for row in rows]
+    assert (plain["headers"], plain["properties"]) == (None, {})
+    assert all(plain[name] is None for name in ("content_type", "message_id", "priority", "expiration_ms"))
+    assert (full["queue"], full["exchange"], full["routing_key"], full["format"]) == ("s", "amq.topic", "a.b", 1)
+    assert full["headers"] == [
+        {"key": "h", "value": bytearray("ü".encode())},
+        {"key": "n", "value": bytearray(b"5")},
+    ]
+    said = {name: full[name] for name in ("content_type", "content_encoding", "message_id", "correlation_id", "type")}
+    assert said == {
+        "content_type": "text/plain",
+        "content_encoding": "utf-8",
+        "message_id": "m-1",
+        "correlation_id": "c-1",
+        "type": "t",
+    }
+    assert (full["reply_to"], full["app_id"], full["priority"], full["expiration_ms"]) == (
+        "answers",
+        "tests",
+        3,
+        600_000,
+    )
+    assert full["properties"]["header.h"] == "ü"
+    assert full["properties"]["content_type"] == "text/plain"
+    assert (sensor["routing_key"], sensor["format"], sensor["content_type"]) == ("a.b", 2, "application/json")
+    assert sensor["headers"] == [{"key": "h", "value": bytearray(b"x")}, {"key": "h", "value": bytearray(b"y")}]
+
+
+def test_columns_without_a_schema(feed: Feed) -> None:
+    feed.stream("s")
+    feed.channel.basic_publish("", "s", b"full", AMQP)
+    feed.publish("s", [b"last"])
+    assert feed.read("s").columns == list(KAFKA_TYPES)
+    frame = feed.read("s", includeHeaders="true")
+    assert frame.columns == [*KAFKA_TYPES, "headers"]
+    keys = frame.select(F.explode("headers.key")).orderBy("col").collect()
+    assert [row[0] for row in keys] == ["h", "n"]
+
+
+def test_a_filter_is_the_same_wherever_it_is_held_against_messages(feed: Feed) -> None:
+    feed.stream("s")
+    feed.channel.queue_bind("s", "amq.topic", "#")
+    for at in range(300):
+        key = ["a.b", "a.c", "x"][at % 3]
+        feed.channel.basic_publish("amq.topic", key, b'{"n": %d}' % at, pika.BasicProperties(headers={"odd": at % 2}))
+    feed.publish("s", [b"no JSON"])
+    text = "/n >= 100 AND header.odd = 1 AND routing_key BEGINS WITH 'a.'"
+    wanted = [at for at in range(100, 300) if at % 2 and at % 3 != 2]
+    schema = "offset bigint, value binary, routing_key string"
+    network = feed.reader("s", filter=text).schema(schema).load()
+    files = feed.read_files("s", filter=text)
+    for frame in (network, files):
+        assert [row["offset"] for row in frame.orderBy("offset").select("offset").collect()] == wanted
+    assert [bytes(row["value"]) for row in network.orderBy("offset").collect()] == [b'{"n": %d}' % at for at in wanted]
+    with pytest.raises(PySparkException, match=r"filter: '/n >': .*"):
+        feed.read("s", filter="/n >")
+
+
+def test_conditions_of_spark_mean_the_same_pushed_and_not(feed: Feed) -> None:
+    feed.stream("s")
+    feed.stream("t")
+    feed.channel.queue_bind("s", "amq.topic", "#")
+    for at in range(200):
+        feed.channel.basic_publish("amq.topic", ["a.b", "", "x"][at % 3], b"%d" % at)
+    feed.publish("s", [b"last"])
+    feed.publish("t", [b"other"])
+    schema = "offset bigint, timestamp timestamp, topic string, routing_key string, exchange string"
+    frame = feed.reader("s,t", minPartitions=100).schema(schema).load()
+    middle = frame.where("offset = 100").first()
+    assert middle is not None
+    conditions = [
+        "offset >= 10 AND offset < 20",
+        "offset IN (3, 5, 1000)",
+        "routing_key = 'a.b' AND offset > 150",
+        "routing_key IN ('x', 'a.b') OR offset = 1",
+        "routing_key = ''",
+        "exchange = ''",
+        "topic = 't'",
+        "topic = 's' AND NOT offset < 195",
+        f"timestamp >= timestamp_micros({int(middle['timestamp'].timestamp() * 1_000_000)}) AND topic = 's'",
+    ]
+    setting = "spark.sql.python.filterPushdown.enabled"
+    before = feed.spark.conf.get(setting)
+    found: dict[str, list[list[tuple[object, ...]]]] = {condition: [] for condition in conditions}
+    try:
+        for enabled in ("true", "false"):
+            feed.spark.conf.set(setting, enabled)
+            for condition in conditions:
+                rows = feed.reader("s,t", minPartitions=8).schema(schema).load().where(condition)
+                found[condition].append(sorted(tuple(row) for row in rows.collect()))
+            parts = (
+                feed.reader("s", minPartitions=100).schema(schema).load().where("offset >= 190").rdd.getNumPartitions()
+            )
+            assert parts == (11 if enabled == "true" else 100)
+    finally:
+        feed.spark.conf.set(setting, before)
+    for condition, (pushed, checked) in found.items():
+        assert pushed == checked, condition
+        assert pushed, condition
