@@ -62,7 +62,7 @@ class Stager:
         staged = 0
         kept = last < batch
         try:
-            encoder = Encoder(self.options, self.columns)
+            encoder = self.encoder()
             for each in rows:  # to the end, also where nothing is kept: Spark's worker does not expect to be left
                 for count, block in encoder.blocks(each) if kept else ():
                     kept = client.stage(query, batch, name, block)
@@ -74,6 +74,10 @@ class Stager:
             raise
         _idle[access] = client
         return Part(query, name, staged if kept else 0)
+
+    def encoder(self) -> Encoder:
+        """What makes blocks of the rows."""
+        return Encoder(self.options, self.columns)
 
     def first_answer(self, query: str) -> tuple[StagingClient, int]:
         """A connection that works, and the last batch of the query that is committed."""

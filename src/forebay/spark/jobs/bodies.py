@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BODY: Final = "_body"
+OWN_ERRORS: Final = ("forebay.core.errors.", "forebay.client.blocks.", "forebay.spark.logs.")
 
 
 def first_line(error: PySparkException) -> str:
-    """What Spark says is wrong with SQL, without its plan."""
-    return str(error).strip().splitlines()[0].rstrip("; ")
+    """What Spark says is wrong, without plans and stack traces; where a Python source or task of ours says it, that."""
+    lines = str(error).strip().splitlines()
+    own = [line for line in lines if line.startswith(OWN_ERRORS)]
+    return own[-1].partition(": ")[2] if own else lines[0].rstrip("; ")
 
 
 def body_schema(columns: str) -> StructType:

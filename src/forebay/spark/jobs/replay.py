@@ -23,42 +23,51 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from forebay.core.errors import OptionError
+from forebay.core.errors import OptionError, RequestError
+from forebay.core.message import FORMAT_MASK, Properties
+from forebay.filter.parser import parse
+from forebay.records.encoded import amqp_octets
+from forebay.records.properties import properties_of
 from forebay.spark.columns import matching
+from forebay.spark.encode import Encoder, python_values
 from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.tier_read import read_tiered
 from forebay.spark.logs import RemoteLogs
 from forebay.spark.options import FILTER
 from forebay.spark.positions import ENDING_OFFSETS, STARTING_OFFSETS
 from forebay.spark.schema import TYPES
-from forebay.spark.sink_options import TOPIC, parse_sink, sink_columns
+from forebay.spark.sink_options import TOPIC, VALUE, parse_sink
 from forebay.spark.writer import Part, Stager, connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PLAN: Final = "replay.json"
-READ: Final = (
-    "queue",
-    "offset",
-    "timestamp",
-    "exchange",
-    "routing_key",
-    "value",
-    "headers",
-    "content_type",
+READ: Final = ("queue", "offset", "timestamp", "exchange", "routing_key", "format", "raw_properties", "value")
+# What a message keeps of its properties: not its expiration, which may be over, nor the user, which is the job's now.
+KEPT: Final = (
+    "durable",
+    "priority",
     "message_id",
     "correlation_id",
-    "priority",
+    "reply_to",
+    "content_type",
+    "content_encoding",
+    "timestamp_s",
+    "type",
+    "app_id",
+    "body_is_text",
 )
-SAID: Final = ("content_type", "message_id", "correlation_id", "priority")
+# Headers that would send it elsewhere too, or later, or have it dropped because the broker has seen it.
+DROPPED: Final = frozenset({"CC", "BCC", "x-delay", "x-producer-id", "x-sequence", "x-deduplication-key"})
+WAS: Final = "x-replay-"
 CHUNK_OFFSETS: Final = 500_000  # of a replay that has no rate
 RATE_MAX: Final = 1e9
 BOUNDS: Final = (STARTING_OFFSETS, ENDING_OFFSETS)
-WAYS: Final = ("exchange", "routing_key")
 HOLD_S_MIN: Final = 600.0  # of the records that are still to come; renewed with every chunk
 HOLD_S_MAX: Final = 86_000.0
 MICROSECONDS: Final = 1_000_000
+MILLISECOND: Final = 1000  # in microseconds
 STAGED: Final = StructType([StructField("part", StringType()), StructField("rows", LongType())])
 
 
@@ -133,7 +142,9 @@ def replay(
     """
     if not 0 <= rate < RATE_MAX:
         raise OptionError(f"rate: {rate} is not from 0 to {RATE_MAX}")
+    check_filter(where)
     broker = Broker(options)
+    broker.look(into)
     rows = Rows(spark, broker, source, table, where)
     chunk = max(1, round(rate)) if rate else CHUNK_OFFSETS
     file = Path(checkpoint) / PLAN
@@ -146,6 +157,14 @@ def replay(
 
 
 # ---- what it is about
+
+
+def check_filter(where: str) -> None:
+    """OptionError for what is no filter."""
+    try:
+        parse(where or "TRUE")
+    except RequestError as error:
+        raise OptionError(f"where: {where!r}: {error.text}") from None
 
 
 def read_plan(file: Path, asked: Plan) -> Plan:
@@ -218,40 +237,59 @@ class Rows:
         return self.broker.look(self.source).end if row[0] is None else int(row[0])
 
     def chunk(self, first: int, end: int) -> DataFrame:
-        """The records of [first, end) that the filter wants."""
+        """The records of [first, end) that the filter wants, with the columns READ."""
         if self.table:
             tiered = read_tiered(self.spark, self.source, self.table, self.broker.options, first, end)
+            lacking = [name for name in READ if name not in tiered.columns]
+            if lacking:
+                raise OptionError(f"table: {self.table!r} has no columns {', '.join(lacking)}: it cannot be replayed")
             found = tiered.where(matching(self.where, tiered)) if self.where else tiered
         else:
             schema = StructType([StructField(name, TYPES[name]) for name in READ])
             bounds = {name: json.dumps({self.source: {"0": at}}) for name, at in zip(BOUNDS, (first, end), strict=True)}
             filter = {FILTER: self.where} if self.where else {}
             found = self.broker.table(self.spark, [self.source], schema, **bounds, **filter)
-        return replayed_rows(found)
+        return found.select(*READ)
 
 
-def replayed_rows(found: DataFrame) -> DataFrame:
-    """Records as they are published again. A table may not have all that a queue says: that is left out."""
+class ReplayEncoder(Encoder):
+    """Makes blocks of records as they were stored; executor."""
+
+    def properties(self, batch: pa.RecordBatch) -> list[bytes]:
+        """The properties of each row, and where it was."""
+        columns = [python_values(batch.column(name)) for name in READ[:-1]]
+        return [amqp_octets(replayed(*row)) for row in zip(*columns, strict=True)]
+
+
+class ReplayStager(Stager):
+    """Stages records as they were stored."""
+
+    def encoder(self) -> Encoder:
+        """See `ReplayEncoder`."""
+        made = ReplayEncoder(self.options, self.columns)
+        made.said = list(READ[:-1])
+        return made
+
+
+def replayed(
+    queue: str, offset: int, timestamp_us: int, exchange: str, routing_key: str, format: int, raw: bytes
+) -> Properties:
+    """What a message that is published again says of itself."""
+    said = properties_of(format & FORMAT_MASK, raw)
+    made = Properties()
+    for name in KEPT:
+        setattr(made, name, getattr(said, name))
+    # One that was replayed before says where it was last.
+    made.headers = [(name, value) for name, value in said.headers if name not in DROPPED and not name.startswith(WAS)]
     was = {
-        "x-replay-queue": F.col("queue"),
-        "x-replay-offset": F.col("offset").cast("string"),
-        "x-replay-timestamp-ms": F.unix_millis("timestamp").cast("string"),
-        **{f"x-replay-{name.replace('_', '-')}": F.col(name) for name in WAYS if name in found.columns},
+        "queue": queue,
+        "offset": offset,
+        "timestamp-ms": timestamp_us // MILLISECOND,
+        "exchange": exchange,
+        "routing-key": routing_key,
     }
-    added = F.array(*(pair(name, value) for name, value in was.items()))
-    if "headers" in found.columns:
-        # One that was replayed before says where it was last.
-        own = F.filter(F.coalesce("headers", F.array().cast(added_type())), lambda one: ~one.key.isin(list(was)))
-        added = F.concat(own, added)
-    return found.select("value", added.alias("headers"), *(name for name in SAID if name in found.columns))
-
-
-def pair(name: str, value: Column) -> Column:
-    return F.struct(F.lit(name).alias("key"), value.cast("binary").alias("value"))
-
-
-def added_type() -> str:
-    return TYPES["headers"].simpleString()
+    made.headers += [(WAS + name, value) for name, value in was.items()]
+    return made
 
 
 # ---- doing it
@@ -289,7 +327,7 @@ class Replay:
 
     def publish(self, number: int, rows: DataFrame) -> int:
         """One chunk, as one transaction; how many rows it has."""
-        stager = Stager(self.options, sink_columns(rows.schema, self.options))
+        stager = ReplayStager(self.options, {VALUE: rows.columns.index(VALUE)})
         staged = rows.mapInArrow(StageChunk(stager, self.plan.transaction, number), STAGED).collect()
         parts = [Part(self.plan.transaction, row["part"], row["rows"]) for row in staged]
         stager.commit(self.plan.transaction, number, parts)

@@ -93,17 +93,24 @@ def publish_view(
         raise OptionError("checkpoint: missing: a folder that outlives the job, or rows would be published twice")
     broker = Broker(options)
     make_queue(broker, into, queue_type)
-    for name, source in sources.items():
-        if not NAME.fullmatch(name):
-            raise OptionError(f"sources: {name!r} is no name for a table")
-        known = Source(source) if isinstance(source, str) else source
-        table_of(spark, broker, known, sql).createOrReplaceTempView(name)
+    make_tables(spark, broker, sources, sql, True)
     try:
         rows = messages_of(spark.sql(sql), into, key, exchange)
         writer = rows.writeStream.format("forebay").options(**broker.options).option("checkpointLocation", checkpoint)
         writer = writer.option(EXCHANGE, exchange) if exchange else writer.option(TOPIC, into)
         writer = writer.outputMode(mode).queryName(f"view {into}")
         return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=trigger)).start()
+    except PySparkException as error:
+        raise OptionError(f"sql: {sql!r}: {first_line(error)}") from None
+
+
+def query(
+    spark: SparkSession, sql: str, sources: Mapping[str, Source | str], options: Mapping[str, str]
+) -> DataFrame:
+    """The same of what the queues have now, once: a table; see `publish_view`."""
+    make_tables(spark, Broker(options), sources, sql, False)
+    try:
+        return spark.sql(sql)
     except PySparkException as error:
         raise OptionError(f"sql: {sql!r}: {first_line(error)}") from None
 
@@ -127,17 +134,30 @@ def make_queue(broker: Broker, name: str, type: str) -> None:
             administrator.run("queue.declare", queue=name, type=type)
 
 
-def table_of(spark: SparkSession, broker: Broker, source: Source, sql: str) -> DataFrame:
-    """A source as a stream of rows; of the columns that cost something, those that the query names."""
+def make_tables(
+    spark: SparkSession, broker: Broker, sources: Mapping[str, Source | str], sql: str, streams: bool
+) -> None:
+    """Make the names of the sources known to a session's SQL, as streams or as they are now."""
+    for name, source in sources.items():
+        if not NAME.fullmatch(name):
+            raise OptionError(f"sources: {name!r} is no name for a table: give it one, as in orders=my.orders")
+        known = Source(source) if isinstance(source, str) else source
+        broker.look(known.queue)
+        table_of(spark, broker, known, sql, streams).createOrReplaceTempView(name)
+
+
+def table_of(spark: SparkSession, broker: Broker, source: Source, sql: str, streams: bool) -> DataFrame:
+    """A source as rows; of the columns that cost something, those that the query names."""
     words = set(NAME.findall(sql)) | {source.event_time}
     names = [name for name in TYPES if name in ALWAYS or name in words]
     schema = StructType([StructField(name, TYPES[name]) for name in names])
     given = {STARTING_OFFSETS: "earliest", **broker.options, **source.options, SUBSCRIBE: source.queue}
-    stream = spark.readStream.format("forebay").options(**given).schema(schema).load()
-    table = with_body_columns(stream, source.columns)
+    reader = spark.readStream if streams else spark.read
+    rows = reader.format("forebay").options(**given).schema(schema).load()
+    table = with_body_columns(rows, source.columns)
     if source.event_time not in table.columns:
         raise OptionError(f"event_time: {source.event_time!r} is no column; there are {', '.join(table.columns)}")
-    if not source.watermark:
+    if not (streams and source.watermark):
         return table
     try:
         return table.withWatermark(source.event_time, source.watermark)
