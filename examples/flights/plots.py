@@ -64,7 +64,7 @@ def by_hour(table: pd.DataFrame) -> plt.Figure:
     axes[0].set_ylabel("departure delay, minutes")
     figure.suptitle("Who flies in the morning leaves on time", x=0.01, ha="left", fontsize=13, fontweight="bold")
     figure.text(0.01, 0.885, "line: median; band: the middle half of the flights", fontsize=9, color=GREY)
-    figure.tight_layout(rect=(0, 0.03, 1, 0.92))
+    figure.tight_layout(rect=(0, 0.03, 1, 0.95))
     return figure
 
 
@@ -77,7 +77,7 @@ def by_day(table: pd.DataFrame) -> plt.Figure:
     upper.plot(table.index, table["delay"].rolling(7, center=True, min_periods=1).mean(), color=DARK, label="week")
     upper.set_ylabel("mean departure delay, minutes")
     upper.legend(frameon=False, loc="upper right")
-    upper.set_title("Summer storms delay flights, winter storms cancel them")
+    upper.set_title("Delays are longest in summer; most flights were cancelled in February")
     share = table["cancelled"] / table["scheduled"]
     lower.bar(table.index, share, width=1.0, color="#3d4f63")
     lower.set_ylabel("flights cancelled")
@@ -110,9 +110,9 @@ def by_carrier(table: pd.DataFrame) -> plt.Figure:
     axis.set_xlabel("share of the airline's departures")
     axis.grid(axis="y", visible=False)
     axis.legend(frameon=False, loc="lower right")
-    figure.suptitle("Every airline is late, some twice as often", x=0.01, ha="left", fontsize=13, fontweight="bold")
+    figure.suptitle("Late departures by airline", x=0.01, ha="left", fontsize=13, fontweight="bold")
     figure.text(0.01, 0.925, "departures from New York in 2013, number of flights in brackets", fontsize=9, color=GREY)
-    figure.tight_layout(rect=(0, 0.03, 1, 0.93))
+    figure.tight_layout(rect=(0, 0.03, 1, 0.96))
     return figure
 
 

@@ -11,16 +11,16 @@ import os
 import subprocess
 import sys
 import time
+from importlib.resources import files
 from pathlib import Path
 
-import pyspark
 from plots import draw
 
 from forebay.cli.demo import load_flights
 from forebay.cli.demo_actors import Broker, Publisher
 from forebay.client.blocks import BlockClient
 from forebay.spark.java import prepare_java
-from forebay.spark.template import fill
+from forebay.spark.template import RUN, fill
 
 HERE = Path(__file__).parent
 FILES = ("spark-pipeline.yml", "transformations/flights.py", "transformations/views.sql")
@@ -39,13 +39,13 @@ type = "stream"
 
 
 def run_pipeline(folder: Path, servers: str) -> None:
-    """`spark-pipelines run` over a copy of the project in this folder."""
-    values = {"storage": (folder / "storage").as_uri(), "tables": (folder / "tables").as_uri(), "servers": servers}
-    fill(HERE / "pipeline", FILES, folder, values)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    command = [Path(pyspark.__file__).parent / "bin" / "spark-pipelines", "run"]
+    """Run a copy of the project in this folder."""
+    fill(HERE / "pipeline", FILES, folder, {"storage": (folder / "storage").as_uri(), "servers": servers})
+    fill(files("forebay.spark.template"), [RUN], folder, {})
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with (folder / "spark.log").open("wb") as log:
-        done = subprocess.run(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT, check=False)
+        command, environment = [str(folder / RUN)], {**os.environ, "PATH": path}
+        done = subprocess.run(command, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         raise SystemExit(f"the pipeline failed: see {folder / 'spark.log'}")
 

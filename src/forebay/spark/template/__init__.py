@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Final
 
 from forebay.core.errors import OptionError
 
-FILES = ("spark-pipeline.yml", "README.md", "transformations/messages.py", "transformations/by_minute.sql")
+RUN: Final = "run.sh"
+FILES: Final = ("README.md", RUN, "spark-pipeline.yml", "transformations/messages.py", "transformations/by_minute.sql")
 
 
 def init(
@@ -36,7 +38,6 @@ def init(
         "queue": queue,
         "into": into,
         "storage": (root / "storage").as_uri(),
-        "tables": (root / "tables").as_uri(),
         "partitions": str(len(os.sched_getaffinity(0))),
     }
     return fill(files(__name__), FILES, root, values)
@@ -53,5 +54,7 @@ def fill(source: Traversable, names: Sequence[str], root: Path, values: Mapping[
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+        if name.endswith(".sh"):
+            path.chmod(0o755)
         made.append(str(path))
     return made
