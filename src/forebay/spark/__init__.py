@@ -12,37 +12,47 @@ if TYPE_CHECKING:
     from forebay.spark.columns import matching, needs, register_matches
     from forebay.spark.jobs.audit import audit
     from forebay.spark.jobs.letters import letters, redrive
+    from forebay.spark.jobs.replay import replay
     from forebay.spark.jobs.tier import compact, tier
     from forebay.spark.jobs.tier_read import read_tiered
+    from forebay.spark.jobs.views import Source, publish_view, query
     from forebay.spark.progress import show_progress
     from forebay.spark.source import register
     from forebay.spark.tuned import session
 
 __all__ = [
+    "Source",
     "audit",
     "compact",
     "letters",
     "matching",
     "needs",
+    "publish_view",
+    "query",
     "read_tiered",
     "redrive",
     "register",
     "register_matches",
+    "replay",
     "session",
     "show_progress",
     "tier",
 ]
 
 HOMES: Final = {
+    "Source": "forebay.spark.jobs.views",
     "audit": "forebay.spark.jobs.audit",
     "compact": "forebay.spark.jobs.tier",
     "letters": "forebay.spark.jobs.letters",
     "matching": "forebay.spark.columns",
     "needs": "forebay.spark.columns",
+    "publish_view": "forebay.spark.jobs.views",
+    "query": "forebay.spark.jobs.views",
     "read_tiered": "forebay.spark.jobs.tier_read",
     "redrive": "forebay.spark.jobs.letters",
     "register": "forebay.spark.source",
     "register_matches": "forebay.spark.columns",
+    "replay": "forebay.spark.jobs.replay",
     "session": "forebay.spark.tuned",
     "show_progress": "forebay.spark.progress",
     "tier": "forebay.spark.jobs.tier",
