@@ -54,6 +54,7 @@ NAMES: Final = (
     BATCH_OCTETS,
     RETRY,
 )
+OF_SPARK: Final = ("checkpointlocation", "queryname")  # options of every stream, which Spark hands over as well
 NAME_OCTETS_MAX: Final = 255  # of a queue, an exchange, a routing key, a transaction
 ROWS_MAX: Final = 1_000_000
 OCTETS_MAX: Final = 32 << 20  # of values; the broker takes blocks of up to 64 MiB
@@ -110,8 +111,8 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
 
     given  as Spark hands them over: names in any case
     """
-    # Spark adds `path` where a table or a call of save() names one; it means nothing here, and is refused as unknown.
-    values = known_options(given, NAMES, "sink")
+    ours = {name: value for name, value in given.items() if name.lower() not in OF_SPARK}
+    values = known_options(ours, NAMES, "sink")
     return SinkOptions(
         access=parse_access(values),
         topic=_name(values, TOPIC),
