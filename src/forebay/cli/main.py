@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from forebay import __version__
-from forebay.cli import delayed, dlq, exchanges, policies, queues, readers, users, vhosts
+from forebay.cli import delayed, dlq, exchanges, policies, queues, readers, spark, users, vhosts
 from forebay.client.blocks import Unreachable
 from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown
 
@@ -43,6 +43,7 @@ for name, group in {
     "permission": users.permissions,
     "policy": policies.app,
     "queue": queues.app,
+    "spark": spark.app,
     "topic-permission": users.topics,
     "user": users.app,
     "vhost": vhosts.app,

@@ -54,6 +54,7 @@ SENT: Final = """coalesce(
 )"""
 SHARES: Final = (0.5, 0.95, 0.99)
 ACCURACY: Final = 1000  # of percentiles: a thousandth of the rank
+DUPLICATES_SHOWN: Final = 1000
 SETTLED: Final = "settled"
 RETENTION: Final = "retention"
 LOST: Final = "lost"
@@ -85,6 +86,21 @@ class Audit:
         """The report: the tables that are short, and the faults."""
         parts = [f"{name}\n{shown(frame)}" for name, frame in (("queues", self.queues), ("lag in ms", self.lag))]
         return "\n".join([*parts, *(self.faults or ["no faults were found"])])
+
+    def to_dict(self) -> dict[str, object]:
+        """The same for programs, with the gaps, the producers, and as many duplicates as are worth reading."""
+        return {
+            "queues": dictionaries(self.queues),
+            "lag": dictionaries(self.lag),
+            "gaps": dictionaries(self.gaps),
+            "duplicates": dictionaries(self.duplicates.limit(DUPLICATES_SHOWN)),
+            "order": dictionaries(self.order),
+            "faults": self.faults,
+        }
+
+
+def dictionaries(frame: DataFrame) -> list[dict[str, object]]:
+    return [row.asDict() for row in frame.collect()]
 
 
 def audit(

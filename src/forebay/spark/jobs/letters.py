@@ -257,12 +257,17 @@ def redrive(
         return send_back(administrator, queue, waiting.id, chosen, to)
 
 
-def chosen_offsets(found: DataFrame, where: str, limit: int) -> list[int]:
-    """The offsets for which the condition holds, ascending."""
+def chosen_letters(found: DataFrame, where: str) -> DataFrame:
+    """The letters for which a condition of SQL holds; all for none. OptionError with Spark's words."""
     try:
-        chosen = (found.where(where) if where else found).select("offset").orderBy("offset")
+        return found.where(where) if where else found
     except PySparkException as error:
         raise OptionError(f"where: {where!r}: {first_line(error)}") from None
+
+
+def chosen_offsets(found: DataFrame, where: str, limit: int) -> list[int]:
+    """The offsets for which the condition holds, ascending."""
+    chosen = chosen_letters(found, where).select("offset").orderBy("offset")
     table = (chosen.limit(limit) if limit else chosen).toArrow()
     offsets: list[int] = table.column("offset").to_pylist()
     return offsets

@@ -13,7 +13,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.message import FORMAT_MASK, Properties
@@ -31,13 +31,14 @@ from forebay.records.properties import properties_of
 from forebay.spark.columns import matching
 from forebay.spark.encode import Encoder, python_values
 from forebay.spark.jobs.broker import Broker
+from forebay.spark.jobs.publishing import publish
 from forebay.spark.jobs.tier_read import read_tiered
 from forebay.spark.logs import RemoteLogs
 from forebay.spark.options import FILTER
 from forebay.spark.positions import ENDING_OFFSETS, STARTING_OFFSETS
 from forebay.spark.schema import TYPES
 from forebay.spark.sink_options import TOPIC, VALUE, parse_sink
-from forebay.spark.writer import Part, Stager, connect
+from forebay.spark.writer import Stager, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +69,6 @@ HOLD_S_MIN: Final = 600.0  # of the records that are still to come; renewed with
 HOLD_S_MAX: Final = 86_000.0
 MICROSECONDS: Final = 1_000_000
 MILLISECOND: Final = 1000  # in microseconds
-STAGED: Final = StructType([StructField("part", StringType()), StructField("rows", LongType())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,20 +328,4 @@ class Replay:
     def publish(self, number: int, rows: DataFrame) -> int:
         """One chunk, as one transaction; how many rows it has."""
         stager = ReplayStager(self.options, {VALUE: rows.columns.index(VALUE)})
-        staged = rows.mapInArrow(StageChunk(stager, self.plan.transaction, number), STAGED).collect()
-        parts = [Part(self.plan.transaction, row["part"], row["rows"]) for row in staged]
-        stager.commit(self.plan.transaction, number, parts)
-        return sum(part.rows for part in parts)
-
-
-class StageChunk:
-    """Stages the rows of one task; executor."""
-
-    def __init__(self, stager: Stager, transaction: str, number: int) -> None:
-        self.stager = stager
-        self.transaction = transaction
-        self.number = number
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part = self.stager.stage(self.transaction, self.number, batches)
-        yield pa.RecordBatch.from_pydict({"part": [part.name], "rows": [part.rows]})
+        return publish(rows, stager, self.plan.transaction, number)

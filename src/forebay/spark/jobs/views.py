@@ -26,15 +26,18 @@ from pyspark.sql.types import StructField, StructType
 from forebay.core.errors import NOT_FOUND, OptionError, RequestError
 from forebay.spark.jobs.bodies import first_line, with_body_columns
 from forebay.spark.jobs.broker import Broker
+from forebay.spark.jobs.publishing import publish
 from forebay.spark.positions import STARTING_OFFSETS, SUBSCRIBE
 from forebay.spark.schema import TYPES
-from forebay.spark.sink_options import EXCHANGE, TOPIC
+from forebay.spark.sink_options import EXCHANGE, TOPIC, SinkOptions, parse_sink, sink_columns
+from forebay.spark.writer import QUERY_PROPERTY, Stager
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-MODES: Final = ("append", "update", "complete")
+UPDATE: Final = "update"
+MODES: Final = ("append", UPDATE, "complete")
 ALWAYS: Final = ("queue", "offset", "timestamp", "routing_key", "value")
 KEY_HEADER: Final = "x-view-key"
 TRIGGER: Final = "500 milliseconds"
@@ -96,17 +99,18 @@ def publish_view(
     make_tables(spark, broker, sources, sql, True)
     try:
         rows = messages_of(spark.sql(sql), into, key, exchange)
-        writer = rows.writeStream.format("forebay").options(**broker.options).option("checkpointLocation", checkpoint)
-        writer = writer.option(EXCHANGE, exchange) if exchange else writer.option(TOPIC, into)
-        writer = writer.outputMode(mode).queryName(f"view {into}")
+        where = {**broker.options, **({EXCHANGE: exchange} if exchange else {TOPIC: into})}
+        writer = rows.writeStream.outputMode(mode).option("checkpointLocation", checkpoint).queryName(f"view {into}")
+        if mode == UPDATE:  # Spark refuses it to every sink that is written in Python
+            writer = writer.foreachBatch(Updates(parse_sink(where)))
+        else:
+            writer = writer.format("forebay").options(**where)
         return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=trigger)).start()
     except PySparkException as error:
         raise OptionError(f"sql: {sql!r}: {first_line(error)}") from None
 
 
-def query(
-    spark: SparkSession, sql: str, sources: Mapping[str, Source | str], options: Mapping[str, str]
-) -> DataFrame:
+def query(spark: SparkSession, sql: str, sources: Mapping[str, Source | str], options: Mapping[str, str]) -> DataFrame:
     """The same of what the queues have now, once: a table; see `publish_view`."""
     make_tables(spark, Broker(options), sources, sql, False)
     try:
@@ -120,7 +124,8 @@ def latest_sql(table: str, key: str, columns: str) -> str:
 
     columns  names of what is wanted of it, with commas between
     """
-    return f"SELECT {key}, max_by(struct({columns}), struct(timestamp, offset)).* FROM {table} GROUP BY {key}"
+    latest = f"SELECT {key}, max_by(struct({columns}), struct(timestamp, offset)) AS latest FROM {table} GROUP BY {key}"
+    return f"SELECT {key}, latest.* FROM ({latest})"
 
 
 def make_queue(broker: Broker, name: str, type: str) -> None:
@@ -163,6 +168,19 @@ def table_of(spark: SparkSession, broker: Broker, source: Source, sql: str, stre
         return table.withWatermark(source.event_time, source.watermark)
     except PySparkException as error:
         raise OptionError(f"watermark: {source.watermark!r}: {first_line(error)}") from None
+
+
+class Updates:
+    """Publishes each micro-batch as the sink does, under the query's id and the batch's number; driver."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        """One micro-batch."""
+        query = rows.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
+        assert query, "Spark says which query this is"
+        publish(rows, Stager(self.options, sink_columns(rows.schema, self.options)), query, number)
 
 
 def messages_of(result: DataFrame, into: str, key: str, exchange: str) -> DataFrame:
