@@ -142,7 +142,7 @@ FIELDS: Final = {
 INTEGER_MAX: Final = (1 << 63) - 1
 TEXT_CHARACTERS_MAX: Final = 1024
 FILTER_CHARACTERS_MAX: Final = 1 << 14  # what a filter itself may have is the parser's to say
-NAME_OCTETS_MAX: Final = 255  # of a query and a part
+NAME_OCTETS_MAX: Final = 255  # of a query, a part and a group
 SHOWN_CHARACTERS_MAX: Final = 80
 
 
@@ -334,7 +334,7 @@ def decode_reader(values: dict[str, object], request: Request) -> None:
             request.wait_ms = min(integer_field(values, op, "wait_ms", 0), WAIT_MS_MAX)
     else:
         request.queue = text_field(values, op, "queue")
-        request.group = text_field(values, op, "group")
+        request.group = name_field(values, op, "group")
         if op == HOLD:
             request.offset = integer_field(values, op, "offset", 0)
             request.ttl_ms = integer_field(values, op, "ttl_ms", 1)
@@ -343,8 +343,10 @@ def decode_reader(values: dict[str, object], request: Request) -> None:
 def after_field(values: dict[str, object]) -> dict[str, int]:
     """The field `queues` of ENDS."""
     given = values.get("queues")
-    if not isinstance(given, dict) or not given or len(given) > ENDS_QUEUES_MAX:
-        raise RequestError(INVALID, f"{ENDS}: queues is {shown(given)}, not an object of 1 to {ENDS_QUEUES_MAX} queues")
+    if not isinstance(given, dict) or len(given) > ENDS_QUEUES_MAX:
+        raise RequestError(
+            INVALID, f"{ENDS}: queues is {shown(given)}, not an object of at most {ENDS_QUEUES_MAX} queues"
+        )
     after: dict[str, int] = {}
     for name in given:
         if not isinstance(name, str) or not is_unicode(name):
@@ -372,7 +374,7 @@ def text_field(values: dict[str, object], op: str, name: str, most: int = TEXT_C
 
 
 def name_field(values: dict[str, object], op: str, name: str) -> str:
-    """A field that names a part of a transaction: text of 1 to NAME_OCTETS_MAX octets."""
+    """A field that names something of the client: text of 1 to NAME_OCTETS_MAX octets."""
     value = text_field(values, op, name)
     if not 0 < len(value.encode()) <= NAME_OCTETS_MAX:
         raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not text of 1 to {NAME_OCTETS_MAX} octets")
