@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,13 +10,15 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-from pyspark.sql.streaming import DataStreamReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from forebay.client.blocks import BlockClient
 from forebay.spark import session
 from tests.broker_process import BrokerProcess
 
 DURABLE_S_MAX = 60
+# For every JVM that a test starts. Most of what a short session uses is its second compiler: without it, half.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
