@@ -34,7 +34,9 @@ def test_what_is_there_in_batches_of_the_limit(feed: Feed, tmp_path: Path) -> No
     assert sink.values() == BODIES
     assert sink.sizes() == [300, 300, 300, 100]
     assert end_offsets(query)["s"]["0"] == 1000
-    assert json.loads(query.lastProgress["sources"][0]["latestOffset"]) == {"s": {"0": 1000}}
+    progress = query.lastProgress
+    assert progress is not None
+    assert json.loads(progress["sources"][0]["latestOffset"]) == {"s": {"0": 1000}}
     feed.publish("s", [b"more"])
     run(feed.growing("s", maxOffsetsPerTrigger=300), sink, tmp_path / "c")
     assert sink.values() == [*BODIES, b"more"]

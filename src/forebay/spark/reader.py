@@ -36,7 +36,7 @@ class ForebayReader(DataSourceReader):
         self.options = options
         self.schema = schema
         self.needed = Needed()
-        self.pushFilters = Push(self.needed)  # type: ignore[method-assign,assignment]
+        self.pushFilters = Push(self.needed)  # type: ignore[method-assign]
 
     def partitions(self) -> list[InputPartition]:
         """One range of offsets a task. Runs on the driver."""

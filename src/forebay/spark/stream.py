@@ -109,8 +109,11 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     after[queue] = mark
                 continue
             first, count = firsts[queue], counts[queue]
-            is_next = mark is not None and mark.id == end.id and mark.offset == first
-            after[queue] = mark if is_next and not count else Mark(first + count, end.id, -1 if is_next else first)
+            if mark is None or mark.id != end.id or mark.offset != first:
+                after[queue] = Mark(first + count, end.id, first)
+            else:
+                # As it was where nothing is new, jump included: Spark compares the text.
+                after[queue] = Mark(first + count, end.id) if count else mark
         return encode_marks(after, group or self.new_group())
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  PySpark's name
