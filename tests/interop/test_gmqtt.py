@@ -295,3 +295,16 @@ def test_aliases_stand_for_topics_both_ways(broker: BrokerProcess, qos: int) -> 
             assert len(aliased) >= 6, "the broker makes no use of the aliases that it may use"
 
     asyncio.run(main())
+
+
+def test_a_consumer_has_a_filter(broker: BrokerProcess) -> None:
+    async def main() -> None:
+        async with connected(broker, "sink") as sink, connected(broker, "source") as source:
+            await sink.subscribe("$share/g/t/#", user_property=[("filter", "/n IN (2, 4) AND header.colour = 'red'")])
+            for number in range(6):
+                colour = ("red", "blue")[number == 4]
+                await source.publish("t/a", b'{"n": %d}' % number, user_property=[("colour", colour)])
+            assert (await sink.next()).payload == b'{"n": 2}'
+            assert await sink.is_quiet()
+
+    asyncio.run(main())

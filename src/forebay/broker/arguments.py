@@ -97,7 +97,10 @@ class ConsumerArguments:
 def content_filter(value: object) -> Filter:
     """`x-filter`: a filter on what messages say; RequestError where it is none, in the parser's words."""
     if isinstance(value, bytes):
-        value = value.decode("utf-8", "replace")
+        try:
+            value = value.decode()
+        except UnicodeDecodeError as error:
+            raise RequestError(INVALID, f"{FILTER}: no UTF-8 at octet {error.start}") from None
     if not isinstance(value, str):
         raise RequestError(INVALID, f"{FILTER}: expected longstr, got {type_name(value)}")
     filter = parse(value)

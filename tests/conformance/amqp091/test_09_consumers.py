@@ -307,6 +307,44 @@ def test_arguments_that_are_refused(broker: BrokerProcess, arguments: dict[str, 
         raw.channel_closed(406, f"PRECONDITION_FAILED - {text}", cause=CONSUME)
 
 
+@pytest.mark.parametrize("queue_type", ["classic", "quorum", "stream"])
+def test_a_filter_that_is_refused_says_where_it_is_wrong(broker: BrokerProcess, queue_type: str) -> None:
+    refused: list[tuple[bytes, str]] = [
+        (
+            b"S" + long("/n > 5 AN /n < 9"),
+            "filter, position 8, 'AN': the filter is complete before it; AND or OR may follow",
+        ),
+        (b"S" + long("/n > "), "filter, position 6, the end: a value is due here"),
+        (b"S" + long(b"/n = '\xff'"), "x-filter: no UTF-8 at octet 6"),
+        (b"x" + long(b"/n = '\xff'"), "x-filter: no UTF-8 at octet 6"),
+        (b"t\1", "x-filter: expected longstr, got bool"),
+        (b"S" + long("x" * 8193), "filter, position 8193, 'x': over 8192 characters"),
+    ]
+    with connect(broker) as raw:
+        raw.declare("q", arguments={"x-queue-type": queue_type})
+        for value, text in refused:
+            arguments = long(short("x-filter") + value)
+            raw.send(method(1, CONSUME, b"\0\0" + short("q") + short("t") + b"\0" + arguments))
+            raw.channel_closed(406, f"PRECONDITION_FAILED - {text}", cause=CONSUME)
+            raw.open_channel()
+        assert raw.count("q") == (0, 0)
+
+
+def test_filtered_consumers_of_one_channel(broker: BrokerProcess) -> None:
+    with connect(broker) as raw:
+        raw.declare("q")
+        raw.fill("q", [b"1", b"22222", b"333", b"44444", b"55555"])
+        raw.prefetch(2)
+        raw.consume("q", "long", arguments={"x-filter": "octets > 3"})
+        assert [raw.delivery(tag="long")[2] for _ in range(2)] == [b"22222", b"44444"]
+        raw.consume("q", "short", arguments={"x-filter": "octets <= 3"})
+        assert [raw.delivery(tag="short")[2] for _ in range(2)] == [b"1", b"333"]
+        assert raw.count("q") == (1, 2)
+        cancel(raw, "long")
+        raw.settle(NACK, 2, REQUEUE)
+        assert raw.count("q") == (2, 1)
+
+
 def test_a_stream_has_no_priorities_of_consumers(broker: BrokerProcess) -> None:
     with connect(broker) as raw:
         raw.declare("s", arguments={"x-queue-type": "stream"})

@@ -122,6 +122,25 @@ def test_queue_6_subscriptions_that_are_refused(jobs: BrokerProcess, version: in
     assert raw.granted() == ([0x8F, 0x8F, 0x83, 0x83] if version == V5 else [0x80] * 4)
 
 
+def test_queue_6_filters_that_are_none_are_refused(jobs: BrokerProcess) -> None:
+    raw = connected(jobs)
+    topics = [("$queue/jobs/#", 1), ("$share/g/a", 1), ("a", 1)]
+    for given, codes, text in (
+        ("/n >> 5", [0x8F, 0x8F, 0x83], b"filter, position 5, '>'"),
+        ("age_ms > 5", [0x8F, 0x8F, 0x83], b"filter, 'age_ms'"),
+        ("/n > 5", [1, 1, 0x83], b"filter: 'a' is no queue; subscribe to $share/NAME/a"),
+    ):
+        raw.send(subscribe(1, *topics, properties=user("filter", given)))
+        rest = raw.expect(0x90)
+        assert (list(rest[-3:]), text in rest) == (codes, True), rest
+    publisher = connected(jobs, "publisher")
+    assert publisher.publish("$queue/jobs/x", b'{"n": 5}') == 0
+    assert publisher.publish("$queue/jobs/x", b'{"n": 6}') == 0
+    assert raw.delivery().body == b'{"n": 6}'
+    publisher.subscribe("$queue/jobs/#")
+    assert publisher.delivery().body == b'{"n": 5}'
+
+
 def test_queue_7_a_deleted_queue_ends_its_subscribers(jobs: BrokerProcess) -> None:
     raw = connected(jobs)
     raw.subscribe("$queue/jobs/#")
