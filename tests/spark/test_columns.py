@@ -83,8 +83,8 @@ def plan(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan())
 
 
-@given(st.lists(filters, min_size=80, max_size=80), st.lists(records, min_size=25, max_size=25))
-@settings(max_examples=4)
+@given(st.lists(filters, min_size=60, max_size=60), st.lists(records, min_size=25, max_size=25))
+@settings(max_examples=3)
 def test_a_column_is_what_the_filter_is(spark: SparkSession, texts: list[str], stored: list[Stored]) -> None:
     frame = table(spark, stored)
     columns = [matching(text, frame).alias(f"c{number}") for number, text in enumerate(texts)]

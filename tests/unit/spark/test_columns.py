@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -60,7 +61,8 @@ def test_each_row_may_have_a_filter_of_its_own(stored: list[Stored]) -> None:
 
 def test_what_is_sent_to_workers_evaluates_some_of_the_conjuncts() -> None:
     filter = "routing_key = 'never' AND (/a = 1 AND content_type IS NULL)"
-    sent = cloudpickle.dumps(evaluator(filter, (1, 2), ["bodies", "raw", "formats"]))
+    dumps: Any = cloudpickle.dumps
+    sent = dumps(evaluator(filter, (1, 2), ["bodies", "raw", "formats"]))
     evaluate = pickle.loads(sent)
     bodies = pa.array([b'{"a": 1}', b'{"a": 2}', b"", None], pa.binary())
     made = evaluate(bodies, pa.array([None] * 4, pa.binary()), pa.array([None] * 4, pa.int32()))
