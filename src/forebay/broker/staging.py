@@ -19,13 +19,14 @@ from __future__ import annotations
 from typing import Final, final
 
 import msgspec
+from librt.strings import read_i32_le
 from mypy_extensions import i64
 
 from forebay.broker.checked import sequence, whole
 from forebay.broker.internal import INTERNAL, RECORD_OVERHEAD, STAGING_LOG, LedgerLog
 from forebay.core.errors import PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091
-from forebay.log.block import BadBlock, Block, trusted_block
+from forebay.log.block import HEAD_OCTETS, BadBlock, Block, trusted_block
 from forebay.log.store import Entry, Store
 
 LOG_NAME: Final = "$staging"
@@ -249,7 +250,7 @@ class Staging(LedgerLog):
             self.make_readable(self.now_us)
         stored = self.log.block(offset)
         assert stored is not None and stored.base <= offset, "what is staged is in the log"
-        return staged_block(stored.body(offset - stored.base))
+        return staged_block(stored, offset - stored.base)
 
     def advance(self, commit: Committed, rows: i64, unroutable: i64, row: i64) -> None:
         """In this turn so many more rows were published; `row` is where the block goes on, -1 if it is done."""
@@ -369,9 +370,14 @@ class Staging(LedgerLog):
                 self.wait(name[0], name[1], str(part), whole(rows), octets, offset, now_us)
 
 
-def staged_block(octets: bytes) -> Block:
-    """A block out of octets that were checked when they came."""
+def staged_block(stored: Block, index: i64) -> Block:
+    """The block that is the body of a record; it was checked when it came."""
+    data = stored.data
+    at = stored.body_at + 4 * index
+    # Cut once: it may be long.
+    start = stored.body_octets_at + i64(read_i32_le(data, at))
+    end = stored.body_octets_at + i64(read_i32_le(data, at + 4))
     try:
-        return trusted_block(octets[:48], octets[48:])
+        return trusted_block(data[start : start + HEAD_OCTETS], data[start + HEAD_OCTETS : end])
     except BadBlock as error:
         raise AssertionError("a staged block is whole") from error
