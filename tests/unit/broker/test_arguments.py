@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.arguments import ConsumerArguments, stream_start
-from forebay.core.errors import RequestError
+from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import MQTT
 from forebay.queue.queue import STREAM, Queue
 from forebay.queue.spec import QueueSpec
@@ -25,6 +25,7 @@ def test_who_asks_for_nothing() -> None:
     found = asked()
     assert (found.group, found.start, found.auto_commit, found.priority) == (b"", None, True, 0)
     assert (found.timeout_us, found.values, found.unfiltered) == (0, None, False)
+    assert found.filter is None
 
 
 def test_who_asks_for_everything() -> None:
@@ -131,3 +132,26 @@ def test_what_a_kind_of_group_cannot_do_is_refused(stream: Queue) -> None:
         ConsumerArguments(wanted, b"/", b"q").check_kind(wanted, stream, False)
     assert refused.value.text == text
     ConsumerArguments(wanted, b"/", b"q").check_kind(wanted, stream, True)
+
+
+@pytest.mark.parametrize("given", ["/n > 5", b"/n > 5"])
+def test_a_filter(given: object) -> None:
+    found = asked(filter=given).filter
+    assert found is not None
+    assert (found.text, found.asks_body) == ("/n > 5", True)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("/n >", "filter, position 5, the end: a value is due here"),
+        ("/n > 5 AND age_ms < 7", "filter, 'age_ms': a consumer's filter looks at a message once; see stored_ms"),
+        (b"/n = '\xff'", "x-filter: no UTF-8 at octet 6"),
+        (None, "x-filter: expected longstr, got void"),
+        (["/n > 5"], "x-filter: expected longstr, got array"),
+    ],
+)
+def test_what_is_no_filter(given: object, said: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        asked(filter=given)
+    assert (caught.value.reason, caught.value.text) == (INVALID, said)

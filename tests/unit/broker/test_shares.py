@@ -19,6 +19,7 @@ from tests.conformance.mqtt.raw import (
     Raw,
     acknowledge,
     unsubscribe,
+    user,
 )
 from tests.conformance.mqtt.v5.flows import (
     LONG_S,
@@ -116,6 +117,26 @@ def test_a_durable_member_takes_what_is_ready_along(tmp_path: Path) -> None:
     assert [each.body for each in found] == numbered(1, 4)
     assert [dict(each.properties)[2] for each in found] == [90] * 3
     second.quiet()
+    rig.close()
+
+
+def test_what_members_with_filters_passed_over_goes_along_too(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    first = rig.connected("clean")
+    first.subscribe(SHARE, properties=user("filter", "/n >= 4"))
+    source = rig.connected("source")
+    for number in range(6):
+        publish_whole(source, "a", b'{"n": %d}' % number)
+    assert sorted(take(first).body for _ in range(2)) == [b'{"n": 4}', b'{"n": 5}']
+    second = rig.durable("durable")
+    second.subscribe(SHARE, properties=user("filter", "/n = 2"))
+    assert take(second).body == b'{"n": 2}'
+    publish_whole(source, "a", b'{"n": 7}')
+    assert take(first).body == b'{"n": 7}'  # it has its filter on the new queue as well
+    rig.crash()
+    second = rig.durable("durable", True)
+    second.subscribe(SHARE)
+    assert [take(second).body for _ in range(3)] == [b'{"n": 0}', b'{"n": 1}', b'{"n": 3}']
     rig.close()
 
 

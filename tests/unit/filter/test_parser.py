@@ -237,3 +237,11 @@ def test_the_tree_can_be_walked() -> None:
     assert isinstance(number, Literal) and number.value == 5
     fact = second.parts[0]
     assert isinstance(fact, Fact) and fact.name == "queue"
+
+
+def test_what_a_filter_asks_for_is_known_beforehand() -> None:
+    filter = parse("/a > 5 AND (priority = 1 OR NOT header.b = routing_key) AND LENGTH(priority) > 1")
+    assert filter.facts == {"priority", "routing_key"}
+    assert filter.asks_body
+    assert filter.size == 16
+    assert not parse("header.a = 'b'").asks_body
