@@ -42,7 +42,7 @@ from forebay.wire.blocks import (
 
 TIMEOUT_S: Final = 30.0
 RECEIVE_OCTETS: Final = 1 << 20  # of the socket's buffer: fewer, larger reads
-BAD_ANSWER: Final = (KeyError, ValueError)  # what reading the fields of an answer may raise
+BAD_ANSWER: Final = (KeyError, ValueError, IndexError)  # what reading the fields of an answer may raise
 
 
 class Unreachable(ForebayError):
@@ -219,6 +219,21 @@ class BlockClient:
         """End a hold; no error where there is none."""
         self._ask({"op": "release", "queue": queue, "group": group})
 
+    def deliveries(self, queue: str, first: int, end: int) -> dict[int, int]:
+        """How often consumers were handed records of [first, end) that nobody has settled, by offset; absent: never."""
+        found: dict[int, int] = {}
+        while first < end:
+            answer = self._ask({"op": "deliveries", "queue": queue, "first": first, "end": end})
+            try:
+                next = whole(answer["next"])
+                found.update((whole(each[0]), whole(each[1])) for each in lists(answer["deliveries"]))
+            except BAD_ANSWER as error:
+                raise self._malformed(answer, error) from None
+            if next <= first:
+                break
+            first = next
+        return found
+
     def offset_at(self, queue: str, timestamp_us: int) -> int:
         """First offset whose record is at or after a time; the end where there is none."""
         answer = self._ask({"op": "offset_at", "queue": queue, "timestamp_us": timestamp_us})
@@ -379,6 +394,13 @@ def objects(value: object) -> list[dict[str, object]]:
     if not isinstance(value, list):
         raise ValueError(f"{value!r} is no list")
     return [mapping(each) for each in value]
+
+
+def lists(value: object) -> list[list[object]]:
+    """A list of lists of the broker's answer; ValueError if it is none."""
+    if not isinstance(value, list) or not all(isinstance(each, list) for each in value):
+        raise ValueError(f"{value!r} is no list of lists")
+    return value
 
 
 def description(values: dict[str, object]) -> QueueDescription:

@@ -42,6 +42,7 @@ from forebay.wire.blocks import (
     COMMIT,
     CONTROL,
     CONTROL_OCTETS_MAX,
+    DELIVERIES,
     DESCRIBE,
     ENDS,
     FETCH,
@@ -237,7 +238,7 @@ class BlocksSession(Session):
         if request.op == CONTROL:
             self.operate(request)
             return True
-        if request.op in (ENDS, QUEUES, HOLD, RELEASE):
+        if request.op in (ENDS, QUEUES, HOLD, RELEASE, DELIVERIES):
             answer = self.reading.answer(self.vhost, self.rights, request)
             if self.reading.changed:
                 self.reading.changed = False

@@ -17,14 +17,18 @@ from forebay.core.errors import INVALID, RequestError
 from forebay.core.options import Options
 from forebay.filter.pattern import BadPattern, Pattern
 from forebay.log.store import Job
+from forebay.queue.leases import LEASED, Lease
 from forebay.queue.queue import KIND_NAMES, Queue
+from forebay.queue.waiting import FAILURE
 from forebay.queue.watch import Watch
+from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
-from forebay.wire.blocks import ENDS, HOLD, QUEUES, RELEASE, Request
+from forebay.wire.blocks import DELIVERIES, ENDS, HOLD, QUEUES, RELEASE, Request
 
 MICROSECONDS: Final = 1000
 TTL_MS_MIN: Final = 1000
 NAMES_A_PAGE: Final = 1000  # that one answer looks at
+DELIVERIES_OFFSETS: Final = 50_000  # that one answer tells of
 PATTERN_WORK_MAX: Final = 200_000  # points of a pattern that one answer looks at
 
 
@@ -49,7 +53,7 @@ class Reading:
         self.pattern_source = ""
 
     def answer(self, vhost: Vhost, rights: Rights, request: Request) -> dict[str, object] | None:
-        """The reply to QUEUES, ENDS, HOLD or RELEASE; None while it has to wait: ask again later."""
+        """The reply to QUEUES, ENDS, HOLD, RELEASE or DELIVERIES; None while it has to wait: ask again later."""
         if request.op == QUEUES:
             return self.list_queues(vhost, rights, request)
         if request.op == ENDS:
@@ -57,6 +61,8 @@ class Reading:
         queue = self.queue(vhost, rights, request.queue)
         if request.op == HOLD:
             return self.hold(vhost, queue, request)
+        if request.op == DELIVERIES:
+            return deliveries(queue, request.first, min(i64(request.end), queue.log.readable_end()))
         assert request.op == RELEASE, request.op
         release(vhost, queue, request.group.encode())
         return {}
@@ -201,3 +207,34 @@ def bounds(queue: Queue) -> dict[str, object]:
         "end": int(end),
         "octets": int(log.octets),
     }
+
+
+def deliveries(queue: Queue, first: i64, end: i64) -> dict[str, object]:
+    """How often the work group without a name has handed out records of [first, end) that are not settled."""
+    first = max(first, queue.log.start)
+    stop = max(first, min(end, first + DELIVERIES_OFFSETS))
+    group = queue.find_group(b"")
+    counts: dict[int, int] = {}
+    if isinstance(group, WorkGroup):
+        attempts = group.attempts
+        if attempts:
+            for offset in range(first, stop):
+                tries = attempts.get(int(offset))
+                if tries is not None:
+                    counts[int(offset)] = tries & (FAILURE - 1)
+        for lease in group.table.in_order:
+            count_lease(lease, first, stop, counts)
+        for _, _, other in group.table.others:
+            count_lease(other, first, stop, counts)
+    found: list[object] = [[offset, counts[offset]] for offset in sorted(counts)]
+    return {"deliveries": found, "next": int(stop)}
+
+
+def count_lease(lease: Lease, first: i64, end: i64, counts: dict[int, int]) -> None:
+    """Add the records of [first, end) that a lease holds now."""
+    page = lease.page
+    if lease.left == 0 or page is None:
+        return
+    for offset in range(max(first, lease.first), min(end, lease.first + lease.count)):
+        if page.states[offset - page.base] == LEASED and (lease.holes is None or int(offset) not in lease.holes):
+            counts[int(offset)] = int(lease.deliveries)

@@ -52,6 +52,11 @@ Requests are answered one by one, in their order:
                                                        queue's start, no record goes until the time is over, the
                                                        group is released or asks again
     {"op": "release", "queue": q, "group": g}       -> REPLY {}
+    {"op": "deliveries", "queue": q, "first": a, "end": b}
+                                                    -> REPLY {"deliveries": [[offset, count], ...], "next": n}: how
+                                                       often records of the range that nobody has settled were handed
+                                                       out to the queue's consumers without a group; absent: never.
+                                                       What is below `next` is told
     {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
     {"op": "fetch", ..., "filter": f}               -> PICKED; an answer may be empty and go on all the same
@@ -120,6 +125,7 @@ QUEUES: Final = "queues"
 ENDS: Final = "ends"
 HOLD: Final = "hold"
 RELEASE: Final = "release"
+DELIVERIES: Final = "deliveries"
 CONTROL: Final = "control"
 COMMIT: Final = "commit"
 ABORT: Final = "abort"
@@ -133,6 +139,7 @@ FIELDS: Final = {
     ENDS: ["op", "queues", "wait_ms"],
     HOLD: ["op", "queue", "group", "offset", "ttl_ms"],
     RELEASE: ["op", "queue", "group"],
+    DELIVERIES: ["op", "queue", "first", "end"],
     CONTROL: ["op", "do"],
     COMMIT: ["op", "query", "batch", "parts"],
     ABORT: ["op", "query", "batch"],
@@ -299,7 +306,7 @@ def decode_request(payload: bytes) -> Request:
             request.octets_max = integer_field(values, op, "octets_max", 1)
         if "filter" in values:
             request.filter = text_field(values, op, "filter", FILTER_CHARACTERS_MAX)
-    elif op in (QUEUES, ENDS, HOLD, RELEASE):
+    elif op in (QUEUES, ENDS, HOLD, RELEASE, DELIVERIES):
         decode_reader(values, request)
     elif op == DESCRIBE:
         request.queue = text_field(values, op, "queue")
@@ -332,6 +339,10 @@ def decode_reader(values: dict[str, object], request: Request) -> None:
         request.after = after_field(values)
         if "wait_ms" in values:
             request.wait_ms = min(integer_field(values, op, "wait_ms", 0), WAIT_MS_MAX)
+    elif op == DELIVERIES:
+        request.queue = text_field(values, op, "queue")
+        request.first = integer_field(values, op, "first", 0)
+        request.end = integer_field(values, op, "end", 0)
     else:
         request.queue = text_field(values, op, "queue")
         request.group = name_field(values, op, "group")

@@ -171,6 +171,33 @@ def test_ends_of_an_unknown_queue(rig: Rig) -> None:
     assert rig.vhosts.common.watches == []
 
 
+# ---- how often records were handed out
+
+
+def handed_out(rig: Rig, queue: str, first: int = 0, end: int = 100) -> tuple[object, object]:
+    answer = said(rig.ask({"op": "deliveries", "queue": queue, "first": first, "end": end})[0])
+    return answer["deliveries"], answer["next"]
+
+
+def test_deliveries_of_what_is_out_and_of_what_came_back(rig: Rig) -> None:
+    assert handed_out(rig, "q") == ([], 0)
+    rig.publish(b"q", *(b"%d" % number for number in range(10)))
+    assert handed_out(rig, "q") == ([], 10)
+    consumer = rig.vhost.consume(b"q", 9, 1, b"t", False, False, 6, {})
+    (delivery,) = rig.vhost.end_turn(rig.clock.us)
+    lease = delivery.lease
+    assert lease is not None
+    rig.vhost.ack(lease, 1, 1)
+    rig.vhost.nack(lease, 2, 1, 10_000)
+    assert handed_out(rig, "q") == ([[0, 1], [2, 1], [3, 1], [4, 1], [5, 1]], 10)
+    rig.vhost.cancel(consumer)
+    assert handed_out(rig, "q", 3, 7) == ([[3, 1], [4, 1], [5, 1], [6, 1]], 7)
+    rig.vhost.consume(b"q", 9, 1, b"t", False, False, 1, {})
+    rig.vhost.end_turn(rig.clock.us)
+    assert handed_out(rig, "q", 0, 3) == ([[0, 2], [2, 1]], 3)
+    assert handed_out(rig, "s") == ([], 0)
+
+
 # ---- that records stay
 
 
