@@ -138,7 +138,7 @@ class ProgressDisplay(StreamingQueryListener):
     """Shows each micro-batch until it is stopped. Spark calls it from a thread of its own."""
 
     def __init__(self, spark: SparkSession, console: Console) -> None:
-        self.spark = spark
+        self.session = spark  # not `spark`: that is the base class's
         self.console = console
         self.lock = threading.Lock()
         self.batches: dict[str, Batch] = {}  # the last one of each query, by the query's run
@@ -159,7 +159,7 @@ class ProgressDisplay(StreamingQueryListener):
 
     def stop(self) -> None:
         """Show nothing more; what is shown stays."""
-        self.spark.streams.removeListener(self)
+        self.session.streams.removeListener(self)
         if self.live is not None:
             self.live.stop()
 

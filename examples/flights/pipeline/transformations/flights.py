@@ -13,7 +13,7 @@ FLIGHT = """
 LATE_MINUTES = 120
 
 
-@dp.table(format="parquet")
+@dp.table
 def flights() -> DataFrame:
     """One row a flight; one that did not take off has no delay."""
     messages = (

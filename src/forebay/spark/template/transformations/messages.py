@@ -8,21 +8,27 @@ from pyspark.sql import functions as F
 
 spark = SparkSession.active()
 
+
+def setting(name: str) -> str:
+    """What spark-pipeline.yml says."""
+    return str(spark.conf.get(f"spark.forebay.{name}"))
+
+
 BROKER = {
-    "forebay.servers": spark.conf.get("spark.forebay.servers"),
-    "forebay.vhost": spark.conf.get("spark.forebay.vhost"),
-    "forebay.user": spark.conf.get("spark.forebay.user"),
+    "forebay.servers": setting("servers"),
+    "forebay.vhost": setting("vhost"),
+    "forebay.user": setting("user"),
     "forebay.password": os.environ.get("FOREBAY_PASSWORD", "guest"),
 }
 
 
-@dp.table(format="parquet")
+@dp.table
 def messages() -> DataFrame:
     """Each run adds what has come since the last."""
     return (
         spark.readStream.format("forebay")
         .options(**BROKER)
-        .option("subscribe", spark.conf.get("spark.forebay.queue"))
+        .option("subscribe", setting("queue"))
         .option("startingOffsets", "earliest")
         .schema("`offset` bigint, `timestamp` timestamp, routing_key string, value binary")
         .load()
@@ -30,7 +36,7 @@ def messages() -> DataFrame:
 
 
 # Exactly once: what a run publishes, no later one publishes again.
-dp.create_sink("into", "forebay", {**BROKER, "topic": spark.conf.get("spark.forebay.into")})
+dp.create_sink("into", "forebay", {**BROKER, "topic": setting("into")})
 
 
 @dp.append_flow(target="into")
