@@ -76,6 +76,21 @@ def test_columns_of_messages(feed: Feed) -> None:
     assert sensor["headers"] == [{"key": "h", "value": bytearray(b"x")}, {"key": "h", "value": bytearray(b"y")}]
 
 
+def test_how_often_messages_were_handed_out(feed: Feed) -> None:
+    feed.channel.queue_declare("c", durable=True)
+    feed.publish("c", [b"0", b"1", b"2"])
+    for times in (1, 2):
+        method, _, _ = feed.channel.basic_get("c")
+        assert method is not None
+        if times == 1:
+            feed.channel.basic_nack(method.delivery_tag, requeue=True)
+    schema = "offset bigint, delivery_count int"
+    rows = feed.reader("c").schema(schema).load().orderBy("offset").collect()
+    assert [tuple(row) for row in rows] == [(0, 2), (1, 0), (2, 0)]
+    files = feed.spark.read.format("forebay").option("forebay.data", str(feed.broker.data)).option("subscribe", "c")
+    assert [row[1] for row in files.schema(schema).load().collect()] == [None] * 3
+
+
 def test_columns_without_a_schema(feed: Feed) -> None:
     feed.stream("s")
     feed.channel.basic_publish("", "s", b"full", AMQP)

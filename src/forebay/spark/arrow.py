@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -218,10 +218,14 @@ class GatheredRun(Run):
 
 
 class BatchMaker:
-    """Makes the batches of one read: its columns, and what is the same in all of them."""
+    """Makes the batches of one read: its columns, and what is the same in all of them.
 
-    def __init__(self, schema: StructType, queue: str) -> None:
+    deliveries  by offset: how often a record was handed out before; None where nobody knows
+    """
+
+    def __init__(self, schema: StructType, queue: str, deliveries: Mapping[int, int] | None = None) -> None:
         self.schema = arrow_schema(schema)
+        self.deliveries = deliveries
         self.decoded = [name for name in self.schema.names if name in PROPERTY_TYPES]
         # Slices of these cost nothing, and they are the same for every batch.
         self.constants = {
@@ -270,7 +274,7 @@ class BatchMaker:
         if name in self.constants:
             return self.constants[name].slice(0, run.count)
         if name == DELIVERY_COUNT:
-            return no_numbers(pa.int32(), run.count)
+            return self.delivery_counts(run)
         if name == "offset":
             return numbers(pa.int64(), run.offsets())
         if name == "timestamp":
@@ -281,15 +285,17 @@ class BatchMaker:
             return text_array(run.cells(name, pa.binary()))
         return run.cells(name, field.type)
 
+    def delivery_counts(self, run: Run) -> pa.Array:
+        if self.deliveries is None:
+            nothing = pa.py_buffer(bytes(-(-run.count // 8)))
+            return pa.Array.from_buffers(pa.int32(), run.count, [nothing, pa.py_buffer(bytes(4 * run.count))])
+        counts = [self.deliveries.get(offset, 0) for offset in run.offsets().tolist()]
+        return numbers(pa.int32(), np.array(counts, np.int32))
+
 
 def numbers(type: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
     """Not pa.array(): that, as pa.scalar(), imports pandas, a quarter of a second for every new worker."""
     return pa.Array.from_buffers(type, len(values), [None, pa.py_buffer(values)])
-
-
-def no_numbers(type: pa.DataType, count: int) -> pa.Array:
-    """NULL in every row."""
-    return pa.Array.from_buffers(type, count, [pa.py_buffer(bytes(-(-count // 8))), pa.py_buffer(bytes(8 * count))])
 
 
 def same_text(text: str, count: int) -> pa.Array:

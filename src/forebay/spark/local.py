@@ -85,6 +85,9 @@ class LocalLogs(Logs):
         blocks = files.read(first, end)
         yield from sifted(blocks, filter, queue) if filter else blocks
 
+    def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
+        return None
+
     def close(self) -> None:
         for files in self.opened.values():
             files.close()

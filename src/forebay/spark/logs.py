@@ -86,6 +86,10 @@ class Logs(ABC):
         """
 
     @abstractmethod
+    def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
+        """How often records of [first, end) were handed out before, where at all; None where nobody knows."""
+
+    @abstractmethod
     def close(self) -> None: ...
 
 
@@ -186,6 +190,9 @@ class RemoteLogs(Logs):
                 self.lose(patience, error)
         if wanted < end and fail_on_data_loss:
             raise cut_off(queue, wanted, end)
+
+    def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
+        return self.patiently(lambda client: client.deliveries(queue, first, end))
 
     def patiently(self, ask: Callable[[BlockClient], T]) -> T:
         """What a broker answers, be it after a restart."""

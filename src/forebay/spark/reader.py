@@ -59,9 +59,13 @@ def read_range(options: ReadOptions, schema: StructType, range: Range | None) ->
     if range is None:
         return
     from forebay.spark.arrow import BatchMaker
+    from forebay.spark.schema import DELIVERY_COUNT
 
-    maker = BatchMaker(schema, range.queue)
     with open_logs(options.access, patient=True) as logs:
+        # Asked before the records: while these come, the connection takes no question.
+        is_asked = DELIVERY_COUNT in schema.names
+        deliveries = logs.deliveries(range.queue, range.first, range.end) if is_asked else None
+        maker = BatchMaker(schema, range.queue, deliveries)
         fail = options.fail_on_data_loss
         blocks = logs.blocks(range.queue, range.first, range.end, fail, range.id, options.filter)
         yield from maker.batches(blocks, range.first, range.end)
