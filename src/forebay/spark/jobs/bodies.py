@@ -27,9 +27,12 @@ def first_line(error: PySparkException) -> str:
 def body_schema(columns: str) -> StructType:
     """The schema of bodies, out of text such as `carrier string, delay int`; OptionError with Spark's words."""
     try:
-        return StructType.fromDDL(columns)
+        schema = StructType.fromDDL(columns)
     except ParseException as error:
         raise OptionError(f"columns: {columns!r}: {first_line(error)}") from None
+    if not isinstance(schema, StructType):
+        raise OptionError(f"columns: {columns!r} has no names: give them as in CREATE TABLE")
+    return schema
 
 
 def with_body_columns(frame: DataFrame, columns: str) -> DataFrame:

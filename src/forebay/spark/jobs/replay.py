@@ -37,7 +37,7 @@ from forebay.spark.logs import RemoteLogs
 from forebay.spark.options import FILTER
 from forebay.spark.positions import ENDING_OFFSETS, STARTING_OFFSETS
 from forebay.spark.schema import TYPES
-from forebay.spark.sink_options import TOPIC, VALUE, parse_sink
+from forebay.spark.sink_options import HEADERS, TOPIC, VALUE, parse_sink
 from forebay.spark.writer import Stager, connect
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class ReplayStager(Stager):
     def encoder(self) -> Encoder:
         """See `ReplayEncoder`."""
         made = ReplayEncoder(self.options, self.columns)
-        made.said = list(READ[:-1])
+        made.said = [HEADERS]  # rows have something to say
         return made
 
 
