@@ -18,7 +18,7 @@ from forebay.spark import replay
 from forebay.spark.jobs.replay import PLAN
 from tests.spark.conftest import Feed
 
-WAIT_S_MAX = 120
+WAIT_S_MAX = 400
 ROWS = 60
 
 
@@ -46,7 +46,7 @@ def taken(feed: Feed, queue: str) -> list[tuple[int, pika.BasicProperties]]:
         found.append((json.loads(body)["n"], properties))
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_range_is_replayed_as_it_was(feed: Feed, tmp_path: Path) -> None:
     channel = feed.channel
     feed.stream("source")
@@ -54,6 +54,7 @@ def test_a_range_is_replayed_as_it_was(feed: Feed, tmp_path: Path) -> None:
     channel.queue_bind("source", "in", "key")
     for name in ("copy", "elsewhere"):
         channel.queue_declare(name, durable=True)
+    channel.queue_bind("elsewhere", "in", "elsewhere")
     publish(feed, 10)
     between = datetime.now(UTC)
     time.sleep(0.01)
@@ -102,7 +103,7 @@ replay(spark, "source", "copy", {"forebay.servers": sys.argv[1]}, checkpoint=sys
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_kill9_of_a_replay_publishes_every_row_once(feed: Feed, tmp_path: Path) -> None:
     feed.stream("source")
     feed.channel.exchange_declare("in", "direct", durable=True)

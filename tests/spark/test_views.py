@@ -59,7 +59,7 @@ def finished(running: StreamingQuery) -> None:
     assert running.awaitTermination(WAIT_S_MAX * 4), "a view of what is there ends"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_latest_row_of_each_key_comes_to_amqp_and_mqtt(feed: Feed, tmp_path: Path) -> None:
     feed.stream("flights")
     feed.publish("flights", flights(1, 2, 3))
@@ -95,7 +95,7 @@ def test_the_latest_row_of_each_key_comes_to_amqp_and_mqtt(feed: Feed, tmp_path:
     assert (key, headers["x-view-key"], json.loads(body_text)["delay"]) == ("latest.AA", "AA", 70)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_windows_and_joins_of_two_queues_each_row_once(feed: Feed, tmp_path: Path) -> None:
     feed.stream("flights")
     feed.stream("names")
@@ -130,6 +130,7 @@ def test_windows_and_joins_of_two_queues_each_row_once(feed: Feed, tmp_path: Pat
     assert totals == {"AA": (2, 40), "DL": (2, 60)}
 
 
+@pytest.mark.timeout(600)
 def test_what_a_view_cannot_be_is_said_at_once(feed: Feed, tmp_path: Path) -> None:
     feed.stream("flights")
     feed.publish("flights", flights(1, 2))
@@ -145,7 +146,7 @@ def test_what_a_view_cannot_be_is_said_at_once(feed: Feed, tmp_path: Path) -> No
 
     assert refused(mode="sometimes") == "mode: 'sometimes' is none of append, update, complete"
     assert refused(checkpoint="").startswith("checkpoint: missing")
-    assert refused(key="colour").startswith("key: 'colour' is no column of the result; there are value, queue")
+    assert refused(key="colour").startswith("key: 'colour' is no column of the result; there are value, offset")
     assert "`colour` cannot be resolved" in refused("SELECT colour FROM f")
     assert "append" in refused("SELECT carrier, count(*) FROM f GROUP BY 1").lower()
     assert refused(sources={"my-f": FLIGHTS}).startswith("sources: 'my-f' is no name for a table")
