@@ -439,6 +439,8 @@ class App(Host):
             logger.info("there is room on the disk of %s again", self.disk.root)
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
+        if self.ended:
+            return  # the files are closed by now; what the job has made is found at the next start, as after a crash
         try:
             self.store.done(job, error)
         except Exception as failure:  # noqa: BLE001  the task's boundary: a file is not what it should be, whatever says so

@@ -1,0 +1,29 @@
+"""The composition root, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import uvloop
+
+from forebay.core.options import make_options
+from forebay.server.app import App
+
+
+def test_work_that_comes_back_after_the_end_is_left_as_after_a_crash(tmp_path: Path) -> None:
+    """What the end of the threads hands back comes to the loop only when every file is closed."""
+
+    async def stop_with_a_job_on_its_way() -> None:
+        app = App(make_options({"data": str(tmp_path)}), asyncio.get_running_loop())
+        app.recover()
+        job = app.store.plan(app.wanted, app.now_us())
+        assert job is not None and job.spare is not None
+        app.thread.submit_job(job)
+        await app.drain()
+        await asyncio.sleep(0)
+        assert job.spare_handle >= 0
+        app.job_done(job, None)
+        assert app.exit_code == 0
+
+    uvloop.run(stop_with_a_job_on_its_way())
