@@ -27,6 +27,7 @@ def hold(topology: Topology, queue: Queue, name: bytes, offset: i64, ttl_us: i64
     is_urgent = not holds.keeps(name, offset)
     note_hold(topology, queue, holds.put(name, offset, ttl_us, now_us), is_urgent)
     queue.log.hold_from(holds.floor())
+    queue.unused_since_us = 0
     return offset
 
 

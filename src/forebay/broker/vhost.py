@@ -264,7 +264,7 @@ class Vhost(Consuming):
     def has_expired(self, queue: Queue, now_us: i64) -> bool:
         """Whether nobody has used the queue for as long as it may stand idle."""
         expires_us = self.ephemeral_expiry_us if queue.kind == EPHEMERAL else queue.limits.expires_us
-        if expires_us == 0 or queue.consumer_count():
+        if expires_us == 0 or queue.consumer_count() or queue.holds.by_name:
             return False
         if not queue.unused_since_us:
             queue.unused_since_us = now_us

@@ -336,6 +336,19 @@ def test_holds_of_a_deleted_queue_are_gone(rig: Rig) -> None:
     assert bases(rig, "q") == (1, [])
 
 
+def test_a_queue_that_is_held_is_not_unused(rig: Rig) -> None:
+    rig.vhost.declare_queue(b"u", True, False, False, {"x-expires": 10_000}, 0)
+    rig.ask(hold("u", 0, ttl_ms=30_000))
+    for _ in range(5):
+        tick(rig, 5_000_000)
+    rig.ask(hold("u", 0, ttl_ms=1_000))
+    for _ in range(2):
+        tick(rig, 2_000_000)
+    assert b"u" in rig.vhost.queues
+    tick(rig, 11_000_000)
+    assert b"u" not in rig.vhost.queues
+
+
 def test_too_many_holds_on_one_queue(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forebay.broker.holding.HOLDS_MAX", 2)
     answers = rig.ask(hold("q", 0, "a"), hold("q", 0, "b"), hold("q", 0, "c"), hold("q", 0, "b"))
