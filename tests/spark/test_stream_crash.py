@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.spark.conftest import Feed
 from tests.spark.streams import WAIT_S
@@ -28,7 +29,7 @@ query(session("local[2]", "driver", config), server, folder).start().awaitTermin
 """
 
 
-def query(spark, server, folder):  # type: ignore[no-untyped-def]  # shared with a process without types
+def query(spark: SparkSession, server: str, folder: str) -> DataStreamWriter:
     """A query whose sink writes a file for each batch; run again, a batch writes the same file again."""
 
     def write(frame: DataFrame, batch: int) -> None:

@@ -283,7 +283,7 @@ def test_a_hold_is_renewed_and_ends_with_its_time(rig: Rig) -> None:
         time.sleep(1)
         assert rig.holds()
     assert reader.holder is not None
-    reader.holder.renew = lambda _: None  # type: ignore[method-assign]  # as if the process had died
+    reader.holder.renew = lambda offsets: None  # type: ignore[method-assign]  # as if the process had died
     deadline = time.monotonic() + WAIT_S
     while rig.holds():
         assert time.monotonic() < deadline
