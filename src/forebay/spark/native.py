@@ -226,7 +226,7 @@ def is_whole(constant: object, most: int) -> TypeGuard[int]:
 
 
 def compared_time(comparison: int, stored: Column, constant_ms: int) -> Column:
-    """Milliseconds, of which the table has microseconds; in a form that Spark hands to the source."""
+    """Milliseconds, of which the table has microseconds; in a form that Spark can hand to a source."""
     start = F.timestamp_micros(F.lit(constant_ms * 1000).cast("long"))
     after = F.timestamp_micros(F.lit(constant_ms * 1000 + 1000).cast("long"))
     if comparison == EQUAL:
