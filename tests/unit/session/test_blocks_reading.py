@@ -11,6 +11,7 @@ from forebay.queue.holds import NOTED_US
 from forebay.session.blocks_reading import NAMES_A_PAGE
 from forebay.wire.blocks import PREFACE, REPLY, REQUEST, Frame, decode_json, encode_json
 from tests.unit.session.test_blocks import LOGIN, Rig, blocks, error, fetch
+from tests.unit.session.test_blocks_files import Wanted
 
 STREAM: dict[str, object] = {"x-queue-type": "stream"}
 DAY_MS = 24 * 3600 * 1000
@@ -334,6 +335,31 @@ def test_holds_of_a_deleted_queue_are_gone(rig: Rig) -> None:
     rig.publish(b"q", b"b")
     consume_all(rig)
     assert bases(rig, "q") == (1, [])
+
+
+def test_a_hold_waits_for_a_rewrite_that_does_not_know_of_it(rig: Rig) -> None:
+    for number in range(6):
+        rig.publish(b"q", b"%d" % number + bytes(500))
+    assert rig.vhost.get(b"q", 5, 1, False) is not None, "the first stays out, so the log's start stays"
+    consume_all(rig)
+    assert rig.store.rotate(rig.vhosts.checkpoint())
+    job = None
+    while job is None or not job.rewrites:
+        if job is not None:
+            job.run()
+            rig.store.done(job)
+        rig.turn()
+        job = rig.store.plan(Wanted(rig), rig.clock.us)
+    assert rig.ask(hold("q", 0), {"op": "describe", "queue": "q"}) == []
+    job.run()
+    rig.store.done(job)
+    held, described = rig.turn()
+    assert said(held) == {"offset": 0, "start": 0}
+    assert said(described)["queue"] == "q"
+    assert bases(rig, "q") == (0, [0]), "what was settled before the hold may go, as it would have by then"
+    rig.publish(b"q", b"new")
+    consume_all(rig)
+    assert bases(rig, "q") == (0, [0, 6])
 
 
 def test_a_queue_that_is_held_is_not_unused(rig: Rig) -> None:
