@@ -43,12 +43,6 @@ SETTINGS: Final = (
     Setting("spark.sql.session.timeZone", "UTC", EVERYWHERE, "timestamps mean the same everywhere"),
     Setting("spark.sql.execution.arrow.pyspark.enabled", "true", EVERYWHERE, "`toPandas()` by batches, not by rows"),
     Setting(
-        "spark.sql.python.filterPushdown.enabled",
-        "true",
-        EVERYWHERE,
-        "a `WHERE` on offset, timestamp, topic or routing key leaves out what it can before anything is read",
-    ),
-    Setting(
         "spark.python.unix.domain.socket.enabled",
         "true",
         OWN_JVM,
