@@ -18,7 +18,7 @@ from forebay.log.queue_log import QueueLog
 from forebay.queue.queue import Queue
 from forebay.records.subject import RecordSubject
 
-# A unit of work is about 0.3 microseconds.
+# A unit of work is about 0.1 microseconds.
 WORK_A_RECORD: Final = 8
 WORK_OCTETS: Final = 64  # of a body to be parsed, for one unit
 WORK_A_REQUEST: Final = 1 << 14
