@@ -186,16 +186,23 @@ class Connection(asyncio.Protocol):
         session.parts = []
         session.out.truncate(0)
         self.host.totals.octets_sent += len(prefix) + part.octets
-        if self.transport.get_write_buffer_size() == 0:
-            self.sending = self.host.sender.begin(
-                self.transport.get_extra_info("socket"), prefix, part, self.file_ended
-            )
-            return
+        try:
+            if self.transport.get_write_buffer_size() == 0:
+                own = self.transport.get_extra_info("socket")
+                self.sending = self.host.sender.begin(own, prefix, part, self.file_ended)
+                return
+        except OSError:  # no handle is left for it
+            pass
         # What the transport has before it goes first, and it does not say when that is gone.
         try:
             octets = os.pread(part.handle, part.octets, part.position)
+        except OSError:
+            octets = b""
         finally:
             os.close(part.handle)
+        if len(octets) < part.octets:
+            self.transport.abort()
+            return
         self.transport.writelines([prefix, octets])
         session.file_sent()
         self.host.touch(self)
