@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame
 
 QUEUE = "bench"
 PARQUET = "Parquet"
+KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 COLUMNS = {
-    "all": None,
-    "as from Kafka": "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
-    "timestampType int",
+    "and ours": f"{KAFKA}, exchange string, routing_key string, format int, raw_properties binary",
+    "as from Kafka": KAFKA,
     "value, offset": "value binary, offset bigint",
 }
 
@@ -43,7 +43,7 @@ def main() -> None:
     with Harness(parser(__doc__).parse_args()) as bench:
         bench.publish(QUEUE, bench.rows, noise(bench.octets))
         parquet = bench.folder / "parquet"
-        bench.load(QUEUE).write.option("compression", "none").parquet(str(parquet))
+        bench.load(QUEUE, COLUMNS["and ours"]).write.option("compression", "none").parquet(str(parquet))
         print(heading("columns", "read from", anchor=PARQUET))
         for columns, schema in COLUMNS.items():
             ways = [Way(way, partial(read, bench, parquet, schema, way)) for way in frames(bench, parquet, schema)]
