@@ -19,6 +19,8 @@ from rich.live import Live
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import (
         QueryIdleEvent,
@@ -88,7 +90,7 @@ def batch_of(progress: StreamingQueryProgress) -> Batch:
         for queue, count in lag_of(source).items():
             lag[queue] = lag.get(queue, 0) + count
     return Batch(
-        query=progress.name or str(progress.id)[:NAME_CHARACTERS],
+        query=shown_name(progress.name, progress.id),
         number=progress.batchId,
         rows=progress.numInputRows,
         arriving=number_of(progress.inputRowsPerSecond),
@@ -99,6 +101,11 @@ def batch_of(progress: StreamingQueryProgress) -> Batch:
         state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
         watermark=progress.eventTime.get("watermark", ""),
     )
+
+
+def shown_name(name: str | None, query: UUID) -> str:
+    """The name of a query, or what of its id tells it from others."""
+    return name or str(query)[:NAME_CHARACTERS]
 
 
 def number_of(rate: float) -> float:
@@ -142,6 +149,7 @@ class ProgressDisplay(StreamingQueryListener):
         self.console = console
         self.lock = threading.Lock()
         self.batches: dict[str, Batch] = {}  # the last one of each query, by the query's run
+        self.names: dict[str, str] = {}
         self.ended: dict[str, str] = {}
         self.live: Live | None = None
         if console.is_terminal:
@@ -166,7 +174,9 @@ class ProgressDisplay(StreamingQueryListener):
     # ---- what Spark calls
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  PySpark's name
-        """Nothing is known of it before its first batch."""
+        """Its name is kept: it may fail before its first batch."""
+        with self.lock:
+            self.names[str(event.runId)] = shown_name(event.name, event.id)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  PySpark's name
         """A micro-batch has ended, or there was none for ten seconds."""
@@ -186,10 +196,9 @@ class ProgressDisplay(StreamingQueryListener):
         """It was stopped, had nothing more to do, or failed."""
         run = str(event.runId)
         with self.lock:
-            batch = self.batches.get(run)
+            name = self.names.get(run) or shown_name(None, event.id)
             self.ended[run] = "failed" if event.exception else "ended"
         if self.live is None:
-            name = batch.query if batch else str(event.id)[:NAME_CHARACTERS]
             first = (event.exception or "").strip().split("\n")[0]
             self.console.print(f"{name} {f'failed: {first}' if first else 'ended'}", highlight=False, soft_wrap=True)
 
