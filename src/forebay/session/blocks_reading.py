@@ -38,7 +38,7 @@ class Reading:
 
     changed  a hold was made that is to be on the disk before the answer leaves
     watch    what it waits for; `watched` are the queues that know
-    job      housekeeping that may not know of the hold that was asked for last
+    job      housekeeping that may not know of the hold that `held` asks for
     pattern  the last one that names of queues were held against, and its source
     """
 
@@ -49,6 +49,7 @@ class Reading:
         self.watch: Watch | None = None
         self.watched: list[Queue] = []
         self.job: Job | None = None
+        self.held: Request | None = None
         self.pattern: Pattern | None = None
         self.pattern_source = ""
 
@@ -176,17 +177,18 @@ class Reading:
                 "the option hold_ttl_max_ms",
             )
         name = request.group.encode()
-        if self.job is None:
+        if self.held is not request:
             is_known = queue.holds.keeps(name, request.offset)
             granted = hold(vhost, queue, name, request.offset, i64(request.ttl_ms) * MICROSECONDS, vhost.now_us)
             request.offset = int(granted)
+            self.held = request
+            self.job = None
             if not is_known:
                 # What of a file being rewritten was settled before goes yet.
                 self.job = vhost.store.rewriting(int(queue.id))
                 self.changed = queue.log.durable
         if self.job is not None and self.job is vhost.store.job_running:
             return None
-        self.job = None
         return {"offset": request.offset, "start": int(queue.log.kept)}
 
 

@@ -351,6 +351,7 @@ def test_a_hold_waits_for_a_rewrite_that_does_not_know_of_it(rig: Rig) -> None:
         rig.turn()
         job = rig.store.plan(Wanted(rig), rig.clock.us)
     assert rig.ask(hold("q", 0), {"op": "describe", "queue": "q"}) == []
+    assert rig.turn() == []
     job.run()
     rig.store.done(job)
     held, described = rig.turn()
