@@ -124,6 +124,7 @@ def test_kill9_of_a_replay_publishes_every_row_once(feed: Feed, tmp_path: Path) 
     plan = json.loads((checkpoint / PLAN).read_text())
     # As if it had died between the broker's commit and its own note.
     (checkpoint / PLAN).write_text(json.dumps({**plan, "done": max(0, plan["done"] - 1)}))
+    feed.connection.close()
     feed.broker.kill9()
     feed.broker.start()
     options = {"forebay.servers": feed.server}

@@ -77,6 +77,14 @@ def test_the_latest_row_of_each_key_comes_to_amqp_and_mqtt(feed: Feed, tmp_path:
     finished(publish_view(feed.spark, sql, "latest", {"f": FLIGHTS}, options, once=True, **arguments))
     topic, body = subscriber.next()
     assert (topic, json.loads(body)) == ("latest/AA", {"carrier": "AA", "delay": 70, "offset": 3})
+
+    # As if it had died between the broker's commit and Spark's own: the batch is run again, and published once.
+    last = max((tmp_path / "c" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
+    finished(publish_view(feed.spark, sql, "latest", {"f": FLIGHTS}, options, once=True, **arguments))
+    assert last.exists()
+    assert len(published(feed, "latest")) == 1
     assert subscriber.inbox.empty()
     subscriber.close()
 
