@@ -11,9 +11,10 @@ from typing import Any
 
 import paho.mqtt.client as mqtt
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from forebay.client.control import ControlClient
 from tests.spark.conftest import Feed
@@ -47,10 +48,10 @@ class Subscriber:
     def __init__(self, port: int, topic: str) -> None:
         self.got: list[tuple[str, bytes, list[tuple[str, str]]]] = []
         self.ready = threading.Event()
-        self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+        self.client = mqtt.Client(CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
         self.client.username_pw_set("guest", "guest")
         self.client.on_message = lambda _client, _data, message: self.got.append(
-            (message.topic, message.payload, getattr(message.properties, "UserProperty", []))
+            (message.topic, bytes(message.payload), getattr(message.properties, "UserProperty", []))
         )
         self.client.on_subscribe = lambda *_: self.ready.set()
         self.client.connect("127.0.0.1", port)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pika
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from forebay.client.control import ControlClient
 from tests.broker_process import BrokerProcess

@@ -66,7 +66,6 @@ class ForebaySource(DataSource):
         check_stream(options)
         return ForebayStreamReader(options, schema)
 
-
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Publishes the rows, all of them or none."""
         from forebay.core.errors import OptionError
