@@ -123,44 +123,16 @@ def test_a_filter_is_the_same_wherever_it_is_held_against_messages(feed: Feed) -
         feed.read("s", filter="/n >")
 
 
-def test_conditions_of_spark_mean_the_same_pushed_and_not(feed: Feed) -> None:
+def test_conditions_of_one_query_are_not_those_of_the_next(feed: Feed) -> None:
     feed.stream("s")
-    feed.stream("t")
-    feed.channel.queue_bind("s", "amq.topic", "#")
-    for at in range(200):
-        feed.channel.basic_publish("amq.topic", ["a.b", "", "x"][at % 3], b"%d" % at)
-    feed.publish("s", [b"last"])
-    feed.publish("t", [b"other"])
-    schema = "offset bigint, timestamp timestamp, topic string, routing_key string, exchange string"
-    frame = feed.reader("s,t", minPartitions=100).schema(schema).load()
-    middle = frame.where("offset = 100").first()
-    assert middle is not None
-    conditions = [
-        "offset >= 10 AND offset < 20",
-        "offset IN (3, 5, 1000)",
-        "routing_key = 'a.b' AND offset > 150",
-        "routing_key IN ('x', 'a.b') OR offset = 1",
-        "routing_key = ''",
-        "exchange = ''",
-        "topic = 't'",
-        "topic = 's' AND NOT offset < 195",
-        f"timestamp >= timestamp_micros({int(middle['timestamp'].timestamp() * 1_000_000)}) AND topic = 's'",
-    ]
+    feed.publish("s", [b"%d" % at for at in range(10)])
     setting = "spark.sql.python.filterPushdown.enabled"
     before = feed.spark.conf.get(setting) or "false"
-    found: dict[str, list[list[tuple[object, ...]]]] = {condition: [] for condition in conditions}
     try:
-        for enabled in ("true", "false"):
-            feed.spark.conf.set(setting, enabled)
-            for condition in conditions:
-                rows = feed.reader("s,t", minPartitions=8).schema(schema).load().where(condition)
-                found[condition].append(sorted(tuple(row) for row in rows.collect()))
-            parts = (
-                feed.reader("s", minPartitions=100).schema(schema).load().where("offset >= 190").rdd.getNumPartitions()
-            )
-            assert parts == (11 if enabled == "true" else 100)
+        feed.spark.conf.set(setting, "true")
+        frame = feed.read("s")
+        assert frame.where("offset >= 8 AND topic = 's'").count() == 2
+        assert frame.count() == 10
+        assert frame.where("offset < 3").count() == 3
     finally:
         feed.spark.conf.set(setting, before)
-    for condition, (pushed, checked) in found.items():
-        assert pushed == checked, condition
-        assert pushed, condition

@@ -13,7 +13,6 @@ from forebay.core.errors import OptionError
 from forebay.spark.options import STRATEGY, Access, ReadOptions
 from forebay.spark.plan import Range, plan
 from forebay.spark.positions import EARLIEST, ENDING_OFFSETS, LATEST, Position
-from forebay.spark.push import Needed, Push
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,19 +29,21 @@ class RangePartition(InputPartition):
 
 
 class ForebayReader(DataSourceReader):
-    """Reads queues as they are when the query is planned."""
+    """Reads queues as they are when the query is planned.
+
+    It takes no conditions of Spark's: a reader that did is used again, by Spark 4.3, for the next query over the same
+    DataFrame, which may have none. What is to be left out before Spark sees it is the option `filter`.
+    """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
         self.schema = schema
-        self.needed = Needed()
-        self.pushFilters = Push(self.needed)  # type: ignore[method-assign]
 
     def partitions(self) -> list[InputPartition]:
         """One range of offsets a task. Runs on the driver."""
         with open_logs(self.options.access) as logs:
             queues = self.options.queues or logs.names(self.options.pattern)
-            ranges = [self.needed.range(resolve(logs, self.options, queue), logs) for queue in queues]
+            ranges = [resolve(logs, self.options, queue) for queue in queues]
         cores = len(os.sched_getaffinity(0))
         parts = plan(ranges, cores, self.options.min_partitions)
         # Spark takes an empty list for one partition of its own making.
@@ -51,7 +52,7 @@ class ForebayReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one range. Runs on the executors."""
         assert isinstance(partition, RangePartition)
-        yield from read_range(self.needed.options(self.options), self.schema, partition.range)
+        yield from read_range(self.options, self.schema, partition.range)
 
 
 def read_range(options: ReadOptions, schema: StructType, range: Range | None) -> Iterator[pa.RecordBatch]:
