@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores import SMALL, Opened, bodies
+from forebay.log.queue_log import NOT_HELD
+from tests.stores import SMALL, Everything, Opened, bodies
 
 
 @pytest.fixture
@@ -128,4 +129,80 @@ def test_timestamps_never_go_back(opened: Opened) -> None:
     block = opened.publish(1, b"a")
     assert block.timestamp_us(0) > 1_000_000_000_000_000
     opened.sync()
+    opened.close()
+
+
+def test_what_is_held_stays_for_readers_of_blocks_alone(opened: Opened) -> None:
+    log = opened.logs[1]
+    whole = log.octets
+    log.hold_from(4)
+    log.truncate(20)
+    assert (log.start, log.kept) == (20, 4)
+    assert list(bodies(log)) == list(range(20, 30))
+    first, kept = log.block(0), log.kept_block(0)
+    assert first is not None and kept is not None
+    assert (first.base, kept.base) == (18, 3)
+    assert log.octets == log.octets_from(0) == whole // 10 * 9
+    assert log.octets_from(20) == whole // 10 * 4
+    assert log.offset_at(0) == 20
+    assert log.kept_offset_at(0) == 4
+    log.hold_from(11)
+    assert (log.start, log.kept) == (20, 11)
+    log.hold_from(NOT_HELD)
+    assert (log.start, log.kept, log.octets) == (20, 20, whole // 10 * 4)
+    opened.close()
+
+
+def test_limits_count_nothing_that_is_only_held(opened: Opened) -> None:
+    log = opened.logs[1]
+    log.hold_from(0)
+    log.truncate(15)
+    per_block = log.octets // 10
+    assert not log.retain(opened.clock.us, 0, 5 * per_block, 15)
+    assert log.retain(opened.clock.us, 0, 4 * per_block, 0)
+    assert (log.start, log.kept) == (18, 0)
+    assert log.retain(opened.clock.us, 2_500_000, 0, 0)
+    assert log.start > 18
+    opened.close()
+
+
+def test_a_restart_finds_what_was_held(opened: Opened, tmp_path: Path) -> None:
+    log = opened.logs[1]
+    log.hold_from(5)
+    log.truncate(22)
+    opened.store.note_starts()
+    opened.sync()
+    opened.crash()
+    again = Opened(tmp_path, [1])
+    log = again.logs[1]
+    assert (log.start, log.kept, log.end) == (22, 5, 30)
+    log.truncate(25)
+    assert log.kept == 5, "until it is known who holds"
+    log.hold_from(9)
+    assert (log.start, log.kept) == (25, 9)
+    log.hold_from(NOT_HELD)
+    assert (log.start, log.kept) == (25, 25)
+    again.close()
+
+
+def test_what_stands_back_to_back_in_a_segment_is_one_stretch(opened: Opened) -> None:
+    log = opened.logs[1]
+    assert log.stretch(0, 30, 1 << 30) is None, "blocks of the WAL have heads between them"
+    opened.store.rotate([])
+    opened.sync()
+    while log.index.files[log.first] > 0:
+        opened.housekeep(Everything())
+        opened.sync()
+    opened.publish(1, b"in the WAL")
+    opened.sync()
+    stretch = log.stretch(4, 30, 1 << 30)
+    assert stretch is not None
+    base = log.index.bases[log.find(4)]
+    assert base <= 4 and stretch.end == 30
+    octets = opened.disk.pread(log.files.handle(stretch.file), int(stretch.octets), int(stretch.position))
+    assert octets[:4] == b"FBK1" and int.from_bytes(octets[16:24], "little") == base
+    least = log.stretch(4, 30, 1)
+    assert least is not None and least.octets == log.index.octets[log.find(4)]
+    assert log.stretch(30, 31, 1 << 30) is None
+    assert log.stretch(31, 40, 1 << 30) is None
     opened.close()
