@@ -120,6 +120,7 @@ def test_the_broker_is_killed_and_comes_back(feed: Feed, tmp_path: Path) -> None
     for _ in range(3):
         feed.publish("s", bodies(end, end + 100))
         end += 100
+        feed.connection.close()
         feed.broker.kill9()
         feed.broker.start()
         feed = Feed(feed.spark, feed.broker)
@@ -129,6 +130,7 @@ def test_the_broker_is_killed_and_comes_back(feed: Feed, tmp_path: Path) -> None
         assert time.monotonic() < deadline
         time.sleep(0.1)
     query.stop()
+    feed.connection.close()
     assert offsets(into) == list(range(end))
     rows = forebay.spark.read_tiered(feed.spark, "s", str(into), {"forebay.servers": feed.server})
     assert rows.count() == end

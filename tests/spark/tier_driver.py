@@ -26,7 +26,8 @@ OFFSETS_A_BATCH = 50
 
 def main() -> None:
     server, queue, folder, place = sys.argv[1:]
-    everybody = threading.Barrier(len(FORMATS))
+    arrived = threading.Semaphore(0)
+    everybody = threading.Event()
     commit = LakeTable.commit
 
     def commit_and_die(self: LakeTable, app_id: str, batch: int, files: Sequence[DataFile]) -> bool:
@@ -34,18 +35,20 @@ def main() -> None:
             return commit(self, app_id, batch, files)
         if place == "between":
             commit(self, app_id, batch, files)
+        arrived.release()
         everybody.wait()
-        os.killpg(0, signal.SIGKILL)
-        raise AssertionError("unreachable")
+        raise AssertionError("it goes on after its death")
 
     LakeTable.commit = commit_and_die  # type: ignore[method-assign]
     config = {"spark.driver.memory": "1g", "spark.ui.enabled": "false", "spark.sql.warehouse.dir": folder}
     spark = session("local[2]", "driver", config)
     options = {"forebay.servers": server, "maxOffsetsPerTrigger": str(OFFSETS_A_BATCH)}
-    queries = [tier(spark, queue, options, str(Path(folder) / format), format) for format in FORMATS]
-    for query in queries:
+    for format in FORMATS:
+        query = tier(spark, queue, options, str(Path(folder) / format), format)
         assert not isinstance(query, Tiered)
-        query.awaitTermination()
+        while not arrived.acquire(timeout=0.1):
+            assert query.isActive, query.exception()
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+from weakref import WeakSet
 
 from forebay.core.errors import OptionError
 from forebay.spark.jobs.broker import Broker
@@ -67,6 +68,8 @@ HOUSEKEEPING_S: Final = 60.0
 SAFE_S: Final = 3600.0
 QUERY_ID: Final = "sql.streaming.queryId"
 STREAM: Final = "stream"
+
+_registered: WeakSet[SparkSession] = WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,9 @@ def stream_of(
     spark: SparkSession, table: LakeTable, given: Mapping[str, str], names: list[str], writing: WriteOptions
 ) -> DataFrame:
     """The stream of written files; a new one begins where the table ends."""
-    spark.dataSource.register(TierSource)
+    if spark not in _registered:  # Spark warns of a second time
+        spark.dataSource.register(TierSource)
+        _registered.add(spark)
     layout = table.layout
     target = Target(
         table.folder, layout.columns, layout.partitions, writing.compression, writing.octets, writing.with_partitions
