@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,6 +188,13 @@ def test_what_is_in_the_table_may_go_in_the_broker(feed: Feed, tmp_path: Path) -
     frame = forebay.spark.read_tiered(feed.spark, "s", str(into), options(feed), starting_offset=95, ending_offset=135)
     assert sorted(row["offset"] for row in frame.collect()) == list(range(95, 135))
     assert frame.where((F.col("offset") > 100) & (F.col("offset") < 103)).count() == 2
+    stamps = {row["offset"]: row["timestamp"].astimezone(UTC) for row in frame.collect()}
+    for low, high in [(97, 133), (100, 130), (131, 134)]:
+        between = {"starting_time": stamps[low], "ending_time": stamps[high]}
+        found = forebay.spark.read_tiered(feed.spark, "s", str(into), options(feed), **between).collect()
+        times = {at: stamp for at, stamp in stamps.items() if stamps[low] <= stamp < stamps[high]}
+        assert {row["offset"] for row in found} >= set(times)
+        assert {row["timestamp"].astimezone(UTC) for row in found} == set(times.values())
     feed.channel.queue_declare("work", durable=True)
     with pytest.raises(OptionError, match="truncate: queue 'work' is of kind"):
         once(feed, "work", tmp_path / "other", truncate=True)

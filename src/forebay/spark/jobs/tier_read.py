@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from forebay.spark.logs import Logs
 
 OFFSET_MAX: Final = (1 << 63) - 1
+TIME_MAX: Final = (1 << 63) - 1
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # What says where the live part begins and ends is for this module to say.
 TAKEN: Final = (
     *(SUBSCRIBE, "subscribePattern", "filter", "includeHeaders", "startingOffsetsByTimestampStrategy"),
@@ -47,14 +50,17 @@ def read_tiered(
     options: Mapping[str, str],
     starting_offset: int = 0,
     ending_offset: int = OFFSET_MAX,
+    starting_time: datetime | None = None,
+    ending_time: datetime | None = None,
     catalog: Any = None,
 ) -> DataFrame:
     """Every record of a queue once, with the table's columns: its part in the table, and live from where that ends.
 
     table    its folder, or its name in the catalog
     options  of the source: the broker or the data directory, failOnDataLoss, minPartitions
-    starting_offset, ending_offset  what is to be read, the end not included: other files and records are not read.
-             Conditions on offset and timestamp leave out as much, but look at every file
+    starting_offset, ending_offset, starting_time, ending_time
+             what is to be read, the ends not included: other files are not opened, other records not fetched.
+             Conditions on the DataFrame leave out as much of the files, but not of what is in the broker
     returns  the queue as it was when this was called; call it again to see more
     raises   DataLost if records between the two parts are gone, with their offsets, unless failOnDataLoss is false
     """
@@ -64,18 +70,45 @@ def read_tiered(
     if not 0 <= starting_offset <= ending_offset:
         raise OptionError(f"starting_offset: {starting_offset} is not from 0 to the ending offset, {ending_offset}")
     there = open_table(table, catalog=catalog)
+    low_us, high_us = (
+        microseconds("starting_time", starting_time, 0),
+        microseconds("ending_time", ending_time, TIME_MAX),
+    )
     with open_logs(parsed.access) as logs:
         log, files, end = look_at_both(logs, queue, there)
+        # Timestamps of a queue never decrease: a range of times is one of offsets.
+        first = logs.offset_at(queue, low_us) if starting_time is not None else 0
+        last = logs.offset_at(queue, high_us) if ending_time is not None else log.end
     if parsed.fail_on_data_loss:
         check_gap(queue, there.folder, end, log, starting_offset)
-    wanted = [file for file in files if file.first < ending_offset and file.end > starting_offset]
-    first, last = max(end, log.start, starting_offset), min(log.end, ending_offset)
+    wanted = [
+        file
+        for file in files
+        if starting_offset < file.end
+        and file.first < ending_offset
+        and low_us <= file.last_us
+        and file.first_us < high_us
+    ]
+    first, last = max(first, end, log.start, starting_offset), min(last, log.end, ending_offset)
     live = live_part(spark, given, there.layout, queue, first, last) if first < last else None
     tiered = tier_part(spark, there, wanted)
     whole = tiered if live is None else live if not wanted else tiered.unionByName(live)
     if starting_offset > 0 or ending_offset < OFFSET_MAX:
         whole = whole.where((F.col("offset") >= starting_offset) & (F.col("offset") < ending_offset))
+    if starting_time is not None:
+        whole = whole.where(F.col("timestamp") >= F.timestamp_micros(F.lit(low_us)))
+    if ending_time is not None:
+        whole = whole.where(F.col("timestamp") < F.timestamp_micros(F.lit(high_us)))
     return whole
+
+
+def microseconds(option: str, time: datetime | None, default: int) -> int:
+    """A time as records have it."""
+    if time is None:
+        return default
+    if time.tzinfo is None:
+        raise OptionError(f"{option}: {time} has no time zone")
+    return (time - EPOCH) // timedelta(microseconds=1)
 
 
 def look_at_both(logs: Logs, queue: str, table: LakeTable) -> tuple[LogEnd, list[DataFile], int]:
