@@ -51,7 +51,7 @@ class Rig:
     def reader(self, queue: str = "s", **options: object) -> ForebayStreamReader:
         given: dict[str, object] = {"forebay.servers": self.server, "startingOffsets": "earliest", "pollMs": 50}
         given |= {"subscribe": queue, **options} if queue else options
-        parsed = parse_options({name: str(value) for name, value in given.items()})
+        parsed = parse_options({name.replace("__", "."): str(value) for name, value in given.items()})
         return ForebayStreamReader(parsed, SCHEMA)
 
     def holds(self, queue: str = "s") -> dict[str, int]:
@@ -315,6 +315,33 @@ def test_a_broker_that_was_never_there_fails_at_once() -> None:
         ForebayStreamReader(options, SCHEMA).initialOffset()
     with pytest.raises(Unreachable), RemoteLogs(Access("127.0.0.1:1", retry_s=0.3), patient=True) as logs:
         logs.look("s")
+
+
+def test_a_filter_lets_less_through_and_goes_as_far(rig: Rig) -> None:
+    rig.stream("s")
+    rig.publish("s", 10)
+    reader = rig.reader(filter="offset >= 7 OR offset = 2")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert ends(end) == {"s": 10}
+    assert rows(reader, start, end) == [2, 7, 8, 9]
+
+
+def test_queues_of_a_vhost(rig: Rig) -> None:
+    with ControlClient.connect(rig.server, "guest", "guest") as client:
+        client.run("vhost.add", vhost="v")
+        client.run("permission.set", user="guest", vhost="v", configure=".*", write=".*", read=".*")
+    parameters = pika.ConnectionParameters("127.0.0.1", rig.broker.amqp_port, virtual_host="v")
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("s", durable=True, arguments={"x-queue-type": "stream"})
+        channel.basic_publish("", "s", b"there")
+    reader = rig.reader(forebay__vhost="v")
+    start = reader.initialOffset()
+    assert rows(reader, start, reader.latestOffset(start, ALL)) == [0]
+    with pytest.raises(RequestError, match="no queue 's'"):
+        rig.reader().initialOffset()
 
 
 def test_no_queue_of_that_name(rig: Rig) -> None:
