@@ -1,4 +1,7 @@
-"""Queues as streams: every record once, within the limits, whatever joins, goes or restarts meanwhile."""
+"""Queues as streams in Spark: every record once, whatever joins, goes or restarts meanwhile.
+
+Limits, waits and all that can be lost are in tests/unit/spark/test_stream.py: a query costs seconds to start.
+"""
 
 from __future__ import annotations
 
@@ -44,27 +47,6 @@ def test_what_is_there_in_batches_of_the_limit(feed: Feed, tmp_path: Path) -> No
     assert sink.values() == [*BODIES, b"more"]
 
 
-def test_a_limit_is_shared_out_by_what_queues_have(feed: Feed, tmp_path: Path) -> None:
-    for queue, count in (("a", 600), ("b", 300), ("c", 2)):
-        feed.stream(queue)
-        feed.publish(queue, BODIES[:count])
-    sink = Collected()
-    run(feed.growing("a,b,c", maxOffsetsPerTrigger=301), sink, tmp_path / "c")
-    assert sink.sizes() == [301, 301, 300]
-    first = [row["topic"] for row in sink.batches[0]]
-    assert (first.count("a"), first.count("b"), first.count("c")) == (200, 100, 1)
-    assert [sink.values(queue) for queue in "abc"] == [BODIES[:600], BODIES[:300], BODIES[:2]]
-
-
-def test_a_limit_in_octets(feed: Feed, tmp_path: Path) -> None:
-    feed.stream("s")
-    feed.publish("s", [bytes(1000)] * 400)
-    sink = Collected()
-    run(feed.growing("s", maxBytesPerTrigger=150_000), sink, tmp_path / "c")
-    assert sink.offsets() == list(range(400))
-    assert all(100 <= size <= 150 for size in sink.sizes()[:-1])
-
-
 def test_a_running_query_follows(feed: Feed, tmp_path: Path) -> None:
     """It begins at the end unless told otherwise; queues of the pattern join as they are made, from their start."""
     feed.stream("s1")
@@ -95,29 +77,6 @@ def test_a_running_query_follows(feed: Feed, tmp_path: Path) -> None:
     assert [each["group"] for each in groups(feed, "s1")] == [name]
 
 
-def test_a_batch_waits_for_its_least(feed: Feed, tmp_path: Path) -> None:
-    feed.stream("s")
-    feed.publish("s", BODIES[:10])
-    sink = Collected()
-    query = started(feed.growing("s", minOffsetsPerTrigger=20, maxTriggerDelay="1h"), sink, tmp_path / "c")
-    try:
-        wait_until(lambda: query.lastProgress is not None, query, "the first look")
-        feed.publish("s", BODIES[10:15])
-        time.sleep(1)
-        assert sink.rows() == []
-        feed.publish("s", BODIES[15:20])
-        sink.wait(20, query)
-    finally:
-        query.stop()
-    assert sink.sizes() == [20]
-    feed.publish("s", BODIES[20:25])
-    query = started(feed.growing("s", minOffsetsPerTrigger=20, maxTriggerDelay="500ms"), sink, tmp_path / "c")
-    try:
-        sink.wait(25, query)
-    finally:
-        query.stop()
-
-
 def test_what_is_lost_is_said_or_skipped(feed: Feed, tmp_path: Path) -> None:
     feed.stream("s")
     feed.publish("s", BODIES[:10])
@@ -132,17 +91,6 @@ def test_what_is_lost_is_said_or_skipped(feed: Feed, tmp_path: Path) -> None:
     )
     run(feed.growing("s", holdMs=0, failOnDataLoss=False), sink, tmp_path / "c")
     assert sink.offsets() == [*range(10), *range(15, 30)]
-    # Deleted and made anew: the same name, but another log.
-    feed.channel.queue_delete("s")
-    query = started(feed.growing("s"), sink, tmp_path / "c")
-    assert "queue 's', which was read before, was deleted" in failure(query)
-    feed.stream("s")
-    feed.publish("s", BODIES[:50])
-    query = started(feed.growing("s"), sink, tmp_path / "c")
-    assert "queue 's' was deleted and made anew since it was read" in failure(query)
-    run(feed.growing("s", failOnDataLoss=False, maxOffsetsPerTrigger=40), sink, tmp_path / "c")
-    assert sink.offsets() == sorted([*range(10), *range(15, 30), *range(50)])
-    assert sink.sizes()[-2:] == [40, 10]
 
 
 def test_a_hold_keeps_what_a_stopped_query_has_not_read(feed: Feed, tmp_path: Path) -> None:
@@ -239,9 +187,3 @@ def test_what_a_stream_cannot_be_is_said_at_its_start(feed: Feed, tmp_path: Path
         feed.growing("s", maxOffsetPerTrigger=5)
     query = started(feed.growing("s", endingOffsets=5), Collected(), tmp_path / "1")
     assert "endingOffsets: a stream has no end" in failure(query)
-    query = started(feed.growing("nowhere"), Collected(), tmp_path / "2")
-    assert "no queue 'nowhere'" in failure(query)
-    frame = feed.stream_reader(subscribe="s", startingTimestamp=1 << 43).load()
-    assert "startingTimestamp: no record of queue 's' is at or after" in failure(
-        started(frame, Collected(), tmp_path / "3")
-    )
