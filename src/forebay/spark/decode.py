@@ -167,7 +167,8 @@ def ends_of(lengths: list[int]) -> pa.Buffer:
     return pa.py_buffer(np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)]))
 
 
-def bitmap(valid: Sequence[bool] | None) -> pa.Buffer | None:
-    if valid is None or all(valid):
+def bitmap(valid: Sequence[bool] | npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    if valid is None:
         return None
-    return pa.py_buffer(np.packbits(np.array(valid, np.bool_), bitorder="little"))
+    flags = np.asarray(valid, np.bool_)
+    return None if flags.all() else pa.py_buffer(np.packbits(flags, bitorder="little"))
