@@ -168,6 +168,7 @@ def ends_of(lengths: list[int]) -> pa.Buffer:
 
 
 def bitmap(valid: Sequence[bool] | npt.NDArray[np.bool_] | None) -> pa.Buffer | None:
+    """Arrow's bits of which values are there; None if all are."""
     if valid is None:
         return None
     flags = np.asarray(valid, np.bool_)
