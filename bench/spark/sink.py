@@ -39,17 +39,14 @@ def write(bench: Harness, parquet: Path, queue: str) -> None:
 
 def main() -> None:
     with Harness(parser(__doc__).parse_args()) as bench:
-        connection = bench.connect()  # stays: the queue that is not durable goes with it
-        channel = connection.channel()
-        channel.queue_declare(NULL, durable=False, exclusive=True, arguments={"x-max-length": 1000})
+        connection = bench.connect()
+        connection.channel().queue_declare(NULL, durable=False, arguments={"x-max-length": 1000})
+        connection.close()
         bench.declare(STREAM, max_length_bytes=KEPT_OCTETS)
         parquet = bench.folder / "parquet"
         make_rows(bench, parquet)
         print(heading("octets", "written to", anchor=NOOP))
-        ways = [
-            Way(queue, partial(write, bench, parquet, queue), connection.process_data_events)
-            for queue in (NOOP, NULL, STREAM)
-        ]
+        ways = [Way(queue, partial(write, bench, parquet, queue)) for queue in (NOOP, NULL, STREAM)]
         print(table(bench.alternate(ways), NOOP, str(bench.octets)), flush=True)
 
 
