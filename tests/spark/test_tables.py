@@ -157,6 +157,15 @@ def test_a_driver_that_was_thought_dead_commits_nothing(make: Callable[[], LakeT
     assert seen(old) == rows(("q", 0, 20))
 
 
+def test_what_others_committed_in_the_same_moment_is_seen(make: Callable[[], LakeTable]) -> None:
+    table, other = make(), make()
+    files = written(table, "q", batch(0, 10, table.layout))
+    assert add(other, 0, 10, app="other", queue="q2")
+    assert table.commit("app", 0, files)
+    assert table.ends() == {"q": 10, "q2": 10}
+    assert {file.queue for file in table.files()} == {"q", "q2"}
+
+
 def test_merged_files_stand_for_the_others(make: Callable[[], LakeTable]) -> None:
     table = make()
     for number in range(23):

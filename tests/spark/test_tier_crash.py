@@ -20,7 +20,7 @@ from forebay.spark.tables.table import open_table
 from tests.spark import tier_driver
 from tests.spark.conftest import Feed
 
-WAIT_S = 120
+WAIT_S = 400
 
 
 def bodies(first: int, end: int) -> list[bytes]:
@@ -41,7 +41,7 @@ def once(feed: Feed, queue: str, into: Path) -> Tiered:
     return done
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("place", ["before", "between"])
 def test_the_driver_is_killed(feed: Feed, tmp_path: Path, place: str) -> None:
     feed.stream("s")

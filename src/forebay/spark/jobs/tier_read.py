@@ -147,9 +147,14 @@ def tier_part(spark: SparkSession, table: LakeTable, files: list[DataFile]) -> D
     # By name: what is committed or merged meanwhile is not seen, and the files stay for a safe time.
     reader = spark.read.schema(layout.spark_schema()).option("basePath", table.folder)
     rows = reader.parquet(*[table.path(file) for file in files])
+    return keys_filled(rows, layout).select(*layout.spark_schema().names)
+
+
+def keys_filled(rows: DataFrame, layout: Layout) -> DataFrame:
+    """No folder has an empty name: what is empty or null there is empty text in both parts."""
     for key in layout.keys:
-        rows = rows.withColumn(key, F.coalesce(F.col(key), F.lit("")))  # no folder has an empty name
-    return rows.select(*layout.spark_schema().names)
+        rows = rows.withColumn(key, F.coalesce(F.col(key), F.lit("")))
+    return rows
 
 
 def live_part(
@@ -159,7 +164,7 @@ def live_part(
     reader = spark.read.format("forebay").options(**given)
     reader = reader.option(STARTING_OFFSETS, json.dumps({queue: {"0": first}}))
     reader = reader.option(ENDING_OFFSETS, json.dumps({queue: {"0": last}}))
-    rows = reader.schema(layout.source_schema()).load()
+    rows = keys_filled(reader.schema(layout.source_schema()).load(), layout)
     made: dict[str, Column] = {QUEUE: F.lit(queue), "day": F.to_date("timestamp"), "hour": F.hour("timestamp")}
     columns = [made[name].alias(name) if name in made else F.col(name) for name in layout.spark_schema().names]
     return rows.select(*columns)

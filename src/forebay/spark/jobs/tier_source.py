@@ -6,7 +6,7 @@ So records go from the broker's blocks into Parquet within one Python process, i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -54,9 +54,6 @@ class Target:
 class TierSource(DataSource):
     """Options as those of `forebay`, and a target."""
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-
     @classmethod
     def name(cls) -> str:
         """Of the format; nobody but a tier job loads it."""
@@ -78,7 +75,7 @@ class TierReader(ForebayStreamReader):
 
     def __init__(self, options: ReadOptions, schema: StructType, target: Target) -> None:
         super().__init__(options, schema)
-        self.target_table = target
+        self.target_files = target
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The files that the range was written to. Runs on the executors."""
@@ -89,7 +86,7 @@ class TierReader(ForebayStreamReader):
         assert isinstance(partition, RangePartition)
         if partition.range is None:
             return
-        target = self.target_table
+        target = self.target_files
         layout = Layout(target.columns, target.partitions)
         options = WriteOptions(target.compression, target.octets, target.with_partitions)
         writer = PartitionWriter(target.folder, layout, partition.range.queue, options)

@@ -82,10 +82,11 @@ class DeltaLakeTable(LakeTable):
         return highest(self.files())
 
     def append(self, app_id: str, batch: int, files: Sequence[DataFile]) -> None:
-        known = self.files()
+        known, version = self.files(), self.table.version()
         self.write([self.add_action(file, True) for file in files], [Transaction(app_id, batch)])
-        # The log is not read again for what we know: a table has many files, a commit few.
-        self.cached = self.table.version(), [*known, *files]
+        # The log is not read again for what we know, unless others have committed since: a table has many files.
+        if self.table.version() == version + 1:
+            self.cached = version + 1, [*known, *files]
 
     def swap(self, old: Sequence[DataFile], new: Sequence[DataFile]) -> None:
         now_ms = time.time_ns() // 1_000_000
