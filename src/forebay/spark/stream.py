@@ -66,7 +66,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for queue in self.options.queues or logs.names(self.options.pattern):
                 end = logs.look(queue)
                 marks[queue] = Mark(first_offset(logs, self.options, queue, end.start, end.end, LATEST), end.id)
-            group = self.options.stream.group_prefix + uuid.uuid4().hex[:NAME_CHARACTERS]
+            group = self.new_group()
             self.hold(marks, group)
             self.initial = encode_marks(marks, group)
         return self.initial
@@ -90,12 +90,16 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  PySpark's name
         """Where the next batch ends, `start` where there is none. Waits a little for records if there are none."""
         marks, group = decode_marks(start)
+        group = group or self.new_group()
         # Spark asks for the next batch when the one before it is committed in the checkpoint.
         self.hold(marks, group)
         names = self.names()
         self.ends = self.target if self.target is not None else self.wait(names, marks)
         firsts = {queue: self.begin(queue, marks.get(queue), end) for queue, end in self.ends.items()}
         sizes = {queue: max(0, self.ends[queue].end - first) for queue, first in firsts.items()}
+        joined = {queue: Mark(firsts[queue], end.id) for queue, end in self.ends.items() if queue not in marks}
+        if joined:
+            self.hold({**marks, **joined}, group)
         counts = sizes if isinstance(limit, ReadAllAvailable) else self.limited(sizes)
         if any(counts.values()):
             self.batches += 1
@@ -114,7 +118,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             else:
                 # As it was where nothing is new, jump included: Spark compares the text.
                 after[queue] = Mark(first + count, end.id) if count else mark
-        return encode_marks(after, group or self.new_group())
+        return encode_marks(after, group)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  PySpark's name
         """The ends of the queues, for the progress of the query: what is missing to them is its lag."""
@@ -179,7 +183,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.holder.move(group, {queue: mark.offset for queue, mark in marks.items()})
 
     def new_group(self) -> str:
-        """Of a query that has begun without any queue."""
+        """A name for the holds, kept with the first marks; Spark tells a source nothing that names its query."""
         return self.options.stream.group_prefix + uuid.uuid4().hex[:NAME_CHARACTERS]
 
     # ---- where a batch begins and ends

@@ -192,6 +192,7 @@ def test_queues_join_from_their_start(rig: Rig) -> None:
     rig.publish("s1", 3)
     end = reader.latestOffset(start, ALL)
     assert ends(end) == {"s1": 3}
+    assert list(rig.holds("s1").values()) == [0]
     assert rows(reader, start, end) == [0, 1, 2]
     rig.publish("s1", 1)
     after = reader.latestOffset(end, ALL)
