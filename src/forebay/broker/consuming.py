@@ -15,6 +15,7 @@ from forebay.broker.shares import Shares
 from forebay.broker.topology import DEAD_LETTER_PREFIX, FOREVER_MS, dead_letter_address, queue_address
 from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.options import Options
+from forebay.filter.parser import Filter
 from forebay.log.store import Store
 from forebay.queue.group import Group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
@@ -93,18 +94,23 @@ class Consuming(Publishing):
         consumer.queue_name = where.name
         consumer.group_name = group_key(group.name, group.filter)
         consumer.paused = session_id in self.paused
-        if asked.filter is not None:
-            consumer.filter = asked.filter.text
-            if isinstance(group, WorkGroup):
-                group.select(consumer, asked.filter)
-        if where.kind == SHARE and isinstance(group, WorkGroup):
-            self.shares.equip(group)
-        group.add(consumer)
+        self.join(where, group, consumer, asked.filter)
         where.had_consumer = True
         where.unused_since_us = 0
         self.consumers.setdefault(session_id, []).append(consumer)
         self.mark(where)
         return consumer
+
+    def join(self, queue: Queue, group: Group, consumer: Consumer, filter: Filter | None) -> None:
+        """Have the group serve a new consumer, with what its filter wants."""
+        if filter is not None:
+            consumer.filter = filter.text
+        if isinstance(group, WorkGroup):
+            if filter is not None:
+                group.select(consumer, filter)
+            if queue.kind == SHARE:
+                self.shares.equip(group)
+        group.add(consumer)
 
     def set_timeout(self, queue: Queue, consumer: Consumer, cancels: bool, asked_us: i64) -> None:
         """How long the consumer may hold a record, and what becomes of it then."""
