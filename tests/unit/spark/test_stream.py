@@ -294,7 +294,7 @@ def test_a_hold_is_renewed_and_ends_with_its_time(rig: Rig) -> None:
 def test_a_broker_that_comes_back(rig: Rig) -> None:
     rig.stream("s")
     rig.publish("s", 5)
-    reader = rig.reader()
+    reader = rig.reader(retryMs=1000 * WAIT_S)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
     rig.connection.close()
