@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,9 @@ from forebay.spark.jobs.tier import Tiered
 from forebay.spark.tables.table import open_table
 from tests.spark import tier_driver
 from tests.spark.conftest import Feed
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 WAIT_S = 400
 
@@ -109,6 +113,14 @@ def test_a_worker_is_killed_while_it_writes(feed: Feed, tmp_path: Path) -> None:
     assert offsets(into) == list(range(8000))
 
 
+def wait_for_rows(into: Path, count: int, query: StreamingQuery) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while open_table(str(into)).ends().get("s", 0) < count:
+        assert query.isActive, query.exception()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_the_broker_is_killed_and_comes_back(feed: Feed, tmp_path: Path) -> None:
     into = tmp_path / "lake"
     feed.stream("s")
@@ -116,21 +128,17 @@ def test_the_broker_is_killed_and_comes_back(feed: Feed, tmp_path: Path) -> None
         feed.spark, "s", {"forebay.servers": feed.server, "retryMs": "120000"}, str(into), "delta", truncate=True
     )
     assert not isinstance(query, Tiered)
-    end = 0
-    for _ in range(3):
-        feed.publish("s", bodies(end, end + 100))
-        end += 100
+    feed.publish("s", bodies(0, 100))
+    wait_for_rows(into, 100, query)  # a broker that was never there is not waited for
+    for end in (200, 300, 400):
+        feed.publish("s", bodies(end - 100, end))
         feed.connection.close()
         feed.broker.kill9()
         feed.broker.start()
         feed = Feed(feed.spark, feed.broker)
-    deadline = time.monotonic() + WAIT_S
-    while open_table(str(into)).ends().get("s", 0) < end:
-        assert query.isActive, query.exception()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for_rows(into, 400, query)
     query.stop()
     feed.connection.close()
-    assert offsets(into) == list(range(end))
+    assert offsets(into) == list(range(400))
     rows = forebay.spark.read_tiered(feed.spark, "s", str(into), {"forebay.servers": feed.server})
-    assert rows.count() == end
+    assert rows.count() == 400
