@@ -14,6 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from forebay.client.blocks import BlockClient
 from forebay.spark import session
+from forebay.spark.files import ReadOnlyDisk, queue_names
 from tests.broker_process import BrokerProcess
 
 DURABLE_S_MAX = 60
@@ -87,6 +88,13 @@ class Feed:
         for name, value in options.items():
             made = made.option(name, str(value))
         return made
+
+    def wait_named(self, queue: str) -> None:
+        """Wait until the queue's files say whose they are, which housekeeping writes."""
+        deadline = time.monotonic() + DURABLE_S_MAX
+        while queue not in queue_names(ReadOnlyDisk(str(self.broker.data))):
+            assert time.monotonic() < deadline, f"{queue} has no name in the data directory"
+            time.sleep(0.02)
 
     def read_files(self, queue: str, **options: object) -> DataFrame:
         """The same from the data directory."""

@@ -89,6 +89,7 @@ def test_how_often_messages_were_handed_out(feed: Feed) -> None:
     schema = "offset bigint, delivery_count int"
     rows = feed.reader("c").schema(schema).load().orderBy("offset").collect()
     assert [tuple(row) for row in rows] == [(0, 2), (1, 0), (2, 0)]
+    feed.wait_named("c")
     files = feed.spark.read.format("forebay").option("forebay.data", str(feed.broker.data)).option("subscribe", "c")
     assert [row[1] for row in files.schema(schema).load().collect()] == [None] * 3
 
@@ -115,6 +116,7 @@ def test_a_filter_is_the_same_wherever_it_is_held_against_messages(feed: Feed) -
     wanted = [at for at in range(100, 300) if at % 2 and at % 3 != 2]
     schema = "offset bigint, value binary, routing_key string"
     network = feed.reader("s", filter=text).schema(schema).load()
+    feed.wait_named("s")
     files = feed.read_files("s", filter=text)
     for frame in (network, files):
         assert [row["offset"] for row in frame.orderBy("offset").select("offset").collect()] == wanted

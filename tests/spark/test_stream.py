@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 
 from forebay.client.control import ControlClient
 from tests.spark.conftest import Feed
-from tests.spark.streams import WAIT_S, Collected, end_offsets, failure, run, started, wait_until
+from tests.spark.streams import Collected, end_offsets, failure, run, started, wait_until
 
 BODIES = [b"body %d" % at for at in range(1000)]
 
@@ -156,10 +156,7 @@ def test_a_broker_that_stays_away_is_an_error(feed: Feed, tmp_path: Path) -> Non
 def test_a_data_directory_is_a_stream_too(feed: Feed, tmp_path: Path) -> None:
     feed.stream("s")
     feed.publish("s", BODIES[:10])
-    deadline = time.monotonic() + WAIT_S
-    while not list(feed.broker.data.glob("queues/*/queue.json")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    feed.wait_named("s")
     frame = (
         feed.spark.readStream.format("forebay")
         .option("forebay.data", str(feed.broker.data))
