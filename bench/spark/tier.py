@@ -25,7 +25,7 @@ import paho.mqtt.client as mqtt
 from harness import Harness, Way, heading, noise, parser, table
 
 from forebay.spark.jobs.tier import Tiered, tier
-from forebay.spark.tables.table import open_table
+from forebay.spark.tables.opening import open_table
 
 QUEUE = "bench"
 LIVE = "live"

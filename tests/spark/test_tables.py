@@ -23,7 +23,8 @@ from forebay.core.errors import OptionError
 from forebay.spark.schema import arrow_schema
 from forebay.spark.tables.compaction import compact, merge, plan_merges, sweep
 from forebay.spark.tables.layout import DataFile, Layout, TableError, make_layout, partition_folder
-from forebay.spark.tables.table import CommitFailed, Conflict, LakeTable, open_table
+from forebay.spark.tables.opening import open_table
+from forebay.spark.tables.table import CommitFailed, Conflict, LakeTable
 from forebay.spark.tables.writing import PartitionWriter, WriteOptions
 
 FORMATS = ["parquet", "delta", "iceberg"]

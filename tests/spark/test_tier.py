@@ -23,7 +23,7 @@ from forebay.spark.jobs import tier as job
 from forebay.spark.jobs.tier import Tiered
 from forebay.spark.logs import DataLost
 from forebay.spark.tables.layout import TableError
-from forebay.spark.tables.table import open_table
+from forebay.spark.tables.opening import open_table
 from tests.spark.conftest import Feed
 
 if TYPE_CHECKING:

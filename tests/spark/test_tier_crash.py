@@ -17,7 +17,7 @@ import pytest
 
 import forebay.spark
 from forebay.spark.jobs.tier import Tiered
-from forebay.spark.tables.table import open_table
+from forebay.spark.tables.opening import open_table
 from tests.spark import tier_driver
 from tests.spark.conftest import Feed
 

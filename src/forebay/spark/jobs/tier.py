@@ -48,7 +48,8 @@ from forebay.spark.positions import EARLIEST, STARTING_OFFSETS, SUBSCRIBE
 from forebay.spark.tables.compaction import Compacted, Merge, merge, sweep
 from forebay.spark.tables.compaction import compact as compact_files
 from forebay.spark.tables.layout import DataFile, make_layout
-from forebay.spark.tables.table import ABOUT, LakeTable, open_table
+from forebay.spark.tables.opening import open_table
+from forebay.spark.tables.table import ABOUT, LakeTable
 from forebay.spark.tables.writing import WriteOptions
 
 if TYPE_CHECKING:

@@ -23,7 +23,8 @@ from forebay.spark.positions import (
 )
 from forebay.spark.reader import open_logs
 from forebay.spark.tables.layout import QUEUE, DataFile, Layout
-from forebay.spark.tables.table import LakeTable, open_table
+from forebay.spark.tables.opening import open_table
+from forebay.spark.tables.table import LakeTable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
