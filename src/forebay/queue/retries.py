@@ -1,4 +1,4 @@
-"""When a record that was given back may be handed out again."""
+"""How long a record that was given back rests before it may be handed out again."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from forebay.queue.limits import RETRY_ALL, RETRY_DISABLED, RETRY_FAILED, RETRY_
 DOUBLINGS_MAX: Final = 40  # beyond it every delay is the longest
 
 
-def retry_us(limits: Limits, failed: bool, deliveries: i64, failures: i64, now_us: i64) -> i64:
-    """The time from which on it may be, 0 for at once.
+def retry_us(limits: Limits, failed: bool, deliveries: i64, failures: i64) -> i64:
+    """For how long it does, 0 if not at all.
 
     The delay grows with each time that the record came back, linearly or doubling, up to the longest.
     """
@@ -28,4 +28,4 @@ def retry_us(limits: Limits, failed: bool, deliveries: i64, failures: i64, now_u
             delay_us = min(delay_us * 2, limits.retry_max_us)
     else:
         delay_us = min(delay_us * min(times, 1 << 20), limits.retry_max_us)
-    return now_us + min(delay_us, limits.retry_max_us)
+    return min(delay_us, limits.retry_max_us)

@@ -23,6 +23,7 @@ from forebay.queue.settlement import Settlement
 TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
 NEVER: Final = 1 << 62
 FAILURE: Final = 1 << 32  # of `attempts`: failures are counted above the times handed out
+FROM_NOW: Final = -(1 << 62)  # added to a length of time: it counts from the next look at the clock
 
 # Why records die.
 REJECTED: Final = "rejected"
@@ -114,8 +115,11 @@ class Waiting(Settlement):
             heapq.heappush(self.returned, (first + count, total - count))
 
     def push_returned(self, first: i64, count: i64, due_us: i64) -> None:
-        """Records wait again, from `due_us` on; their state is RETURNED already."""
-        if due_us > 0:
+        """Records wait again, from `due_us` on; their state is RETURNED already.
+
+        due_us  below 0: FROM_NOW and how long, for who is given them back and does not know what time it is
+        """
+        if due_us != 0:
             self.mark_range(first, first + count, DELAYED)
             heapq.heappush(self.delayed, (int(due_us), int(first), int(count)))
             self.delayed_count += count
@@ -137,6 +141,9 @@ class Waiting(Settlement):
 
     def push_due(self, now_us: i64) -> None:
         """Delayed records whose time has come wait like the others."""
+        while self.delayed and self.delayed[0][0] < 0:
+            rest_us, first, count = heapq.heappop(self.delayed)
+            heapq.heappush(self.delayed, (int(rest_us - FROM_NOW + now_us), first, count))
         while self.delayed and self.delayed[0][0] <= now_us:
             _, first, count = heapq.heappop(self.delayed)
             self.delayed_count -= count

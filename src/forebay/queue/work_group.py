@@ -25,7 +25,7 @@ from forebay.queue.picker import HASH_TOPIC, Picker
 from forebay.queue.retries import retry_us
 from forebay.queue.selecting import Selecting
 from forebay.queue.selector import Selector
-from forebay.queue.waiting import DELIVERY_LIMIT, EXPIRED, FAILURE, NEVER, REJECTED
+from forebay.queue.waiting import DELIVERY_LIMIT, EXPIRED, FAILURE, FROM_NOW, NEVER, REJECTED
 
 
 @final
@@ -316,7 +316,8 @@ class WorkGroup(Selecting):
         failures = lease.failures + (1 if failed else 0)
         limit = self.limits.delivery_limit
         if due_us == 0:
-            due_us = retry_us(self.limits, failed, lease.deliveries, failures, self.now_us)
+            rest_us = retry_us(self.limits, failed, lease.deliveries, failures)
+            due_us = FROM_NOW + rest_us if rest_us else 0
         for start, length in self.withdraw(lease, first, count):
             given += length
             if failed and 0 <= limit < failures:
