@@ -193,8 +193,8 @@ def test_a_turn_looks_at_so_many_and_no_more(rig: Rig) -> None:
 
 def test_long_bodies_count_for_more_where_a_filter_asks_for_them(tmp_path: Path) -> None:
     looked = []
-    for text in ("/letter = 'a'", A):
-        rig = Rig(tmp_path / text[0])
+    for name, text in (("body", "/letter = 'a'"), ("key", A)):
+        rig = Rig(tmp_path / name)
         rig.publish("b" * 200, body=b"x" * 10_000)
         rig.join(text)
         rig.turn()
