@@ -414,7 +414,8 @@ def is_whole(value: object, least: int) -> bool:
 def integer_field(values: dict[str, object], op: str, name: str, least: int) -> int:
     """A field that must be a whole number of 64 bits, not below `least`."""
     value = values.get(name)
-    if not isinstance(value, int) or not is_whole(value, least):
+    # In this order: once the compiler knows that it is an int, True has become 1.
+    if not is_whole(value, least) or not isinstance(value, int):
         raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not a whole number from {least} to {INTEGER_MAX}")
     return value
 
