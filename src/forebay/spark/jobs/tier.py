@@ -11,6 +11,7 @@ and the table says whether it has it. A job without its checkpoint begins where 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 from weakref import WeakSet
 
-from forebay.core.errors import OptionError
+from forebay.client.blocks import Unreachable
+from forebay.core.errors import OptionError, OutcomeUnknown
 from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.tier_source import TARGET, Target, TierSource, file_rows
 from forebay.spark.logs import RemoteLogs
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+LOGGER = logging.getLogger("forebay.spark")
 NAMES: Final = (
     *(SERVERS, USER, PASSWORD, VHOST, DATA, RETRY, PATTERN),
     *(MAX_OFFSETS, MAX_BYTES, MIN_OFFSETS, MAX_DELAY, MIN_PARTITIONS, FAIL_ON_DATA_LOSS, GROUP, HOLD, POLL),
@@ -207,11 +210,14 @@ class Committer:
         self.housekeep()
 
     def truncate(self, broker: Broker, queues: list[str]) -> None:
-        """Forget in the broker what is in the table, and on its disk."""
+        """Forget in the broker what is in the table, and on its disk; one that is away does so after the next batch."""
         ends = self.table.ends()
-        with broker.administrator() as administrator:
-            for queue in queues:
-                administrator.run("queue.truncate", queue=queue, below=ends[queue])
+        try:
+            with broker.administrator() as administrator:
+                for queue in queues:
+                    administrator.run("queue.truncate", queue=queue, below=ends[queue])
+        except (Unreachable, OutcomeUnknown) as error:
+            LOGGER.warning("not truncated: %s", error)
 
     def housekeep(self) -> None:
         """Merge files when there are many, and give up the past now and then."""
