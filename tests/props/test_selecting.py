@@ -264,6 +264,7 @@ class Model:
             if delivery.lease is None:
                 for row in self.rows[first : first + delivery.count]:
                     row.state = SETTLED
+                self.let_expire()  # what waited behind them in their message groups
         for member in self.members:  # what ended the search of the last was perhaps over
             if self.limits.single_active and member.consumer is not self.group.active:
                 continue

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pika
 import pytest
@@ -36,6 +39,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made = session(master="local[2]", app_name="tests", config=config)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def connect_port() -> Iterator[None]:
+    """Waits until nobody else among these tests runs spark-pipelines: its server has one port on a machine, 15002."""
+    with Path(tempfile.gettempdir(), "forebay-tests-15002.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class Feed:

@@ -19,6 +19,7 @@ PNG = b"\x89PNG"
 
 
 @pytest.mark.timeout(RUN_S_MAX + 60)
+@pytest.mark.usefixtures("connect_port")
 def test_the_tables_are_those_of_pandas_and_the_pictures_are_there(tmp_path: Path) -> None:
     folder = tmp_path / "flights"
     command = [sys.executable, str(EXAMPLE), "--rows", str(ROWS), "--folder", str(folder)]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tests.spark.conftest import Feed
 from tests.spark.streams import WAIT_S
 
+ROOT = Path(__file__).parents[2]
 ROWS = 600
 DRIVER = """
 import sys
@@ -55,9 +57,10 @@ def test_a_driver_is_killed(feed: Feed, tmp_path: Path) -> None:
     feed.publish("s", [b"%d" % at for at in range(ROWS)])
     (tmp_path / "driver.py").write_text(DRIVER)
     command = [sys.executable, str(tmp_path / "driver.py"), feed.server, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     with (tmp_path / "log").open("wb") as log:
         # A session of its own: the JVM and the Python workers die with it.
-        driver = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        driver = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment)
     try:
         deadline = time.monotonic() + 3 * WAIT_S
         while not (tmp_path / "batch-4").exists():
@@ -65,7 +68,8 @@ def test_a_driver_is_killed(feed: Feed, tmp_path: Path) -> None:
             assert time.monotonic() < deadline, "the driver does not come to its fifth batch"
             time.sleep(0.01)
     finally:
-        os.killpg(driver.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
     assert len(list(tmp_path.glob("batch-*"))) < ROWS / 20
     going_on = query(feed.spark, feed.server, str(tmp_path)).trigger(availableNow=True).start()

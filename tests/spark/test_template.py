@@ -59,6 +59,7 @@ def bodies(broker: BrokerProcess, queue: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.timeout(2 * RUN_S_MAX)
+@pytest.mark.usefixtures("connect_port")
 def test_each_run_adds_what_is_new(broker: BrokerProcess, tmp_path: Path) -> None:
     project = tmp_path / "project"
     init(str(project), f"127.0.0.1:{broker.amqp_port}", "in", "out")
