@@ -235,14 +235,20 @@ class Model:
         self.take_note(out)
         for member in self.members:
             consumer = member.consumer
-            active = self.group.active if self.limits.single_active else consumer
-            if consumer is active and consumer.credit > 0:
+            if self.limits.single_active and not self.is_active(consumer):
+                continue
+            if consumer.credit > 0:
                 waits = self.next_for(member)
                 assert waits is None, f"{member.wanted} was not given {waits.offset}"
         self.group.look_after(self.now_us)
         self.let_expire()
         while 0 <= self.limits.max_messages < len(self.ready()) and self.next_rows():
             self.die(self.next_rows()[0])
+
+    def is_active(self, consumer: Consumer) -> bool:
+        """Whether it is the one that gets everything: while a higher priority waits to take over, nobody is."""
+        higher = any(member.consumer.priority > consumer.priority for member in self.members)
+        return consumer is self.group.active and not higher
 
     def take_note(self, out: list[Delivery]) -> None:
         self.let_expire()
@@ -397,7 +403,8 @@ KINDS = st.builds(
     st.booleans(),
     st.sampled_from([-1, -1, 50]),
     st.sampled_from([False, False, True]),
-)
+    # With both, which of several heads goes first decides what comes free at other priorities: the model knows one way.
+).filter(lambda kind: not (kind.has_priorities and kind.is_keyed))
 
 
 @settings(max_examples=150)

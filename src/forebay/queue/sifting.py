@@ -79,11 +79,16 @@ def take_out_of_order(group: WorkGroup, order: Order, chosen: set[int]) -> None:
     group.scan = group.log.end - group.cursor + 1
     while not group.take_in(order):
         group.scan = group.log.end - group.cursor + 1
+    parked = [offset for behind in order.busy.values() for offset in behind]
     runs = order.take_all()
     runs.sort()
     for run, total in runs:
         for first, count in without(run, total, chosen):
             group.take_in_run(order, first, first + count)
+    for offset in parked:
+        if offset in order.keys:  # filters passed it over; now it is the first of its message group
+            for selector in order.selectors:
+                selector.offer(offset, 1)
 
 
 def without(first: i64, count: i64, chosen: set[int]) -> list[tuple[int, int]]:
