@@ -265,12 +265,13 @@ class Model:
                     row = self.next_for(member)
                 assert row is not None and row.offset == offset
                 assert delivery.deliveries == row.deliveries + 1
-                row.state, row.lease, row.deliveries = HELD, delivery.lease, row.deliveries + 1
-                self.let_expire()
-            if delivery.lease is None:
-                for row in self.rows[first : first + delivery.count]:
+                row.deliveries += 1
+                if delivery.lease is None:
                     row.state = SETTLED
-                self.let_expire()  # what waited behind them in their message groups
+                else:
+                    row.state, row.lease = HELD, delivery.lease
+                    self.let_expire()
+            self.let_expire()  # also what waited behind the settled ones in their message groups
         for member in self.members:  # what ended the search of the last was perhaps over
             if self.limits.single_active and member.consumer is not self.group.active:
                 continue
