@@ -5,27 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from forebay.broker.auth import Auth
-from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import make_options
-from forebay.log.store import Commit, Liveness, Store
+from forebay.log.store import Commit, Store
 from forebay.session.mqtt import MqttSession
 from tests.conformance.mqtt.raw import V5, Raw, connect
 from tests.conformance.mqtt.v5.flows import LONG_S, expiry
 from tests.stores import SMALL, SmallDisk, TestClock
+from tests.vhosts import Wanted
 
 TURNS_MAX = 10  # without an octet, after which nothing more can come
 SECOND_US = 1_000_000
-
-
-class Wanted(Liveness):
-    """What of the log the vhost still wants."""
-
-    def __init__(self, vhost: Vhost) -> None:
-        self.vhost = vhost
-
-    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.vhost.live(queue, first, end)
 
 
 class RigClient(Raw):

@@ -8,15 +8,26 @@ from mypy_extensions import u8
 
 from forebay.broker.facts import marks_of
 from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.message import AMQP091
 from forebay.core.options import make_options
-from forebay.log.store import Store
+from forebay.log.store import Liveness, Store
 from forebay.log.wal import Commit
 from forebay.queue.leases import Delivery, Lease
 from forebay.wire.amqp091_deaths import keys_in_cc
 from tests.stores import SMALL, SmallDisk, TestClock, bodies
 
 EMPTY = b"\0\0"  # AMQP 0.9.1's properties of a message that has none
+
+
+class Wanted(Liveness):
+    """What a vhost, or all of them, still want of the log."""
+
+    def __init__(self, whose: Vhost | Vhosts) -> None:
+        self.whose = whose
+
+    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
+        return self.whose.live(queue, first, end)
 
 
 class OneVhost:

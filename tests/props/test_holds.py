@@ -17,25 +17,16 @@ from forebay.broker.vhosts import Vhosts
 from forebay.core.message import ACCEPTED, AMQP091
 from forebay.core.options import make_options
 from forebay.log.queue_log import NOT_HELD, QueueLog
-from forebay.log.store import Liveness, Store
+from forebay.log.store import Store
 from forebay.queue.queue import Queue
 from tests.stores import SMALL, SmallDisk, TestClock
+from tests.vhosts import Wanted
 
 SECOND_US = 1_000_000
 STREAM = b"s"
 CLASSIC = b"q"
 QUEUES = st.sampled_from([STREAM, CLASSIC])
 GROUPS = st.sampled_from([b"a", b"b"])
-
-
-class Wanted(Liveness):
-    """What the vhosts still want of the log."""
-
-    def __init__(self, vhosts: Vhosts) -> None:
-        self.vhosts = vhosts
-
-    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.vhosts.live(queue, first, end)
 
 
 @dataclass

@@ -16,27 +16,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from mypy_extensions import u8
 
 from forebay.broker.special import publish_special, read_special
-from forebay.broker.vhost import Vhost
 from forebay.core.message import ACCEPTED, AMQP091, Properties
-from forebay.log.housekeeping import Liveness
 from forebay.wire.amqp091_properties import encode_properties
-from tests.vhosts import OneVhost
+from tests.vhosts import OneVhost, Wanted
 
 QUEUES = st.sampled_from([b"q", b"r"])
 PADDING = st.sampled_from([b"", b"L" * 3000])  # long ones fill a file soon
 MINUTE_MS = 60_000
 
 Known = tuple[dict[tuple[bytes, str], int], set[tuple[bytes, str]], list[tuple[bytes, bytes]]]
-
-
-class Wanted(Liveness):
-    """What the vhost says."""
-
-    def __init__(self, vhost: Vhost) -> None:
-        self.vhost = vhost
-
-    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.vhost.live(queue, first, end)
 
 
 class OnceMachine(RuleBasedStateMachine):

@@ -16,11 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from forebay.broker.staging import Staged as Waiting
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.log.housekeeping import Liveness
 from forebay.log.store import Commit
 from tests.staged import EMPTY, staged_block
 from tests.stores import TestClock, bodies
-from tests.vhosts import OneVhost
+from tests.vhosts import OneVhost, Wanted
 
 QUERIES = st.sampled_from(["a", "b"])
 BATCHES = st.integers(0, 2)
@@ -30,16 +29,6 @@ ROOM = 3  # in the queue `small`, which refuses more
 PADDING = st.sampled_from([0, 0, 700])  # long ones make housekeeping leave out what nobody waits for
 
 Staged = dict[tuple[str, int], dict[str, list[tuple[bytes, bytes]]]]  # query and batch -> part -> queue and body
-
-
-class Wanted(Liveness):
-    """What the vhost itself says."""
-
-    def __init__(self, one: OneVhost) -> None:
-        self.one = one
-
-    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.one.vhost.live(queue, first, end)
 
 
 class Model:
@@ -165,7 +154,7 @@ class StagingMachine(RuleBasedStateMachine):
         self.turn()
         if self.commit_running is not None:
             self.sync()
-        job = self.one.store.plan(Wanted(self.one), self.clock.us)
+        job = self.one.store.plan(Wanted(self.one.vhost), self.clock.us)
         if job is not None:
             job.run()
             self.one.store.done(job)

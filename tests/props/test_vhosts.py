@@ -12,21 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import ACCEPTED, AMQP091
 from forebay.core.options import make_options
-from forebay.log.store import Liveness, Store
+from forebay.log.store import Store
 from tests.stores import SMALL, SmallDisk, TestClock
+from tests.vhosts import Wanted
 
 VHOSTS = st.sampled_from([b"/", b"one", b"two", b"three"])
 QUEUES = st.sampled_from([b"a", b"b"])
-
-
-class Wanted(Liveness):
-    """What the vhosts still want of the log."""
-
-    def __init__(self, vhosts: Vhosts) -> None:
-        self.vhosts = vhosts
-
-    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.vhosts.live(queue, first, end)
 
 
 class VhostMachine(RuleBasedStateMachine):

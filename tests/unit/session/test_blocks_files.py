@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
-from forebay.log.housekeeping import Liveness
 from forebay.session.blocks import FILE_OCTETS_MIN
 from forebay.wire.blocks import (
     BLOCKS,
@@ -22,20 +21,11 @@ from forebay.wire.blocks import (
     frame_octets,
 )
 from tests.unit.session.test_blocks import LOGIN, Rig, blocks, fetch
+from tests.vhosts import Wanted
 
 BODY = 3000
 IN_SEGMENTS = 2000
 IN_WAL = 200
-
-
-class Wanted(Liveness):
-    """What the queues want, for housekeeping."""
-
-    def __init__(self, rig: Rig) -> None:
-        self.rig = rig
-
-    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.rig.vhosts.live(queue, first, end)
 
 
 def to_segments(rig: Rig) -> None:
@@ -44,7 +34,7 @@ def to_segments(rig: Rig) -> None:
     log = rig.vhost.queue(b"s").log
     for _ in range(100):
         rig.turn()
-        job = rig.store.plan(Wanted(rig), rig.clock.us)
+        job = rig.store.plan(Wanted(rig.vhosts), rig.clock.us)
         if job is not None:
             job.run()
             rig.store.done(job)

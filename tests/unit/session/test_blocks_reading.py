@@ -11,7 +11,7 @@ from forebay.queue.holds import NOTED_US
 from forebay.session.blocks_reading import NAMES_A_PAGE
 from forebay.wire.blocks import PREFACE, REPLY, REQUEST, Frame, decode_json, encode_json
 from tests.unit.session.test_blocks import LOGIN, Rig, blocks, error, fetch
-from tests.unit.session.test_blocks_files import Wanted
+from tests.vhosts import Wanted
 
 STREAM: dict[str, object] = {"x-queue-type": "stream"}
 DAY_MS = 24 * 3600 * 1000
@@ -349,7 +349,7 @@ def test_a_hold_waits_for_a_rewrite_that_does_not_know_of_it(rig: Rig) -> None:
             job.run()
             rig.store.done(job)
         rig.turn()
-        job = rig.store.plan(Wanted(rig), rig.clock.us)
+        job = rig.store.plan(Wanted(rig.vhosts), rig.clock.us)
     assert rig.ask(hold("q", 0), {"op": "describe", "queue": "q"}) == []
     assert rig.turn() == []
     job.run()

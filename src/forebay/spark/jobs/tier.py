@@ -53,6 +53,7 @@ from forebay.spark.tables.layout import DataFile, make_layout
 from forebay.spark.tables.opening import open_table
 from forebay.spark.tables.table import ABOUT, LakeTable
 from forebay.spark.tables.writing import WriteOptions
+from forebay.spark.writer import QUERY_PROPERTY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,7 +71,6 @@ OCTETS_MIN: Final = 1 << 16
 COMPACT_FILES: Final = 64  # a stream merges neighbours when there are so many
 HOUSEKEEPING_S: Final = 60.0
 SAFE_S: Final = 3600.0
-QUERY_ID: Final = "sql.streaming.queryId"
 STREAM: Final = "stream"
 
 _registered: WeakSet[SparkSession] = WeakSet()
@@ -190,7 +190,7 @@ class Committer:
     def __call__(self, batch: DataFrame, number: int) -> None:
         """One micro-batch."""
         # Of the checkpoint: a job that lost its own counts batches anew, and is another one.
-        self.app_id = self.app_id or self.spark.sparkContext.getLocalProperty(QUERY_ID) or ""
+        self.app_id = self.app_id or self.spark.sparkContext.getLocalProperty(QUERY_PROPERTY) or ""
         assert self.app_id, "Spark does not say which query this is"
         if self.table.last_batch(self.app_id) >= number:
             return  # it died after the commit to the table, before Spark's own
