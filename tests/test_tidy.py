@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.core.options import Options, option_fields
+from forebay.core.option_table import option_fields
+from forebay.core.options import Options
 from setup import COMPILED, INTERPRETED, compiled_modules
 
 ROOT = Path(__file__).parent.parent

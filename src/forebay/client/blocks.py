@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from forebay.core.errors import ForebayError, OutcomeUnknown, PeerError, RequestError
-from forebay.core.options import split_address
+from forebay.core.option_table import split_address
 from forebay.wire.blocks import (
     BLOCKS,
     BLOCKS_HEAD_OCTETS,

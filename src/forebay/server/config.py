@@ -1,6 +1,6 @@
 """Options from the command line, the environment and a file, in that order of precedence.
 
-The table in core/options.py checks every value; here each value only gets the name of the place it came from, so that
+The table of core/options.py checks every value; here each value only gets the name of the place it came from, so that
 an error can say where to look.
 """
 

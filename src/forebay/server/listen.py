@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any, Final
 
 from forebay.core.errors import OptionError, PeerError
-from forebay.core.options import NONE, Options, split_address
+from forebay.core.option_table import split_address
+from forebay.core.options import NONE, Options
 from forebay.server.net import Connection, Host
 from forebay.server.peer import UNKNOWN, Peer, peer_at
 from forebay.server.protocols import MQTT_ONLY

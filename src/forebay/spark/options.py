@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from forebay.core.errors import OptionError, RequestError
-from forebay.core.options import split_address
+from forebay.core.option_table import split_address
 from forebay.spark.positions import (
     ENDING_BY_TIMESTAMP,
     ENDING_OFFSETS,

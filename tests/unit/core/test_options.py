@@ -9,18 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import OptionError
+from forebay.core.option_table import BOOLEAN, INTEGER, MIB, option_fields, split_address
 from forebay.core.options import (
-    BOOLEAN,
     CLASSIC,
-    INTEGER,
-    MIB,
     STREAM,
     Options,
     QueueOptions,
     RetentionOptions,
     make_options,
-    option_fields,
-    split_address,
 )
 
 INTEGERS = [(name, spec) for name, spec, _ in option_fields(Options) if spec.kind == INTEGER]

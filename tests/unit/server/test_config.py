@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import OptionError
-from forebay.core.options import MIB, Options
+from forebay.core.option_table import MIB
+from forebay.core.options import Options
 from forebay.server.config import load_options, read_file
 
 

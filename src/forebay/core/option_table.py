@@ -1,0 +1,268 @@
+"""How options are described, read and checked: kinds of value, and the line that each option is in its table.
+
+The tables themselves are in `options.py`. Octets may be written with KiB, MiB or GiB.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar
+
+from forebay.core.errors import OptionError
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+
+# Kinds of value: how an option is read from text, checked and documented.
+TEXT: Final = "text"
+INTEGER: Final = "integer"
+BOOLEAN: Final = "boolean"
+ADDRESS: Final = "HOST:PORT"
+FILE: Final = "file"
+PATTERN: Final = "pattern"
+SERVER: Final = "server"
+USERS: Final = "users"
+PRIORITIES: Final = "priorities"
+NAMES: Final = "names"
+TABLE: Final = "table"
+TABLES: Final = "tables"
+
+_SCALE: Final = {"": 1, "kib": KIB, "mib": MIB, "gib": GIB}
+_NUMBER: Final = re.compile(r"([+-]?\d+)\s*([a-zA-Z]*)")
+_NUMBER_DIGITS_MAX: Final = 19  # longer ones are no i64, and int() of a very long text is slow
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSpec:
+    """What the table says of one option, apart from its name and default."""
+
+    kind: str
+    doc: str
+    unit: str
+    least: int
+    most: int
+    choices: tuple[str, ...]
+    flag: bool
+    reloadable: bool
+    inner: type | None
+
+    def domain(self) -> str:
+        """What values it takes, for people."""
+        if self.choices:
+            return ("a list of " if self.kind == NAMES else "") + " or ".join(self.choices)
+        if self.kind == INTEGER:
+            return f"{self.least} to {self.most}"
+        if self.kind == PRIORITIES:
+            return f"MQTT topics, each with a priority from {self.least} to {self.most}"
+        return _DOMAINS[self.kind]
+
+
+_DOMAINS: Final = {
+    TEXT: "text, not empty",
+    BOOLEAN: "true or false",
+    ADDRESS: "HOST:PORT, port 0 for any free one, empty for no listener",
+    FILE: "the path of a file, empty for none",
+    PATTERN: "a regular expression, empty for nothing",
+    SERVER: "HOST:PORT with a port from 1, empty for none",
+    USERS: "names, each with a password",
+    NAMES: "a list of names",
+    TABLE: "keys and values, see below",
+    TABLES: "a list of keys and values, see below",
+}
+
+
+def option(
+    default: object,
+    kind: str,
+    doc: str,
+    *,
+    unit: str = "",
+    least: int = 0,
+    most: int = 0,
+    choices: tuple[str, ...] = (),
+    flag: bool = False,
+    reloadable: bool = False,
+    inner: type | None = None,
+) -> Any:
+    """One line of the table."""
+    spec = OptionSpec(kind, doc, unit, least, most, choices, flag, reloadable, inner)
+    metadata = {"spec": spec}
+    if default is MISSING:
+        return field(metadata=metadata)
+    if isinstance(default, dict | list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def integer(default: int, unit: str, least: int, most: int, doc: str, *, reloadable: bool = False) -> Any:
+    return option(default, INTEGER, doc, unit=unit, least=least, most=most, reloadable=reloadable)
+
+
+def boolean(default: bool, doc: str) -> Any:
+    return option(default, BOOLEAN, doc)
+
+
+def option_fields(cls: type) -> list[tuple[str, OptionSpec, object]]:
+    """Name, spec and default of every option of a table; the default is MISSING where a value must be given."""
+    return [(item.name, _spec(item), _default(item)) for item in fields(cls)]
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; an IPv6 host stands in brackets.
+
+    raises  OptionError
+    """
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise OptionError(f"{text!r} is not HOST:PORT (an IPv6 host stands in brackets: [::1]:5672)")
+    if not colon or not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
+        raise OptionError(f"{text!r} is not HOST:PORT with a port from 0 to 65535")
+    return host, int(port)
+
+
+def build(cls: type[T], values: object, path: str) -> T:
+    if not isinstance(values, Mapping):
+        raise OptionError(f"{path.rstrip('.') or 'options'}: {_shown(values)} is not a set of keys and values")
+    table = {name: (spec, default) for name, spec, default in option_fields(cls)}
+    made: dict[str, object] = {}
+    for key, value in values.items():
+        if key not in table:
+            raise OptionError(_unknown(path, str(key), list(table)))
+        made[key] = _value(table[key][0], value, f"{path}{key}")
+    for name, (spec, default) in table.items():
+        if default is MISSING and name not in made:
+            raise OptionError(f"{path}{name}: missing; give {spec.domain()}")
+    return cls(**made)
+
+
+def _unknown(path: str, key: str, known: list[str]) -> str:
+    near = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.5)
+    hint = f"did you mean {path}{near[0]}?" if near else f"known are {', '.join(known)}"
+    return f"{path}{key}: no such option; {hint}"
+
+
+def _value(spec: OptionSpec, value: object, path: str) -> object:
+    """The value as the option's kind, checked."""
+    if spec.kind == INTEGER:
+        return _integer_value(spec, value, path)
+    if spec.kind == BOOLEAN:
+        return _boolean_value(spec, value, path)
+    if spec.kind in {TEXT, ADDRESS, FILE, PATTERN, SERVER}:
+        return _text_value(spec, value, path)
+    if isinstance(value, str):
+        value = _from_json(spec, value, path)
+    if spec.kind == USERS:
+        return _users_value(spec, value, path)
+    if spec.kind == PRIORITIES:
+        return _priorities_value(spec, value, path)
+    if spec.kind == TABLE:
+        assert spec.inner is not None
+        return build(spec.inner, value, f"{path}.")
+    if not isinstance(value, list):
+        raise _bad(spec, value, path)
+    if spec.kind == TABLES:
+        assert spec.inner is not None
+        return [build(spec.inner, each, f"{path}[{place}].") for place, each in enumerate(value)]
+    for each in value:
+        if not isinstance(each, str) or not each or (spec.choices and each not in spec.choices):
+            raise _bad(spec, value, path)
+    return list(value)
+
+
+def _integer_value(spec: OptionSpec, value: object, path: str) -> int:
+    if isinstance(value, str):
+        match = _NUMBER.fullmatch(value.strip())
+        if match is None or len(match[1]) > _NUMBER_DIGITS_MAX:
+            raise _bad(spec, value, path)
+        scale = _SCALE.get(match[2].lower()) if spec.unit == "octets" else _SCALE.get(match[2])
+        if scale is None or (scale > 1 and spec.unit != "octets"):
+            raise _bad(spec, value, path)
+        value = int(match[1]) * scale
+    if not isinstance(value, int) or isinstance(value, bool) or not spec.least <= value <= spec.most:
+        raise _bad(spec, value, path)
+    return value
+
+
+def _boolean_value(spec: OptionSpec, value: object, path: str) -> bool:
+    if isinstance(value, str):
+        value = {"true": True, "false": False}.get(value.strip().lower(), value)
+    if not isinstance(value, bool):
+        raise _bad(spec, value, path)
+    return value
+
+
+def _text_value(spec: OptionSpec, value: object, path: str) -> str:
+    if isinstance(value, float) and str(value) in spec.choices:
+        return str(value)  # a version such as 1.3, which YAML and TOML read as a number
+    if not isinstance(value, str) or (spec.choices and value not in spec.choices):
+        raise _bad(spec, value, path)
+    if spec.kind in {ADDRESS, SERVER}:
+        try:
+            port = split_address(value)[1] if value else -1
+        except OptionError as error:
+            raise OptionError(f"{path}: {error}") from None
+        if port == 0 and spec.kind == SERVER:
+            raise _bad(spec, value, path)
+    elif not value and spec.kind not in {FILE, PATTERN}:
+        raise _bad(spec, value, path)
+    return value
+
+
+def _users_value(spec: OptionSpec, value: object, path: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise OptionError(f"{path}: must be {spec.domain()}")
+    users: dict[str, str] = {}
+    for name, password in value.items():
+        # The password itself stays out of the message: logs are read by many.
+        if not isinstance(name, str) or not name or not isinstance(password, str):
+            raise OptionError(f"{path}.{name}: the name must not be empty and the password must be text")
+        users[name] = password
+    return users
+
+
+def _priorities_value(spec: OptionSpec, value: object, path: str) -> dict[str, int]:
+    if not isinstance(value, Mapping):
+        raise _bad(spec, value, path)
+    priorities: dict[str, int] = {}
+    for topic, priority in value.items():
+        # A filter would be taken for a topic that nobody publishes to, and change nothing without a word.
+        if not isinstance(topic, str) or not topic or "+" in topic or "#" in topic:
+            raise OptionError(f"{path}: {_shown(topic)} is no topic; must be {spec.domain()}")
+        priorities[topic] = _integer_value(spec, priority, f"{path}.{topic}")
+    return priorities
+
+
+def _from_json(spec: OptionSpec, text: str, path: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise OptionError(f"{path}: not JSON ({error}); must be {spec.domain()}") from None
+
+
+def _bad(spec: OptionSpec, value: object, path: str) -> OptionError:
+    unit = f" {spec.unit}" if spec.unit else ""
+    return OptionError(f"{path}: {_shown(value)} is out of range; must be {spec.domain()}{unit}")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _spec(item: Field[Any]) -> OptionSpec:
+    spec = item.metadata["spec"]
+    assert isinstance(spec, OptionSpec)
+    return spec
+
+
+def _default(item: Field[Any]) -> object:
+    return item.default if item.default_factory is MISSING else item.default_factory()
