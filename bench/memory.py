@@ -31,7 +31,7 @@ def resident(pid: int) -> int:
 
 def start(data: Path) -> tuple[subprocess.Popen[str], dict[str, str], float]:
     config = data.parent / "options.yaml"
-    config.write_text(f"cache_octets_max: {CACHE_OCTETS}\nmqtt_websocket: ''\n", encoding="utf-8")
+    config.write_text(f"cache_octets_max: {CACHE_OCTETS}\nmqtt_websocket: ''\nhttp: ''\n", encoding="utf-8")
     began = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "forebay", "serve", "--config", str(config), "--data", str(data)]

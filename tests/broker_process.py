@@ -20,6 +20,8 @@ LISTENERS = {
     "amqps": "",
     "mqtts": "",
     "mqtt_websocket_tls": "",
+    "http": "",
+    "https": "",
 }
 FLAGS = ("amqp", "mqtt")  # the others have no flag of `forebay serve`
 # Below the ports that the system gives to outgoing connections; test processes that run side by side have their own.
@@ -74,6 +76,11 @@ class BrokerProcess:
     def mqtt_port(self) -> int:
         """Where it takes MQTT."""
         return self.port("mqtt")
+
+    @property
+    def http_url(self) -> str:
+        """Where its web page is; only of a broker with `http="127.0.0.1:0"`."""
+        return f"http://127.0.0.1:{self.port('http')}"
 
     def port(self, listener: str) -> int:
         """Where the listener of this name takes clients."""

@@ -26,6 +26,7 @@ HERE = Path(__file__).parent
 FILES = ("spark-pipeline.yml", "transformations/flights.py", "transformations/views.sql")
 QUEUES = """
 mqtt_websocket = ""
+http = ""
 
 [[queues]]
 name = "flights"

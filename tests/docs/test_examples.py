@@ -35,6 +35,8 @@ PORTS = {
     "5672": "amqp",
     "8083": "mqtt_websocket",
     "8084": "mqtt_websocket_tls",
+    "15672": "http",
+    "15671": "https",
     "8883": "mqtts",
 }
 PORT = re.compile(rf"\b({'|'.join(PORTS)})\b")

@@ -25,6 +25,7 @@ STREAM = "flights"
 WORK = "flights-work"
 CONFIG = f"""
 mqtt_websocket = ""
+http = ""
 
 [[queues]]
 name = "{STREAM}"

@@ -63,6 +63,10 @@ def serve(
     mqtt: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where MQTT clients connect; port 0 takes any free one.")
     ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where web page and HTTP API are; empty for nowhere."),
+    ] = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
@@ -71,12 +75,18 @@ def serve(
     """
     from forebay.server.config import load_options
 
-    given = {"data": data, "amqp": amqp, "mqtt": mqtt}
+    given = {"data": data, "amqp": amqp, "mqtt": mqtt, "http": http}
     flags = {name: value for name, value in given.items() if value is not None}
     options = load_options(flags, os.environ, config)
-    from forebay.server.app import serve as run  # after the options: a mistake in them needs no event loop
+    from forebay.server.run import MakeService  # after the options: a mistake in them needs no event loop
+    from forebay.server.run import serve as run
 
-    raise typer.Exit(run(options))
+    services: list[MakeService] = []
+    if options.http or options.https:
+        from forebay.admin.service import AdminService  # a broker without HTTP need not load it
+
+        services.append(AdminService)
+    raise typer.Exit(run(options, services))
 
 
 @app.command()

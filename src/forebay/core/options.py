@@ -125,6 +125,11 @@ class Options:
     mqtt_websocket_tls: str = option("", ADDRESS, "Where MQTT clients connect over WebSocket and TLS.")
     proxy_protocol: bool = boolean(False, "Whether every connection begins with a PROXY header, version 1 or 2.")
 
+    http: str = option(
+        "127.0.0.1:15672", ADDRESS, "Where the web page and the HTTP API are, and Prometheus asks.", flag=True
+    )
+    https: str = option("", ADDRESS, "The same over TLS.")
+
     # TLS
     tls_certificate: str = option("", FILE, "The broker's certificate and its chain, PEM.")
     tls_key: str = option("", FILE, "Its private key, PEM; without it the key stands in `tls_certificate`.")

@@ -8,23 +8,15 @@ place from which a confirm can leave is `durable`.
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
-import json
 import logging
 import os
-import signal
-import sys
 from typing import Final
-
-import uvloop
 
 from forebay.broker.auth import Auth, Proof
 from forebay.broker.configured import declare_configured
 from forebay.broker.control.table import Control
 from forebay.broker.scram import make_scram
 from forebay.broker.vhosts import Vhosts
-from forebay.core.errors import OptionError
 from forebay.core.options import Options
 from forebay.core.ports import Clock
 from forebay.log.store import Job, Liveness, Store, StoreOptions
@@ -34,7 +26,7 @@ from forebay.server.clock import SystemClock
 from forebay.server.connections import OpenConnections
 from forebay.server.disk import DataDisk, DiskThread
 from forebay.server.figures import Figures
-from forebay.server.listen import endpoints, listen
+from forebay.server.heap import Heap, resident_octets
 from forebay.server.logins import Logins
 from forebay.server.net import Connection, Host
 from forebay.server.protocols import make_session
@@ -43,8 +35,8 @@ from forebay.session.effects import Session
 
 TICK_S: Final = 0.1
 SECRET_OCTETS: Final = 32
+NO_SESSION: Final = 0
 TICKS_A_SECOND: Final = 10
-PAGE_OCTETS: Final = os.sysconf("SC_PAGE_SIZE")
 TRIM_S: Final = 5  # seconds between two looks for memory to give back
 PENDING_OCTETS_MAX: Final = 64 << 20  # accepted but not yet on disk: beyond it publishers are not read
 EXIT_STORAGE: Final = 74  # EX_IOERR
@@ -86,6 +78,9 @@ class App(Host):
         self.figures = Figures(options, self.clock.now_us())
         self.totals = self.figures.totals
         self.next_session = 1
+        self.proving: dict[Proof, asyncio.Future[None]] = {}  # of callers that have no session
+        self.asked: list[asyncio.Future[None]] = []  # whoever waits for the disk with what this turn brings
+        self.unwritten: list[tuple[int, asyncio.Future[None]]] = []  # the same, and what must be durable for it
         self.dirty: list[Connection] = []
         self.waiting: list[Connection] = []
         self.scheduled = False
@@ -239,6 +234,11 @@ class App(Host):
 
     def login_concluded(self, proof: Proof) -> None:
         """The answer to a password is there; its connection may have gone meanwhile."""
+        waiting = self.proving.pop(proof, None)
+        if waiting is not None:
+            if not waiting.done():
+                waiting.set_result(None)
+            return
         connection = self.connections.get(proof.connection)
         if connection is None or connection.session is None or connection.closing:
             return
@@ -247,6 +247,23 @@ class App(Host):
         self.touch(connection)
         if connection not in self.choked:
             connection.transport.resume_reading()
+
+    async def login(self, user: str, password: str, loopback: bool) -> str:
+        """The identity that a caller without a session has proven; LoginRefused."""
+        proof = self.auth.begin(NO_SESSION, user, password)
+        if proof is None:
+            return self.auth.check(user, password, loopback)
+        waiting = self.proving[proof] = self.loop.create_future()
+        self.begin_logins()
+        await waiting
+        return self.auth.conclude(proof, loopback)
+
+    async def on_disk(self) -> None:
+        """Everything that was done until now is on the disk; for callers without a session."""
+        waiting = self.loop.create_future()
+        self.asked.append(waiting)
+        self.schedule()
+        await waiting
 
     def end_deleted(self) -> None:
         """Connections whose vhost or user is gone."""
@@ -301,6 +318,10 @@ class App(Host):
             if not connection.waiting and (session.waiting() or session.hold_lsn > durable):
                 connection.waiting = True
                 self.waiting.append(connection)
+        if self.asked:
+            self.unwritten += [(lsn, each) for each in self.asked]
+            self.asked = []
+            self.answer_written(durable)
         self.is_crowded = self.over_limit()
         if self.vhosts.has_work():
             self.schedule()
@@ -322,6 +343,15 @@ class App(Host):
             if connection is not None and connection.session is not None:
                 connection.session.cancelled(consumer)
                 self.touch(connection)
+
+    def answer_written(self, durable: int) -> None:
+        """Tell callers without a session that what they did is on the disk."""
+        unwritten, self.unwritten = self.unwritten, []
+        for lsn, waiting in unwritten:
+            if lsn > durable:
+                self.unwritten.append((lsn, waiting))
+            elif not waiting.done():
+                waiting.set_result(None)
 
     def wake(self) -> None:
         """Have connections take part whose wait for a queue is over."""
@@ -357,6 +387,8 @@ class App(Host):
             if session.waiting() or session.hold_lsn > lsn:
                 connection.waiting = True
                 self.waiting.append(connection)
+        if self.unwritten:
+            self.answer_written(lsn)
         if self.choked and not self.over_limit():
             self.release()
         self.turn()
@@ -496,73 +528,3 @@ def store_options(options: Options) -> StoreOptions:
         segment_octets_max=options.segment_octets_max,
         cache_octets_max=options.cache_octets_max,
     )
-
-
-def resident_octets() -> int:
-    """Memory of this process."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * PAGE_OCTETS
-
-
-class Heap:
-    """The C library's heap, where it can be told: blocks are large and short-lived, and belong in one heap.
-
-    Mapped one by one, or in an arena a thread, they would cost a page fault for each page each time.
-    """
-
-    def __init__(self) -> None:
-        libc = ctypes.CDLL(None)
-        self.known = hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim")
-        self.libc = libc
-        if self.known:
-            libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-            libc.mallopt(-1, 256 << 20)  # M_TRIM_THRESHOLD
-            libc.mallopt(-8, 1)  # M_ARENA_MAX
-
-    def trim(self) -> None:
-        """Give back to the system what a burst has left behind."""
-        if self.known:
-            self.libc.malloc_trim(0)
-
-
-def tune_collector() -> None:
-    """Keep the garbage collector off what lives as long as the process."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
-
-
-async def run(options: Options) -> int:
-    loop = asyncio.get_running_loop()
-    listeners = endpoints(options)
-    app = App(options, loop)
-    app.recover()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    servers = []
-    ready: dict[str, object] = {"pid": os.getpid(), "data": app.disk.root}
-    try:
-        for endpoint in listeners:
-            server, actual = await listen(app, endpoint)
-            servers.append(server)
-            ready[endpoint.name] = actual
-    except OptionError:
-        app.sender.stop()
-        app.thread.stop()  # while there is a loop for it to come back to
-        raise
-    tune_collector()
-    loop.call_later(TICK_S, app.tick)
-    sys.stdout.write("ready " + json.dumps(ready) + "\n")
-    sys.stdout.flush()
-    await stop.wait()
-    for server in servers:
-        server.close()
-    await app.drain()
-    return app.exit_code
-
-
-def serve(options: Options) -> int:
-    """Run a broker until SIGTERM; the process's exit code. StorageError or OptionError: it could not start."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    return uvloop.run(run(options))

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -25,6 +26,7 @@ from forebay.server.tls import make_context
 from forebay.server.websocket import WebSocket, WebSocketSettings
 
 BACKLOG: Final = 1024
+HTTP: Final = "http"
 ACCEPTS_A_TURN: Final = 100
 ACCEPT_PAUSE_S: Final = 1.0  # where the system has no descriptor left
 MICROSECONDS_S: Final = 1e-6
@@ -57,23 +59,27 @@ class Endpoint:
     starting_max: int
 
 
+# Name, address, protocol, TLS and WebSocket of an endpoint.
+Wanted = tuple[str, str, str, ssl.SSLContext | None, WebSocketSettings | None]
+MakeProtocol = Callable[[Endpoint, Peer | None], asyncio.Protocol]
+
+
 def endpoints(options: Options) -> list[Endpoint]:
     """Every listener that has an address.
 
     raises  OptionError: what TLS or WebSocket needs is missing or cannot be used
     """
-    leave_s = max(options.drain_timeout_ms / MILLISECONDS, MICROSECONDS_S)  # TLS takes no 0
     websocket = WebSocketSettings(
         path=options.mqtt_websocket_path,
         origins=tuple(options.mqtt_websocket_origins),
         octets_max=options.mqtt_packet_octets_max,
-        leave_s=leave_s,
+        leave_s=leave_seconds(options),
     )
     if not websocket.path.startswith("/"):
         raise OptionError(f"mqtt_websocket_path: {websocket.path!r} must begin with /")
     secure = options.amqps or options.mqtts or options.mqtt_websocket_tls
     context = make_context(options) if secure else None
-    wanted = (
+    wanted: tuple[Wanted, ...] = (
         ("amqp", options.amqp, "amqp", None, None),
         ("mqtt", options.mqtt, "mqtt", None, None),
         ("mqtt_websocket", options.mqtt_websocket, MQTT_ONLY, None, websocket),
@@ -81,6 +87,18 @@ def endpoints(options: Options) -> list[Endpoint]:
         ("mqtts", options.mqtts, "mqtt", context, None),
         ("mqtt_websocket_tls", options.mqtt_websocket_tls, MQTT_ONLY, context, websocket),
     )
+    return wanted_endpoints(options, wanted)
+
+
+def http_endpoints(options: Options) -> list[Endpoint]:
+    """Every listener for HTTP that has an address; OptionError as `endpoints`."""
+    context = make_context(options) if options.https else None
+    return wanted_endpoints(
+        options, (("http", options.http, HTTP, None, None), ("https", options.https, HTTP, context, None))
+    )
+
+
+def wanted_endpoints(options: Options, wanted: Sequence[Wanted]) -> list[Endpoint]:
     return [
         Endpoint(
             name=name,
@@ -91,7 +109,7 @@ def endpoints(options: Options) -> list[Endpoint]:
             named=tls is not None and options.tls_identity != NONE,
             proxied=options.proxy_protocol,
             handshake_s=options.handshake_timeout_ms / MILLISECONDS,
-            leave_s=leave_s,
+            leave_s=leave_seconds(options),
             starting_max=options.connections_max,
         )
         for name, address, protocol, tls, settings in wanted
@@ -99,7 +117,11 @@ def endpoints(options: Options) -> list[Endpoint]:
     ]
 
 
-def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None = None) -> Connection | WebSocket:
+def leave_seconds(options: Options) -> float:
+    return max(options.drain_timeout_ms / MILLISECONDS, MICROSECONDS_S)  # TLS takes no 0
+
+
+def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None) -> Connection | WebSocket:
     """What the transport of a new connection calls."""
     connection = Connection(host, endpoint.protocol, peer, endpoint.named)
     return connection if endpoint.websocket is None else WebSocket(connection, endpoint.websocket)
@@ -108,8 +130,8 @@ def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None = None) -> C
 class Acceptor:
     """A listener whose connections begin with a PROXY header, a TLS handshake, or both."""
 
-    def __init__(self, host: Host, endpoint: Endpoint, sockets: list[socket.socket]) -> None:
-        self.host = host
+    def __init__(self, make: MakeProtocol, endpoint: Endpoint, sockets: list[socket.socket]) -> None:
+        self.make = make
         self.endpoint = endpoint
         self.sockets = sockets
         self.loop = asyncio.get_running_loop()
@@ -153,7 +175,7 @@ class Acceptor:
                 async with asyncio.timeout(endpoint.handshake_s):
                     peer = await self.read_header(taken) or peer
             await self.loop.connect_accepted_socket(
-                partial(make_protocol, self.host, endpoint, peer),
+                partial(self.make, endpoint, peer),
                 taken,
                 ssl=endpoint.tls,
                 ssl_handshake_timeout=endpoint.handshake_s if endpoint.tls else None,
@@ -186,16 +208,19 @@ class Acceptor:
             task.cancel()
 
 
-async def listen(host: Host, endpoint: Endpoint) -> tuple[asyncio.Server | Acceptor, str]:
-    """Open a listener; it and the address that it really has. OptionError where it cannot be had."""
+async def listen(make: MakeProtocol, endpoint: Endpoint) -> tuple[asyncio.Server | Acceptor, str]:
+    """Open a listener; it and the address that it really has. OptionError where it cannot be had.
+
+    make  what the transport of a new connection calls; it is given the client where a PROXY header tells
+    """
     loop = asyncio.get_running_loop()
     server: asyncio.Server | Acceptor
     name, port = split_address(endpoint.address)
     try:
         if endpoint.proxied or endpoint.tls is not None:
-            server = Acceptor(host, endpoint, await open_sockets(name, port))
+            server = Acceptor(make, endpoint, await open_sockets(name, port))
         else:
-            server = await loop.create_server(partial(make_protocol, host, endpoint), name, port, backlog=BACKLOG)
+            server = await loop.create_server(partial(make, endpoint, None), name, port, backlog=BACKLOG)
     except OSError as error:
         raise OptionError(f"{endpoint.name}: cannot listen on {endpoint.address}: {error.strerror or error}") from error
     actual = server.sockets[0].getsockname()

@@ -32,3 +32,9 @@ def peer_at(host: str, port: int) -> Peer:
         inner = address.ipv4_mapped
         return Peer(f"[{host}]:{port}", address.is_loopback or (inner is not None and inner.is_loopback))
     return Peer(f"{host}:{port}", address.is_loopback)
+
+
+def split_name(name: str) -> tuple[str, int]:
+    """Address and port of a peer's name."""
+    host, _, port = name.rpartition(":")
+    return host.strip("[]"), int(port)

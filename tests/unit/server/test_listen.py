@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import uvloop
 
 from forebay.core.metrics import Totals
 from forebay.core.options import make_options
-from forebay.server.listen import Acceptor, endpoints, listen
+from forebay.server.listen import Acceptor, endpoints, listen, make_protocol
 from forebay.server.net import Connection, Host
 from forebay.session.effects import Session
 from tests.certificates import Certificates
@@ -85,7 +86,7 @@ def visit(
 
     async def main() -> None:
         visitors = Visitors()
-        server, address = await listen(visitors, endpoints(make_options(options))[-1])
+        server, address = await listen(partial(make_protocol, visitors), endpoints(make_options(options))[-1])
         client = Client(address)
         try:
             async with asyncio.timeout(WAIT_S):
@@ -242,7 +243,7 @@ def test_only_so_many_may_be_at_their_header() -> None:
 def test_a_closed_listener_gives_up_who_has_not_come_to_a_protocol() -> None:
     async def main() -> None:
         values: dict[str, object] = {"mqtt": "127.0.0.1:0", "mqtt_websocket": "", "proxy_protocol": True}
-        server, address = await listen(Visitors(), endpoints(make_options(values))[-1])
+        server, address = await listen(partial(make_protocol, Visitors()), endpoints(make_options(values))[-1])
         assert isinstance(server, Acceptor)
         client = Client(address)
         await client.send(b"PROXY ")

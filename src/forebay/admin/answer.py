@@ -1,0 +1,41 @@
+"""How answers look: JSON, and errors in RabbitMQ's words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+from fastapi import FastAPI, Request, Response
+
+from forebay.broker.auth import LoginRefused
+from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
+
+STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400}
+BAD_REQUEST: Final = 400
+WORDS: Final = {400: "bad_request", 401: "not_authorized", 404: "not_found"}
+
+
+def as_json(value: object, status: int = 200) -> Response:
+    """An answer whose body is this value."""
+    return Response(orjson.dumps(value), status, media_type="application/json")
+
+
+def refusal(status: int, reason: str) -> Response:
+    """An answer that says what was wrong, as RabbitMQ says it."""
+    return as_json({"error": WORDS.get(status, "error"), "reason": reason}, status)
+
+
+def handle_errors(api: FastAPI) -> None:
+    """Have what the broker refuses answered with a status and its words."""
+
+    async def on_login(request: Request, error: Exception) -> Response:
+        answer = refusal(401, str(error))
+        answer.headers["WWW-Authenticate"] = 'Basic realm="forebay", charset="UTF-8"'
+        return answer
+
+    async def on_request(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestError)
+        return refusal(STATUS.get(error.reason, BAD_REQUEST), error.text)
+
+    api.add_exception_handler(LoginRefused, on_login)
+    api.add_exception_handler(RequestError, on_request)
