@@ -82,7 +82,7 @@ def test_examples_run(
         if "broker" in words.split():
             if language == "yaml":
                 broker = start_broker(**options_of(code))
-            broker = broker or start_broker()
+            broker = broker or start_broker(http="127.0.0.1:0")
             code = with_ports(broker, code)  # noqa: PLW2901
             monkeypatch.setenv("FOREBAY_SERVER", f"127.0.0.1:{broker.amqp_port}")
         run_block(language, code, tmp_path, names)

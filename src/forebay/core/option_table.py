@@ -102,10 +102,12 @@ def option(
 
 
 def integer(default: int, unit: str, least: int, most: int, doc: str, *, reloadable: bool = False) -> Any:
+    """One line of the table: a whole number within bounds."""
     return option(default, INTEGER, doc, unit=unit, least=least, most=most, reloadable=reloadable)
 
 
 def boolean(default: bool, doc: str) -> Any:
+    """One line of the table: true or false."""
     return option(default, BOOLEAN, doc)
 
 
@@ -130,6 +132,7 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def build(cls: type[T], values: object, path: str) -> T:
+    """A table's values, checked, and defaults for the rest; OptionError names the key with its path."""
     if not isinstance(values, Mapping):
         raise OptionError(f"{path.rstrip('.') or 'options'}: {_shown(values)} is not a set of keys and values")
     table = {name: (spec, default) for name, spec, default in option_fields(cls)}
