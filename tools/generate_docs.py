@@ -17,8 +17,9 @@ import typer
 from forebay.broker.control.table import OPERATIONS
 from forebay.cli.access import COMMON_NAMES
 from forebay.cli.main import app
+from forebay.core.option_groups import QueueOptions, RetentionOptions
 from forebay.core.option_table import INTEGER, OptionSpec, option_fields
-from forebay.core.options import Options, QueueOptions, RetentionOptions
+from forebay.core.options import Options
 from forebay.filter.functions import FUNCTIONS
 from forebay.filter.subject import FACTS
 

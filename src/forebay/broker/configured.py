@@ -6,7 +6,8 @@ from typing import Final
 
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
-from forebay.core.options import STREAM, Options, QueueOptions
+from forebay.core.option_groups import STREAM, QueueOptions
+from forebay.core.options import Options
 from forebay.queue.spec import QueueSpec
 
 FALLBACK: Final = b"mqtt"

@@ -27,7 +27,7 @@ from forebay.core.errors import (
     OptionError,
     RequestError,
 )
-from forebay.core.options import PermissionOptions
+from forebay.core.option_groups import PermissionOptions
 from forebay.log.store import Store
 from forebay.routing.exchange import text
 

@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import OptionError
+from forebay.core.option_groups import CLASSIC, STREAM, QueueOptions, RetentionOptions
 from forebay.core.option_table import BOOLEAN, INTEGER, MIB, option_fields, split_address
-from forebay.core.options import (
-    CLASSIC,
-    STREAM,
-    Options,
-    QueueOptions,
-    RetentionOptions,
-    make_options,
-)
+from forebay.core.options import Options, make_options
 
 INTEGERS = [(name, spec) for name, spec, _ in option_fields(Options) if spec.kind == INTEGER]
 JSON = st.recursive(
