@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pika
 import pytest
 
-from forebay.client.blocks import Unreachable
+from forebay.client.connecting import Unreachable
 from forebay.client.control import ControlClient
 from forebay.client.staging import StagingClient
 from forebay.core.errors import OutcomeUnknown, RequestError

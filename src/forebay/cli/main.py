@@ -13,7 +13,7 @@ import typer
 
 from forebay import __version__
 from forebay.cli import delayed, dlq, exchanges, policies, queues, readers, spark, users, vhosts
-from forebay.client.blocks import Unreachable
+from forebay.client.connecting import Unreachable
 from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown
 
 FAILED = 1

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
+from forebay.client.connecting import Failures, Tls, sockets
 from forebay.core.errors import ForebayError, OutcomeUnknown, PeerError, RequestError
-from forebay.core.option_table import split_address
 from forebay.wire.blocks import (
     BLOCKS,
     BLOCKS_HEAD_OCTETS,
@@ -43,10 +44,6 @@ from forebay.wire.blocks import (
 TIMEOUT_S: Final = 30.0
 RECEIVE_OCTETS: Final = 1 << 20  # of the socket's buffer: fewer, larger reads
 BAD_ANSWER: Final = (KeyError, ValueError, IndexError)  # what reading the fields of an answer may raise
-
-
-class Unreachable(ForebayError):
-    """No broker answers at any of the addresses given."""
 
 
 class StoredDataError(ForebayError):
@@ -105,41 +102,43 @@ class BlockClient:
         self.server = server
         self._connection = connection
         self._timeout_s = TIMEOUT_S
+        self._flags: int = socket.MSG_WAITALL
         self._broken = ""
         self._unread = False
 
     @classmethod
     def connect(
-        cls, servers: str, user: str, password: str, timeout_s: float = TIMEOUT_S, vhost: str | None = None
+        cls,
+        servers: str,
+        user: str,
+        password: str,
+        timeout_s: float = TIMEOUT_S,
+        vhost: str | None = None,
+        tls: Tls | None = None,
     ) -> Self:
         """Connect to the first server of a list `host:port,host:port` that answers, and log in.
 
         timeout_s  how long each answer may take to come
         vhost      which it enters; None leaves that to the class
+        tls        None: the connection is not encrypted
         raises     Unreachable, naming every server and what was wrong; RequestError if login is refused
         """
-        failures: list[str] = []
-        for server in servers.split(","):
-            host, port = split_address(server.strip())
-            try:
-                connection = socket.create_connection((host, port), timeout_s)
-            except OSError as error:
-                failures.append(f"{server.strip()}: {error}")
-                continue
-            client = cls(connection, server.strip())
+        failures = Failures()
+        for server, connection in sockets(servers, timeout_s, tls, failures):
+            client = cls(connection, server)
             if vhost is not None:
                 client.vhost = vhost
             try:
                 client._greet(user, password, timeout_s)
             except (OutcomeUnknown, PeerError) as error:
                 client.close()
-                failures.append(str(error))
+                failures.add(str(error))
                 continue
             except BaseException:
                 client.close()
                 raise
             return client
-        raise Unreachable(f"no broker answers: {'; '.join(failures)}")
+        raise failures.error()
 
     def __enter__(self) -> Self:
         return self
@@ -284,12 +283,16 @@ class BlockClient:
         self._send(encode_json(REQUEST, values))
 
     def _greet(self, user: str, password: str, timeout_s: float) -> None:
-        # Not settimeout(): that makes the socket non-blocking, and MSG_WAITALL then costs a call for every packet.
         self._timeout_s = timeout_s
-        self._connection.settimeout(None)
-        limit = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1_000_000))
-        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        if isinstance(self._connection, ssl.SSLSocket):
+            self._flags = 0  # it takes no others
+            self._connection.settimeout(timeout_s)
+        else:
+            # Not settimeout(): that makes the socket non-blocking, and MSG_WAITALL then costs a call for every packet.
+            self._connection.settimeout(None)
+            limit = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1_000_000))
+            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_OCTETS)
         self._send(PREFACE)
@@ -355,9 +358,10 @@ class BlockClient:
         parts: list[bytes] = []
         while octets:
             try:
-                part = self._connection.recv(octets, socket.MSG_WAITALL)
+                part = self._connection.recv(octets, self._flags)
             except OSError as error:
-                text = "no answer in time" if error.errno == errno.EAGAIN else f"receiving failed: {error}"
+                late = isinstance(error, TimeoutError) or error.errno == errno.EAGAIN
+                text = "no answer in time" if late else f"receiving failed: {error}"
                 raise self._broke(OutcomeUnknown(f"{self.server}: {text}")) from error
             if not part:
                 raise self._broke(OutcomeUnknown(f"{self.server}: the broker closed the connection"))

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from forebay.client.blocks import TIMEOUT_S, Unreachable
+from forebay.client.blocks import TIMEOUT_S
+from forebay.client.connecting import Unreachable
 from forebay.client.staging import StagingClient
 from forebay.core.errors import PRECONDITION, OutcomeUnknown, RequestError
 from forebay.spark.encode import Encoder

@@ -11,7 +11,8 @@ from contextlib import closing, suppress
 import pika
 import pytest
 
-from forebay.client.blocks import BlockClient, Unreachable
+from forebay.client.blocks import BlockClient
+from forebay.client.connecting import Unreachable
 from forebay.core.errors import NOT_FOUND, REFUSED, OptionError, OutcomeUnknown, PeerError, RequestError
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
 from forebay.wire.blocks import BLOCKS, ERROR, PREFACE, REPLY, encode_blocks_head, encode_head, encode_json

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import StructType
 
-from forebay.client.blocks import Unreachable
+from forebay.client.connecting import Unreachable
 from forebay.client.control import ControlClient
 from forebay.core.errors import RequestError
 from forebay.spark.logs import DataLost, RemoteLogs

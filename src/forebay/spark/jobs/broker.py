@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from forebay.client.blocks import Unreachable
+from forebay.client.connecting import Unreachable
 from forebay.client.control import ControlClient
 from forebay.core.errors import OptionError, OutcomeUnknown
 from forebay.spark.logs import LogEnd, Patience, RemoteLogs
