@@ -6,13 +6,16 @@ from typing import Final
 
 import orjson
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 
 from forebay.broker.auth import LoginRefused
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 
 STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400}
 BAD_REQUEST: Final = 400
-WORDS: Final = {400: "bad_request", 401: "not_authorized", 404: "not_found"}
+SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
+WORDS: Final = {400: "bad_request", 401: "not_authorized", 404: "Object Not Found", 405: "method_not_allowed"}
 
 
 def as_json(value: object, status: int = 200) -> Response:
@@ -37,5 +40,26 @@ def handle_errors(api: FastAPI) -> None:
         assert isinstance(error, RequestError)
         return refusal(STATUS.get(error.reason, BAD_REQUEST), error.text)
 
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return refusal(BAD_REQUEST, fault_of(error))
+
+    async def on_other(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        answer = refusal(error.status_code, error.detail)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    api.add_exception_handler(RequestValidationError, on_invalid)
+    api.add_exception_handler(HTTPException, on_other)
     api.add_exception_handler(LoginRefused, on_login)
     api.add_exception_handler(RequestError, on_request)
+
+
+def fault_of(error: RequestValidationError) -> str:
+    """What is wrong with a request's parameters or body: the field, and the value where it is short."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"])
+    value = repr(first.get("input"))
+    shown = f" {value}:" if len(value) <= SHOWN_CHARACTERS_MAX else ""
+    return f"{field}:{shown} {first['msg']}"

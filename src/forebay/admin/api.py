@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from forebay import __version__
 from forebay.admin import whoami
 from forebay.admin.answer import handle_errors
+from forebay.admin.paths import RawPaths
 from forebay.server.app import App
 
 
@@ -21,5 +22,6 @@ def make_api(app: App) -> FastAPI:
     )
     api.state.broker = app
     handle_errors(api)
+    api.add_middleware(RawPaths)
     api.include_router(whoami.router)
     return api

@@ -1,0 +1,59 @@
+"""Names in paths: vhosts, queues and connections whose names have slashes and percent signs in them.
+
+Starlette looks routes up by the decoded path, in which `%2F` is a slash like any other. Here routes are looked up by
+the path as it was sent, and what stands for a name in it (`{vhost:name}`) is decoded afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+from urllib.parse import quote, unquote
+
+from fastapi import Path
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+NAME: Final = "name"  # in a route: {queue:name}
+DEFAULT_EXCHANGE: Final = "amq.default"  # how paths call the exchange without a name
+
+
+class NameConvertor(Convertor[str]):
+    """One segment of a path, percent-encoded UTF-8; octets that are none become U+FFFD, which no name has."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        return unquote(value)
+
+    def to_string(self, value: str) -> str:
+        return quoted(value)
+
+
+class RawPaths:
+    """Has routes looked up by the path as it was sent."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["path"] = scope["raw_path"].decode("utf-8", "replace")
+        await self.app(scope, receive, send)
+
+
+def quoted(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="")
+
+
+def exchange_named(segment: str) -> bytes:
+    """The name of the exchange that a path means."""
+    return b"" if segment == DEFAULT_EXCHANGE else segment.encode()
+
+
+register_url_convertor(NAME, NameConvertor())
+
+VhostName = Annotated[str, Path(description="The vhost's name, percent-encoded: that of / is %2F.", examples=["/"])]
+QueueName = Annotated[str, Path(description="The queue's name, percent-encoded.")]
+ExchangeName = Annotated[str, Path(description="The exchange's name, percent-encoded; amq.default has none.")]
+UserName = Annotated[str, Path(description="The user's name, percent-encoded.")]
