@@ -245,6 +245,7 @@ class Consuming(Publishing):
         if queue.kind != STREAM:
             raise RequestError(INVALID, f"queue: '{text(name)}' is no stream: it keeps what is not settled")
         self.store.hurry()
+            queue.counts.purged += count
         queue.log.truncate(below)
         self.store.note_starts()
         self.mark(queue)

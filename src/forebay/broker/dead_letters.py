@@ -186,6 +186,7 @@ class DeadLetters:
         if reason != DEATH_REJECTED and comes_round(route, deaths):
             straight = Route(route.exchange, route.routing_key, straight_on(route, deaths), route.audience)
             straight.copies = route.copies
+            straight.flow = route.flow
             route = straight
             if not route.queues and route.audience is None and not route.copies:
                 self.dropped += 1
@@ -253,7 +254,7 @@ class DeadLetters:
                 for key in keys:
                     if key.startswith(DEAD_LETTER_PREFIX):
                         make_dead_letter_queue(vhost, key, source)
-                route = Route(exchange, keys[0], vhost.addressed(keys), None)
+                route = vhost.direct_route(keys)
             except RequestError:
                 return None  # an address that nothing can have
         else:
@@ -265,6 +266,7 @@ class DeadLetters:
             if is_open:
                 way = vhost.follow(where, keys, decode(AMQP091, properties), False)
             route = vhost.route_of(way, exchange, keys)
+            route.flow = where.flow
             if is_open:
                 self.by_content = True
                 return route
@@ -300,7 +302,10 @@ class DeadLetters:
             copy(vhost, block, index, dead_letter_queue(vhost, DEAD_LETTER_PREFIX + queue.name), marks)
             self.moved += 1
         vhost.mark(queue)
-        group.ack(lease, offset, 1)
+        if isinstance(group, WorkGroup):
+            group.discard(lease, offset, 1)
+        else:
+            group.ack(lease, offset, 1)
 
 
 @final

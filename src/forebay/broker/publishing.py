@@ -92,7 +92,10 @@ class Publishing(Routes):
         audience = route.audience
         queues = route.queues
         if not queues and audience is None and not route.copies:
+        flow = route.flow
             return UNROUTABLE
+            flow.published_in += 1
+            flow.unroutable += 1
         if route.durable:
             octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
             octets *= route.durable
@@ -100,6 +103,8 @@ class Publishing(Routes):
                 return REJECTED
         self.published += 1
         outcome: i64 = ACCEPTED
+        flow.published_in += 1
+        flow.published_out += route.reach
         stored = format
         if queues and format & FORMAT_MASK == MQTT:
             stored = format & KEPT
@@ -150,6 +155,8 @@ class Publishing(Routes):
             writer.append_all(block, formats)
             self.mark(queue)
             if writer.bodies.size() > BLOCK_OCTETS:
+        route.flow.published_in += block.count
+        route.flow.published_out += block.count * route.reach
                 self.seal(queue, self.now_us)
         return True
 
@@ -185,6 +192,7 @@ class Publishing(Routes):
         try:
             route = self.route_topic(topic, None)
         except RequestError:
+        queue.counts.refused += 1
             return REJECTED
         if format & RETAIN and not self.retain(topic, format, properties, body):
             return REJECTED
@@ -295,6 +303,11 @@ class Publishing(Routes):
 
     def wake_watches(self, queue: Queue) -> None:
         """Tell who waits for the queue that there is more to read, if there is."""
+        share = self.common.share_of(queue)
+        if share and log.octets > share:
+            self.common.crowd(queue)
+        if block is not None:
+            queue.counts.published += block.count
         end = queue.log.readable_end()
         for watch in queue.watches:
             if watch.is_over(queue.id, end):

@@ -24,6 +24,7 @@ from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import Exchange, text
+from forebay.routing.flow import Flow
 from forebay.routing.hash_exchange import HashExchange
 from forebay.routing.topic_trie import check_topic, swap_key
 from forebay.wire.convert import decode
@@ -54,6 +55,8 @@ class Route:
     publisher         client identifier of who publishes, for shared subscriptions that go by it
     client_number     of the client that gets nothing of its own by subscriptions that say so; 0 for none
     origin            what the sessions' log says of the publisher
+    reach             to how many queues and subscribers
+    flow              counters of the exchange to which messages are published
     """
 
     def __init__(self, exchange: bytes, routing_key: bytes, queues: list[Queue], audience: Audience | None) -> None:
@@ -66,12 +69,16 @@ class Route:
         self.publisher = b""
         self.client_number: i64 = 0
         self.origin = b""
+        self.reach: i64 = len(queues)
+        self.flow = Flow()  # nobody's, where none is put in its place
         self.durable: i64 = 0  # destinations that write to disk
         for queue in queues:
             if queue.log.durable:
                 self.durable += 1
-        if audience is not None and (audience.logged or audience.zero.logged):
-            self.durable += 1
+        if audience is not None:
+            self.reach += len(audience.direct) + len(audience.logged)
+            if audience.logged or audience.zero.logged:
+                self.durable += 1
 
 
 @final
@@ -112,7 +119,7 @@ class Routes(Topology):
 
     def find_route(self, exchange: bytes, keys: list[bytes], content: Properties | None) -> Route:
         if not exchange:
-            return Route(exchange, keys[0], self.addressed(keys), None)
+            return self.direct_route(keys)
         where = self.check_exchange(exchange)
         if where.internal:
             raise RequestError(
@@ -126,8 +133,16 @@ class Routes(Topology):
         if way.is_open:
             route = Route(exchange, keys[0], [], None)
             route.headers_exchange = where
-            return route
-        return self.route_of(way, exchange, keys)
+        else:
+            route = self.route_of(way, exchange, keys)
+        route.flow = where.flow
+        return route
+
+    def direct_route(self, keys: list[bytes]) -> Route:
+        """Where the default exchange leads."""
+        route = Route(b"", keys[0], self.addressed(keys), None)
+        route.flow = self.bindings.exchange(b"").flow
+        return route
 
     def route_of(self, way: Way, exchange: bytes, keys: list[bytes]) -> Route:
         """The route that a way makes for a message with these routing keys."""
@@ -172,6 +187,7 @@ class Routes(Topology):
         publisher = b"" if client is None else client.client_id
         if topic.startswith(QUEUE_PREFIX):
             route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic), None)
+            route.flow = self.topics.flow
             route.publisher = publisher
             return route
         number: i64 = 0
@@ -184,6 +200,7 @@ class Routes(Topology):
         else:
             audience = self.fanout.audience_of(list(way.subscriptions), number)
             route = Route(TOPIC_EXCHANGE, topic, self.queues_of(way), audience)
+        route.flow = self.topics.flow
         route.publisher = publisher
         route.client_number = number
         if number:
@@ -247,6 +264,7 @@ class Routes(Topology):
         way = self.follow(where, [key], decode(format & FORMAT_MASK, properties), by_mqtt)
         audience = self.fanout.audience_of(list(way.subscriptions), route.client_number)
         found = Route(route.exchange, route.routing_key, self.queues_of(way), audience)
+        found.flow = route.flow
         found.publisher = route.publisher
         found.client_number = route.client_number
         found.origin = route.origin

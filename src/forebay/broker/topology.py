@@ -23,6 +23,7 @@ from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITIO
 from forebay.log.store import Entry, Store
 from forebay.queue.arguments import CLASSIC_TYPE
 from forebay.queue.facts import Facts
+from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import EPHEMERAL, SHARE, Queue, kind_of
@@ -32,6 +33,7 @@ from forebay.queue.work_group import WorkGroup
 from forebay.routing.bindings import Bindings
 from forebay.routing.exchange import Exchange, TopicExchange, check_arguments, text
 from forebay.routing.kinds import check_kind, make_exchange
+from forebay.routing.flow import Flow
 from forebay.routing.topic_trie import check_filter, swap_key
 
 SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the log's own
@@ -63,6 +65,7 @@ class Topology(Part):
     queue_type_relaxed  a redeclaration may ask for another type of queue
     touched  it takes part in the next turn
     """
+    past_counts, past_flow  of queues and exchanges that are gone
 
     def __init__(
         self, name: bytes, store: Store, visibility_ms: i64, number: i64 = 0, common: Common | None = None
@@ -81,6 +84,8 @@ class Topology(Part):
         self.queue_type_relaxed = False
         self.epoch: i64 = 1
         self.bindings = Bindings(name)
+        self.past_counts = Counts()
+        self.past_flow = Flow()
         self.queues: dict[bytes, Queue] = {}
         self.queues_by_id: dict[int, Queue] = {}
         self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
@@ -183,6 +188,8 @@ class Topology(Part):
             if exchange.durable:
                 self.command({"op": "exchange-delete", "name": name})
             else:
+            self.past_flow.add(exchange.flow)
+            self.events.note("exchange.deleted", self.name, {"exchange": name})
                 self.epoch += 1
 
     # ---- queues
@@ -297,6 +304,7 @@ class Topology(Part):
         self.cancelled += queue.consumers()
         for watch in queue.watches:
             self.common.wake(watch)
+        self.past_counts.add(queue.counts)
         self.drop_exchanges(self.bindings.remove_destination(queue.id))
         self.store.drop_log(queue.id)
         if queue.log.durable:

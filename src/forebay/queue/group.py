@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from forebay.core.message import AMQP091
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
+from forebay.queue.counts import Counts
 from forebay.queue.leases import Consumer, Delivery, Lease
 from forebay.routing.topic_trie import matches, swap_key
 
@@ -41,6 +42,7 @@ class Group(ABC):
     id      number within the queue, in the write-ahead log
     cursor  next offset never yet handed out
     picky   some records may not be wanted
+    counts  of its queue
     """
 
     def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, cursor: i64) -> None:
@@ -49,6 +51,7 @@ class Group(ABC):
         self.filter = filter
         self.picky = len(filter) > 0
         self.log = log
+        self.counts = Counts()  # the queue's own, once it belongs to one
         self.cursor: i64 = cursor
         self.consumers: list[Consumer] = []  # the highest priority first
         self.ranked = False  # their priorities differ from 0

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from forebay.log.queue_log import QueueLog
 from forebay.queue.arguments import QUORUM_TYPE, STREAM_TYPE
+from forebay.queue.counts import Counts
 from forebay.queue.facts import Facts, NoFacts
 from forebay.queue.group import SCAN_RECORDS, Group
 from forebay.queue.holds import Holds
@@ -55,6 +56,7 @@ class Queue:
         self.limits = Limits()  # whoever makes the queue puts in force what applies to it
         self.log = log
         self.facts: Facts = NoFacts() if facts is None else facts
+        self.counts = Counts()
         self.keyed = False
         self.groups: dict[int, Group] = {}
         self.group_ids: dict[bytes, int] = {}
@@ -84,6 +86,7 @@ class Queue:
             group = StreamGroup(id, name, filter, self.log, start, auto)
         self.groups[id] = group
         self.group_ids[group_key(name, filter)] = id
+        group.counts = self.counts
         if id >= self.next_group:
             self.next_group = id + 1
         return group

@@ -30,6 +30,7 @@ def take_out(group: WorkGroup, chosen: set[int]) -> None:
         take_out_of_line(group, chosen)
     else:
         take_out_of_order(group, order, chosen)
+    group.counts.purged += len(chosen)
     for offset in sorted(chosen):
         if group.measuring and offset not in late:
             group.ready_octets -= group.body_octets(offset, offset + 1)

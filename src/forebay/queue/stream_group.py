@@ -61,6 +61,7 @@ class StreamGroup(Group):
             delivery = self.take(consumer, most)
             if delivery is not None:
                 out.append(delivery)
+                self.counts.hand_out(delivery.count, delivery.lease is None, False)
         return True
 
     def take(self, consumer: Consumer, most: i64) -> Delivery | None:
@@ -130,6 +131,12 @@ class StreamGroup(Group):
         return self.looked_wanted
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
+        count = self.return_credit(lease, count)
+        self.counts.acked += count
+        return count
+
+    def return_credit(self, lease: Lease, count: i64) -> i64:
+        """Records of a lease count no longer towards what its consumer may hold; how many did until now."""
         count = min(count, lease.left)
         lease.left -= count
         consumer = lease.consumer
@@ -139,10 +146,10 @@ class StreamGroup(Group):
 
     def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, failed: bool) -> i64:
         """A stream redelivers nothing: the credit returns, the cursor stays."""
-        return self.ack(lease, first, count)
+        return self.return_credit(lease, count)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
-        return self.ack(lease, first, count)
+        return self.return_credit(lease, count)
 
     def remove(self, consumer: Consumer) -> None:
         self.detach(consumer)

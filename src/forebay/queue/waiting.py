@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from forebay.core.message import EXPIRES
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
+from forebay.queue.counts import EXPIRED, MAXLEN
 from forebay.queue.facts import Facts, NoFacts
 from forebay.queue.leases import DELAYED, DYING, RETURNED, Dying
 from forebay.queue.limits import DROP_HEAD, Limits
@@ -25,12 +26,6 @@ NEVER: Final = 1 << 62
 FAILURE: Final = 1 << 32  # of `attempts`: failures are counted above the times handed out
 FROM_NOW: Final = -(1 << 62)  # added to a length of time: it counts from the next look at the clock
 
-# Why records die.
-REJECTED: Final = "rejected"
-EXPIRED: Final = "expired"
-MAXLEN: Final = "maxlen"
-DELIVERY_LIMIT: Final = "delivery_limit"
-
 
 class Waiting(Settlement):
     """The records that wait, and those that died.
@@ -39,7 +34,7 @@ class Waiting(Settlement):
     perishable   its records may expire
     returned     heap of (first, count) to hand out again now, unless `order` has them
     delayed      heap of (due, first, count)
-    died, dying  how many died by cause; those that are neither moved nor settled yet
+    dying        those that died and are neither moved nor settled yet
     measuring    `ready_octets` is kept, for a limit on octets, of the records below `measured`
     """
 
@@ -55,7 +50,6 @@ class Waiting(Settlement):
         self.returned_count: i64 = 0
         self.delayed: list[tuple[int, int, int]] = []
         self.delayed_count: i64 = 0
-        self.died: dict[str, int] = {}
         self.dying: list[Dying] = []
         self.dying_count: i64 = 0
         self.measuring = False
@@ -213,7 +207,7 @@ class Waiting(Settlement):
 
     def kill(self, first: i64, count: i64, cause: str, attempts: i64) -> None:
         """Records that wait nowhere any more, and that nobody holds, die."""
-        self.died[cause] = self.died.get(cause, 0) + int(count)
+        self.counts.die(cause, count)
         if self.attempts:
             self.forget_attempts(first, count)
         if self.limits.dead_letter_exchange is None:
@@ -320,6 +314,7 @@ class Waiting(Settlement):
         self.block = None
         self.ready_octets = 0
         self.measured = self.cursor
+        self.counts.purged += count
         return count
 
     # ---- expiry

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
+from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, REJECTED
 from forebay.queue.facts import Facts
 from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS
 from forebay.queue.lease_index import held_runs
@@ -25,7 +26,7 @@ from forebay.queue.picker import HASH_TOPIC, Picker
 from forebay.queue.retries import retry_us
 from forebay.queue.selecting import Selecting
 from forebay.queue.selector import Selector
-from forebay.queue.waiting import DELIVERY_LIMIT, EXPIRED, FAILURE, FROM_NOW, NEVER, REJECTED
+from forebay.queue.waiting import FAILURE, FROM_NOW, NEVER
 
 
 @final
@@ -85,6 +86,7 @@ class WorkGroup(Selecting):
             delivery = self.take(consumer, most, now_us)
             if delivery is not None:
                 out.append(delivery)
+                self.counts.hand_out(delivery.count, delivery.lease is None, delivery.deliveries > 1)
         return True
 
     def take_one(self, consumer: Consumer, now_us: i64) -> Delivery | None:
@@ -99,6 +101,8 @@ class WorkGroup(Selecting):
         delivery: Delivery | None = None
         while delivery is None and not self.is_drained() and self.scan > 0:
             delivery = self.take(consumer, 1, now_us)
+        if delivery is not None:
+            self.counts.get(delivery.lease is None, delivery.deliveries > 1)
         return delivery
 
     def next_consumer(self) -> Consumer | None:
@@ -253,11 +257,17 @@ class WorkGroup(Selecting):
     # ---- settling
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
+        settled = self.settle(lease, first, count)
+        self.counts.acked += settled
+        return settled
+
+    def settle(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Settle records of a lease, whatever became of them; how many were held by it until now."""
         if lease.left == 0:
             return 0  # expired: the records belong to others, or are ready again
         assert lease.first <= first and first + count <= lease.first + lease.count
         if lease.holes is not None:
-            return self.ack_each(lease, first, count)
+            return self.settle_each(lease, first, count)
         page = lease.page
         assert page is not None
         states = page.states
@@ -276,8 +286,8 @@ class WorkGroup(Selecting):
             self.follow(self.order, first, count)
         return settled
 
-    def ack_each(self, lease: Lease, first: i64, count: i64) -> i64:
-        """As `ack`, for a lease that lost records one by one: those may be leased to somebody else by now."""
+    def settle_each(self, lease: Lease, first: i64, count: i64) -> i64:
+        """As `settle`, for a lease that lost records one by one: those may be leased to somebody else by now."""
         page = lease.page
         assert page is not None
         settled: i64 = 0
@@ -330,12 +340,18 @@ class WorkGroup(Selecting):
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         """Have records of a lease die; how many of them were held by it."""
         if self.limits.dead_letter_exchange is None:
-            return self.ack(lease, first, count)
+            return self.discard(lease, first, count)
         given: i64 = 0
         for start, length in self.withdraw(lease, first, count):
             given += length
             self.kill(start, length, REJECTED, lease.deliveries + lease.failures * FAILURE)
         return given
+
+    def discard(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Settle records that a consumer rejects, and that go nowhere from here; how many were held by the lease."""
+        settled = self.settle(lease, first, count)
+        self.counts.rejected += settled
+        return settled
 
     def withdraw(self, lease: Lease, first: i64, count: i64) -> list[tuple[int, int]]:
         """Take records out of a lease; the runs of those that it held, which are RETURNED now and wait nowhere yet."""

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.routing.flow import Flow
 from forebay.routing.topic_trie import TopicTrie, swap_key
 
 DIRECT: Final = b"direct"
@@ -95,6 +96,7 @@ class Exchange(ABC):
     by_content  where a message goes depends on more of it than its routing key
     fixed       arguments that a redeclaration must repeat; the others it may leave out
     bindings    destination -> (routing key, identity) -> binding
+    flow        what went through it
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class Exchange(ABC):
         self.bindings: dict[int, dict[tuple[bytes, str], Binding]] = {}
         self.binding_count = 0
         self.sequence = 0
+        self.flow = Flow()
 
     @abstractmethod
     def route(self, routing_key: bytes, headers: list[tuple[str, object]]) -> list[int]:

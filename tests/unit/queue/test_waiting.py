@@ -106,7 +106,7 @@ def test_the_lower_of_the_two_times_holds(tmp_path: Path) -> None:
     rig.publish(20, 5)
     assert rig.group.next_expiry_us() == 1 + 10 * MS
     rig.turn(11 * MS)
-    assert rig.group.died == {"expired": 2}
+    assert rig.group.counts.expired == 2
     assert rig.group.advance() == 2  # nobody wants to have them: settled at once
     assert rig.group.dying == []
 

@@ -1,0 +1,107 @@
+"""What happened to the messages of a queue since the broker started."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+# Why records die.
+REJECTED: Final = "rejected"
+EXPIRED: Final = "expired"
+MAXLEN: Final = "maxlen"
+DELIVERY_LIMIT: Final = "delivery_limit"
+
+
+@final
+class Counts:
+    """The counters of one queue, or sums of them; none ever falls.
+
+    published          records that it took
+    refused            publishes that it did not take, being full
+    delivered, got     handed to consumers and to who asked for one at a time; an acknowledgement is to come
+    delivered_settled, got_settled  the same, and settled by that
+    redelivered        of all these, handed out before
+    acked              acknowledged
+    expired, dropped, rejected, limited  died: too old, too many, refused by a consumer, failed too often
+    purged             taken away by somebody's choice
+    """
+
+    def __init__(self) -> None:
+        self.published: i64 = 0
+        self.refused: i64 = 0
+        self.delivered: i64 = 0
+        self.delivered_settled: i64 = 0
+        self.got: i64 = 0
+        self.got_settled: i64 = 0
+        self.redelivered: i64 = 0
+        self.acked: i64 = 0
+        self.expired: i64 = 0
+        self.dropped: i64 = 0
+        self.rejected: i64 = 0
+        self.limited: i64 = 0
+        self.purged: i64 = 0
+
+    def hand_out(self, count: i64, settled: bool, again: bool) -> None:
+        """So many were handed to a consumer; `again`: not for the first time."""
+        if settled:
+            self.delivered_settled += count
+        else:
+            self.delivered += count
+        if again:
+            self.redelivered += count
+
+    def get(self, settled: bool, again: bool) -> None:
+        """One was handed to who asked for it."""
+        if settled:
+            self.got_settled += 1
+        else:
+            self.got += 1
+        if again:
+            self.redelivered += 1
+
+    def die(self, cause: str, count: i64) -> None:
+        """So many died of one cause."""
+        if cause == EXPIRED:
+            self.expired += count
+        elif cause == REJECTED:
+            self.rejected += count
+        elif cause == MAXLEN:
+            self.dropped += count
+        else:
+            assert cause == DELIVERY_LIMIT, cause
+            self.limited += count
+
+    def add(self, other: Counts) -> None:
+        """Take the other's into this sum."""
+        self.published += other.published
+        self.refused += other.refused
+        self.delivered += other.delivered
+        self.delivered_settled += other.delivered_settled
+        self.got += other.got
+        self.got_settled += other.got_settled
+        self.redelivered += other.redelivered
+        self.acked += other.acked
+        self.expired += other.expired
+        self.dropped += other.dropped
+        self.rejected += other.rejected
+        self.limited += other.limited
+        self.purged += other.purged
+
+    def facts(self) -> dict[str, int]:
+        """The counters by name."""
+        return {
+            "published": int(self.published),
+            "refused": int(self.refused),
+            "delivered": int(self.delivered),
+            "delivered_settled": int(self.delivered_settled),
+            "got": int(self.got),
+            "got_settled": int(self.got_settled),
+            "redelivered": int(self.redelivered),
+            "acked": int(self.acked),
+            "expired": int(self.expired),
+            "dropped": int(self.dropped),
+            "rejected": int(self.rejected),
+            "limited": int(self.limited),
+            "purged": int(self.purged),
+        }
