@@ -1,0 +1,500 @@
+"""A small synchronous client of AMQP 0.9.1, for the command line: publishing with confirms, and consuming.
+
+    with AmqpClient.connect("localhost:5672", "guest", "guest") as client:
+        client.select_confirms()
+        client.publish("", "orders", encode_properties(Properties()), b"1")
+        client.settle(0)
+
+One channel, one thread. What the broker says of messages is counted (`confirmed`, `refused`, `returned`) and not
+answered one by one, so that a thousand are on their way at a time.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from librt.strings import BytesWriter, read_i64_be, write_i64_be
+
+from forebay.client.connecting import Failures, Tls, sockets
+from forebay.core.errors import (
+    INVALID,
+    MALFORMED,
+    NOT_FOUND,
+    UNEXPECTED,
+    ForebayError,
+    OutcomeUnknown,
+    PeerError,
+    RequestError,
+)
+from forebay.wire.amqp091 import (
+    BODY,
+    FRAME_OVERHEAD,
+    HEADER,
+    METHOD,
+    PROTOCOL_HEADER,
+    Reader,
+    frame_end,
+    put_content,
+    put_long,
+    put_long_string,
+    put_method,
+    put_short,
+    put_short_string,
+    put_table,
+)
+from forebay.wire.amqp091_methods import (
+    BASIC_ACK,
+    BASIC_CANCEL,
+    BASIC_CONSUME,
+    BASIC_CONSUME_OK,
+    BASIC_DELIVER,
+    BASIC_NACK,
+    BASIC_PUBLISH,
+    BASIC_QOS,
+    BASIC_QOS_OK,
+    BASIC_RETURN,
+    CHANNEL_CLOSE,
+    CHANNEL_CLOSE_OK,
+    CHANNEL_OPEN,
+    CHANNEL_OPEN_OK,
+    CONFIRM_SELECT,
+    CONFIRM_SELECT_OK,
+    CONNECTION_BLOCKED,
+    CONNECTION_CLOSE,
+    CONNECTION_CLOSE_OK,
+    CONNECTION_OPEN,
+    CONNECTION_OPEN_OK,
+    CONNECTION_START,
+    CONNECTION_START_OK,
+    CONNECTION_TUNE,
+    CONNECTION_TUNE_OK,
+    CONNECTION_UNBLOCKED,
+    QUEUE_BIND,
+    QUEUE_BIND_OK,
+    QUEUE_DECLARE,
+    QUEUE_DECLARE_OK,
+    REPLIES,
+)
+
+TIMEOUT_S: Final = 30.0
+RECEIVE_OCTETS: Final = 1 << 18
+SEND_OCTETS: Final = 1 << 16  # published octets are gathered up to here
+CHANNEL: Final = 1
+DEPTH_MAX: Final = 16  # of tables within tables
+FRAME_OCTETS_MAX: Final = 131_072
+HEADER_HEAD_OCTETS: Final = 12  # of a content header: class, weight, octets of the body
+MANDATORY: Final = 1
+NO_ACK: Final = 2
+EXCLUSIVE: Final = 4
+REASONS: Final = {code: reason for reason, (code, _) in reversed(REPLIES.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """One message as it came; its properties are those of the content header, from the flags on."""
+
+    tag: int
+    redelivered: bool
+    exchange: str
+    routing_key: str
+    properties: bytes
+    body: bytes
+
+
+class AmqpClient:
+    """One connection with one channel.
+
+    confirmed, refused  messages that the broker has taken, and those that it would not take
+    returned            messages that led nowhere; they are confirmed as well
+    return_text         what the broker said of the last of those
+    blocked             why the broker takes in nothing just now; empty while it does
+    """
+
+    def __init__(self, connection: socket.socket, server: str) -> None:
+        self.server = server
+        self.confirmed = 0
+        self.refused = 0
+        self.returned = 0
+        self.return_text = ""
+        self.blocked = ""
+        self.published = 0
+        self._connection = connection
+        self._frame_octets_max = FRAME_OCTETS_MAX
+        self._settled = 0  # all messages up to this tag are confirmed or refused ...
+        self._early: set[int] = set()  # ... and these behind it
+        self._out = BytesWriter()
+        self._rest = b""
+        self._replies: deque[tuple[int, Reader]] = deque()
+        self._delivered: deque[Delivered] = deque()
+        self._content: tuple[int, Reader] | None = None  # the method whose content is coming
+        self._properties = b""
+        self._parts: list[bytes] = []
+        self._missing = 0  # octets of the body
+        self._broken: ForebayError | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        servers: str,
+        user: str,
+        password: str,
+        vhost: str = "/",
+        timeout_s: float = TIMEOUT_S,
+        tls: Tls | None = None,
+    ) -> Self:
+        """Connect to the first server of a list `host:port,host:port` that answers, and log in.
+
+        timeout_s  how long each answer may take to come
+        raises     Unreachable, naming every server and what was wrong; RequestError if login is refused
+        """
+        failures = Failures()
+        for server, connection in sockets(servers, timeout_s, tls, failures):
+            client = cls(connection, server)
+            connection.settimeout(timeout_s)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            try:
+                client._greet(user, password, vhost)
+            except (OutcomeUnknown, PeerError) as error:
+                client._connection.close()
+                failures.add(str(error))
+                continue
+            except BaseException:
+                client._connection.close()
+                raise
+            return client
+        raise failures.error()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Send what is gathered, and end the connection."""
+        if self._broken is None:
+            args = BytesWriter()
+            put_short(args, 200)
+            put_short_string(args, b"")
+            put_long(args, 0)
+            with suppress(ForebayError):  # it ends all the same
+                self._put(0, CONNECTION_CLOSE, args)
+                self._wait(CONNECTION_CLOSE_OK)
+        self._broken = self._broken or OutcomeUnknown(f"{self.server}: the connection was closed")
+        self._connection.close()
+
+    # ---- publishing
+
+    @property
+    def unconfirmed(self) -> int:
+        """Messages published of which the broker has said nothing yet."""
+        return self.published - self.confirmed - self.refused
+
+    def select_confirms(self) -> None:
+        """Have the broker say of each message when it is on disk."""
+        args = BytesWriter()
+        args.append(0)
+        self._put(CHANNEL, CONFIRM_SELECT, args)
+        self._wait(CONFIRM_SELECT_OK)
+
+    def publish(self, exchange: str, routing_key: str, properties: bytes, body: bytes) -> None:
+        """Publish a message; it leaves with others, or with the next `flush` or `settle`."""
+        self._check()
+        args = BytesWriter()
+        put_short(args, 0)
+        put_short_string(args, name(exchange, "exchange"))
+        put_short_string(args, name(routing_key, "routing key"))
+        args.append(MANDATORY)
+        put_method(self._out, CHANNEL, BASIC_PUBLISH, args.getvalue())
+        put_content(self._out, CHANNEL, properties, body, self._frame_octets_max)
+        self.published += 1
+        if len(self._out) >= SEND_OCTETS:
+            self.flush()
+
+    def settle(self, unconfirmed_max: int) -> None:
+        """Wait until the broker has said of all but so many messages what became of them; RequestError, OutcomeUnknown.
+
+        While the broker takes in nothing (`blocked`) the wait has no end.
+        """
+        self.flush()
+        until = time.monotonic() + self._timeout_s()
+        while self.unconfirmed > unconfirmed_max:
+            before = self.unconfirmed
+            self._receive(0.2)
+            if self.blocked or self.unconfirmed < before:
+                until = time.monotonic() + self._timeout_s()
+            elif time.monotonic() > until:
+                raise self._broke(OutcomeUnknown(f"{self.server}: {self.unconfirmed} messages without an answer"))
+
+    # ---- consuming
+
+    def temporary_queue(self, exchange: str, binding_key: str) -> str:
+        """The name of a queue that goes with this connection, bound to an exchange."""
+        args = BytesWriter()
+        put_short(args, 0)
+        put_short_string(args, b"")
+        args.append(EXCLUSIVE)
+        put_table(args, [])
+        self._put(CHANNEL, QUEUE_DECLARE, args)
+        queue = self._wait(QUEUE_DECLARE_OK).short_string()
+        args = BytesWriter()
+        put_short(args, 0)
+        put_short_string(args, queue)
+        put_short_string(args, name(exchange, "exchange"))
+        put_short_string(args, name(binding_key, "binding key"))
+        args.append(0)
+        put_table(args, [])
+        self._put(CHANNEL, QUEUE_BIND, args)
+        self._wait(QUEUE_BIND_OK)
+        return queue.decode()
+
+    def consume(self, queue: str, prefetch: int, no_ack: bool, arguments: dict[str, object]) -> None:
+        """Have messages of a queue sent, up to `prefetch` that are not acknowledged."""
+        args = BytesWriter()
+        put_long(args, 0)
+        put_short(args, prefetch)
+        args.append(0)
+        self._put(CHANNEL, BASIC_QOS, args)
+        self._wait(BASIC_QOS_OK)
+        args = BytesWriter()
+        put_short(args, 0)
+        put_short_string(args, name(queue, "queue"))
+        put_short_string(args, b"")
+        args.append(NO_ACK if no_ack else 0)
+        put_table(args, list(arguments.items()))
+        self._put(CHANNEL, BASIC_CONSUME, args)
+        self._wait(BASIC_CONSUME_OK)
+
+    def next(self, timeout_s: float) -> Delivered | None:
+        """The next message; None where none comes in that time."""
+        if not self._delivered:
+            self.flush()
+            self._receive(timeout_s)
+        return self._delivered.popleft() if self._delivered else None
+
+    def ack(self, tag: int) -> None:
+        """Settle a message and all before it; said to the broker with the next `flush` or `next`."""
+        args = BytesWriter()
+        write_i64_be(args, tag)
+        args.append(1)
+        put_method(self._out, CHANNEL, BASIC_ACK, args.getvalue())
+
+    def requeue(self, tag: int) -> None:
+        """Give a message and all before it back to the queue."""
+        args = BytesWriter()
+        write_i64_be(args, tag)
+        args.append(1 | 2)  # multiple, requeue
+        put_method(self._out, CHANNEL, BASIC_NACK, args.getvalue())
+
+    def flush(self) -> None:
+        """Send what is gathered."""
+        self._check()
+        octets = self._out.getvalue()
+        if not octets:
+            return
+        self._out.truncate(0)
+        try:
+            self._connection.sendall(octets)
+        except OSError as error:
+            self._said_last()
+            raise self._broke(OutcomeUnknown(f"{self.server}: sending failed: {error}")) from error
+
+    # ---- within
+
+    def _timeout_s(self) -> float:
+        return self._connection.gettimeout() or TIMEOUT_S
+
+    def _greet(self, user: str, password: str, vhost: str) -> None:
+        self._out.write(PROTOCOL_HEADER)
+        self._wait(CONNECTION_START)
+        args = BytesWriter()
+        put_table(args, [("product", "forebay"), ("capabilities", CAPABILITIES)])
+        put_short_string(args, b"PLAIN")
+        put_long_string(args, b"\0" + user.encode() + b"\0" + password.encode())
+        put_short_string(args, b"en_US")
+        self._put(0, CONNECTION_START_OK, args)
+        tune = self._wait(CONNECTION_TUNE)
+        channels_max = tune.short()
+        self._frame_octets_max = min(int(tune.long()) or FRAME_OCTETS_MAX, FRAME_OCTETS_MAX)
+        args = BytesWriter()
+        put_short(args, channels_max)
+        put_long(args, self._frame_octets_max)
+        put_short(args, 0)  # no heartbeats: nobody is there to send them while a command works
+        self._put(0, CONNECTION_TUNE_OK, args)
+        args = BytesWriter()
+        put_short_string(args, name(vhost, "vhost"))
+        put_short_string(args, b"")
+        args.append(0)
+        self._put(0, CONNECTION_OPEN, args)
+        self._wait(CONNECTION_OPEN_OK)
+        args = BytesWriter()
+        put_short_string(args, b"")
+        self._put(CHANNEL, CHANNEL_OPEN, args)
+        self._wait(CHANNEL_OPEN_OK)
+
+    def _put(self, channel: int, method: int, args: BytesWriter) -> None:
+        put_method(self._out, channel, method, args.getvalue())
+
+    def _wait(self, method: int) -> Reader:
+        """The arguments of the reply that must come next."""
+        self.flush()
+        while not self._replies:
+            if not self._receive(self._timeout_s()):
+                raise self._broke(OutcomeUnknown(f"{self.server}: no answer in time"))
+        found, args = self._replies.popleft()
+        if found != method:
+            raise self._broke(PeerError(UNEXPECTED, f"{self.server}: method {found:#x} where {method:#x} was due"))
+        return args
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+
+    def _said_last(self) -> None:
+        """Read what the broker said before it ended the connection: that is why sending failed."""
+        try:
+            while self._receive(0.2):
+                pass
+        except OutcomeUnknown:
+            self._broken = None
+
+    def _receive(self, timeout_s: float) -> bool:
+        """Take in what has come; False where nothing does in that time."""
+        self._check()
+        usual = self._connection.gettimeout()
+        self._connection.settimeout(timeout_s)
+        try:
+            octets = self._connection.recv(RECEIVE_OCTETS)
+        except TimeoutError:
+            return False
+        except OSError as error:
+            raise self._broke(OutcomeUnknown(f"{self.server}: receiving failed: {error}")) from error
+        finally:
+            self._connection.settimeout(usual)
+        if not octets:
+            raise self._broke(OutcomeUnknown(f"{self.server}: the broker closed the connection"))
+        data = self._rest + octets
+        at = 0
+        try:
+            if data.startswith(b"AMQP") and not self.published and not self._replies:
+                raise PeerError(MALFORMED, "another version of AMQP")
+            while end := frame_end(data, at, self._frame_octets_max):
+                self._take_frame(data, at, int(end))
+                at = int(end)
+        except PeerError as error:
+            raise self._broke(PeerError(error.reason, f"{self.server}: {error.text}")) from None
+        self._rest = data[at:]
+        return True
+
+    def _take_frame(self, data: bytes, at: int, end: int) -> None:
+        kind = data[at]
+        first = at + FRAME_OVERHEAD - 1
+        if kind == METHOD:
+            args = Reader(data, first, end - 1, DEPTH_MAX)
+            self._take_method(int(args.long()), args)
+        elif kind == HEADER:
+            self._missing = int(read_i64_be(data, first + 4))
+            self._properties = data[first + HEADER_HEAD_OCTETS : end - 1]
+            self._parts = []
+            self._take_content()
+        elif kind == BODY:
+            self._parts.append(data[first : end - 1])
+            self._missing -= len(self._parts[-1])
+            self._take_content()
+
+    def _take_method(self, method: int, args: Reader) -> None:
+        if method in (BASIC_DELIVER, BASIC_RETURN):
+            self._content = (method, args)
+        elif method in (BASIC_ACK, BASIC_NACK):
+            self._take_confirm(method == BASIC_ACK, int(args.longlong()), args.octet() & 1 != 0)
+        elif method in (CONNECTION_CLOSE, CHANNEL_CLOSE):
+            self._closed_by_broker(method, int(args.short()), args.short_string().decode("utf-8", "replace"))
+        elif method == BASIC_CANCEL:
+            raise self._broke(RequestError(NOT_FOUND, f"{self.server}: the queue is gone"))
+        elif method == CONNECTION_BLOCKED:
+            self.blocked = args.short_string().decode("utf-8", "replace")
+        elif method == CONNECTION_UNBLOCKED:
+            self.blocked = ""
+        else:
+            self._replies.append((method, args))
+
+    def _take_confirm(self, good: bool, tag: int, multiple: bool) -> None:
+        # What is refused is said at once, what is to be confirmed waits for the disk: not in the order of the tags.
+        if multiple:
+            early = {each for each in self._early if each > tag}
+            count = tag - self._settled - (len(self._early) - len(early))
+            self._settled = max(tag, self._settled)
+            self._early = early
+        else:
+            count = 1
+            self._early.add(tag)
+        while self._settled + 1 in self._early:
+            self._settled += 1
+            self._early.remove(self._settled)
+        if good:
+            self.confirmed += count
+        else:
+            self.refused += count
+
+    def _closed_by_broker(self, method: int, code: int, text: str) -> None:
+        """RequestError where the caller asked the impossible, PeerError for all else."""
+        said = f"{self.server}: {text.partition(' - ')[2] or text}"
+        answer = CHANNEL_CLOSE_OK if method == CHANNEL_CLOSE else CONNECTION_CLOSE_OK
+        channel = CHANNEL if method == CHANNEL_CLOSE else 0
+        out = BytesWriter()
+        put_method(out, channel, answer, b"")
+        with suppress(OSError):  # it has gone already
+            self._connection.sendall(out.getvalue())
+        if method == CHANNEL_CLOSE or code in (403, 530):
+            raise self._broke(RequestError(REASONS.get(code, INVALID), said))
+        raise self._broke(OutcomeUnknown(said) if code == 320 else PeerError(REASONS.get(code, MALFORMED), said))
+
+    def _take_content(self) -> None:
+        """A whole message is there, once nothing of its body is missing."""
+        if self._missing > 0 or self._content is None:
+            return
+        method, args = self._content
+        self._content = None
+        if method == BASIC_RETURN:
+            self.returned += 1
+            args.short()
+            self.return_text = args.short_string().decode("utf-8", "replace")
+            return
+        args.short_string()
+        tag = int(args.longlong())
+        redelivered = args.octet() != 0
+        exchange = args.short_string().decode("utf-8", "replace")
+        routing_key = args.short_string().decode("utf-8", "replace")
+        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._delivered.append(Delivered(tag, redelivered, exchange, routing_key, self._properties, body))
+
+    def _broke(self, error: ForebayError) -> ForebayError:
+        """After this error the connection is of no use."""
+        self._broken = self._broken or error
+        return error
+
+
+CAPABILITIES: Final[dict[str, object]] = {
+    "basic.nack": True,
+    "connection.blocked": True,
+    "consumer_cancel_notify": True,
+    "publisher_confirms": True,
+    "authentication_failure_close": True,
+}
+
+
+def name(text: str, what: str) -> bytes:
+    """A name as the protocol has them; RequestError(INVALID) where it is too long."""
+    octets = text.encode()
+    if len(octets) > 255:
+        raise RequestError(INVALID, f"{what}: '{text[:80]}…' is longer than 255 octets")
+    return octets
