@@ -51,7 +51,11 @@ def test_disk_full_refuses_publishers_and_recovers(
     start_broker: Callable[..., BrokerProcess], small_disk: Path
 ) -> None:
     broker = start_broker(
-        data=small_disk, wal_octets_max=8 << 20, wal_chunk_octets=1 << 20, settle_margin_octets=1 << 18
+        data=small_disk,
+        disk_free_min_octets=0,
+        wal_octets_max=8 << 20,
+        wal_chunk_octets=1 << 20,
+        settle_margin_octets=1 << 18,
     )
     channel = open_channel(broker)
     told: list[str] = []
@@ -102,7 +106,7 @@ def test_disk_full_refuses_publishers_and_recovers(
 def test_disk_full_is_told_to_mqtt_publishers_by_code(
     start_broker: Callable[..., BrokerProcess], small_disk: Path
 ) -> None:
-    broker = start_broker(data=small_disk, wal_octets_max=8 << 20, wal_chunk_octets=1 << 20)
+    broker = start_broker(data=small_disk, disk_free_min_octets=0, wal_octets_max=8 << 20, wal_chunk_octets=1 << 20)
     open_channel(broker).queue_declare("q", durable=True)
     publisher = connected(broker, "publisher")
     codes: list[int] = []

@@ -7,6 +7,8 @@ from typing import final
 
 from mypy_extensions import i64
 
+from forebay.broker.events import Events
+from forebay.queue.queue import Queue
 from forebay.queue.watch import Watch
 
 
@@ -24,10 +26,13 @@ class Common:
 
     room        octets that may be accepted before the store has to make room
     next_queue  number of the next queue: no two vhosts have queues of one number
+    events      what happens, for whoever listens
     touched     numbers of the vhosts in which somebody may have done something since the turn before
     secret      chance, of which names are made that nobody may guess
     watches     of connections that wait until a queue has more
     woken       connections whose wait is over, for the server to have them take part in the turn
+    crowded     queues over their share of disk or memory
+    pressing    a crowded queue to which somebody has just published
     work        that was done in this turn for readers with filters (session/blocks_picking.py)
     """
 
@@ -35,10 +40,15 @@ class Common:
         self.parts: list[Part] = []
         self.room: i64 = 0
         self.next_queue: i64 = 1
+        self.events = Events()
         self.touched: list[int] = []
         self.secret = b""
         self.watches: list[Watch] = []
         self.woken: list[int] = []
+        self.disk_share: i64 = 0  # octets that one queue with a file may hold; 0 sets no limit
+        self.memory_share: i64 = 0  # the same of one without
+        self.crowded: list[Queue] = []
+        self.pressing: Queue | None = None
         self.work: i64 = 0
 
     def gathered(self) -> i64:
@@ -47,6 +57,16 @@ class Common:
         for part in self.parts:
             octets += part.gathered()
         return octets
+
+    def share_of(self, queue: Queue) -> i64:
+        """Octets that the queue may hold; 0 sets no limit."""
+        return self.disk_share if queue.log.durable else self.memory_share
+
+    def crowd(self, queue: Queue) -> None:
+        """The queue is over its share, or its vhost is."""
+        if not queue.crowded:
+            queue.crowded = True
+            self.crowded.append(queue)
 
     def wake(self, watch: Watch) -> None:
         """What the connection waits for has come, or time is over."""

@@ -25,6 +25,7 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
             "description": wanted.description,
             "default_queue_type": wanted.default_queue_type,
             "connections_max": wanted.connections_max,
+            "octets_max": wanted.octets_max,
             "queues_max": wanted.queues_max,
         }
         if {**made.settings.facts(), **settings} != made.settings.facts():

@@ -9,6 +9,7 @@ from typing import Final
 
 from mypy_extensions import i64, u8
 
+from forebay.broker import events
 from forebay.broker.client_session import ClientSession, Will
 from forebay.broker.common import Common
 from forebay.broker.deduplication import Deduplication
@@ -16,12 +17,13 @@ from forebay.broker.delayed import Delayed
 from forebay.broker.facts import marks_of
 from forebay.broker.fanout import DIRECT, LOGGED, Audience, Target, identifier_property
 from forebay.broker.internal import RECORD_OVERHEAD, InternalLog
+from forebay.broker.queue_catalog import keyed_command
 from forebay.broker.replies import Replies
 from forebay.broker.retained import Retained, RetainedMessage
 from forebay.broker.routes import Route, Routes
 from forebay.broker.session_recovery import StoredSessions
 from forebay.broker.staging import Staging
-from forebay.broker.topology import TOPIC_EXCHANGE, keyed_command
+from forebay.broker.topology import TOPIC_EXCHANGE
 from forebay.core.errors import RequestError
 from forebay.core.message import (
     ACCEPTED,
@@ -91,20 +93,20 @@ class Publishing(Routes):
         """
         audience = route.audience
         queues = route.queues
-        if not queues and audience is None and not route.copies:
         flow = route.flow
-            return UNROUTABLE
+        if not queues and audience is None and not route.copies:
             flow.published_in += 1
             flow.unroutable += 1
+            return UNROUTABLE
         if route.durable:
             octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
             octets *= route.durable
             if not self.take_room(octets):
                 return REJECTED
         self.published += 1
-        outcome: i64 = ACCEPTED
         flow.published_in += 1
         flow.published_out += route.reach
+        outcome: i64 = ACCEPTED
         stored = format
         if queues and format & FORMAT_MASK == MQTT:
             stored = format & KEPT
@@ -125,6 +127,8 @@ class Publishing(Routes):
             if not queue.dirty:
                 queue.dirty = True
                 self.dirty.append(queue)
+            if queue.crowded:
+                self.common.pressing = queue
             if writer.bodies.size() > BLOCK_OCTETS:
                 self.seal(queue, self.now_us)
         if audience is not None:
@@ -138,6 +142,10 @@ class Publishing(Routes):
                 self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
         if route.copies:
             self.publish_copies(route, format & FORMAT_MASK, properties, body)
+        if self.events.publishes and outcome == ACCEPTED:
+            self.events.note(
+                events.PUBLISHED, self.name, events.message_facts(route.exchange, route.routing_key, i64(format), body)
+            )
         return outcome
 
     def publish_block(self, route: Route, block: Block, formats: bytes, marks: i64) -> bool:
@@ -148,6 +156,8 @@ class Publishing(Routes):
         if route.durable and not self.take_room((block.octets() + RECORD_OVERHEAD) * route.durable):
             return False
         self.published += block.count
+        route.flow.published_in += block.count
+        route.flow.published_out += block.count * route.reach
         for queue in route.queues:
             if marks:
                 self.heed(queue, marks)
@@ -155,8 +165,6 @@ class Publishing(Routes):
             writer.append_all(block, formats)
             self.mark(queue)
             if writer.bodies.size() > BLOCK_OCTETS:
-        route.flow.published_in += block.count
-        route.flow.published_out += block.count * route.reach
                 self.seal(queue, self.now_us)
         return True
 
@@ -185,6 +193,7 @@ class Publishing(Routes):
     def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
         """The queue is full, and does not take the message."""
         self.rejected += 1
+        queue.counts.refused += 1
         self.refusal = f"queue '{text(queue.name)}' in vhost '{text(self.name)}' is full"
 
     def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:
@@ -192,7 +201,6 @@ class Publishing(Routes):
         try:
             route = self.route_topic(topic, None)
         except RequestError:
-        queue.counts.refused += 1
             return REJECTED
         if format & RETAIN and not self.retain(topic, format, properties, body):
             return REJECTED
@@ -209,6 +217,8 @@ class Publishing(Routes):
         if refusal:
             self.rejected += 1
             self.refusal = refusal
+        else:
+            self.events.note(events.RETAINED, self.name, events.message_facts(TOPIC_EXCHANGE, topic, i64(format), body))
         return not refusal
 
     def give_retained(self, client: ClientSession, qos: i64, identifier: i64, message: RetainedMessage) -> None:
@@ -294,6 +304,11 @@ class Publishing(Routes):
     def seal(self, queue: Queue, now_us: i64) -> None:
         log = queue.log
         block = log.seal(now_us)
+        share = self.common.share_of(queue)
+        if share and log.octets > share:
+            self.common.crowd(queue)
+        if block is not None:
+            queue.counts.published += block.count
         if block is not None and log.durable:
             self.store.append(log, block)
             if queue not in self.awaiting:
@@ -303,11 +318,6 @@ class Publishing(Routes):
 
     def wake_watches(self, queue: Queue) -> None:
         """Tell who waits for the queue that there is more to read, if there is."""
-        share = self.common.share_of(queue)
-        if share and log.octets > share:
-            self.common.crowd(queue)
-        if block is not None:
-            queue.counts.published += block.count
         end = queue.log.readable_end()
         for watch in queue.watches:
             if watch.is_over(queue.id, end):

@@ -10,8 +10,10 @@ from forebay.broker.checked import sequence, whole
 from forebay.core.errors import INVALID, RequestError
 from forebay.queue.arguments import CLASSIC_TYPE, QUEUE_TYPES
 
-FIELDS: Final = ("description", "tags", "default_queue_type", "connections_max", "queues_max")
+FIELDS: Final = ("description", "tags", "default_queue_type", "connections_max", "queues_max", "octets_max")
 UNLIMITED: Final = -1
+NUMBER_MAX: Final = 2147483647
+OCTETS_MAX: Final = 4611686018427387904
 
 
 @final
@@ -22,6 +24,7 @@ class VhostSettings:
     default_queue_type  of queues that are declared without one
     connections_max     connections at one time; -1 sets no limit
     queues_max          queues at one time; -1 sets no limit
+    octets_max          that all queues hold before their publishers are slowed down; -1 sets no limit
     """
 
     def __init__(self) -> None:
@@ -30,6 +33,7 @@ class VhostSettings:
         self.default_queue_type = CLASSIC_TYPE
         self.connections_max: i64 = UNLIMITED
         self.queues_max: i64 = UNLIMITED
+        self.octets_max: i64 = UNLIMITED
 
     def facts(self) -> dict[str, object]:
         """The fields by name."""
@@ -39,6 +43,7 @@ class VhostSettings:
             "default_queue_type": self.default_queue_type,
             "connections_max": int(self.connections_max),
             "queues_max": int(self.queues_max),
+            "octets_max": int(self.octets_max),
         }
 
     def restore(self, fields: dict[str, object]) -> None:
@@ -48,6 +53,7 @@ class VhostSettings:
         self.default_queue_type = str(fields["default_queue_type"])
         self.connections_max = whole(fields["connections_max"])
         self.queues_max = whole(fields["queues_max"])
+        self.octets_max = whole(fields.get("octets_max", UNLIMITED))  # older catalogues do not know it
 
     def change(self, fields: dict[str, object]) -> None:
         """Set some fields; RequestError(INVALID) names the field and the value, and nothing has changed."""
@@ -67,7 +73,7 @@ def is_valid(name: str, value: object) -> bool:
     if name == "default_queue_type":
         return value in QUEUE_TYPES
     if name in FIELDS:
-        return isinstance(value, int) and not isinstance(value, bool) and UNLIMITED <= value < 1 << 31
+        return isinstance(value, int) and not isinstance(value, bool) and UNLIMITED <= value <= most_of(name)
     return False
 
 
@@ -80,5 +86,10 @@ def domain(name: str) -> str:
     if name == "default_queue_type":
         return "classic, quorum or stream"
     if name in FIELDS:
-        return "a number from -1, for no limit, to 2147483647"
+        return f"a number from -1, for no limit, to {most_of(name)}"
     return "a setting; known are " + ", ".join(FIELDS)
+
+
+def most_of(name: str) -> int:
+    """The highest limit that can be set."""
+    return OCTETS_MAX if name == "octets_max" else NUMBER_MAX

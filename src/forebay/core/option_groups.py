@@ -44,6 +44,9 @@ class VhostOptions:
         CLASSIC, TEXT, "What a queue is that is declared without a type.", choices=(CLASSIC, QUORUM, STREAM)
     )
     connections_max: int = integer(-1, "connections", -1, 2**31 - 1, "Connections at one time; -1 sets no limit.")
+    octets_max: int = integer(
+        -1, "octets", -1, 2**62, "What its queues may hold before their publishers are slowed down; -1 sets no limit."
+    )
     queues_max: int = integer(-1, "queues", -1, 2**31 - 1, "Queues at one time; -1 sets no limit.")
 
 

@@ -79,6 +79,16 @@ class Options:
         "127.0.0.1:15672", ADDRESS, "Where the web page and the HTTP API are, and Prometheus asks.", flag=True
     )
     https: str = option("", ADDRESS, "The same over TLS.")
+    http_cors_origins: list[str] = option(
+        [], NAMES, "Origins whose pages may call the HTTP API with a password or a token; `*` for any."
+    )
+    http_body_octets_max: int = integer(32 * MIB, "octets", 1 * KIB, GIB, "The longest body of an HTTP request.")
+    http_request_timeout_ms: int = integer(
+        60_000, "ms", 10, 10**7, "How long the body of an HTTP request may take; its head has `handshake_timeout_ms`."
+    )
+    http_connections_max: int = integer(1000, "connections", 1, 10**6, "HTTP connections at one time.")
+    http_login_idle_s: int = integer(3600, "s", 1, 10**8, "When a login of the web page that nobody uses ends.")
+    http_login_max_s: int = integer(12 * HOUR_S, "s", 1, 10**8, "When a login of the web page ends in any case.")
 
     # TLS
     tls_certificate: str = option("", FILE, "The broker's certificate and its chain, PEM.")
@@ -98,7 +108,10 @@ class Options:
         {"guest": "guest"}, USERS, "Users and their passwords, or the Argon2id hashes of these, `$argon2id$...`."
     )
     loopback_users: list[str] = option(["guest"], NAMES, "Users who may connect from this machine only.")
-
+    login_failures_free: int = integer(
+        30, "failures", 0, 10**6, "Wrong logins from one address, or as one user, before it has to wait; 0 never."
+    )
+    login_wait_max_s: int = integer(60, "s", 1, 86_400, "The longest wait: it begins with 1 s and doubles.")
     administrators: list[str] = option(["*"], NAMES, "Which of `users` may administer the broker; `*` for all.")
     permissions: list[PermissionOptions] = option(
         [], TABLES, "What users may do; one who is not named here may do everything.", inner=PermissionOptions
@@ -271,7 +284,47 @@ class Options:
     segment_octets_max: int = integer(64 * MIB, "octets", 1 * MIB, GIB, "The longest segment file of a queue.")
     cache_octets_max: int = integer(128 * MIB, "octets", 1 * MIB, 1024 * GIB, "Blocks kept in memory for readers.")
     memory_octets_max: int = integer(
-        1 * GIB, "octets", 64 * MIB, 1024 * GIB, "Memory above which publishers are not read any more."
+        1 * GIB,
+        "octets",
+        64 * MIB,
+        1024 * GIB,
+        "Memory above which publishers are not read any more.",
+        reloadable=True,
+    )
+    disk_free_min_octets: int = integer(
+        48 * MIB, "octets", 0, 2**62, "Free disk below which publishers are not read any more.", reloadable=True
+    )
+    queue_octets_max: int = integer(
+        0,
+        "octets",
+        0,
+        2**62,
+        "What one queue may hold on the disk before those who publish to it are slowed down; 0 sets no limit.",
+        reloadable=True,
+    )
+    queue_memory_percent_max: int = integer(
+        25,
+        "% of `memory_octets_max`",
+        1,
+        100,
+        "What one queue without a file may hold before those who publish to it are slowed down.",
+        reloadable=True,
+    )
+    send_buffers_octets_max: int = integer(
+        256 * MIB,
+        "octets",
+        64 * KIB,
+        1024 * GIB,
+        "Octets that may wait for all slow readers together; beyond it those with the most are ended.",
+        reloadable=True,
+    )
+    slow_reader_timeout_ms: int = integer(
+        0,
+        "ms",
+        0,
+        10**10,
+        "How long a connection may take nothing of what it is sent before it is ended; 0 for ever.",
+        reloadable=True,
     )
 
 

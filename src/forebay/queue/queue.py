@@ -41,6 +41,7 @@ class Queue:
     limits   what is in force; this one object for the queue's life
     groups   by group id; a classic queue has none until somebody consumes, and keeps everything until then
     keyed    messages of one group are handed out one at a time: some message named its group
+    crowded  it holds more than its share, so that those who publish to it are slowed down
     dirty    in the vhost's list of queues that this turn has to look at
     holds    records that stay for readers of blocks
     watches  readers that wait for more
@@ -55,12 +56,13 @@ class Queue:
         self.spec = spec
         self.limits = Limits()  # whoever makes the queue puts in force what applies to it
         self.log = log
-        self.facts: Facts = NoFacts() if facts is None else facts
         self.counts = Counts()
+        self.facts: Facts = NoFacts() if facts is None else facts
         self.keyed = False
         self.groups: dict[int, Group] = {}
         self.group_ids: dict[bytes, int] = {}
         self.next_group: i64 = 1
+        self.crowded = False
         self.dirty = False
         self.owner: i64 = 0  # session of an exclusive queue
         self.had_consumer = False
@@ -84,9 +86,9 @@ class Queue:
             group = work_group
         else:
             group = StreamGroup(id, name, filter, self.log, start, auto)
+        group.counts = self.counts
         self.groups[id] = group
         self.group_ids[group_key(name, filter)] = id
-        group.counts = self.counts
         if id >= self.next_group:
             self.next_group = id + 1
         return group

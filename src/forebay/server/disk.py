@@ -67,6 +67,11 @@ class DataDisk(Disk):
             os.close(self.lock)
             self.lock = -1
 
+    def free_octets(self) -> int:
+        """What is left of the disk for whoever is not root."""
+        state = os.statvfs(self.root)
+        return state.f_bavail * state.f_frsize
+
     def path(self, path: str) -> str:
         return os.path.join(self.root, path)
 

@@ -9,6 +9,7 @@ import pytest
 
 from forebay.broker.client_session import Subscription, Will
 from forebay.broker.internal import SESSIONS_LOG
+from forebay.broker.judge import Principal
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
@@ -220,6 +221,7 @@ def test_settings_outlive_a_crash(rig: Rig) -> None:
         "default_queue_type": "stream",
         "connections_max": -1,
         "queues_max": 3,
+        "octets_max": -1,
     }
 
 
@@ -264,10 +266,10 @@ def test_what_cannot_be(rig: Rig) -> None:
 def test_no_more_connections_than_the_limit(rig: Rig) -> None:
     one = rig.vhosts.add(b"one")
     rig.vhosts.change(one, {"connections_max": 1})
-    rig.vhosts.enter(b"one", "bob", 1)
+    rig.vhosts.enter(b"one", Principal("bob"), 1)
     with pytest.raises(RequestError, match=r"refused for user 'bob': connection limit \(1\) is reached") as caught:
-        rig.vhosts.enter(b"one", "bob", 2)
+        rig.vhosts.enter(b"one", Principal("bob"), 2)
     assert caught.value.reason == NOT_ALLOWED
     one.session_closed(1)
-    rig.vhosts.enter(b"one", "bob", 2)
+    rig.vhosts.enter(b"one", Principal("bob"), 2)
     assert one.entered == {2}

@@ -27,6 +27,7 @@ SETTINGS: Final = (
     Parameter("tags", TEXTS, "for people", False),
     Parameter("default_queue_type", TEXT, "type of queues that are declared without one", False),
     Parameter("connections_max", WHOLE, "connections at one time; -1 sets no limit", False),
+    Parameter("octets_max", WHOLE, "that its queues hold before publishers are slowed down; -1 sets no limit", False),
     Parameter("queues_max", WHOLE, "queues at one time; -1 sets no limit", False),
 )
 

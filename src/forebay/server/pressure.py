@@ -1,0 +1,245 @@
+"""Back-pressure: whom the broker does not read for now, why, and for how long.
+
+Too much in hand, too little memory or too little disk concern every publisher: none is read until that is over. A queue
+or a vhost over its share concerns only those who publish there: each is read once a second, which slows it down to next
+to nothing, and still lets in the acknowledgement that it may have sent behind its publishes. What others send is read
+all the time: acknowledgements above all make room.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from forebay.broker.shares_of_room import SharesOfRoom
+from forebay.core.options import Options
+from forebay.log.store import Store
+from forebay.queue.queue import Queue
+from forebay.server.heap import Heap, resident_octets
+from forebay.server.net import Connection
+
+TRIM_S: Final = 5  # seconds between two looks for memory to give back
+PENDING_OCTETS_MAX: Final = 64 << 20  # accepted but not yet on disk: beyond it publishers are not read
+MEMORY: Final = "memory"
+DISK: Final = "disk"
+LOW_ON_MEMORY: Final = "low on memory"  # RabbitMQ's words
+LOW_ON_DISK: Final = "low on disk"
+MICROSECONDS_MS: Final = 1000
+logger = logging.getLogger("forebay")
+
+
+class Pressure:
+    """What the broker has too much or too little of.
+
+    options      those in force; replaced when they are reloaded
+    connections  those with a session, by its number; the server's own
+    touch        has a connection take part in the turn
+    is_crowded   publishers are not read, as of the end of the last turn: asking at each read would cost more
+    choked       connections that are not read
+    slowed       those that were told to stop because of a queue
+    slow         connections that do not take what they are sent, and since when in microseconds
+    ended_slow   how many of those the broker has ended
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        store: Store,
+        shares: SharesOfRoom,
+        connections: Mapping[int, Connection],
+        touch: Callable[[Connection], None],
+    ) -> None:
+        self.options = options
+        self.store = store
+        self.shares = shares
+        self.common = shares.common
+        self.connections = connections
+        self.touch = touch
+        self.heap = Heap()
+        self.is_crowded = False
+        self.choked: dict[Connection, None] = {}
+        self.slowed: dict[Connection, Queue] = {}
+        self.slow: dict[Connection, int] = {}
+        self.ended_slow = 0
+        self.over_memory = False
+        self.low_disk = False
+        self.told_full = False
+        self.told_lack = False
+
+    # ---- what there is too much of
+
+    def over_limit(self) -> bool:
+        """Whether nobody who publishes is read: too much is not on the disk yet, or there is no room for more."""
+        return self.over_memory or self.low_disk or self.store.pending() > PENDING_OCTETS_MAX
+
+    def alarms(self) -> list[str]:
+        """What there is too little of: MEMORY, DISK."""
+        found = [MEMORY] if self.over_memory else []
+        if self.low_disk or self.store.full:
+            found.append(DISK)
+        return found
+
+    def lack(self) -> str:
+        """What there is too little of to take in more, in RabbitMQ's words; empty where nothing lacks."""
+        if self.over_memory:
+            return LOW_ON_MEMORY
+        return LOW_ON_DISK if self.low_disk or self.store.full else ""
+
+    def end_turn(self) -> None:
+        """What this turn has brought in is known now."""
+        self.is_crowded = self.over_limit()
+
+    def written(self) -> None:
+        """The disk has taken something."""
+        if self.choked and not self.over_limit():
+            self.release()
+
+    # ---- who is not read
+
+    def check(self, connection: Connection) -> None:
+        """Read no more, for now, of a connection that publishes where there is too much already."""
+        pressing, self.common.pressing = self.common.pressing, None
+        if connection in self.choked or connection.session is None:
+            return
+        if pressing is not None:
+            self.slowed[connection] = pressing
+            self.choke(connection, self.shares.reason(pressing))
+        elif self.is_crowded and connection.session.is_publisher():
+            self.choke(connection, self.lack())
+
+    def choke(self, connection: Connection, reason: str) -> None:
+        session = connection.session
+        assert session is not None
+        connection.transport.pause_reading()
+        self.choked[connection] = None
+        session.unread = True
+        session.blocked(reason)
+
+    def release(self) -> None:
+        """Read again whoever was choked; one that goes on publishing where it may not is choked again."""
+        choked, self.choked = self.choked, {}
+        for connection in choked:
+            if connection.session is not None:
+                connection.session.unread = False
+            if not connection.closing:
+                connection.transport.resume_reading()
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone."""
+        self.choked.pop(connection, None)
+        self.slowed.pop(connection, None)
+        self.slow.pop(connection, None)
+
+    # ---- who does not read
+
+    def paused(self, connection: Connection, paused: bool, now_us: int) -> None:
+        """The connection takes no more of what it is sent, or takes it again."""
+        if paused:
+            self.slow.setdefault(connection, now_us)
+        else:
+            self.slow.pop(connection, None)
+
+    def end_slow(self, now_us: int) -> None:
+        """End connections that have not read for too long, and where too much waits for all of them, the worst.
+
+        What they held returns to its queues; what was settled as it was sent, QoS 0 above all, does not.
+        """
+        limit_us = self.options.slow_reader_timeout_ms * MICROSECONDS_MS
+        waiting: list[tuple[int, Connection]] = []
+        for connection, since_us in list(self.slow.items()):
+            if connection.closing:
+                continue
+            if limit_us and now_us - since_us > limit_us:
+                self.end(connection, f"it has not read for {limit_us // 1_000_000} s")
+            else:
+                waiting.append((connection.transport.get_write_buffer_size(), connection))
+        total = sum(octets for octets, _ in waiting)
+        most = self.options.send_buffers_octets_max
+        waiting.sort(key=lambda each: each[0])
+        while total > most and waiting:
+            octets, connection = waiting.pop()
+            total -= octets
+            self.end(connection, f"{octets} octets wait for it, and for all together more than {most}")
+
+    def end(self, connection: Connection, why: str) -> None:
+        logger.warning("connection from %s ended: %s", connection.peer, why)
+        self.ended_slow += 1
+        self.slow.pop(connection, None)
+        connection.transport.abort()
+
+    # ---- time
+
+    def every_second(self, second: int, free_octets: int, now_us: int) -> None:
+        """Look at memory, disk, queues and readers; tell publishers what has changed.
+
+        second       since the start
+        free_octets  that the disk of the data directory has left
+        """
+        self.look_at_memory(second)
+        self.look_at_disk(free_octets)
+        self.shares.look()
+        self.store.look_for_room()
+        self.tell_full()
+        self.tell_lack(self.connections.values())
+        self.tell_slowed()
+        self.end_slow(now_us)
+        if self.choked and not self.over_limit():
+            self.release()
+
+    def look_at_memory(self, second: int) -> None:
+        """Give memory back to the system, and stop reading publishers where that is not enough."""
+        resident = resident_octets()
+        limit = self.options.memory_octets_max
+        if resident > limit or second % TRIM_S == 0:
+            self.heap.trim()
+            resident = resident_octets()
+        if (resident > limit) != self.over_memory:
+            self.over_memory = resident > limit
+            self.tell_state(self.over_memory, "%d octets of memory, memory_octets_max is %d: %s", resident, limit)
+
+    def look_at_disk(self, free_octets: int) -> None:
+        """Stop reading publishers before the disk is full."""
+        limit = self.options.disk_free_min_octets
+        if (free_octets < limit) != self.low_disk:
+            self.low_disk = free_octets < limit
+            self.tell_state(
+                self.low_disk, "%d octets free on the disk, disk_free_min_octets is %d: %s", free_octets, limit
+            )
+
+    def tell_state(self, begins: bool, words: str, value: int, limit: int) -> None:
+        state = "publishers are not read until that is over" if begins else "publishers are read again"
+        logger.warning(words, value, limit, state)
+        self.is_crowded = self.over_limit()
+
+    def tell_full(self) -> None:
+        """Say once when the disk is full, and once when it no longer is."""
+        if self.store.full == self.told_full:
+            return
+        self.told_full = self.store.full
+        root = self.store.disk.path("")
+        if self.store.full:
+            logger.error("no room on the disk of %s: publishes are refused until there is", root)
+        else:
+            logger.info("there is room on the disk of %s again", root)
+
+    def tell_slowed(self) -> None:
+        """Let those go on whose queue is no longer over its share."""
+        for connection, queue in list(self.slowed.items()):
+            if queue.crowded:
+                continue
+            del self.slowed[connection]
+            if connection.session is not None:
+                connection.session.blocked(self.lack())
+                self.touch(connection)
+
+    def tell_lack(self, connections: Iterable[Connection]) -> None:
+        """Let publishers know once that nothing is taken in, and once that it is again."""
+        lack = self.lack()
+        if not lack and not self.told_lack:
+            return
+        self.told_lack = bool(lack)
+        for connection in list(connections):
+            if connection.session is not None:
+                connection.session.blocked(lack)
+                self.touch(connection)

@@ -1,0 +1,174 @@
+"""Queues and vhosts over their share: those who publish there are slowed down, and nobody else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pika
+import pika.exceptions
+import pytest
+
+from forebay.client.control import ControlClient
+from tests.behaviour.kinds import open_channel
+from tests.broker_process import BrokerProcess
+
+BODY = b"x" * 8192
+SHARE_OCTETS = 4 << 20
+# Above the share come what one turn takes in, and each second one read of what the client has sent.
+OVER_OCTETS = 24 << 20
+DEADLINE_S = 60
+
+
+class Flood:
+    """A client that publishes to one queue for as long as the broker reads it."""
+
+    def __init__(self, broker: BrokerProcess, queue: str, vhost: str = "/") -> None:
+        self.told: list[str] = []
+        self.sent = 0
+        self.stop = False
+        self.connection = pika.BlockingConnection(
+            pika.ConnectionParameters("127.0.0.1", broker.amqp_port, virtual_host=vhost, heartbeat=0)
+        )
+        self.connection.add_on_connection_blocked_callback(lambda _, frame: self.told.append(frame.method.reason))
+        self.connection.add_on_connection_unblocked_callback(lambda *_: self.told.append(""))
+        self.channel = self.connection.channel()
+        self.queue = queue
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self) -> None:
+        with suppress(pika.exceptions.AMQPError, OSError):
+            while not self.stop:
+                self.channel.basic_publish("", self.queue, BODY)
+                self.sent += 1
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def ends() -> Iterator[list[Flood]]:
+    floods: list[Flood] = []
+    yield floods
+    for flood in floods:
+        flood.stop = True
+
+
+def held_octets(control: ControlClient, queue: str, vhost: str = "/") -> int:
+    octets = control.run("queue.show", queue=queue, vhost=vhost)["octets"]
+    assert isinstance(octets, int)
+    return octets
+
+
+def check_others_go_on(broker: BrokerProcess, queue: str, vhost: str = "/") -> None:
+    """Another client's messages are confirmed and delivered as if nothing were."""
+    parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, virtual_host=vhost)
+    with pika.BlockingConnection(parameters) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare(queue, durable=True)
+        for number in range(200):
+            channel.basic_publish("", queue, b"%d" % number)
+            assert channel.basic_get(queue, auto_ack=True)[2] == b"%d" % number
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["disk", "memory"])
+def test_a_queue_over_its_share_slows_down_its_publishers_alone(
+    start_broker: Callable[..., BrokerProcess], ends: list[Flood], durable: bool
+) -> None:
+    memory = 400 << 20
+    broker = start_broker(queue_octets_max=SHARE_OCTETS, memory_octets_max=memory, queue_memory_percent_max=1)
+    channel = open_channel(broker)
+    channel.queue_declare("full", durable=durable)
+    flood = Flood(broker, "full")
+    ends.append(flood)
+    wait_until(lambda: len(flood.told) > 0, "the publisher was never told")
+    assert flood.told[0] == f"queue 'full' is over its share of {'disk' if durable else 'memory'}"
+    check_others_go_on(broker, "other")
+    with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
+        assert held_octets(control, "full") < SHARE_OCTETS + OVER_OCTETS
+
+    # Whoever takes messages out is not slowed down, and so makes room.
+    flood.stop = True
+    taken = 0
+    for _, _, body in channel.consume("full", inactivity_timeout=2, auto_ack=True):
+        if body is None:
+            break
+        taken += 1
+    assert taken > SHARE_OCTETS // len(BODY) // 2
+    wait_until(lambda: flood.told[-1] == "" or not flood.thread.is_alive(), "it was never told to go on")
+    flood.thread.join(DEADLINE_S)
+    assert not flood.thread.is_alive()
+
+
+def test_a_consumer_that_publishes_what_it_takes_gets_through(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    """On one connection: its acknowledgements stand behind its publishes, and are read all the same."""
+    broker = start_broker(queue_octets_max=1 << 20)
+    channel = open_channel(broker)
+    channel.queue_declare("loop", durable=True)
+    for _ in range(140):
+        channel.basic_publish("", "loop", BODY)
+    seen = 0
+    for method, _, body in channel.consume("loop", inactivity_timeout=20):
+        assert method is not None, "it is stuck"
+        if seen < 100:
+            channel.basic_publish("", "loop", body)
+        channel.basic_ack(method.delivery_tag)
+        seen += 1
+        if seen == 240:
+            break
+    assert seen == 240
+
+
+def test_a_vhost_over_its_share_leaves_the_others_alone(
+    start_broker: Callable[..., BrokerProcess], ends: list[Flood]
+) -> None:
+    broker = start_broker()
+    with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
+        control.run("vhost.add", vhost="tenant", octets_max=SHARE_OCTETS)
+        assert control.run("vhost.show", vhost="tenant")["octets_max"] == SHARE_OCTETS
+        control.run("queue.declare", vhost="tenant", queue="one")
+        control.run("queue.declare", vhost="tenant", queue="two")
+        floods = [Flood(broker, name, "tenant") for name in ("one", "two")]
+        ends += floods
+        wait_until(lambda: all(flood.told for flood in floods), "the publishers were never told")
+        assert floods[0].told[0] == "vhost 'tenant' is over its octets_max"
+        check_others_go_on(broker, "other")
+        for flood in floods:
+            flood.stop = True
+        control.run("queue.purge", vhost="tenant", queue="one")
+        control.run("queue.purge", vhost="tenant", queue="two")
+        for flood in floods:
+            flood.thread.join(DEADLINE_S)
+            assert not flood.thread.is_alive()
+
+
+def test_publishers_stop_before_the_disk_is_full(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(disk_free_min_octets=1 << 60)  # no disk has so much
+    parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, blocked_connection_timeout=3)
+    told: list[str] = []
+    connection = pika.BlockingConnection(parameters)
+    connection.add_on_connection_blocked_callback(lambda _, frame: told.append(frame.method.reason))
+    channel = connection.channel()
+    channel.queue_declare("q", durable=True)
+    wait_until(lambda: "disk_free_min_octets" in broker.log_text(), "the broker never looked")
+    channel.confirm_delivery()
+
+    def publish() -> None:
+        for _ in range(10_000):
+            channel.basic_publish("", "q", BODY)
+
+    with pytest.raises(pika.exceptions.ConnectionBlockedTimeout):
+        publish()
+    assert told == ["low on disk"]
+    with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
+        control.run("queue.list")  # whoever does not publish is served
