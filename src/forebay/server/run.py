@@ -6,11 +6,13 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import signal
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 import uvloop
 
@@ -19,6 +21,9 @@ from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
 from forebay.server.heap import tune_collector
 from forebay.server.listen import endpoints, listen, make_protocol
+
+OWN_FILES: Final = 512  # segments, write-ahead log, listeners
+logger = logging.getLogger("forebay")
 
 
 class Service(ABC):
@@ -34,6 +39,15 @@ class Service(ABC):
 
 
 MakeService = Callable[[App], Service]
+
+
+def raise_file_limit(connections_max: int) -> None:
+    """Let this process have as many files and sockets open as it may, and say where that is too few."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if most != resource.RLIM_INFINITY and most < connections_max + OWN_FILES:
+        words = "the system allows %d open files: that is less than connections_max=%d and %d for the broker's own"
+        logger.warning(words, most, connections_max, OWN_FILES)
 
 
 async def run(options: Options, makers: Sequence[MakeService]) -> int:
@@ -78,4 +92,5 @@ def serve(options: Options, makers: Sequence[MakeService] = ()) -> int:
     makers  of the services that run beside it
     """
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    raise_file_limit(options.connections_max)
     return uvloop.run(run(options, makers))
