@@ -27,6 +27,7 @@ COMPILED = [
     "broker/consuming.py",
     "broker/arguments.py",
     "broker/common.py",
+    "broker/events.py",
     "broker/permissions.py",
     "broker/vhosts.py",
     "broker/vhost_settings.py",

@@ -6,6 +6,7 @@ from mypy_extensions import i64
 
 from forebay.broker.arguments import ConsumerArguments, stream_start
 from forebay.broker.common import Common
+from forebay.broker.events import QUEUE_NAME
 from forebay.broker.facts import MessageFacts
 from forebay.broker.primary import primary_name
 from forebay.broker.publishing import Publishing
@@ -99,7 +100,20 @@ class Consuming(Publishing):
         where.unused_since_us = 0
         self.consumers.setdefault(session_id, []).append(consumer)
         self.mark(where)
+        self.tell_consumer("consumer.created", where, consumer)
         return consumer
+
+    def tell_consumer(self, type: str, queue: Queue, consumer: Consumer) -> None:
+        """Who listens to events hears of a consumer, unless that is how it listens."""
+        if queue.kind == SHARE or queue.name == QUEUE_NAME:
+            return
+        facts: dict[str, object] = {
+            "queue": queue.name,
+            "consumer": consumer.tag,
+            "connection": int(consumer.session_id),
+            "channel": int(consumer.channel),
+        }
+        self.events.note(type, self.name, facts)
 
     def join(self, queue: Queue, group: Group, consumer: Consumer, filter: Filter | None) -> None:
         """Have the group serve a new consumer, with what its filter wants."""
@@ -190,6 +204,7 @@ class Consuming(Publishing):
         if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
             queue.drop_group(group)
         self.mark(queue)
+        self.tell_consumer("consumer.deleted", queue, consumer)
         self.leave_unused(queue)
 
     def get(self, queue: bytes, session_id: i64, channel: i64, no_ack: bool) -> Delivery | None:
@@ -230,6 +245,7 @@ class Consuming(Publishing):
         count = queue.ready()
         if queue.kind == STREAM or not queue.groups:
             queue.log.truncate(queue.log.end)
+            queue.counts.purged += count
         for group in queue.groups.values():
             group.purge()
         self.store.note_starts()  # a queue that nobody ever consumed from has no settlements to be noted
@@ -245,7 +261,6 @@ class Consuming(Publishing):
         if queue.kind != STREAM:
             raise RequestError(INVALID, f"queue: '{text(name)}' is no stream: it keeps what is not settled")
         self.store.hurry()
-            queue.counts.purged += count
         queue.log.truncate(below)
         self.store.note_starts()
         self.mark(queue)

@@ -34,6 +34,7 @@ def set_policy(
     vhost.policies.table_of(operator)[name] = policy
     govern(vhost, [policy] if old is None else [old, policy])
     vhost.command(policy_command(policy))
+    vhost.events.note("policy.set", vhost.name, told(policy))
     return policy
 
 
@@ -43,6 +44,13 @@ def clear_policy(vhost: Vhost, name: str, *, operator: bool = False) -> None:
     del vhost.policies.table_of(operator)[name]
     govern(vhost, [policy])
     vhost.command(clear_command(policy))
+    vhost.events.note("policy.cleared", vhost.name, {"policy": policy.name, "operator": policy.operator})
+
+
+def told(policy: Policy) -> dict[str, object]:
+    """A policy as those hear of it who listen to events."""
+    facts = policy.fields()
+    return {"policy": facts.pop("name"), **facts}
 
 
 def govern(vhost: Vhost, changed: list[Policy]) -> None:

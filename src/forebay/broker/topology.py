@@ -15,25 +15,26 @@ from mypy_extensions import i64
 from forebay.broker.binding_catalog import apply_binding, apply_exchange, binding_command, exchange_command
 from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common, Part
+from forebay.broker.events import binding_facts, queue_facts
 from forebay.broker.facts import MessageFacts
 from forebay.broker.internal import INTERNAL, InternalLog
 from forebay.broker.policies import Policies
+from forebay.broker.queue_catalog import group_command, is_anonymous, keyed_command, queue_command
 from forebay.broker.vhost_settings import VhostSettings
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
 from forebay.queue.arguments import CLASSIC_TYPE
-from forebay.queue.facts import Facts
 from forebay.queue.counts import Counts
+from forebay.queue.facts import Facts
 from forebay.queue.group import Group
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import EPHEMERAL, SHARE, Queue, kind_of
 from forebay.queue.spec import QueueSpec, check_declaration, locked
-from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.bindings import Bindings
 from forebay.routing.exchange import Exchange, TopicExchange, check_arguments, text
-from forebay.routing.kinds import check_kind, make_exchange
 from forebay.routing.flow import Flow
+from forebay.routing.kinds import check_kind, make_exchange
 from forebay.routing.topic_trie import check_filter, swap_key
 
 SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the log's own
@@ -64,8 +65,8 @@ class Topology(Part):
     delivery_limit      of classic queues for which nobody sets one; -1 is no limit
     queue_type_relaxed  a redeclaration may ask for another type of queue
     touched  it takes part in the next turn
-    """
     past_counts, past_flow  of queues and exchanges that are gone
+    """
 
     def __init__(
         self, name: bytes, store: Store, visibility_ms: i64, number: i64 = 0, common: Common | None = None
@@ -75,6 +76,7 @@ class Topology(Part):
         self.store = store
         self.common = Common() if common is None else common
         self.common.parts.append(self)
+        self.events = self.common.events
         self.touched = False
         self.settings = VhostSettings()
         self.policies = Policies()
@@ -82,10 +84,10 @@ class Topology(Part):
         self.facts: Facts = MessageFacts()
         self.delivery_limit: i64 = -1
         self.queue_type_relaxed = False
-        self.epoch: i64 = 1
-        self.bindings = Bindings(name)
         self.past_counts = Counts()
         self.past_flow = Flow()
+        self.epoch: i64 = 1
+        self.bindings = Bindings(name)
         self.queues: dict[bytes, Queue] = {}
         self.queues_by_id: dict[int, Queue] = {}
         self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
@@ -121,6 +123,9 @@ class Topology(Part):
         for queue in self.queues.values():
             self.bindings.remove_destination(queue.id)
             self.store.drop_log(queue.id)
+            self.past_counts.add(queue.counts)
+        for exchange in self.bindings.exchanges.values():
+            self.past_flow.add(exchange.flow)
         for internal in self.internals:
             self.store.drop_log(internal.number)
         self.queues = {}
@@ -160,6 +165,7 @@ class Topology(Part):
         exchange = make_exchange(kind, name, durable, auto_delete, internal, arguments)
         self.bindings.add_exchange(exchange)
         self.policies.govern_exchange(exchange)
+        self.events.note("exchange.created", self.name, {"exchange": name, "type": kind, "durable": durable})
         if durable:
             self.command(exchange_command(exchange))
         else:
@@ -185,11 +191,11 @@ class Topology(Part):
             if exchange is None:
                 continue
             names += self.bindings.remove_exchange(name)
+            self.past_flow.add(exchange.flow)
+            self.events.note("exchange.deleted", self.name, {"exchange": name})
             if exchange.durable:
                 self.command({"op": "exchange-delete", "name": name})
             else:
-            self.past_flow.add(exchange.flow)
-            self.events.note("exchange.deleted", self.name, {"exchange": name})
                 self.epoch += 1
 
     # ---- queues
@@ -271,6 +277,8 @@ class Topology(Part):
         self.queues_by_id[id] = queue
         self.common.next_queue = max(self.common.next_queue, id + 1)
         self.epoch += 1
+        if kind != SHARE:
+            self.events.note("queue.created", self.name, queue_facts(queue))
         return queue
 
     def change_spec(self, queue: Queue, spec: QueueSpec) -> None:
@@ -299,14 +307,16 @@ class Topology(Part):
     def remove_queue(self, queue: Queue) -> None:
         del self.queues[queue.name]
         del self.queues_by_id[queue.id]
+        self.past_counts.add(queue.counts)
         if queue is self.fallback:
             self.fallback = None
         self.cancelled += queue.consumers()
         for watch in queue.watches:
             self.common.wake(watch)
-        self.past_counts.add(queue.counts)
         self.drop_exchanges(self.bindings.remove_destination(queue.id))
         self.store.drop_log(queue.id)
+        if queue.kind != SHARE:
+            self.events.note("queue.deleted", self.name, {"queue": queue.name})
         if queue.log.durable:
             self.command({"op": "queue-delete", "id": int(queue.id)})
         else:
@@ -373,6 +383,11 @@ class Topology(Part):
     def binding_changed(
         self, op: str, exchange: bytes, destination: i64, routing_key: bytes, arguments: dict[str, object]
     ) -> None:
+        if destination > 0:
+            facts = binding_facts(exchange, self.queues_by_id[destination].name, "queue", routing_key)
+        else:
+            facts = binding_facts(exchange, self.bindings.by_number[destination].name, "exchange", routing_key)
+        self.events.note("binding.created" if op == "bind" else "binding.deleted", self.name, facts)
         if self.is_durable(destination) and self.bindings.exchange(exchange).durable:
             self.command(binding_command(op, self.bindings, exchange, int(destination), routing_key, arguments))
         else:
@@ -528,43 +543,6 @@ def apply_group(topology: Topology, fields: dict[str, object]) -> None:
             whole(fields["start"]),
             fields["auto"] is True,
         )
-
-
-def queue_command(queue: Queue, fallback: bool = False) -> dict[str, object]:
-    """The catalog's words for a queue; `fallback` is for the reserved one."""
-    return {
-        "op": "queue",
-        "id": int(queue.id),
-        "name": queue.name,
-        "kind": int(queue.kind),
-        "auto_delete": queue.spec.auto_delete,
-        "arguments": queue.spec.arguments,
-        "fallback": fallback,
-    }
-
-
-def keyed_command(queue: Queue) -> dict[str, object]:
-    """Messages of the queue name their groups."""
-    return {"op": "queue-keyed", "id": int(queue.id)}
-
-
-def group_command(queue: Queue, group: Group) -> dict[str, object]:
-    start = group.start if isinstance(group, WorkGroup) else group.cursor
-    return {
-        "op": "group",
-        "queue": int(queue.id),
-        "id": int(group.id),
-        "name": group.name,
-        "filter": group.filter,
-        "work": isinstance(group, WorkGroup),
-        "start": int(start),
-        "auto": isinstance(group, StreamGroup) and group.auto,
-    }
-
-
-def is_anonymous(group: Group) -> bool:
-    """A stream cursor without a name: it ends with its consumer."""
-    return isinstance(group, StreamGroup) and group.name.startswith(b"\0")
 
 
 def refuse_default(exchange: bytes) -> None:

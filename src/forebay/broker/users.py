@@ -125,6 +125,7 @@ class Users:
         user = User(name, self.kept(name, password), list(tags))
         self.by_name[name] = user
         self.note(user_fact(user))
+        self.tell("user.created", {"user": name, "tags": list(tags)})
         self.changed()  # a certificate of that name no longer says all
 
     def delete(self, name: str) -> None:
@@ -133,6 +134,7 @@ class Users:
         del self.by_name[name]
         self.deleted.append(name)
         self.note({"op": "user-delete", "name": name})
+        self.tell("user.deleted", {"user": name})
         self.forget_user(name)
         self.changed()
 
@@ -141,6 +143,7 @@ class Users:
         user = self.changeable(name)
         user.hash = self.kept(name, password)
         self.note(user_fact(user))
+        self.tell("user.changed", {"user": name, "what": "password"})
 
     def kept(self, name: str, password: str) -> str:
         """What is kept of a password, or of its hash."""
@@ -159,6 +162,7 @@ class Users:
         check_tags(tags)
         user.tags = list(tags)
         self.note(user_fact(user))
+        self.tell("user.changed", {"user": name, "what": "tags", "tags": list(tags)})
 
     def has_tag(self, name: str, tag: str) -> bool:
         """Whether the user has this tag, or is an administrator, who has them all."""
@@ -184,6 +188,7 @@ class Users:
         permission = checked_permission(configure, write, read)
         self.permissions[name, vhost] = permission
         self.note({"op": "permission", "user": name, "vhost": vhost, **permission.facts()})
+        self.tell("permission.set", {"user": name, **permission.facts()}, vhost)
         self.changed()
 
     def clear_permissions(self, name: str, vhost: bytes) -> None:
@@ -191,6 +196,7 @@ class Users:
         self.check_place(name, vhost)
         if self.permissions.pop((name, vhost), None) is not None:
             self.note({"op": "permission-clear", "user": name, "vhost": vhost})
+            self.tell("permission.cleared", {"user": name}, vhost)
             self.changed()
 
     def set_topic_permissions(self, name: str, vhost: bytes, exchange: bytes, write: str, read: str) -> None:
@@ -202,6 +208,7 @@ class Users:
         self.topics.setdefault((name, vhost), {})[exchange] = permission
         fact = {"op": "topic-permission", "user": name, "vhost": vhost, "exchange": exchange}
         self.note({**fact, **permission.facts()})
+        self.tell("permission.set", {"user": name, "exchange": exchange, **permission.facts()}, vhost)
         self.changed()
 
     def clear_topic_permissions(self, name: str, vhost: bytes, exchange: bytes | None = None) -> None:
@@ -209,6 +216,7 @@ class Users:
         self.check_place(name, vhost)
         if self.remove_topics(name, vhost, exchange):
             self.note({"op": "topic-permission-clear", "user": name, "vhost": vhost, "exchange": exchange})
+            self.tell("permission.cleared", {"user": name, "exchange": exchange}, vhost)
             self.changed()
 
     def list_permissions(self, user: str | None = None, vhost: bytes | None = None) -> list[dict[str, object]]:
@@ -283,6 +291,10 @@ class Users:
         self.permissions = {place: each for place, each in self.permissions.items() if place[1] != vhost}
         self.topics = {place: each for place, each in self.topics.items() if place[1] != vhost}
         self.changed()
+
+    def tell(self, type: str, facts: dict[str, object], vhost: bytes = b"") -> None:
+        """Whoever listens to events hears of a change."""
+        self._common.events.note(type, vhost, facts)
 
     # ---- the disk
 

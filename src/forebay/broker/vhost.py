@@ -15,6 +15,7 @@ from forebay.broker.common import Common
 from forebay.broker.consuming import Consuming
 from forebay.broker.dead_letters import DeadLetters
 from forebay.broker.holding import end_expired
+from forebay.broker.queue_catalog import queue_command
 from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
@@ -25,7 +26,6 @@ from forebay.broker.topology import (
     RETURNS,
     SETTLED,
     check_queue_name,
-    queue_command,
 )
 from forebay.core.message import REJECTED
 from forebay.core.options import Options
@@ -79,14 +79,21 @@ class Vhost(Consuming):
             self.shares.join(wanted.filter, client, self.now_us)
         elif is_topic(wanted.filter):
             check_filter(wanted.filter)
-        return self.sessions.subscribe(client, wanted)
+        is_new = self.sessions.subscribe(client, wanted)
+        if is_new:
+            facts: dict[str, object] = {"client_id": client.client_id, "filter": wanted.filter, "qos": int(wanted.qos)}
+            self.events.note("subscription.created", self.name, facts)
+        return is_new
 
     def unsubscribe_client(self, client: ClientSession, filter: bytes) -> bool:
         """End a subscription of an MQTT session; False where there is none."""
         self.epoch += 1
         if filter.startswith(SHARE_PREFIX):
             self.shares.leave(filter, client.number)
-        return self.sessions.unsubscribe(client, filter)
+        was_there = self.sessions.unsubscribe(client, filter)
+        if was_there:
+            self.events.note("subscription.removed", self.name, {"client_id": client.client_id, "filter": filter})
+        return was_there
 
     def detach_client(self, client: ClientSession, connection: i64) -> None:
         """The connection of an MQTT session is gone."""

@@ -21,8 +21,10 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import CONNECTION, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 from forebay.core.options import Options
 from forebay.log.store import Entry, Store
+from forebay.queue.counts import Counts
 from forebay.queue.leases import Consumer, Delivery
 from forebay.routing.exchange import text
+from forebay.routing.flow import Flow
 
 DEFAULT: Final = b"/"
 NAME_OCTETS_MAX: Final = 255
@@ -38,6 +40,7 @@ class Vhosts:
     busy     those that took part in the turn
     syncing  those, beside "/", whose readers wait for the disk
     deleted  vhosts that are gone, for the server to end their connections
+    past_counts, past_flow, past_moved  what was counted in them
     """
 
     def __init__(self, store: Store, options: Options) -> None:
@@ -52,6 +55,9 @@ class Vhosts:
         self.busy: list[Vhost] = [self.default]
         self.syncing: list[Vhost] = []
         self.deleted: list[Vhost] = []
+        self.past_counts = Counts()
+        self.past_flow = Flow()
+        self.past_moved = Counts()
         self.next_number: i64 = 1
 
     # ---- vhosts come and go
@@ -101,6 +107,7 @@ class Vhosts:
         vhost.touch()
         self.note(vhost_fact(vhost))
         vhost.finish_recovery(int(self.default.now_us))
+        self.common.events.note("vhost.created", name, {})
         return vhost
 
     def make(self, name: bytes, number: i64) -> Vhost:
@@ -115,6 +122,7 @@ class Vhosts:
         """Set some of the fields of `VhostSettings`; RequestError(INVALID) names the field and the value."""
         vhost.settings.change(settings)
         self.note(vhost_fact(vhost))
+        self.common.events.note("vhost.changed", vhost.name, vhost.settings.facts())
 
     def delete(self, name: bytes) -> None:
         """Take a vhost away with all that is in it; its connections are `deleted`'s to end.
@@ -129,6 +137,7 @@ class Vhosts:
         self.note({"op": "vhost-delete", "number": int(vhost.number)})
         self.remove(vhost)
         self.deleted.append(vhost)
+        self.common.events.note("vhost.deleted", name, {})
 
     def remove(self, vhost: Vhost) -> None:
         """Forget a vhost and its logs."""
@@ -141,6 +150,9 @@ class Vhosts:
         self.common.parts.remove(vhost)
         self.users.forget_vhost(vhost.name)
         vhost.abandon()
+        self.past_counts.add(vhost.past_counts)
+        self.past_flow.add(vhost.past_flow)
+        self.past_moved.add(vhost.dead_letters.moved_for)
 
     def note(self, fields: dict[str, object]) -> None:
         self.store.note(BROKER, 0, 0, msgspec.msgpack.encode(fields), True)

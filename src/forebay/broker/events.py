@@ -1,0 +1,138 @@
+"""What happens in the broker, for those who want to hear of it: webhooks, the stream `$events`, the log.
+
+Whoever changes something notes it here, and goes on; the server takes what was noted at the end of the turn. While
+nobody listens, a note is one look into an empty set. Types of events that come with every message are noted only by
+those who have asked `wanted` before, since making up the facts costs more than the message.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT
+from forebay.queue.queue import KIND_NAMES, Queue
+
+PUBLISHED: Final = "message.published"
+DELIVERED: Final = "message.delivered"
+RETAINED: Final = "message.retained"
+# Every type, with what its facts are beside `vhost`; docs/events.md is made of it.
+TYPES: Final = {
+    "client.connected": "A client has logged in: connection, peer, protocol, user, client_id.",
+    "client.disconnected": "Its connection has ended: the same, and reason where it was not the client's own wish.",
+    "client.session_takeover": "Another connection came with the same client identifier: as client.connected.",
+    PUBLISHED: "A message was accepted: topic or exchange and routing_key, qos, octets.",
+    DELIVERED: "A message was handed to a consumer: queue or client_id, topic or routing_key, octets.",
+    RETAINED: "A retained message was set, or removed where octets is 0: topic, qos, octets.",
+    "subscription.created": "An MQTT client has subscribed: client_id, filter, qos.",
+    "subscription.removed": "It has unsubscribed: client_id, filter.",
+    "consumer.created": "A queue has a consumer more: queue, consumer, connection, channel.",
+    "consumer.deleted": "A queue has a consumer less: the same.",
+    "auth.success": "A login was right: user, peer.",
+    "auth.failure": "A login was refused: user, peer, reason.",
+    "authz.publish_denied": "A client may not publish there: user, and what it asked for.",
+    "authz.subscribe_denied": "A client may not consume that: user, and what it asked for.",
+    "queue.created": "A queue was made: queue, type, durable, auto_delete, exclusive, arguments.",
+    "queue.deleted": "A queue has gone: queue.",
+    "exchange.created": "An exchange was made: exchange, type, durable.",
+    "exchange.deleted": "An exchange has gone: exchange.",
+    "binding.created": "A binding was made: exchange, destination, destination_type, routing_key.",
+    "binding.deleted": "A binding has gone: the same.",
+    "vhost.created": "A vhost was made.",
+    "vhost.changed": "Settings of a vhost were changed: those it has now.",
+    "vhost.deleted": "A vhost has gone.",
+    "user.created": "A user was made: user, tags.",
+    "user.changed": "A user's password or tags were changed: user, what.",
+    "user.deleted": "A user has gone: user.",
+    "permission.set": "A user was given rights: user, exchange for a topic permission, and the patterns.",
+    "permission.cleared": "Rights were taken from a user: user.",
+    "policy.set": "A policy was set: policy, operator, pattern, apply_to, definition, priority.",
+    "policy.cleared": "A policy was taken away: policy, operator.",
+    "config.reloaded": "The configuration was read again: applied, restart.",
+    "alarm.set": "Something lacks: alarm, which is memory or disk.",
+    "alarm.cleared": "It no longer does: alarm.",
+}
+QUEUE_NAME: Final = b"$events"
+NOTED_MAX: Final = 100_000  # in one turn; beyond it events are counted and lost, so that memory is not
+
+
+def message_facts(exchange: bytes, key: bytes, format: i64, body: bytes) -> dict[str, object]:
+    """What is told of a message; `payload` only to those who want it."""
+    facts: dict[str, object] = {"octets": len(body), "payload": body}
+    if format & FORMAT_MASK == MQTT:
+        facts["topic"] = key
+        facts["qos"] = int((format & QOS_MASK) >> QOS_SHIFT)
+    else:
+        facts["exchange"] = exchange
+        facts["routing_key"] = key
+    return facts
+
+
+def queue_facts(queue: Queue) -> dict[str, object]:
+    """What those hear of a queue who wait for new ones."""
+    spec = queue.spec
+    return {
+        "queue": queue.name,
+        "type": KIND_NAMES[int(queue.kind)],
+        "durable": queue.log.durable,
+        "auto_delete": spec.auto_delete,
+        "exclusive": spec.exclusive,
+        "arguments": spec.arguments,
+    }
+
+
+def binding_facts(exchange: bytes, destination: bytes, type: str, routing_key: bytes) -> dict[str, object]:
+    """What is told of a binding; `type` says whether it leads to a queue or to an exchange."""
+    return {"exchange": exchange, "destination": destination, "destination_type": type, "routing_key": routing_key}
+
+
+@final
+class Event:
+    """One.
+
+    vhost  empty where it concerns the broker
+    facts  by name; octets stand for text, those of `payload` for themselves
+    """
+
+    def __init__(self, type: str, vhost: bytes, facts: dict[str, object]) -> None:
+        self.type = type
+        self.vhost = vhost
+        self.facts = facts
+
+
+@final
+class Events:
+    """Those of the current turn.
+
+    wanted     types that somebody wants to hear of
+    publishes  PUBLISHED is one of them
+    noted      since the server took them
+    lost       beyond NOTED_MAX
+    """
+
+    def __init__(self) -> None:
+        self.wanted: set[str] = set()
+        self.publishes = False
+        self.noted: list[Event] = []
+        self.lost: i64 = 0
+
+    def listen(self, wanted: set[str]) -> None:
+        """From now on somebody wants to hear of these types, and nobody of others."""
+        self.wanted = wanted
+        self.publishes = PUBLISHED in wanted
+
+    def note(self, type: str, vhost: bytes, facts: dict[str, object]) -> None:
+        """Something has happened; nothing is noted that nobody wants."""
+        if type not in self.wanted:
+            return
+        if len(self.noted) >= NOTED_MAX:
+            self.lost += 1
+            return
+        self.noted.append(Event(type, vhost, facts))
+
+    def take(self) -> list[Event]:
+        """What was noted since the last call."""
+        noted = self.noted
+        self.noted = []
+        return noted
