@@ -88,6 +88,7 @@ class App(Host):
         self.choked: list[Connection] = []
         self.is_crowded = False  # over the limit at the end of the last turn: asking at each read would cost more
         self.ticks = 0
+        self.addresses: dict[str, str] = {}  # where it listens, by the names of the options
         self.stopping: asyncio.Event = asyncio.Event()
         self.idle: asyncio.Event = asyncio.Event()
         self.exit_code = 0

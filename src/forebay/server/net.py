@@ -72,16 +72,20 @@ class Connection(asyncio.Protocol):
         "identity",
         "loopback",
         "named",
+        "octets_received",
+        "octets_sent",
         "opened_us",
         "parts",
         "parts_octets",
         "peer",
+        "reads",
         "rest",
         "sending",
         "session",
         "transport",
         "waiting",
         "wanted",
+        "writes",
     )
 
     def __init__(self, host: Host, protocol: str, peer: Peer | None = None, named: bool = False) -> None:
@@ -103,6 +107,10 @@ class Connection(asyncio.Protocol):
         self.closing = False
         self.opened_us = 0
         self.closing_us = 0  # since when it waits for its last octets to be taken
+        self.octets_received = 0
+        self.octets_sent = 0
+        self.reads = 0
+        self.writes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -119,6 +127,8 @@ class Connection(asyncio.Protocol):
         self.host.opened(self)
 
     def data_received(self, data: bytes) -> None:
+        self.reads += 1
+        self.octets_received += len(data)
         self.host.totals.octets_received += len(data)
         parts = self.parts
         if parts is not None:
@@ -169,10 +179,10 @@ class Connection(asyncio.Protocol):
             if len(out):
                 parts.append(out.getvalue())
                 out.truncate(0)
-            self.host.totals.octets_sent += sum(map(len, parts))
+            self.count_sent(sum(map(len, parts)))
             self.transport.writelines(parts)  # at once: over WebSocket a flush is a frame
         elif len(out):
-            self.host.totals.octets_sent += len(out)
+            self.count_sent(len(out))
             self.transport.write(out.getvalue())
             out.truncate(0)
         if session.closing and not self.closing:
@@ -180,12 +190,17 @@ class Connection(asyncio.Protocol):
             self.closing_us = self.host.now_us()
             self.transport.close()
 
+    def count_sent(self, octets: int) -> None:
+        self.writes += 1
+        self.octets_sent += octets
+        self.host.totals.octets_sent += octets
+
     def send_file(self, session: Session, part: FilePart) -> None:
         """Send what the session has written, then a part of a file."""
         prefix = b"".join([*session.parts, session.out.getvalue()])
         session.parts = []
         session.out.truncate(0)
-        self.host.totals.octets_sent += len(prefix) + part.octets
+        self.count_sent(len(prefix) + part.octets)
         try:
             if self.transport.get_write_buffer_size() == 0:
                 own = self.transport.get_extra_info("socket")
@@ -215,6 +230,12 @@ class Connection(asyncio.Protocol):
         elif self.session is not None and not self.closing:
             self.session.file_sent()
             self.host.touch(self)
+
+    @property
+    def name(self) -> str:
+        """As RabbitMQ names connections: the client's address and ours."""
+        local = self.transport.get_extra_info("sockname")
+        return f"{self.peer} -> {peer_at(local[0], local[1]).name}" if local else self.peer
 
     def pause_writing(self) -> None:
         self.host.pause(self, True)

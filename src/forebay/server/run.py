@@ -65,16 +65,17 @@ async def run(options: Options, makers: Sequence[MakeService]) -> int:
         for endpoint in listeners:
             server, actual = await listen(partial(make_protocol, app), endpoint)
             servers.append(server)
-            ready[endpoint.name] = actual
+            app.addresses[endpoint.name] = actual
         for make in makers:
             services.append(make(app))
-            ready.update(await services[-1].start())
+            app.addresses.update(await services[-1].start())
     except OptionError:
         app.sender.stop()
         app.thread.stop()  # while there is a loop for it to come back to
         raise
     tune_collector()
     loop.call_later(TICK_S, app.tick)
+    ready.update(app.addresses)
     sys.stdout.write("ready " + json.dumps(ready) + "\n")
     sys.stdout.flush()
     await stop.wait()
