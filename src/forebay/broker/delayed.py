@@ -112,16 +112,28 @@ class Delayed(LedgerLog):
 
     def cancel(self, name: bytes) -> bool:
         """Forget a message by its key, or else by its offset in decimal digits; False if none waits under that name."""
-        offset = self.keys.get(name) if name else None
-        if offset is None:
-            if not name.isdigit() or len(name) > OFFSET_DIGITS_MAX or int(name) not in self.waiting:
-                return False
-            offset = int(name)
-        self.leave(offset)
+        offset = self.offset_of(name)
+        if offset < 0:
+            return False
+        self.leave(int(offset))
         if len(self.times) > SLACK and len(self.times) > 2 * len(self.waiting):
             self.times = [each for each in self.times if each[1] in self.waiting]
             heapq.heapify(self.times)
         return True
+
+    def offset_of(self, name: bytes) -> i64:
+        """The offset of the message of this key, or of this offset in decimal digits; -1 where none waits."""
+        offset = self.keys.get(name) if name else None
+        if offset is not None:
+            return offset
+        if not name.isdigit() or len(name) > OFFSET_DIGITS_MAX or int(name) not in self.waiting:
+            return -1
+        return int(name)
+
+    def find(self, name: bytes) -> DelayedMessage | None:
+        """The message of this key or number, which waits on; None where there is none."""
+        offset = self.offset_of(name)
+        return None if offset < 0 else self.read(offset)
 
     def due(self, now_us: i64, most: i64) -> list[DelayedMessage]:
         """Up to `most` messages whose time has come, by time, then offset; they wait no longer.

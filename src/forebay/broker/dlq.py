@@ -404,10 +404,11 @@ def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
 
 
 def append(vhost: Vhost, route: Route, stored: int, properties: bytes, body: bytes) -> None:
-    """Publish a record to the one queue of a route; RequestError(REFUSED) with the reason."""
-    target = route.queues[0]
-    if target.is_full():
-        raise RequestError(REFUSED, f"queue '{text(target.name)}' is full")
+    """Publish a record to all queues of a route, or to none: RequestError(REFUSED) with the reason."""
+    for target in route.queues:
+        if target.is_full():
+            raise RequestError(REFUSED, f"queue '{text(target.name)}' is full")
     format = stored & ~(EXPIRES | KEYED) | int(marks_of(stored & FORMAT_MASK, properties))
     if vhost.publish(route, u8(format), properties, body) == REJECTED:
-        raise RequestError(REFUSED, f"queue '{text(target.name)}' does not take it: {vhost.refusal}")
+        names = ", ".join(f"'{text(target.name)}'" for target in route.queues)
+        raise RequestError(REFUSED, f"queue {names} does not take it: {vhost.refusal}")

@@ -100,6 +100,12 @@ class Vhost(Consuming):
         self.epoch += 1
         self.sessions.detach(client, connection, self.now_us)
 
+    def forget_client(self, client: ClientSession) -> None:
+        """End an MQTT session whatever its expiry says; the connection that has it, if any, is the server's to end."""
+        self.epoch += 1
+        self.sessions.connected.pop(int(client.connection), None)
+        self.sessions.end(client)
+
     def session_closed(self, session_id: i64) -> None:
         """Take back everything that a connection had: leases at once, consumers, exclusive queues."""
         for consumer in self.consumers.pop(session_id, []):

@@ -21,13 +21,18 @@ def record_shown(record: RecordSubject, body_octets_max: int) -> dict[str, objec
     death = facts_shown(record, DEATH_NAMES)
     if death:
         shown["death"] = death
-    whole = record.read_body()
-    body = whole[:body_octets_max]
+    shown.update(body_shown(record.read_body(), body_octets_max))
+    return shown
+
+
+def body_shown(whole: bytes, octets_max: int) -> dict[str, object]:
+    """At most so many octets of a body: text under `body`, anything else in base64 under `body_base64`."""
+    body = whole[:octets_max]
+    shown: dict[str, object] = {"is_cut": len(body) < len(whole)}
     try:
         shown["body"] = body.decode()
     except UnicodeDecodeError:
         shown["body_base64"] = base64.b64encode(body).decode()
-    shown["is_cut"] = len(body) < len(whole)
     return shown
 
 

@@ -7,7 +7,9 @@ from typing import Final
 
 from forebay.broker.control.operations import PAGE, TEXT, VHOST, Control, Given, Parameter, operation, page
 from forebay.broker.delayed import Delayed
-from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.broker.special import publish_due
+from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
+from forebay.core.message import ACCEPTED, REJECTED
 from forebay.routing.exchange import text
 
 MICROSECONDS: Final = 1000
@@ -32,6 +34,26 @@ def cancel_delayed(control: Control, given: Given) -> dict[str, object]:
     if not control.vhost(given).delayed.cancel(given.octets("name")):
         raise RequestError(NOT_FOUND, f"name: no message waits under {given.text('name')!r}")
     return {}
+
+
+@operation(
+    "delayed.publish",
+    VHOST,
+    Parameter("name", TEXT, "the key that its publisher gave it, or its number in `delayed.list`"),
+    changes=True,
+)
+def publish_delayed(control: Control, given: Given) -> dict[str, object]:
+    """Publish a message that waits at once; `routed` says whether anybody was to have it."""
+    vhost = control.vhost(given)
+    message = vhost.delayed.find(given.octets("name"))
+    if message is None:
+        raise RequestError(NOT_FOUND, f"name: no message waits under {given.text('name')!r}")
+    vhost.refusal = ""
+    outcome = publish_due(vhost, message)
+    if outcome == REJECTED:
+        raise RequestError(REFUSED, f"name: {given.text('name')!r} waits on: {vhost.refusal or 'nothing takes it'}")
+    vhost.delayed.leave(int(message.offset))
+    return {"routed": outcome == ACCEPTED}
 
 
 def delayed_facts(delayed: Delayed, due_us: int, offset: int) -> dict[str, object]:

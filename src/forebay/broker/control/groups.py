@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from forebay.broker.arguments import stream_start
 from forebay.broker.control.operations import (
     PAGE,
     TEXT,
@@ -25,6 +26,7 @@ from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.queue.holds import Hold
 from forebay.queue.leases import Consumer, Lease
 from forebay.queue.queue import Queue
+from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
 
@@ -88,6 +90,31 @@ def commit_group(control: Control, given: Given) -> dict[str, object]:
     return {}
 
 
+@operation(
+    "group.seek",
+    VHOST,
+    QUEUE,
+    Parameter("group", TEXT, "name of a stream group"),
+    Parameter("to", TEXT, "first, last, next, an offset, timestamp=<milliseconds since 1970>, or a time ago as 90m"),
+    changes=True,
+)
+def seek_group(control: Control, given: Given) -> dict[str, object]:
+    """Have a stream group go on reading from somewhere else at once, its consumers too; the `offset` that this is."""
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    group = queue.find_group(given.octets("group"))
+    if not isinstance(group, StreamGroup):
+        raise RequestError(NOT_FOUND, f"no stream group '{given.text('group')}' on queue '{text(queue.name)}'")
+    if given.text("to") == "resume":
+        raise refuse("to", "resume", "is where it is")
+    seal(vhost, queue)
+    offset = stream_start(queue, given.text("to"), vhost.now_us)
+    group.move(offset)
+    vhost.mark(queue)
+    vhost.commit_streams()
+    return {"offset": int(offset)}
+
+
 @operation("lease.list", VHOST, ALL_QUEUES, *PAGE)
 def list_leases(control: Control, given: Given) -> dict[str, object]:
     """What consumers hold: runs of messages, since their hand-out not settled."""
@@ -99,6 +126,25 @@ def list_leases(control: Control, given: Given) -> dict[str, object]:
         for lease in leases_of(group)
     ]
     return page(given, items)
+
+
+@operation(
+    "lease.release",
+    VHOST,
+    QUEUE,
+    Parameter("group", TEXT, "the group, if it has a name", False, ""),
+    Parameter("offset", WHOLE, "the message's offset"),
+    changes=True,
+)
+def release_lease(control: Control, given: Given) -> dict[str, object]:
+    """Take a message back from the consumer that holds it: it is handed out again, and what the holder says is late."""
+    vhost = control.vhost(given)
+    offset = given.whole("offset")
+    lease = vhost.find_lease(given.octets("queue"), given.octets("group"), offset)
+    if lease is None:
+        raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.text('queue')}'")
+    vhost.nack(lease, offset, 1, 0)
+    return {}
 
 
 @operation("consumer.list", VHOST, ALL_QUEUES, *PAGE)

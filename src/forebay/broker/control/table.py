@@ -8,8 +8,11 @@ from forebay.broker.control import (
     exchanges,
     groups,
     letters,
+    messages,
     policies,
     queues,
+    sessions,
+    streams,
     transactions,
     users,
     vhosts,
@@ -18,4 +21,18 @@ from forebay.broker.control.operations import OPERATIONS, Control
 
 __all__ = ["OPERATIONS", "PARTS", "Control"]
 
-PARTS = (connections, delayed, exchanges, groups, letters, policies, queues, transactions, users, vhosts)
+PARTS = (
+    connections,
+    delayed,
+    exchanges,
+    groups,
+    letters,
+    messages,
+    policies,
+    queues,
+    sessions,
+    streams,
+    transactions,
+    users,
+    vhosts,
+)

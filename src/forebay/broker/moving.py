@@ -1,0 +1,95 @@
+"""Messages that wait in a queue, moved to another or discarded by choice.
+
+As dead letters move: what is appended elsewhere and what is settled by it are one frame of the write-ahead log, so that
+after a crash each message is in one place.
+"""
+
+from __future__ import annotations
+
+from forebay.broker.dead_letters import Letter
+from forebay.broker.dlq import Portion, append, offset_of, select, work_of
+from forebay.broker.routes import Route
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, REFUSED, RequestError
+from forebay.core.message import AMQP091, DIED
+from forebay.filter.parser import Filter
+from forebay.queue.sifting import take_out
+from forebay.records.subject import RecordSubject
+from forebay.routing.exchange import text
+from forebay.wire.convert import decode
+
+Ranges = list[tuple[int, int]]
+
+
+class Target:
+    """Where messages go: to one queue, or to what an exchange leads to.
+
+    queue        None: to the exchange
+    routing_key  None: that of each message
+    """
+
+    def __init__(self, queue: bytes | None, exchange: bytes, routing_key: bytes | None) -> None:
+        self.queue = queue
+        self.exchange = exchange
+        self.routing_key = routing_key
+
+
+def move(
+    vhost: Vhost, name: bytes, target: Target, where: Filter | None, first: int, limit: int, ranges: Ranges | None
+) -> Portion:
+    """Move messages that wait, nobody holds and the filter wants; each is in one place at any time.
+
+    What cannot go is left, counted as `refused`, and does not hold up the others.
+    raises  RequestError: NOT_FOUND without the queue, or the target; INVALID where they are one, or the queue a stream
+    """
+    queue, group = work_of(vhost, name)
+    if target.queue is None:
+        vhost.check_exchange(target.exchange)
+    elif vhost.queue(target.queue) is queue:
+        raise RequestError(INVALID, f"to: '{text(name)}' is the queue itself")
+    portion, chosen = select(vhost, queue, group, where, first, limit, ranges)
+    moved: set[int] = set()
+    try:
+        for message in chosen:
+            try:
+                send(vhost, message, target)
+            except RequestError as error:
+                portion.refused += 1
+                portion.refusal = portion.refusal or error.text
+                continue
+            moved.add(offset_of(message))
+    finally:
+        take_out(group, moved)
+        vhost.mark(queue)
+    portion.done = len(moved)
+    return portion
+
+
+def discard(vhost: Vhost, name: bytes, where: Filter | None, first: int, limit: int, ranges: Ranges | None) -> Portion:
+    """Settle messages that wait, nobody holds and the filter wants. RequestError as `move`."""
+    queue, group = work_of(vhost, name)
+    portion, chosen = select(vhost, queue, group, where, first, limit, ranges)
+    take_out(group, {offset_of(message) for message in chosen})
+    vhost.mark(queue)
+    portion.done = len(chosen)
+    return portion
+
+
+def send(vhost: Vhost, message: RecordSubject, target: Target) -> None:
+    """Append one message to where it goes; RequestError where it cannot go there."""
+    block, index = message.block, message.index
+    stored = int(block.format(index))
+    exchange, key = block.exchange(index), block.routing_key(index)
+    properties, body = block.properties(index), block.body(index)
+    if target.queue is not None:
+        append(vhost, Route(exchange, key, [vhost.queue(target.queue)], None), stored, properties, body)
+        return
+    letter = Letter(stored, exchange, key, properties, body)  # exchanges know the words of AMQP only
+    key = letter.routing_key if target.routing_key is None else target.routing_key
+    route = vhost.find_route(target.exchange, [key], decode(AMQP091, letter.properties))
+    if not route.queues and route.audience is None:
+        raise RequestError(
+            REFUSED,
+            f"offset {offset_of(message)}: exchange '{text(target.exchange)}' leads routing key '{text(key)}' nowhere",
+        )
+    append(vhost, route, AMQP091 | (DIED if letter.again else 0), letter.properties, body)
