@@ -561,6 +561,10 @@ class Amqp091Session(Session):
             "protocol": "AMQP 0-9-1",
             "user": self.handshake.user,
             "client": self.handshake.client,
+            "mechanism": self.handshake.mechanism.decode("ascii", "replace"),
+            "channels_max": int(self.handshake.channels_max),
+            "frame_octets_max": int(self.handshake.frame_octets_max),
+            "heartbeat_s": int(self.handshake.heartbeat_us // SECOND_US),
             "channels": len(self.channels),
             "consumers": len(self.outlets),
         }

@@ -22,7 +22,7 @@ from forebay.core.options import Options
 from forebay.queue.leases import Consumer, Delivery
 from forebay.session.effects import Session
 from forebay.session.mqtt_auth import Answer, Exchange
-from forebay.session.mqtt_connect import Terms, changed_expiry, is_v5, will_of
+from forebay.session.mqtt_connect import GRACE_US, Terms, changed_expiry, is_v5, will_of
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_publish import Inbox
 from forebay.session.mqtt_redirect import redirect_answer
@@ -549,6 +549,7 @@ class MqttSession(Session):
         facts: dict[str, object] = {
             "protocol": "MQTT 5.0" if self.version == V5 else "MQTT 3.1.1",
             "user": self.user,
+            "keep_alive_s": int(self.keep_alive_us // GRACE_US),
             "received": int(self.inbox.received),
             "ignored": int(self.inbox.ignored),
             "sent": int(outbox.encoder.sent),
