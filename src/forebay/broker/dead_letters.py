@@ -28,6 +28,7 @@ from forebay.broker.topology import DEAD_LETTER_PREFIX
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091, DIED, FORMAT_MASK, MQTT, REJECTED, UNROUTABLE
 from forebay.log.block import Block
+from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.leases import Dying, Lease
 from forebay.queue.limits import REJECT_PUBLISH, Limits
@@ -88,11 +89,13 @@ class DeadLetters:
     """The dead letters of one vhost.
 
     moved, dropped  records so far; nobody has the latter any more
+    moved_for       of the moved, how many had died of which cause
     """
 
     def __init__(self) -> None:
         self.moved: i64 = 0
         self.dropped: i64 = 0
+        self.moved_for = Counts()
         self.epoch: i64 = 0
         self.routes: dict[tuple[bytes, ...], Route] = {}
         self.retry_at: dict[tuple[int, int], int] = {}  # queue and group -> when to try again what stayed
@@ -204,8 +207,12 @@ class DeadLetters:
         if full and len(full) == len(route.queues) and route.audience is None and not route.copies:
             self.dropped += 1
             return GONE
-        self.moved += 1
+        self.note_moved(reason)
         return MOVED
+
+    def note_moved(self, reason: bytes) -> None:
+        self.moved += 1
+        self.moved_for.die(reason.decode(), 1)
 
     def unrouted(self, limits: Limits) -> i64:
         if keeps(limits):
@@ -300,7 +307,7 @@ class DeadLetters:
                 raise RequestError(REFUSED, f"dead-letter exchange: {reason_why}")
         elif not queue.name.startswith(DEAD_LETTER_PREFIX):
             copy(vhost, block, index, dead_letter_queue(vhost, DEAD_LETTER_PREFIX + queue.name), marks)
-            self.moved += 1
+            self.note_moved(DEATH_REJECTED)
         vhost.mark(queue)
         if isinstance(group, WorkGroup):
             group.discard(lease, offset, 1)

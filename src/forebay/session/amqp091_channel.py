@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from forebay.broker.replies import REPLIES
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.queue.counts import Counts
 from forebay.queue.leases import Delivery, Lease
 from forebay.session.amqp091_deliver import Outlet
 from forebay.session.amqp091_extend import Extension
@@ -60,6 +61,7 @@ class Channel:
     runs      of the deliveries; those before `head` are settled
     backlog   deliveries that the channel's own limit does not let out yet
     transaction  not None: the channel is transactional, and settlements wait for the commit
+    counts    what of the channel's deliveries was handed out, and acknowledged
     """
 
     def __init__(self, link: Link, number: i64, session_outlets: dict[int, Outlet], acked: list[Channel]) -> None:
@@ -84,6 +86,7 @@ class Channel:
         self.in_acked = False
         self.backlog: list[Delivery] = []
         self.transaction: Transaction | None = None
+        self.counts = Counts()
 
     # ---- delivering
 
@@ -109,6 +112,7 @@ class Channel:
             self.runs.append(Run(outlet, lease, tag, delivery.block.base + delivery.index, count))
             self.unsettled += count
             outlet.unsettled += count
+        self.counts.hand_out(count, lease is None, delivery.deliveries > 1)
         self.delivered += count
         outlet.write(self.out, delivery, count, tag)
 
@@ -160,6 +164,7 @@ class Channel:
 
     def apply_run(self, run: Run) -> None:
         if run.applied < run.next:
+            self.counts.acked += run.next - run.applied
             self.vhost.ack(run.lease, run.first + run.applied - run.tag, run.next - run.applied)
             run.applied = run.next
 
@@ -273,6 +278,7 @@ class Channel:
     def apply(self, run: Run, tag: i64, count: i64, how: i64) -> None:
         first = run.first + tag - run.tag
         if how == ACK:
+            self.counts.acked += count
             self.vhost.ack(run.lease, first, count)
         elif how != DISCARD:
             self.vhost.nack(run.lease, first, count, 0, how == FAILED)
@@ -413,6 +419,15 @@ class Channel:
             "confirms": publisher.confirming,
             "unconfirmed": int(publisher.published - publisher.confirmed) if publisher.confirming else 0,
             "transactional": self.transaction is not None,
+            "published": int(publisher.taken),
+            "confirmed": int(publisher.confirmed_count),
+            "returned": int(publisher.returned),
+            "delivered": int(self.counts.delivered),
+            "delivered_settled": int(self.counts.delivered_settled),
+            "got": int(self.counts.got),
+            "got_settled": int(self.counts.got_settled),
+            "redelivered": int(self.counts.redelivered),
+            "acked": int(self.counts.acked),
         }
 
     def release(self) -> None:

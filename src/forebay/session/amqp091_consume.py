@@ -124,6 +124,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
     channel.delivered += 1
     tag = channel.delivered
     lease = delivery.lease
+    channel.counts.get(lease is None, delivery.deliveries > 1)
     if lease is not None:
         lease.tag = tag
         channel.runs.append(Run(None, lease, tag, delivery.block.base + delivery.index, 1))

@@ -110,6 +110,7 @@ class Publisher:
     transaction  not None: the channel is transactional, and publishes wait for the commit
     plain        neither of the last two
     reply_name   of the channel's consumer of answers; empty where it has none
+    taken, returned, confirmed_count  messages that came in, of these given back, and confirmed
     """
 
     def __init__(self, link: Link, number: i64) -> None:
@@ -134,7 +135,12 @@ class Publisher:
         self.due: i64 = 0  # tags up to here are in `confirms` or confirmed
         self.confirmed: i64 = 0
         self.in_turn = False
-        self.confirms: deque[tuple[int, int]] = deque()  # (lsn, tag): due when the lsn is on disk
+        self.taken: i64 = 0
+        self.returned: i64 = 0
+        self.accepted_count: i64 = 0  # publishes with tags that were not refused
+        self.confirmed_count: i64 = 0
+        # (lsn, tag, accepted_count): due when the lsn is on disk
+        self.confirms: deque[tuple[int, int, int]] = deque()
 
     def publish(self, data: bytes, start: i64, end: i64) -> i64:
         """basic.publish, whose arguments are data[start:end]; the position after what was used.
@@ -254,6 +260,7 @@ class Publisher:
 
     def finish(self, target: Target, properties: bytes, body: bytes) -> None:
         """Hand a message over, and remember what the publisher is owed for it."""
+        self.taken += 1
         outcome: i64
         if target.plain and self.plain:
             outcome = self.vhost.publish(target.route, self.format, properties, body)
@@ -271,6 +278,7 @@ class Publisher:
             if outcome == REJECTED:
                 put_settle(self.out, self.number, BASIC_NACK, self.published, False)
             else:
+                self.accepted_count += 1
                 self.accepted = self.published
                 if not self.in_turn:
                     self.in_turn = True
@@ -278,6 +286,7 @@ class Publisher:
 
     def give_back(self, target: Target, properties: bytes, body: bytes) -> None:
         """Return a mandatory message that has no route."""
+        self.returned += 1
         route = target.route
         put_return(self.out, self.number, NO_ROUTE, b"NO_ROUTE", route.exchange, route.routing_key)
         put_content(self.out, self.number, properties, body, self.link.frame_octets_max)
@@ -358,25 +367,28 @@ class Publisher:
         if self.accepted <= self.due:
             return
         if durable >= lsn and not self.confirms:
-            self.confirm(self.accepted)
+            self.confirm(self.accepted, self.accepted_count)
             return
         if not self.confirms:
             self.link.waiting.append(self)
-        self.confirms.append((lsn, int(self.accepted)))
+        self.confirms.append((lsn, int(self.accepted), int(self.accepted_count)))
         self.due = self.accepted
 
     def on_durable(self, durable: int) -> None:
         """Confirm what is on disk now."""
         confirms = self.confirms
         tag: i64 = 0
+        count: i64 = 0
         while confirms and confirms[0][0] <= durable:
-            tag = confirms.popleft()[1]
+            _, tag, count = confirms.popleft()
         if tag:
-            self.confirm(tag)
+            self.confirm(tag, count)
 
-    def confirm(self, tag: i64) -> None:
+    def confirm(self, tag: i64, count: i64) -> None:
+        """Confirm up to a tag; so many of all that were published are confirmed by then."""
         put_settle(self.out, self.number, BASIC_ACK, tag, tag > self.confirmed + 1)
         self.confirmed = tag
+        self.confirmed_count = count
         self.due = max(self.due, tag)
 
     def release(self) -> None:
