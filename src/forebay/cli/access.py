@@ -8,15 +8,20 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from forebay.client.connecting import Tls
 from forebay.client.control import ControlClient
 from forebay.core.errors import OptionError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from forebay.client.amqp import AmqpClient
 
 SERVER: Final = "localhost:5672"
 USER: Final = "guest"  # may log in from the broker's own machine only, unless the configuration says otherwise
@@ -41,6 +46,31 @@ PasswordOption = Annotated[
 VhostOption = Annotated[
     str, typer.Option("--vhost", metavar="NAME", envvar="FOREBAY_VHOST", help="The vhost that is meant.")
 ]
+TlsOption = Annotated[
+    bool, typer.Option("--tls", envvar="FOREBAY_TLS", help="Encrypt the connection; the next three do so as well.")
+]
+CaFileOption = Annotated[
+    str,
+    typer.Option(
+        "--ca-file",
+        metavar="FILE",
+        envvar="FOREBAY_CA_FILE",
+        help="Authorities that may have signed the broker's certificate; else those of the system.",
+    ),
+]
+CertificateOption = Annotated[
+    str,
+    typer.Option("--certificate", metavar="FILE", envvar="FOREBAY_CERTIFICATE", help="A certificate to be shown."),
+]
+KeyOption = Annotated[
+    str,
+    typer.Option(
+        "--certificate-key",
+        metavar="FILE",
+        envvar="FOREBAY_CERTIFICATE_KEY",
+        help="Its key, where that is in a file of its own.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.")]
 KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
@@ -50,8 +80,40 @@ COMMON: Final = (
     inspect.Parameter("password", KEYWORD, default=None, annotation=PasswordOption),
     inspect.Parameter("as_json", KEYWORD, default=False, annotation=JsonOption),
 )
+TLS: Final = (
+    inspect.Parameter("tls", KEYWORD, default=False, annotation=TlsOption),
+    inspect.Parameter("ca_file", KEYWORD, default="", annotation=CaFileOption),
+    inspect.Parameter("certificate", KEYWORD, default="", annotation=CertificateOption),
+    inspect.Parameter("certificate_key", KEYWORD, default="", annotation=KeyOption),
+)
 VHOST: Final = inspect.Parameter("vhost", KEYWORD, default="/", annotation=VhostOption)
-COMMON_NAMES: Final = (*(parameter.name for parameter in COMMON), VHOST.name)
+COMMON_NAMES: Final = (*(parameter.name for parameter in (*COMMON, *TLS)), VHOST.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Which broker is meant, and who asks, as the options say.
+
+    vhost    None for commands that are about no one vhost
+    as_json  print JSON instead of tables and sentences
+    """
+
+    server: str
+    user: str
+    password: str
+    vhost: str | None
+    tls: Tls | None
+    as_json: bool
+
+    def control(self) -> ControlClient:
+        """A connection for an administrator's operations."""
+        return ControlClient.connect(self.server, self.user, self.password, tls=self.tls)
+
+    def amqp(self) -> AmqpClient:
+        """A connection for messages."""
+        from forebay.client.amqp import AmqpClient
+
+        return AmqpClient.connect(self.server, self.user, self.password, self.vhost or "/", tls=self.tls)
 
 
 class Access:
@@ -116,24 +178,49 @@ class Access:
             print(f"there is more: --from {place}")
 
 
-def asks(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., None]:
-    """Make a command of a function whose first parameter is an `Access`: it gets the options that all have."""
+def logs_in(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., None]:
+    """Make a command of a function whose first parameter is a `Login`: it gets the options that all have."""
     signature = inspect.signature(command, eval_str=True)
-    common = [*COMMON, VHOST] if in_vhost else list(COMMON)
+    common = [*COMMON, *TLS, VHOST] if in_vhost else [*COMMON, *TLS]
     parameters = [each.replace(kind=KEYWORD) for each in list(signature.parameters.values())[1:]] + common
 
     @functools.wraps(command)
     def run(
-        *, server: str, user: str, password: str | None, as_json: bool, vhost: str | None = None, **own: Any
+        *,
+        server: str,
+        user: str,
+        password: str | None,
+        as_json: bool,
+        tls: bool,
+        ca_file: str,
+        certificate: str,
+        certificate_key: str,
+        vhost: str | None = None,
+        **own: Any,
     ) -> None:
         if password is None:
             password = USER if user == USER else asked_password(f"Password of {user}", False)
-        with ControlClient.connect(server, user, password) as client:
-            command(Access(client, vhost, as_json), **own)
+        secure = (
+            Tls(ca_file, certificate, certificate_key) if tls or ca_file or certificate or certificate_key else None
+        )
+        command(Login(server, user, password, vhost, secure, as_json), **own)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def asks(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., None]:
+    """Make a command of a function whose first parameter is an `Access`, which is there while it runs."""
+    signature = inspect.signature(command, eval_str=True)
+
+    @functools.wraps(command)
+    def run(login: Login, **own: Any) -> None:
+        with login.control() as client:
+            command(Access(client, login.vhost, login.as_json), **own)
+
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    return logs_in(run, in_vhost)
 
 
 def asks_broker(command: Callable[..., None]) -> Callable[..., None]:
@@ -193,6 +280,8 @@ def show_json(value: object) -> None:
 
 def show_table(columns: Sequence[str], items: Sequence[dict[str, object]]) -> None:
     """Print rows for people: one line each, numbers to the right."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         numbers = bool(items) and all(is_number(item.get(column)) for item in items)
@@ -242,6 +331,8 @@ def moment(time_ms: object) -> str:
 
 def console() -> Console:
     """Where tables go: as wide as the terminal, or without an end."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
     return Console(width=width, highlight=False, markup=False, emoji=False)
 

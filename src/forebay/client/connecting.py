@@ -40,7 +40,7 @@ class Tls:
             except (OSError, ssl.SSLError) as error:
                 raise OptionError(f"--certificate: {self.certificate!r} cannot be used: {error}") from None
         elif self.key:
-            raise OptionError(f"--key: {self.key!r} is of no use without --certificate")
+            raise OptionError(f"--certificate-key: {self.key!r} is of no use without --certificate")
         return context
 
 

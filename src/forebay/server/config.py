@@ -26,6 +26,10 @@ NOT_OPTIONS = frozenset(
         "FOREBAY_USER",
         "FOREBAY_PASSWORD",
         "FOREBAY_VHOST",
+        "FOREBAY_TLS",
+        "FOREBAY_CA_FILE",
+        "FOREBAY_CERTIFICATE",
+        "FOREBAY_CERTIFICATE_KEY",
     }
 )
 
