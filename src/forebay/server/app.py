@@ -16,6 +16,7 @@ from forebay.broker.auth import Auth, Proof
 from forebay.broker.configured import declare_configured
 from forebay.broker.control.table import Control
 from forebay.broker.scram import make_scram
+from forebay.broker.shares_of_room import SharesOfRoom
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
 from forebay.core.ports import Clock
@@ -26,9 +27,10 @@ from forebay.server.clock import SystemClock
 from forebay.server.connections import OpenConnections
 from forebay.server.disk import DataDisk, DiskThread
 from forebay.server.figures import Figures
-from forebay.server.heap import Heap, resident_octets
+from forebay.server.heap import resident_octets
 from forebay.server.logins import Logins
 from forebay.server.net import Connection, Host
+from forebay.server.pressure import Pressure
 from forebay.server.protocols import make_session
 from forebay.server.sending import FileSender
 from forebay.session.effects import Session
@@ -37,8 +39,6 @@ TICK_S: Final = 0.1
 SECRET_OCTETS: Final = 32
 NO_SESSION: Final = 0
 TICKS_A_SECOND: Final = 10
-TRIM_S: Final = 5  # seconds between two looks for memory to give back
-PENDING_OCTETS_MAX: Final = 64 << 20  # accepted but not yet on disk: beyond it publishers are not read
 EXIT_STORAGE: Final = 74  # EX_IOERR
 logger = logging.getLogger("forebay")
 
@@ -59,7 +59,6 @@ class App(Host):
     def __init__(self, options: Options, loop: asyncio.AbstractEventLoop) -> None:
         self.options = options
         self.loop = loop
-        self.heap = Heap()
         self.send_buffer_octets_max = options.send_buffer_octets_max
         self.clock: Clock = SystemClock()
         self.disk = DataDisk(options.data)
@@ -85,17 +84,13 @@ class App(Host):
         self.waiting: list[Connection] = []
         self.scheduled = False
         self.flush_due = False  # this turn takes to the disk also what nobody waits for
-        self.choked: list[Connection] = []
-        self.is_crowded = False  # over the limit at the end of the last turn: asking at each read would cost more
+        self.pressure = Pressure(options, self.store, SharesOfRoom(self.vhosts, options), self.connections, self.touch)
         self.ticks = 0
         self.addresses: dict[str, str] = {}  # where it listens, by the names of the options
         self.stopping: asyncio.Event = asyncio.Event()
         self.idle: asyncio.Event = asyncio.Event()
         self.exit_code = 0
         self.ended = False
-        self.told_full = False
-        self.told_lack = False
-        self.over_memory = False
 
     def recover(self) -> None:
         """Open the data directory and come to the state in which it was left."""
@@ -142,50 +137,8 @@ class App(Host):
             connection.dirty = True
             self.dirty.append(connection)
         self.schedule()
-        if self.is_crowded and connection not in self.choked:
-            self.choke(connection)
-
-    def over_limit(self) -> bool:
-        """Whether there is too much in hand to read publishers: not on the disk yet, or in memory."""
-        return self.over_memory or self.store.pending() > PENDING_OCTETS_MAX
-
-    def choke(self, connection: Connection) -> None:
-        """Read this connection no more until the disk has caught up, if it publishes.
-
-        What others send, acknowledgements above all, makes room.
-        """
-        if connection.session is None or not connection.session.is_publisher():
-            return
-        connection.transport.pause_reading()
-        self.choked.append(connection)
-        connection.session.unread = True
-        connection.session.blocked(self.lack())
-
-    def lack(self) -> str:
-        """What there is too little of to take in more, in RabbitMQ's words; empty where nothing lacks."""
-        if self.over_memory:
-            return "low on memory"
-        return "low on disk" if self.store.full else ""
-
-    def tell_lack(self) -> None:
-        """Let publishers know once that nothing is taken in, and once that it is again."""
-        lack = self.lack()
-        if not lack and not self.told_lack:
-            return
-        self.told_lack = bool(lack)
-        for connection in self.connections.values():
-            if connection.session is not None:
-                connection.session.blocked(lack)
-                self.touch(connection)
-
-    def release(self) -> None:
-        """Read again whoever was choked."""
-        choked, self.choked = self.choked, []
-        for connection in choked:
-            if connection.session is not None:
-                connection.session.unread = False
-            if not connection.closing:
-                connection.transport.resume_reading()
+        if self.pressure.is_crowded or self.vhosts.common.pressing is not None:
+            self.pressure.check(connection)
 
     def now_us(self) -> int:
         return self.clock.now_us()
@@ -202,10 +155,12 @@ class App(Host):
         session = connection.session
         if session is not None:
             session.vhost.pause(session.id, paused)
+            self.pressure.paused(connection, paused, self.clock.now_us())
             self.touch(connection)  # a session may hold answers back while its connection takes no more
 
     def lost(self, connection: Connection) -> None:
         self.open.discard(connection)
+        self.pressure.forget(connection)
         session = connection.session
         if session is None or session.id not in self.connections:
             return
@@ -246,7 +201,7 @@ class App(Host):
         connection.session.proven()
         connection.data_received(b"")  # what had come behind the login
         self.touch(connection)
-        if connection not in self.choked:
+        if connection not in self.pressure.choked:
             connection.transport.resume_reading()
 
     async def login(self, user: str, password: str, loopback: bool) -> str:
@@ -323,7 +278,7 @@ class App(Host):
             self.unwritten += [(lsn, each) for each in self.asked]
             self.asked = []
             self.answer_written(durable)
-        self.is_crowded = self.over_limit()
+        self.pressure.end_turn()
         if self.vhosts.has_work():
             self.schedule()
 
@@ -390,8 +345,7 @@ class App(Host):
                 self.waiting.append(connection)
         if self.unwritten:
             self.answer_written(lsn)
-        if self.choked and not self.over_limit():
-            self.release()
+        self.pressure.written()
         self.turn()
         if self.stopping.is_set():
             self.start_commit(self.store.flush())
@@ -427,10 +381,7 @@ class App(Host):
         if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
             self.vhosts.commit_streams()
         self.vhosts.sweep(now_us)
-        self.look_at_memory()
-        self.store.look_for_room()
-        self.tell_room()
-        self.tell_lack()
+        self.pressure.every_second(self.ticks // TICKS_A_SECOND, self.disk.free_octets(), now_us)
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):
             self.tell_figures(now_us)
         self.flush_due = True
@@ -439,37 +390,11 @@ class App(Host):
         if job is not None:
             self.thread.submit_job(job)
 
-    def look_at_memory(self) -> None:
-        """Give memory back to the system, and stop reading publishers where that is not enough."""
-        resident = resident_octets()
-        if resident > self.options.memory_octets_max or (self.ticks // TICKS_A_SECOND) % TRIM_S == 0:
-            self.heap.trim()
-            resident = resident_octets()
-        over = resident > self.options.memory_octets_max
-        if over != self.over_memory:
-            self.over_memory = over
-            state = "publishers are not read until it is less" if over else "publishers are read again"
-            limit = self.options.memory_octets_max
-            logger.warning("%d octets of memory, memory_octets_max is %d: %s", resident, limit, state)
-            self.is_crowded = self.over_limit()
-        if self.choked and not self.over_limit():
-            self.release()
-
     def tell_figures(self, now_us: int) -> None:
         """Publish what has changed of the broker's figures."""
         sessions = [each.session for each in self.connections.values() if each.session is not None]
         self.figures.tell(self.vhosts.all(), sessions, resident_octets(), now_us)
         self.schedule()
-
-    def tell_room(self) -> None:
-        """Say once when the disk is full, and once when it no longer is."""
-        if self.store.full == self.told_full:
-            return
-        self.told_full = self.store.full
-        if self.store.full:
-            logger.error("no room on the disk of %s: publishes are refused until there is", self.disk.root)
-        else:
-            logger.info("there is room on the disk of %s again", self.disk.root)
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
         if self.ended:

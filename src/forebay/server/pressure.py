@@ -93,7 +93,7 @@ class Pressure:
     def written(self) -> None:
         """The disk has taken something."""
         if self.choked and not self.over_limit():
-            self.release()
+            self.release([each for each in self.choked if each not in self.slowed])
 
     # ---- who is not read
 
@@ -116,10 +116,10 @@ class Pressure:
         session.unread = True
         session.blocked(reason)
 
-    def release(self) -> None:
-        """Read again whoever was choked; one that goes on publishing where it may not is choked again."""
-        choked, self.choked = self.choked, {}
-        for connection in choked:
+    def release(self, connections: Iterable[Connection]) -> None:
+        """Read these again; one that goes on publishing where there is too much is choked again."""
+        for connection in connections:
+            del self.choked[connection]
             if connection.session is not None:
                 connection.session.unread = False
             if not connection.closing:
@@ -185,7 +185,7 @@ class Pressure:
         self.tell_slowed()
         self.end_slow(now_us)
         if self.choked and not self.over_limit():
-            self.release()
+            self.release(list(self.choked))
 
     def look_at_memory(self, second: int) -> None:
         """Give memory back to the system, and stop reading publishers where that is not enough."""
