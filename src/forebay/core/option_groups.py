@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import Final
 
-from forebay.core.option_table import NAMES, PATTERN, TABLE, TEXT, integer, option
+from forebay.core.option_table import FILE, HEADERS, NAMES, PATTERN, SECRET, TABLE, TEXT, boolean, integer, option
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
 STREAM: Final = "stream"
+OLDEST: Final = "oldest"
+NEWEST: Final = "newest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +61,29 @@ class PermissionOptions:
     configure: str = option(".*", PATTERN, "What the user may declare and delete.")
     write: str = option(".*", PATTERN, "What the user may publish to and bind.")
     read: str = option(".*", PATTERN, "What the user may consume from and bind to.")
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """Where events are sent by HTTP, and which."""
+
+    url: str = option(MISSING, TEXT, "Where they are sent: `http://` or `https://`.")
+    name: str = option("", FILE, "What it is called; without a name, by its `url`.")
+    events: list[str] = option(["*"], NAMES, "Types of events, with `*` for any text: `client.*`.")
+    vhosts: list[str] = option([], NAMES, "Only events of these vhosts; empty for all.")
+    queues: list[str] = option([], NAMES, "Only events of queues that match, with `*` for any text; empty for all.")
+    topics: list[str] = option([], NAMES, "Only events of topics that match one of these MQTT filters; empty for all.")
+    headers: dict[str, str] = option({}, HEADERS, "Headers of each request, such as `Authorization`.")
+    secret: str = option("", SECRET, "Signs each request: `X-Forebay-Signature` is the HMAC-SHA256 of its body.")
+    include_payload: bool = boolean(False, "Whether events of messages come with their payload, in base64.")
+    timeout_ms: int = integer(5_000, "ms", 1, 10**6, "How long a request may take.")
+    attempts_max: int = integer(3, "attempts", 1, 100, "How often an event is sent until it is taken.")
+    retry_min_ms: int = integer(1_000, "ms", 1, 10**7, "The wait before the second attempt; it doubles each time.")
+    retry_max_ms: int = integer(30_000, "ms", 1, 10**7, "The longest wait between two attempts.")
+    breaker_failures: int = integer(5, "failures", 1, 10**6, "Failures in a row after which nothing is sent for now.")
+    breaker_reset_ms: int = integer(
+        60_000, "ms", 1, 10**8, "For how long; one event then shows whether it works again."
+    )
+    events_max: int = integer(10_000, "events", 1, 10**6, "Events that may wait; beyond it some are dropped.")
+    drop_policy: str = option(OLDEST, TEXT, "Which are dropped.", choices=(OLDEST, NEWEST))
+    workers: int = integer(5, "requests", 1, 1000, "Requests at one time; with 1 events come in their order.")

@@ -1,6 +1,6 @@
 """How options are described, read and checked: kinds of value, and the line that each option is in its table.
 
-The tables themselves are in `options.py`. Octets may be written with KiB, MiB or GiB.
+The tables themselves are in `options.py`. Octets may be written with KiB, MiB or GiB, times with ms, s, m, h or d.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ ADDRESS: Final = "HOST:PORT"
 FILE: Final = "file"
 PATTERN: Final = "pattern"
 SERVER: Final = "server"
+SECRET: Final = "secret"
 USERS: Final = "users"
+HEADERS: Final = "headers"
 PRIORITIES: Final = "priorities"
 NAMES: Final = "names"
 TABLE: Final = "table"
 TABLES: Final = "tables"
 
+_WORDS: Final = {USERS: "password", HEADERS: "value"}
 _SCALE: Final = {"": 1, "kib": KIB, "mib": MIB, "gib": GIB}
+_TIME_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"(?:\d{1,15}(?:ms|[smhd]))+")
 _NUMBER: Final = re.compile(r"([+-]?\d+)\s*([a-zA-Z]*)")
 _NUMBER_DIGITS_MAX: Final = 19  # longer ones are no i64, and int() of a very long text is slow
 
@@ -71,6 +76,8 @@ _DOMAINS: Final = {
     FILE: "the path of a file, empty for none",
     PATTERN: "a regular expression, empty for nothing",
     SERVER: "HOST:PORT with a port from 1, empty for none",
+    SECRET: "text that is never shown, empty for none",
+    HEADERS: "names, each with a text",
     USERS: "names, each with a password",
     NAMES: "a list of names",
     TABLE: "keys and values, see below",
@@ -106,9 +113,9 @@ def integer(default: int, unit: str, least: int, most: int, doc: str, *, reloada
     return option(default, INTEGER, doc, unit=unit, least=least, most=most, reloadable=reloadable)
 
 
-def boolean(default: bool, doc: str) -> Any:
+def boolean(default: bool, doc: str, *, reloadable: bool = False) -> Any:
     """One line of the table: true or false."""
-    return option(default, BOOLEAN, doc)
+    return option(default, BOOLEAN, doc, reloadable=reloadable)
 
 
 def option_fields(cls: type) -> list[tuple[str, OptionSpec, object]]:
@@ -159,12 +166,12 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
         return _integer_value(spec, value, path)
     if spec.kind == BOOLEAN:
         return _boolean_value(spec, value, path)
-    if spec.kind in {TEXT, ADDRESS, FILE, PATTERN, SERVER}:
+    if spec.kind in {TEXT, ADDRESS, FILE, PATTERN, SERVER, SECRET}:
         return _text_value(spec, value, path)
     if isinstance(value, str):
         value = _from_json(spec, value, path)
-    if spec.kind == USERS:
-        return _users_value(spec, value, path)
+    if spec.kind in {USERS, HEADERS}:
+        return _texts_value(spec, value, path)
     if spec.kind == PRIORITIES:
         return _priorities_value(spec, value, path)
     if spec.kind == TABLE:
@@ -182,6 +189,8 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
 
 
 def _integer_value(spec: OptionSpec, value: object, path: str) -> int:
+    if isinstance(value, str) and spec.unit in {"s", "ms"} and _DURATION.fullmatch(value.strip()):
+        value = _duration(value, spec.unit)
     if isinstance(value, str):
         match = _NUMBER.fullmatch(value.strip())
         if match is None or len(match[1]) > _NUMBER_DIGITS_MAX:
@@ -193,6 +202,13 @@ def _integer_value(spec: OptionSpec, value: object, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not spec.least <= value <= spec.most:
         raise _bad(spec, value, path)
     return value
+
+
+def _duration(text: str, unit: str) -> int | str:
+    """A time such as 90s or 1h30m, in the option's unit; the text itself where it is no whole number of these."""
+    milliseconds = sum(int(number) * _TIME_MS[each] for number, each in re.findall(r"(\d+)(ms|[smhd])", text))
+    whole, rest = divmod(milliseconds, _TIME_MS[unit])
+    return text if rest else whole
 
 
 def _boolean_value(spec: OptionSpec, value: object, path: str) -> bool:
@@ -215,21 +231,21 @@ def _text_value(spec: OptionSpec, value: object, path: str) -> str:
             raise OptionError(f"{path}: {error}") from None
         if port == 0 and spec.kind == SERVER:
             raise _bad(spec, value, path)
-    elif not value and spec.kind not in {FILE, PATTERN}:
+    elif not value and spec.kind not in {FILE, PATTERN, SECRET}:
         raise _bad(spec, value, path)
     return value
 
 
-def _users_value(spec: OptionSpec, value: object, path: str) -> dict[str, str]:
+def _texts_value(spec: OptionSpec, value: object, path: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise OptionError(f"{path}: must be {spec.domain()}")
-    users: dict[str, str] = {}
-    for name, password in value.items():
-        # The password itself stays out of the message: logs are read by many.
-        if not isinstance(name, str) or not name or not isinstance(password, str):
-            raise OptionError(f"{path}.{name}: the name must not be empty and the password must be text")
-        users[name] = password
-    return users
+    texts: dict[str, str] = {}
+    for name, text in value.items():
+        # The text itself, a password perhaps, stays out of the message: logs are read by many.
+        if not isinstance(name, str) or not name or not isinstance(text, str):
+            raise OptionError(f"{path}.{name}: the name must not be empty and its {_WORDS[spec.kind]} must be text")
+        texts[name] = text
+    return texts
 
 
 def _priorities_value(spec: OptionSpec, value: object, path: str) -> dict[str, int]:

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import OptionError
-from forebay.core.option_groups import CLASSIC, QUORUM, STREAM, PermissionOptions, QueueOptions, VhostOptions
+from forebay.core.option_groups import (
+    CLASSIC,
+    QUORUM,
+    STREAM,
+    PermissionOptions,
+    QueueOptions,
+    VhostOptions,
+    WebhookOptions,
+)
 from forebay.core.option_table import (
     ADDRESS,
     FILE,
@@ -51,6 +59,7 @@ TLS_1_2: Final = "1.2"
 TLS_1_3: Final = "1.3"
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +333,32 @@ class Options:
         0,
         10**10,
         "How long a connection may take nothing of what it is sent before it is ended; 0 for ever.",
+        reloadable=True,
+    )
+
+    # events and logs
+    events: list[str] = option(
+        [], NAMES, "Events kept in the stream `$events`, with `*` for any text: `client.*`.", reloadable=True
+    )
+    events_max_age_s: int = integer(
+        7 * 24 * HOUR_S, "s", 0, 10**10, "How long they are kept; 0 for ever.", reloadable=True
+    )
+    events_octets_max: int = integer(GIB, "octets", 1 * MIB, 2**62, "How much of them is kept.", reloadable=True)
+    webhooks: list[WebhookOptions] = option(
+        [], TABLES, "Where events are sent by HTTP.", inner=WebhookOptions, reloadable=True
+    )
+    log_level: str = option("info", TEXT, "What is logged.", choices=LOG_LEVELS, reloadable=True)
+    log_format: str = option(
+        "text", TEXT, "Lines of text, or of JSON with one object each.", choices=("text", "json"), reloadable=True
+    )
+    log_file: str = option("", FILE, "Where; without it to stderr. It may be moved away and is opened anew then.")
+    log_events: list[str] = option([], NAMES, "Events that are logged, too, with `*` for any text.", reloadable=True)
+    drain_grace_ms: int = integer(
+        0,
+        "ms",
+        0,
+        10**7,
+        "At a stop, how long health checks fail before nobody is let in.",
         reloadable=True,
     )
 

@@ -1,0 +1,269 @@
+"""Events on their way out of the turn: who listens, and what each listener hears.
+
+Sessions and vhosts note what they do (broker/events.py); what concerns connections is noted here, where their peers are
+known. Each turn begins with telling the listeners what was noted since the turn before.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Final
+
+import msgspec
+from mypy_extensions import u8
+
+from forebay.broker.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_facts
+from forebay.broker.fanout import Target
+from forebay.broker.routes import Route
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import OptionError
+from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
+from forebay.queue.leases import Delivery
+from forebay.queue.queue import STREAM
+from forebay.queue.spec import QueueSpec
+from forebay.server.net import Connection
+from forebay.session.effects import Session
+from forebay.wire.mqtt_properties import CONTENT_TYPE, Property, encode_properties
+
+MICROSECONDS: Final = 1_000_000
+QOS_1: Final = 1 << QOS_SHIFT
+PROPERTIES: Final = encode_properties([Property(CONTENT_TYPE, 0, b"application/json", b"")])
+DESCRIBED: Final = ("protocol", "user", "client_id")  # of what `Session.describe` knows
+PAYLOAD: Final = "payload"
+logger = logging.getLogger("forebay")
+
+
+class Told:
+    """An event as listeners get it.
+
+    number   counts from 1 since the broker's start
+    time_us  of the turn in which it was noted
+    payload  of the message that it is about; None for other events
+    """
+
+    def __init__(self, event: Event, number: int, time_us: int) -> None:
+        self.type = event.type
+        self.vhost = event.vhost.decode("utf-8", "backslashreplace")
+        self.number = number
+        self.time_us = time_us
+        payload = event.facts.pop(PAYLOAD, None)
+        self.payload = payload if isinstance(payload, bytes) else None
+        self.facts = {name: plain(value) for name, value in event.facts.items()}
+
+    def as_object(self) -> dict[str, object]:
+        """What is written as JSON, without the payload."""
+        time = datetime.fromtimestamp(self.time_us / MICROSECONDS, UTC).isoformat(timespec="milliseconds")
+        return {
+            "type": self.type,
+            "time": time.replace("+00:00", "Z"),
+            "number": self.number,
+            "vhost": self.vhost,
+            "data": self.facts,
+        }
+
+
+class Listener(ABC):
+    """Who wants to hear of events."""
+
+    @abstractmethod
+    def wanted(self) -> set[str]:
+        """The types that it wants to hear of, now."""
+
+    @abstractmethod
+    def hear(self, told: Sequence[Told]) -> None:
+        """Take what has happened, also of other types; within the turn, so that nothing here may take long."""
+
+
+class Announcer:
+    """Tells listeners what happens.
+
+    listening  somebody wants to hear of something
+    delivers   of messages that are handed out, too
+    """
+
+    def __init__(self, vhosts: Vhosts) -> None:
+        self.events = vhosts.common.events
+        self.listeners: list[Listener] = []
+        self.listening = False
+        self.delivers = False
+        self.number = 0
+        self._known: dict[Connection, dict[str, object]] = {}  # whose login was told
+        self._alarms: list[str] = []
+
+    def add(self, listener: Listener) -> None:
+        """From now on this one hears, too."""
+        self.listeners.append(listener)
+        self.changed()
+
+    def changed(self) -> None:
+        """What listeners want has changed."""
+        wanted: set[str] = set()
+        for each in self.listeners:
+            wanted |= each.wanted()
+        self.events.listen(wanted)
+        self.listening = bool(wanted)
+        self.delivers = DELIVERED in wanted
+
+    # ---- what the server knows
+
+    def look(self, connections: Iterable[Connection]) -> None:
+        """Note who of these has logged in since the turn before."""
+        for connection in connections:
+            session = connection.session
+            if session is not None and session.rights.user and connection not in self._known:
+                self.connected(connection, session)
+
+    def connected(self, connection: Connection, session: Session) -> None:
+        facts = connection_facts(connection, session)
+        self._known[connection] = facts
+        self.events.note("client.connected", session.vhost.name, dict(facts))
+
+    def ended(self, connection: Connection, session: Session) -> None:
+        """Note that a connection is gone, if its login was told or should have been."""
+        if connection not in self._known and session.rights.user:
+            self.connected(connection, session)
+        facts = self._known.pop(connection, None)
+        if facts is not None:
+            facts["reason"] = session.reason
+            self.events.note("client.disconnected", session.vhost.name, facts)
+
+    def taken_over(self, connection: Connection, session: Session) -> None:
+        """Note that another connection has taken the session of this one."""
+        self.events.note("client.session_takeover", session.vhost.name, connection_facts(connection, session))
+
+    def delivered(self, delivery: Delivery, session: Session) -> None:
+        """Note each message of a run that is handed out, but not the events themselves."""
+        consumer, block = delivery.consumer, delivery.block
+        if consumer.queue_name == QUEUE_NAME:
+            return
+        for index in range(delivery.index, delivery.index + delivery.count):
+            facts = message_facts(
+                block.exchange(index), block.routing_key(index), block.format(index), block.body(index)
+            )
+            facts["connection"] = int(session.id)
+            if isinstance(consumer, Target):
+                facts["client_id"] = consumer.client.client_id
+            else:
+                facts["queue"] = consumer.queue_name
+            self.events.note(DELIVERED, session.vhost.name, facts)
+
+    def alarms(self, alarms: list[str]) -> None:
+        """Note what begins to lack, and what does no longer."""
+        for name in alarms:
+            if name not in self._alarms:
+                self.events.note("alarm.set", b"", {"alarm": name})
+        for name in self._alarms:
+            if name not in alarms:
+                self.events.note("alarm.cleared", b"", {"alarm": name})
+        self._alarms = alarms
+
+    # ---- telling
+
+    def tell(self, now_us: int) -> None:
+        """Have every listener hear of what was noted."""
+        noted = self.events.take()
+        told = [Told(event, self.number + at, now_us) for at, event in enumerate(noted, 1)]
+        self.number += len(told)
+        for each in self.listeners:
+            each.hear(told)
+
+
+class EventStream(Listener):
+    """The stream `$events` of "/": events as messages, for whoever consumes queues.
+
+    topic   of each is its type: `client/connected`, which is the routing key `client.connected`
+    lost    that the stream did not take
+    """
+
+    def __init__(self, vhosts: Vhosts) -> None:
+        self.vhosts = vhosts
+        self.types: set[str] = set()
+        self.arguments: dict[str, object] = {}
+        self.lost = 0
+
+    def keep(self, patterns: Sequence[str], max_age_s: int, octets_max: int) -> None:
+        """Which types to keep from now on, and for how long."""
+        self.types = matching(patterns)
+        self.arguments = {"x-queue-type": "stream", "x-max-length-bytes": octets_max}
+        if max_age_s:
+            self.arguments["x-max-age"] = f"{max_age_s}s"
+        if self.types:
+            vhost = self.vhosts.default
+            spec = QueueSpec(True, False, False, dict(self.arguments), vhost.visibility_ms)
+            vhost.configure_queue(QUEUE_NAME, spec, [], False)
+
+    def wanted(self) -> set[str]:
+        return self.types
+
+    def hear(self, told: Sequence[Told]) -> None:
+        mine = [each for each in told if each.type in self.types]
+        if not mine:
+            return
+        vhost = self.vhosts.default
+        queue = vhost.queues.get(QUEUE_NAME)
+        if queue is None or queue.kind != STREAM:
+            self.lost += len(mine)  # somebody has deleted it, and wants none
+            return
+        events = vhost.events
+        publishes, events.publishes = events.publishes, False  # what is kept of events is none
+        for each in mine:
+            route = Route(b"", each.type.replace(".", "/").encode(), [queue], None)
+            body = msgspec.json.encode(each.as_object())
+            if vhost.publish(route, u8(MQTT | QOS_1), PROPERTIES, body) != ACCEPTED:
+                self.lost += 1
+        events.publishes = publishes
+
+
+class EventLog(Listener):
+    """Events as lines of the log."""
+
+    def __init__(self) -> None:
+        self.types: set[str] = set()
+
+    def wanted(self) -> set[str]:
+        return self.types
+
+    def hear(self, told: Sequence[Told]) -> None:
+        for each in told:
+            if each.type in self.types:
+                words = " ".join(f"{name}={value}" for name, value in each.facts.items())
+                logger.info(
+                    "%s %s", each.type, words, extra={"event": each.type, "vhost": each.vhost, "data": each.facts}
+                )
+
+
+def connection_facts(connection: Connection, session: Session) -> dict[str, object]:
+    known = session.describe()
+    facts: dict[str, object] = {"connection": int(session.id), "peer": connection.peer}
+    facts.update({name: known[name] for name in DESCRIBED if name in known})
+    return facts
+
+
+def plain(value: object) -> object:
+    """A fact as JSON has it."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, dict):
+        return {str(plain(key)): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+def matching(patterns: Iterable[str]) -> set[str]:
+    """The types of events that patterns such as `client.*` mean."""
+    return {type for pattern in patterns for type in TYPES if fnmatchcase(type, pattern)}
+
+
+def check_patterns(path: str, patterns: Iterable[str]) -> None:
+    """OptionError where a pattern means no event."""
+    for pattern in patterns:
+        if not matching([pattern]):
+            near = get_close_matches(pattern, TYPES, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(TYPES)}"
+            raise OptionError(f"{path}: no event matches {pattern!r}; {hint}")
