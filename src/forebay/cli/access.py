@@ -7,7 +7,8 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
@@ -271,6 +272,43 @@ def json_object(option: str, text: str | None) -> dict[str, object] | None:
 def part_list(text: str | None) -> list[str] | None:
     """The parts of an option that has commas."""
     return None if text is None else [part for part in text.split(",") if part]
+
+
+def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
+    """Options NAME=VALUE; OptionError naming the one that is none."""
+    found: dict[str, str] = {}
+    for each in values or ():
+        name, equals, value = each.partition("=")
+        if not name or not equals:
+            raise OptionError(f"{option}: {each!r} is not NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def value_of(text: str) -> object:
+    """A value on the command line: as JSON if it is any, else as it stands there."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+@contextmanager
+def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator[Callable[[float], None]]:
+    """How far a long operation is, on standard error where that is a terminal; give the function what is done more.
+
+    total  None: nobody knows
+    """
+    if not shown or not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.advance(task, done)
 
 
 def show_json(value: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,18 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from forebay.cli.access import Access, YesOption, asks, cell, confirm, moment, show_json, show_table
+from forebay.cli.access import (
+    Access,
+    YesOption,
+    asks,
+    cell,
+    confirm,
+    moment,
+    pairs,
+    show_json,
+    show_table,
+    value_of,
+)
 from forebay.client.blocks import whole
 from forebay.core.errors import OptionError
 
@@ -103,11 +113,7 @@ def edit_letter(
 ) -> None:
     """Change a dead letter; it goes to the end of its queue."""
     headers: dict[str, object] = dict.fromkeys(remove_header or [])
-    for each in header or []:
-        name, equals, value = each.partition("=")
-        if not name or not equals:
-            raise OptionError(f"--header: {each!r} is not NAME=VALUE")
-        headers[name] = header_value(value)
+    headers |= {name: value_of(value) for name, value in pairs("--header", header).items()}
     encoded = None
     if body_file is not None:
         if body is not None:
@@ -153,10 +159,3 @@ def report(access: Access, sentence: str, done: int, held: int) -> None:
         show_json({"done": done, "held": held})
     else:
         print(sentence + (f"; {held} are held by consumers and were left" if held else ""))
-
-
-def header_value(value: str) -> object:
-    try:
-        return json.loads(value)
-    except ValueError:
-        return value

@@ -9,7 +9,7 @@ import inspect
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -23,6 +23,7 @@ from forebay.cli.access import (
     USER,
     VHOST,
     asked_password,
+    pairs,
     show_json,
     show_table,
 )
@@ -175,17 +176,6 @@ def said_by(error: Any) -> str:
     from forebay.spark.jobs.bodies import first_line
 
     return first_line(error)
-
-
-def pairs(option: str, values: Iterable[str] | None) -> dict[str, str]:
-    """Options NAME=VALUE; OptionError naming the one that is none."""
-    found: dict[str, str] = {}
-    for each in values or ():
-        name, equals, value = each.partition("=")
-        if not name or not equals:
-            raise OptionError(f"{option}: {each!r} is not NAME=VALUE")
-        found[name] = value
-    return found
 
 
 def plain(value: object) -> Any:

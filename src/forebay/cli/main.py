@@ -13,6 +13,8 @@ import typer
 
 from forebay import __version__
 from forebay.cli import delayed, dlq, exchanges, policies, queues, readers, spark, users, vhosts
+from forebay.cli.consuming import consume
+from forebay.cli.publishing import publish
 from forebay.client.connecting import Unreachable
 from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown
 
@@ -49,6 +51,10 @@ for name, group in {
     "vhost": vhosts.app,
 }.items():
     app.add_typer(group, name=name)
+
+
+app.command()(publish)
+app.command()(consume)
 
 
 @app.command()
@@ -132,4 +138,7 @@ def main() -> None:
         sys.exit(UNREACHABLE)
     except ForebayError as error:
         print(f"forebay: {error}", file=sys.stderr)
+        sys.exit(FAILED)
+    except BrokenPipeError:  # whoever read what was printed has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
         sys.exit(FAILED)

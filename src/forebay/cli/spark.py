@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from forebay.cli.access import SERVER, USER, Access, asks, cell, part_list, show_json, show_table
-from forebay.cli.jobs import Job, pairs, works
+from forebay.cli.access import SERVER, USER, Access, asks, cell, pairs, part_list, show_json, show_table
+from forebay.cli.jobs import Job, works
 from forebay.core.errors import OptionError
 
 if TYPE_CHECKING:

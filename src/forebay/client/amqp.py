@@ -51,6 +51,7 @@ from forebay.wire.amqp091 import (
 from forebay.wire.amqp091_methods import (
     BASIC_ACK,
     BASIC_CANCEL,
+    BASIC_CANCEL_OK,
     BASIC_CONSUME,
     BASIC_CONSUME_OK,
     BASIC_DELIVER,
@@ -83,6 +84,7 @@ from forebay.wire.amqp091_methods import (
 )
 
 TIMEOUT_S: Final = 30.0
+RECEIVE_S: Final = 0.2
 RECEIVE_OCTETS: Final = 1 << 18
 SEND_OCTETS: Final = 1 << 16  # published octets are gathered up to here
 CHANNEL: Final = 1
@@ -136,6 +138,7 @@ class AmqpClient:
         self._properties = b""
         self._parts: list[bytes] = []
         self._missing = 0  # octets of the body
+        self._consumer = b""
         self._broken: ForebayError | None = None
 
     @classmethod
@@ -221,19 +224,19 @@ class AmqpClient:
             self.flush()
 
     def settle(self, unconfirmed_max: int) -> None:
-        """Wait until the broker has said of all but so many messages what became of them; RequestError, OutcomeUnknown.
-
-        While the broker takes in nothing (`blocked`) the wait has no end.
-        """
+        """Wait until the broker has said of all but so many messages what became of them; OutcomeUnknown."""
         self.flush()
         until = time.monotonic() + self._timeout_s()
         while self.unconfirmed > unconfirmed_max:
             before = self.unconfirmed
-            self._receive(0.2)
-            if self.blocked or self.unconfirmed < before:
+            self._receive(RECEIVE_S)
+            if self.unconfirmed < before:
                 until = time.monotonic() + self._timeout_s()
             elif time.monotonic() > until:
-                raise self._broke(OutcomeUnknown(f"{self.server}: {self.unconfirmed} messages without an answer"))
+                why = f"the broker takes in nothing, {self.blocked}" if self.blocked else "no answer in time"
+                raise self._broke(
+                    OutcomeUnknown(f"{self.server}: {why}: {self.unconfirmed} messages without a confirm")
+                )
 
     # ---- consuming
 
@@ -272,7 +275,15 @@ class AmqpClient:
         args.append(NO_ACK if no_ack else 0)
         put_table(args, list(arguments.items()))
         self._put(CHANNEL, BASIC_CONSUME, args)
-        self._wait(BASIC_CONSUME_OK)
+        self._consumer = self._wait(BASIC_CONSUME_OK).short_string()
+
+    def cancel(self) -> None:
+        """Have no more messages sent; those that came can still be settled."""
+        args = BytesWriter()
+        put_short_string(args, self._consumer)
+        args.append(0)
+        self._put(CHANNEL, BASIC_CANCEL, args)
+        self._wait(BASIC_CANCEL_OK)
 
     def next(self, timeout_s: float) -> Delivered | None:
         """The next message; None where none comes in that time."""
@@ -280,6 +291,11 @@ class AmqpClient:
             self.flush()
             self._receive(timeout_s)
         return self._delivered.popleft() if self._delivered else None
+
+    @property
+    def has_next(self) -> bool:
+        """Whether `next` has a message without waiting."""
+        return bool(self._delivered)
 
     def ack(self, tag: int) -> None:
         """Settle a message and all before it; said to the broker with the next `flush` or `next`."""
@@ -362,7 +378,7 @@ class AmqpClient:
     def _said_last(self) -> None:
         """Read what the broker said before it ended the connection: that is why sending failed."""
         try:
-            while self._receive(0.2):
+            while self._receive(RECEIVE_S):
                 pass
         except OutcomeUnknown:
             self._broken = None

@@ -1,0 +1,153 @@
+"""`forebay publish`: messages from the command line, each confirmed when it is on disk."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Annotated, BinaryIO, Final
+
+import typer
+
+from forebay.cli.access import Login, logs_in, pairs, progress_bar, refuse, show_json, value_of
+from forebay.client.amqp import AmqpClient
+from forebay.core.errors import OptionError
+from forebay.core.message import Properties
+from forebay.wire.amqp091_properties import encode_properties
+
+UNCONFIRMED_MAX: Final = 1000  # messages on their way at a time
+UNCONFIRMED_OCTETS: Final = 8 << 20  # the same, of their bodies
+TOPIC_EXCHANGE: Final = "amq.topic"
+SWAPPED: Final = str.maketrans("/.+*", "./*+")  # MQTT's topics as AMQP's routing keys, and back
+TEXTS: Final = ("content_type", "content_encoding", "message_id", "reply_to", "type", "user_id", "app_id")
+NUMBERS: Final = ("priority", "expiration_ms", "timestamp_s")
+
+
+@logs_in
+def publish(
+    login: Login,
+    body: Annotated[str | None, typer.Argument(metavar="BODY", help="The body; else standard input.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="To this queue.")] = None,
+    exchange: Annotated[str | None, typer.Option("--exchange", "-e", metavar="NAME", help="To this exchange.")] = None,
+    key: Annotated[str, typer.Option("--key", "-k", metavar="KEY", help="The routing key, with --exchange.")] = "",
+    topic: Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="To this topic of MQTT.")] = None,
+    file: Annotated[str | None, typer.Option("--file", "-f", metavar="FILE", help="The body is in this file.")] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", "-l", help="Each line of the file, or of standard input, is a message.")
+    ] = False,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; the value as JSON if it is any."),
+    ] = None,
+    property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "-P",
+            metavar="NAME=VALUE",
+            help=f"Of {', '.join((*TEXTS, *NUMBERS, 'correlation_id'))}.",
+        ),
+    ] = None,
+    transient: Annotated[bool, typer.Option("--transient", help="As not persistent.")] = False,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="So many times.")] = 1,
+    rate: Annotated[float, typer.Option(metavar="N", min=0, help="Messages a second at most; 0 is no limit.")] = 0,
+) -> None:
+    """Publish messages, and end when all are on disk.
+
+    Exits with 1 if any was refused, or led to no queue.
+
+    Example: forebay publish --queue orders '{"total": 100}' -H region=eu
+    """
+    where = place(queue, exchange, key, topic)
+    properties = encode_properties(properties_of(header, property, transient))
+    bodies = bodies_of(body, file, lines, count)
+    total = None if lines else count
+    with login.amqp() as client, progress_bar("published", total, shown=lines or count > 1) as advance:
+        client.select_confirms()
+        began = time.monotonic()
+        for each in bodies:
+            if rate:
+                wait_turn(client, began + client.published / rate)
+            client.publish(*where, properties, each)
+            unconfirmed_max = min(UNCONFIRMED_MAX, UNCONFIRMED_OCTETS // (len(each) + 1))
+            if client.unconfirmed > unconfirmed_max:
+                client.settle(unconfirmed_max // 2)
+            advance(1)
+        client.settle(0)
+        report(login, client, topic is not None, time.monotonic() - began)
+
+
+def report(login: Login, client: AmqpClient, to_topic: bool, seconds: float) -> None:
+    """Say what became of the messages."""
+    if login.as_json:
+        counts = {"published": client.published, "confirmed": client.confirmed, "refused": client.refused}
+        show_json({**counts, "unroutable": client.returned, "seconds": round(seconds, 3)})
+    elif client.confirmed > client.returned:
+        print(f"{client.confirmed - client.returned} messages are on disk")
+    if client.refused:
+        refuse(f"{client.refused} of {client.published} messages were refused: their queue is full")
+    if client.returned and not to_topic:
+        refuse(f"{client.returned} of {client.published} messages led to no queue")
+    if client.returned and not login.as_json:
+        print(f"{client.returned} messages led to nobody: no queue and no subscriber is there for the topic")
+
+
+def place(queue: str | None, exchange: str | None, key: str, topic: str | None) -> tuple[str, str]:
+    """The exchange and the routing key that are meant; OptionError unless just one place is."""
+    if sum(each is not None for each in (queue, exchange, topic)) != 1:
+        raise OptionError("one of --queue, --exchange and --topic says where the messages go")
+    if key and exchange is None:
+        raise OptionError("--key: it goes with --exchange")
+    if topic is not None:
+        return TOPIC_EXCHANGE, topic.translate(SWAPPED)
+    return ("", queue) if queue is not None else (exchange or "", key)
+
+
+def properties_of(headers: list[str] | None, fields: list[str] | None, transient: bool) -> Properties:
+    """What the options say of a message; OptionError naming the one that is wrong."""
+    properties = Properties()
+    properties.durable = not transient
+    properties.headers = [(name, value_of(value)) for name, value in pairs("--header", headers).items()]
+    for given, value in pairs("--property", fields).items():
+        name = given.replace("-", "_")
+        if name in TEXTS:
+            setattr(properties, name, value)
+        elif name == "correlation_id":
+            properties.correlation_id = value.encode()
+        elif name in NUMBERS:
+            if not value.isdigit():
+                raise OptionError(f"--property: {given}: {value!r} is no whole number")
+            setattr(properties, name, int(value))
+        else:
+            raise OptionError(f"--property: {given!r} is none of {', '.join((*TEXTS, *NUMBERS, 'correlation_id'))}")
+    return properties
+
+
+def bodies_of(body: str | None, file: str | None, lines: bool, count: int) -> Iterator[bytes]:
+    """The bodies of all messages, as they are read."""
+    if body is not None and (file is not None or lines):
+        raise OptionError("BODY, --file and --lines: one of them says what is published")
+    if lines and count != 1:
+        raise OptionError("--count: each line is published once")
+    if body is not None:
+        return repeat(body.encode("utf-8", "surrogateescape"), count)
+    try:
+        if lines:
+            return (line.rstrip(b"\r\n") for line in source(file))
+        return repeat(source(file).read(), count)
+    except OSError as error:
+        raise OptionError(f"--file: {file}: cannot be read: {error.strerror}") from None
+
+
+def source(file: str | None) -> BinaryIO:
+    """Where bodies are read from: a file or standard input, either open until the command ends."""
+    return sys.stdin.buffer if file in {None, "-"} else open(str(file), "rb")
+
+
+def wait_turn(client: AmqpClient, due: float) -> None:
+    """Wait until it is time for the next message; what was published before leaves first."""
+    wait_s = due - time.monotonic()
+    if wait_s > 0:
+        client.flush()
+        time.sleep(wait_s)
