@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pika
@@ -12,9 +13,11 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from forebay.client.blocks import BlockClient
+from forebay.client.control import ControlClient
 from tests.behaviour.kinds import open_channel
 from tests.block_reads import blocks_of
 from tests.broker_process import BrokerProcess
+from tests.conformance.amqp091.raw import connect as amqp_connect
 from tests.conformance.mqtt.raw import Raw, connect, connected, publish, subscribe, will
 
 BODY = b"x" * 65_536
@@ -117,3 +120,46 @@ def test_a_reader_of_blocks_that_does_not_read_costs_nothing(start_broker: Calla
         broker.restart()  # while 18 clients do not read
     for client in slow:
         client.close()
+
+
+def fill(broker: BrokerProcess, queue: str, count: int) -> BlockingChannel:
+    channel = open_channel(broker)
+    channel.queue_declare(queue, durable=True)
+    for number in range(count):
+        channel.basic_publish("", queue, b"%08d" % number + BODY)
+    return channel
+
+
+def test_a_client_that_does_not_read_for_too_long_is_ended_and_others_get_what_it_held(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = start_broker(send_buffer_octets_max=64 << 10, slow_reader_timeout_ms=1000)
+    count = 200
+    channel = fill(broker, "q", count)
+    with amqp_connect(broker) as slow:
+        slow.consume("q")  # and from here on it reads nothing
+        got: set[int] = set()
+        for method, _, body in channel.consume("q", inactivity_timeout=30):
+            assert method is not None, "what the slow client holds never came back"
+            got.add(int(body[:8]))
+            channel.basic_ack(method.delivery_tag)
+            if len(got) == count:
+                break
+    assert "it has not read for 1 s" in broker.log_text()
+
+
+def test_where_too_much_waits_for_all_slow_clients_the_worst_is_ended(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = start_broker(send_buffer_octets_max=8 << 20, send_buffers_octets_max=12 << 20)
+    fill(broker, "q", 700)
+    with ExitStack() as slow:
+        for _ in range(3):
+            slow.enter_context(amqp_connect(broker)).consume("q")
+        deadline = time.monotonic() + 60
+        while "for all together more than" not in broker.log_text():
+            assert time.monotonic() < deadline, "nobody was ended"
+            time.sleep(0.1)
+        with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
+            protocols = [each["protocol"] for each in control.items("connection.list")]
+    assert 1 <= protocols.count("AMQP 0-9-1") - 1 < 3  # one publishes
