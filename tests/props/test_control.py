@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forebay.broker.audit import Origin
 from forebay.broker.control.operations import FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE, Connections
 from forebay.broker.control.table import OPERATIONS, Control
+from forebay.broker.judge import Principal
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import RequestError
 from forebay.core.options import make_options
@@ -111,7 +113,7 @@ class Broker:
     def ask(self, name: str, given: dict[str, object]) -> dict[str, object] | None:
         """The answer as a client reads it; None where it was refused."""
         try:
-            answer = self.control.run("guest", name, given)
+            answer = self.control.run(Origin(Principal("guest"), "", ""), name, given)
         except RequestError:
             return None
         finally:

@@ -14,6 +14,7 @@ from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, Reques
 
 STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400}
 BAD_REQUEST: Final = 400
+TOO_MANY: Final = 429
 SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
 WORDS: Final = {400: "bad_request", 401: "not_authorized", 404: "Object Not Found", 405: "method_not_allowed"}
 
@@ -32,8 +33,14 @@ def handle_errors(api: FastAPI) -> None:
     """Have what the broker refuses answered with a status and its words."""
 
     async def on_login(request: Request, error: Exception) -> Response:
-        answer = refusal(401, str(error))
-        answer.headers["WWW-Authenticate"] = 'Basic realm="forebay", charset="UTF-8"'
+        assert isinstance(error, LoginRefused)
+        if error.wait_s:
+            answer = refusal(TOO_MANY, "too many wrong logins")
+            answer.headers["Retry-After"] = str(error.wait_s)
+            return answer
+        answer = refusal(401, error.text)
+        if "x-requested-with" not in request.headers:  # our own page asks for the password itself
+            answer.headers["WWW-Authenticate"] = 'Basic realm="forebay", charset="UTF-8"'
         return answer
 
     async def on_request(request: Request, error: Exception) -> Response:

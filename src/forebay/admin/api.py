@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from forebay import __version__
-from forebay.admin import whoami
+from forebay.admin import sessions, whoami
 from forebay.admin.answer import handle_errors
+from forebay.admin.forebay import routes as forebay_routes
+from forebay.admin.guards import Guards
 from forebay.admin.paths import RawPaths
+from forebay.admin.webpage_logins import WebLogins
 from forebay.server.app import App
 
 
@@ -21,7 +25,18 @@ def make_api(app: App) -> FastAPI:
         redoc_url=None,
     )
     api.state.broker = app
+    api.state.logins = WebLogins(app)
     handle_errors(api)
     api.add_middleware(RawPaths)
+    if app.options.http_cors_origins:
+        api.add_middleware(
+            CORSMiddleware,
+            allow_origins=app.options.http_cors_origins,
+            allow_methods=["*"],
+            allow_headers=["Authorization", "Content-Type", "X-Requested-With"],
+        )
+    api.add_middleware(Guards, body_octets_max=app.options.http_body_octets_max)
+    api.include_router(sessions.router)
     api.include_router(whoami.router)
+    api.include_router(forebay_routes.router)
     return api

@@ -1,38 +1,74 @@
-"""Who asks."""
+"""Who asks: a name and a password, a token, or the cookie that the web page got for them."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import logging
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
-from forebay.broker.auth import LoginRefused
-from forebay.broker.users import ADMINISTRATOR
+from forebay.admin.webpage_logins import COOKIE, WebLogins
+from forebay.broker.audit import Origin
+from forebay.broker.auth import LoginRefused, Place
+from forebay.broker.judge import Principal
+from forebay.broker.permissions import Rights
+from forebay.broker.users import ADMINISTRATOR, TAGS
 from forebay.core.errors import REFUSED, RequestError
+from forebay.routing.exchange import text
 from forebay.server.app import App
 from forebay.server.peer import peer_at
 
-logger = logging.getLogger("forebay")
+HTTP: Final = "http"
+BEARER: Final = "bearer"
+BASIC: Final = "basic"
+REQUESTED_WITH: Final = "x-requested-with"
+OURS: Final = "forebay"  # what our own page says in that header, and no page of others can
+SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 
 
-@dataclass(frozen=True, slots=True)
 class Caller:
     """Whoever has logged in for one request.
 
-    tags  of the user: administrator, monitoring, policymaker, management
+    principal  who that is; `user` is its name
+    tags       administrator, monitoring, policymaker, management
+    address    where the request came from
     """
 
-    user: str
-    tags: frozenset[str]
+    def __init__(self, app: App, principal: Principal, address: str) -> None:
+        self.app = app
+        self.principal = principal
+        self.user = principal.user
+        self.tags = frozenset(app.vhosts.users.tags_of(principal))
+        self.address = address
 
     def check_administrator(self) -> None:
         """RequestError(REFUSED) for everybody else."""
         if ADMINISTRATOR not in self.tags:
             raise RequestError(REFUSED, f"user '{self.user}' lacks the tag administrator")
+
+    def may_enter(self, vhost: bytes) -> bool:
+        """Whether the caller could connect to a vhost."""
+        if self.principal.judge is not None:
+            return self.principal.judge.may_enter(text(vhost))
+        return self.app.vhosts.users.granted(self.user, vhost, self.principal.vouched).permission is not None
+
+    def rights(self, vhost: bytes) -> Rights:
+        """What the caller may do in a vhost, as a client of it; RequestError(NOT_ALLOWED) where it may not enter."""
+        return self.app.vhosts.users.rights(self.principal, vhost)
+
+    @property
+    def origin(self) -> Origin:
+        """Who asks, for the audit log."""
+        return Origin(self.principal, self.address, HTTP)
+
+    def run(self, name: str, values: dict[str, object]) -> dict[str, object]:
+        """The answer to one of the operations of administrators; RequestError as `Control.run`."""
+        return self.app.control.run(self.origin, name, values)
+
+    def perform(self, name: str, values: dict[str, object]) -> dict[str, object]:
+        """As `run`, where it is known already that the caller may."""
+        return self.app.control.perform(self.origin, name, values)
 
 
 async def broker_of(request: Request) -> App:
@@ -42,30 +78,65 @@ async def broker_of(request: Request) -> App:
     return app
 
 
-async def caller_of(request: Request) -> Caller:
-    """The user whose name and password the request carries; LoginRefused."""
+async def client_of(request: Request) -> Caller:
+    """Whoever the request's credentials name, with or without tags; LoginRefused."""
     app = await broker_of(request)
-    user, password = basic_credentials(request.headers.get("authorization", ""))
-    loopback = request.client is not None and peer_at(*request.client).loopback
+    host, port = request.client if request.client is not None else ("", 0)
+    loopback = bool(host) and peer_at(host, port).loopback
+    place = Place(host, HTTP)
     try:
-        name = await app.login(user, password, loopback)
+        principal = await principal_of(app, request, place, loopback)
     except LoginRefused as error:
-        logger.info("HTTP login from %s refused: %s", request.client, error.detail)
+        if error.user:
+            app.auth.refuse_at(place, error)
+            app.schedule()
         raise
-    known = app.vhosts.users.by_name.get(name)
-    return Caller(name, frozenset(known.tags if known is not None else ()))
+    return Caller(app, principal, host)
+
+
+async def caller_of(request: Request) -> Caller:
+    """As `client_of`, of somebody who may use the administration at all; LoginRefused."""
+    caller = await client_of(request)
+    if not caller.tags.intersection(TAGS):
+        raise RequestError(REFUSED, "Not management user")
+    request.state.caller = caller  # for the audit log
+    return caller
+
+
+async def principal_of(app: App, request: Request, place: Place, loopback: bool) -> Principal:
+    header = request.headers.get("authorization", "")
+    scheme, _, code = header.partition(" ")
+    if scheme.lower() == BEARER:
+        return await app.login("", code.strip(), loopback, place)
+    if header:
+        user, password = basic_credentials(header)
+        return await app.login(user, password, loopback, place)
+    logins = request.app.state.logins
+    assert isinstance(logins, WebLogins)
+    principal = logins.principal_of(request.cookies.get(COOKIE, ""), place.address)
+    if principal is None:
+        raise LoginRefused("no credentials")
+    # A page of others can make a browser send the cookie, but not this header without being asked first.
+    if request.method not in SAFE_METHODS and not is_ours(request):
+        raise RequestError(REFUSED, f"a change by cookie must have the header X-Requested-With: {OURS}")
+    return principal
+
+
+def is_ours(request: Request) -> bool:
+    """Whether our own page has sent the request."""
+    return bool(request.headers.get(REQUESTED_WITH, "") == OURS)
 
 
 def basic_credentials(header: str) -> tuple[str, str]:
     """Name and password of a header as RFC 7617 has it; LoginRefused where it has none."""
     scheme, _, code = header.partition(" ")
-    if scheme.lower() != "basic":
+    if scheme.lower() != BASIC:
         raise LoginRefused("no credentials")
     try:
-        text = base64.b64decode(code, validate=True).decode()
+        both = base64.b64decode(code, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         raise LoginRefused("credentials that cannot be read") from None
-    user, colon, password = text.partition(":")
+    user, colon, password = both.partition(":")
     if not colon:
         raise LoginRefused("credentials without a colon")
     return user, password
@@ -73,3 +144,4 @@ def basic_credentials(header: str) -> tuple[str, str]:
 
 Broker = Annotated[App, Depends(broker_of)]
 Asker = Annotated[Caller, Depends(caller_of)]
+Client = Annotated[Caller, Depends(client_of)]

@@ -54,6 +54,12 @@ async def monitor_of(caller: Asker) -> Caller:
     return caller
 
 
+async def policymaker_of(caller: Asker) -> Caller:
+    """The caller, who may set policies and parameters; RequestError(REFUSED)."""
+    check_policymaker(caller)
+    return caller
+
+
 async def administrator_of(caller: Asker) -> Caller:
     """The caller, who may do everything; RequestError(REFUSED)."""
     caller.check_administrator()
@@ -62,6 +68,7 @@ async def administrator_of(caller: Asker) -> Caller:
 
 Manager = Annotated[Caller, Depends(manager_of)]
 Monitor = Annotated[Caller, Depends(monitor_of)]
+Policymaker = Annotated[Caller, Depends(policymaker_of)]
 Administrator = Annotated[Caller, Depends(administrator_of)]
 
 
@@ -72,7 +79,7 @@ def is_monitor(caller: Caller) -> bool:
 
 def may_enter(app: App, caller: Caller, vhost: Vhost) -> bool:
     """Whether the caller could connect to the vhost."""
-    return app.vhosts.users.granted(caller.user, vhost.name, False).permission is not None
+    return caller.may_enter(vhost.name)
 
 
 def seen_vhosts(app: App, caller: Caller) -> list[Vhost]:

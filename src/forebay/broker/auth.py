@@ -11,7 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 
+from forebay.broker.judge import Principal
 from forebay.broker.passwords import NOBODY, check_hash, is_hash, is_right
+from forebay.broker.throttle import SECOND_US, Throttle
 from forebay.broker.users import Users
 from forebay.core.errors import CONNECTION, REFUSED, OptionError, RequestError
 
@@ -19,14 +21,42 @@ REFUSAL = "Login was refused. For details see the broker log."
 USER_CHARACTERS_MAX = 255
 SHOWN_CHARACTERS_MAX = 80
 NOBODY_DIGEST = bytes(32)
+KNOWN_MAX = 10_000  # logins whose answer by a backend is remembered
 
 
 class LoginRefused(RequestError):
-    """Login was refused; `detail` says why and must not reach the peer."""
+    """Login was refused; `detail` says why and must not reach the peer.
 
-    def __init__(self, detail: str) -> None:
+    user    as whom, where somebody was named
+    wait_s  how long nobody is let try again; 0 if nobody has to wait
+    """
+
+    def __init__(self, detail: str, user: str = "", wait_s: int = 0) -> None:
         super().__init__(REFUSED, REFUSAL, CONNECTION)
         self.detail = detail
+        self.user = user
+        self.wait_s = wait_s
+
+
+class Place:
+    """Where a connection comes from, and what it speaks; a client that names itself is `client_id`."""
+
+    def __init__(self, address: str, protocol: str, client_id: str = "") -> None:
+        self.address = address
+        self.protocol = protocol
+        self.client_id = client_id
+
+
+class Refusal:
+    """One refused login, for the server to note."""
+
+    def __init__(self, place: Place, user: str, detail: str) -> None:
+        self.place = place
+        self.user = user
+        self.detail = detail
+
+
+NOWHERE = Place("", "")
 
 
 class Login(ABC):
@@ -53,25 +83,88 @@ class Mechanism(ABC):
         """A login that begins."""
 
 
-class Proof:
-    """A password that is to be compared with its hash, which takes long.
+class Proof(ABC):
+    """What a connection waits for, and takes too long for the event loop.
 
-    connection  whose login waits for it
-    known       whether there is such a user
+    connection  that waits
+    waits       for somebody else rather than for a processor
     right       what came of it
     """
 
-    def __init__(self, connection: int, user: str, password: str, hash: str, known: bool) -> None:
+    waits = False
+
+    def __init__(self, connection: int) -> None:
         self.connection = connection
+        self.right = False
+
+    @abstractmethod
+    def run(self) -> None:
+        """Find out; any thread may do it."""
+
+
+class HashProof(Proof):
+    """A password that is to be compared with its hash.
+
+    known  whether there is such a user
+    """
+
+    def __init__(self, connection: int, user: str, password: str, hash: str, known: bool) -> None:
+        super().__init__(connection)
         self.user = user
         self.password = password
         self.hash = hash
         self.known = known
-        self.right = False
 
     def run(self) -> None:
-        """Compare; any thread may do it."""
         self.right = is_right(self.password, self.hash)
+
+
+class Backend(ABC):
+    """Somebody else who knows users."""
+
+    @abstractmethod
+    def prove(self, user: str, password: str, place: Place) -> Principal:
+        """Who that is; LoginRefused. Any thread may call it, and it may take as long as its own limit."""
+
+
+class BackendProof(Proof):
+    """A login that several may know, one after the other.
+
+    inner      of our own users, where that takes work
+    backends   None stands for our own users
+    principal  what came of it; None: refused, and `detail` says why
+    """
+
+    waits = True
+
+    def __init__(
+        self, connection: int, user: str, password: str, place: Place, backends: Collection[Backend | None]
+    ) -> None:
+        super().__init__(connection)
+        self.user = user
+        self.password = password
+        self.place = place
+        self.backends = backends
+        self.inner: HashProof | None = None
+        self.principal: Principal | None = None
+        self.detail = ""
+
+    def run(self) -> None:
+        details: list[str] = []
+        for backend in self.backends:
+            if backend is None:
+                if self.inner is not None:
+                    self.inner.run()
+                    if self.inner.right:
+                        break
+                continue
+            try:
+                self.principal = backend.prove(self.user, self.password, self.place)
+                break
+            except LoginRefused as error:
+                details.append(error.detail)
+        self.detail = "; ".join(details)
+        self.right = self.principal is not None or (self.inner is not None and self.inner.right)
 
 
 class Auth:
@@ -82,6 +175,9 @@ class Auth:
     mechanisms     the offered ways to log in without sending the password, by name
     stored         users that administrators have made
     proofs         begun and not handed out yet; the server has them run
+    refusals       logins that were refused, for the server to take
+    places         where connections come from, by their numbers; the server's to fill
+    backends       who is asked, in this order; None stands for the users above
     """
 
     def __init__(
@@ -90,13 +186,25 @@ class Auth:
         loopback_only: Collection[str] = ("guest",),
         mechanisms: Mapping[str, Mechanism] | None = None,
         stored: Users | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
         self.mechanisms: dict[str, Mechanism] = dict(mechanisms or {})
         self.proofs: list[Proof] = []
+        self.refusals: list[Refusal] = []
+        self.places: dict[int, Place] = {}
+        self.throttle = throttle or Throttle(0, 0)
+        self.backends: list[Backend | None] = [None]
+        self._known: dict[tuple[str, bytes], Principal] = {}  # what backends said, by user and digest of the password
         self._digests: dict[str, bytes] = {}
         self._hashes: dict[str, str] = {}
         self._stored = stored
         self._verified: dict[str, tuple[str, bytes]] = {}  # hash, and digest of the password that it is of
+        self.set_users(users, loopback_only)
+
+    def set_users(self, users: Mapping[str, str], loopback_only: Collection[str]) -> None:
+        """Take the users of a configuration, in place of those of the one before; OptionError, and nothing changed."""
+        digests: dict[str, bytes] = {}
+        hashes: dict[str, str] = {}
         for user, password in users.items():
             if not user or len(user) > USER_CHARACTERS_MAX:
                 raise OptionError(f"users: a name has 1 to {USER_CHARACTERS_MAX} characters, '{shown(user)}' has not")
@@ -104,9 +212,11 @@ class Auth:
                 raise OptionError(f"users: the password of '{user}' is empty")
             if is_hash(password):
                 check_configured(user, password)
-                self._hashes[user] = password
+                hashes[user] = password
             else:
-                self._digests[user] = digest(password)
+                digests[user] = digest(password)
+        self._digests = digests
+        self._hashes = hashes
         self._loopback_only = frozenset(loopback_only)
 
     def knows(self, user: str) -> bool:
@@ -121,17 +231,64 @@ class Auth:
             found = None if stored is None else stored.hash
         return found
 
-    def begin(self, connection: int, user: str, password: str) -> Proof | None:
-        """The proof that has to run before `conclude`; None where `check` knows the answer already."""
+    def begin(self, connection: int, user: str, password: str, place: Place | None = None) -> Proof | None:
+        """The proof that has to run before `conclude`; None where `check` knows the answer already.
+
+        place   of a caller that is no connection
+        raises  LoginRefused: somebody there, or as this user, has guessed too often
+        """
+        place = place or self.places.get(connection, NOWHERE)
+        self.check_wait(place, user)
+        if len(self.backends) == 1 and self.backends[0] is None:
+            proof: Proof | None = self._begin_own(connection, user, password)
+        else:
+            proof = self._begin_backends(connection, user, password, place)
+        if proof is not None:
+            self.proofs.append(proof)
+        return proof
+
+    def check_wait(self, place: Place, user: str) -> None:
+        """LoginRefused while nobody may try there, or as this user."""
+        wait_us = self.throttle.wait_us(place.address, user)
+        if wait_us:
+            wait_s = -(-wait_us // SECOND_US)
+            raise LoginRefused(f"too many failed logins: {wait_s} s to wait", user, wait_s)
+
+    def _begin_own(self, connection: int, user: str, password: str) -> HashProof | None:
         if user in self._digests:
             return None
         known = self._hash_of(user)
         has_hashes = bool(self._hashes) or (self._stored is not None and self._stored.has_hashes())
         if not has_hashes or (known is not None and self._is_verified(user, known, password)):
             return None
-        proof = Proof(connection, user, password, known or NOBODY, known is not None)
-        self.proofs.append(proof)
+        return HashProof(connection, user, password, known or NOBODY, known is not None)
+
+    def _begin_backends(self, connection: int, user: str, password: str, place: Place) -> Proof | None:
+        if self._known_principal(user, password) is not None:
+            return None
+        proof = BackendProof(connection, user, password, place, self.backends)
+        if None in self.backends:
+            proof.inner = self._begin_own(connection, user, password)
+            if proof.inner is None and self._is_own(user, password):
+                return None
         return proof
+
+    def _is_own(self, user: str, password: str) -> bool:
+        """Whether the password is one of our own users', as far as that is known without work."""
+        known = self._digests.get(user)
+        # Digests have one length, and an unknown user costs the same comparison: time tells nothing.
+        right = hmac.compare_digest(digest(password), known if known is not None else NOBODY_DIGEST)
+        hash = self._hash_of(user)
+        return (known is not None and right) or (hash is not None and self._is_verified(user, hash, password))
+
+    def _known_principal(self, user: str, password: str) -> Principal | None:
+        """What a backend has said of this login, while that is good."""
+        key = (user, digest(password))
+        found = self._known.get(key)
+        if found is not None and found.until_us and found.until_us <= self.throttle.now_us:
+            del self._known[key]
+            return None
+        return found
 
     def _is_verified(self, user: str, hash: str, password: str) -> bool:
         """Whether this password was found right before, and the user still has it."""
@@ -140,39 +297,76 @@ class Auth:
 
     def is_at_hand(self, proof: Proof) -> bool:
         """Whether another login has brought the answer meanwhile."""
-        if proof.known and self._is_verified(proof.user, proof.hash, proof.password):
+        if isinstance(proof, HashProof) and proof.known and self._is_verified(proof.user, proof.hash, proof.password):
             proof.right = True
         return proof.right
 
-    def conclude(self, proof: Proof, loopback: bool) -> str:
+    def conclude(self, proof: Proof, loopback: bool) -> Principal:
         """As `check`, after the proof has run."""
+        if isinstance(proof, BackendProof):
+            if proof.principal is not None:
+                if proof.principal.judge is not None:
+                    self._remember(proof.user, proof.password, proof.principal)
+                return self._admitted(proof.principal, loopback)
+            if proof.inner is None or not proof.inner.right:
+                raise LoginRefused(proof.detail or f"user '{shown(proof.user)}' is unknown", proof.user)
+            proof = proof.inner
+        assert isinstance(proof, HashProof)
         if not proof.known:
-            raise LoginRefused(f"user '{shown(proof.user)}' does not exist")
+            raise LoginRefused(f"user '{shown(proof.user)}' does not exist", proof.user)
         if not proof.right or self._hash_of(proof.user) != proof.hash:
-            raise LoginRefused(f"wrong password for user '{proof.user}'")
+            raise LoginRefused(f"wrong password for user '{proof.user}'", proof.user)
         self._verified[proof.user] = (proof.hash, digest(proof.password))
         return self.admit(proof.user, loopback)
 
-    def check(self, user: str, password: str, loopback: bool) -> str:
-        """The identity that this peer has proven; LoginRefused if it has not, as far as that is known without work.
+    def _remember(self, user: str, password: str, principal: Principal) -> None:
+        while len(self._known) >= KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[user, digest(password)] = principal
+
+    def check(self, user: str, password: str, loopback: bool) -> Principal:
+        """Who this peer has proven to be; LoginRefused if it has not, as far as that is known without work.
 
         loopback  the peer connected from this machine
         """
-        known = self._digests.get(user)
-        # Digests have one length, and an unknown user costs the same comparison: time tells nothing.
-        right = hmac.compare_digest(digest(password), known if known is not None else NOBODY_DIGEST)
-        hash = self._hash_of(user)
-        if known is None and hash is None:
-            raise LoginRefused(f"user '{shown(user)}' does not exist")
-        if not right and (hash is None or not self._is_verified(user, hash, password)):
-            raise LoginRefused(f"wrong password for user '{user}'")
+        if len(self.backends) > 1 or self.backends[0] is not None:
+            found = self._known_principal(user, password)
+            if found is not None:
+                return self._admitted(found, loopback)
+        right = self._is_own(user, password)
+        if not self.knows(user):
+            raise LoginRefused(f"user '{shown(user)}' does not exist", user)
+        if not right:
+            raise LoginRefused(f"wrong password for user '{user}'", user)
         return self.admit(user, loopback)
 
-    def admit(self, user: str, loopback: bool) -> str:
-        """The same user, who has proven who it is, unless it may not connect from there: LoginRefused."""
-        if user in self._loopback_only and not loopback:
-            raise LoginRefused(f"user '{user}' can only log in from this machine")
-        return user
+    def admit(self, user: str, loopback: bool, vouched: bool = False) -> Principal:
+        """The same user, who has proven who it is, unless it may not connect from there: LoginRefused.
+
+        vouched  by a certificate
+        """
+        return self._admitted(Principal(user, vouched=vouched), loopback)
+
+    def _admitted(self, principal: Principal, loopback: bool) -> Principal:
+        if principal.user in self._loopback_only and not loopback:
+            raise LoginRefused(f"user '{principal.user}' can only log in from this machine", principal.user)
+        return principal
+
+    def note_refusal(self, connection: int, error: RequestError) -> None:
+        """A session has refused a login; nothing is noted of other errors."""
+        if isinstance(error, LoginRefused):
+            self.refuse_at(self.places.get(connection, NOWHERE), error)
+
+    def refuse_at(self, place: Place, error: LoginRefused) -> None:
+        """As `note_refusal`, of a caller that is no connection."""
+        if not error.wait_s:  # whoever has to wait anyway does not wait longer
+            self.refusals.append(Refusal(place, error.user, error.detail))
+
+    def note_login(self, connection: int, user: str) -> None:
+        """A session's login was right."""
+        place = self.places.get(connection)
+        if place is not None:
+            self.throttle.succeeded(place.address, user)
 
 
 def check_configured(user: str, hash: str) -> None:

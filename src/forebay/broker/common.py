@@ -7,6 +7,7 @@ from typing import final
 
 from mypy_extensions import i64
 
+from forebay.broker.audit import Audit
 from forebay.broker.events import Events
 from forebay.queue.queue import Queue
 from forebay.queue.watch import Watch
@@ -27,6 +28,7 @@ class Common:
     room        octets that may be accepted before the store has to make room
     next_queue  number of the next queue: no two vhosts have queues of one number
     events      what happens, for whoever listens
+    audit       who has changed what
     touched     numbers of the vhosts in which somebody may have done something since the turn before
     secret      chance, of which names are made that nobody may guess
     watches     of connections that wait until a queue has more
@@ -41,6 +43,7 @@ class Common:
         self.room: i64 = 0
         self.next_queue: i64 = 1
         self.events = Events()
+        self.audit = Audit()
         self.touched: list[int] = []
         self.secret = b""
         self.watches: list[Watch] = []

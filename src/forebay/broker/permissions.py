@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, final
 
+from forebay.broker.judge import EXCHANGE, QUEUE, Judge
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.routing.exchange import text
 
@@ -52,14 +53,17 @@ class TopicPermission:
 class Grants:
     """What one user was given in one vhost; one object for each, whose fields change.
 
-
     permission  None: it may not enter
     topics      by exchange; one that is not there is not restricted
+    judge       decides in place of the two
     """
 
-    def __init__(self, permission: Permission | None, topics: dict[bytes, TopicPermission]) -> None:
+    def __init__(
+        self, permission: Permission | None, topics: dict[bytes, TopicPermission], judge: Judge | None = None
+    ) -> None:
         self.permission = permission
         self.topics = topics
+        self.judge = judge
 
 
 def check_pattern(field: str, pattern: str) -> None:
@@ -106,7 +110,10 @@ class Rights:
         return permission.write if right == WRITE else permission.read
 
     def covers(self, right: str, name: bytes) -> bool:
-        """Whether this right covers the queue; raises nothing."""
+        """Whether this right covers the queue; raises nothing but Undecided."""
+        judge = self.grants.judge
+        if judge is not None:
+            return judge.may(self.vhost, right, QUEUE, text(name))
         return allows(self.pattern(right), text(name))
 
     def check_queue(self, right: str, name: bytes) -> None:
@@ -117,11 +124,21 @@ class Rights:
     def check_exchange(self, right: str, name: bytes) -> None:
         """That this right covers the exchange."""
         shown = text(name) if name else DEFAULT_EXCHANGE
-        if not allows(self.pattern(right), shown):
+        judge = self.grants.judge
+        if judge is not None:
+            is_allowed = judge.may(self.vhost, right, EXCHANGE, shown)
+        else:
+            is_allowed = allows(self.pattern(right), shown)
+        if not is_allowed:
             self.refuse(right, f"exchange '{shown}'")
 
     def check_topic(self, right: str, exchange: bytes, routing_key: bytes) -> None:
         """That this right covers the routing key of a topic exchange."""
+        judge = self.grants.judge
+        if judge is not None:
+            if not judge.may_topic(self.vhost, right, text(exchange), text(routing_key)):
+                self.refuse(right, f"topic '{text(routing_key)}' in exchange '{text(exchange)}'")
+            return
         topics = self.grants.topics
         if not topics:
             return

@@ -7,13 +7,14 @@ are made anew at each start, and cannot be changed while the broker runs.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from forebay.broker.checked import octets, sequence
 from forebay.broker.common import Common
+from forebay.broker.judge import Principal
 from forebay.broker.passwords import SALT_OCTETS, check_hash, hash_password, is_hash
 from forebay.broker.permissions import EVERYTHING, Grants, Permission, Rights, TopicPermission, check_pattern
 from forebay.broker.vhost import Vhost
@@ -169,6 +170,13 @@ class Users:
         user = self.by_name.get(name)
         return user is not None and (tag in user.tags or ADMINISTRATOR in user.tags)
 
+    def tags_of(self, principal: Principal) -> Sequence[str]:
+        """What somebody is to the administration: by a token or another server, or as stored."""
+        if principal.tags is not None:
+            return principal.tags
+        user = self.by_name.get(principal.user)
+        return () if user is None else user.tags
+
     def has_hashes(self) -> bool:
         """Whether anybody can log in by a password that was set while the broker ran."""
         return any(user.hash for user in self.by_name.values())
@@ -236,17 +244,23 @@ class Users:
             if user in {None, name} and vhost in {None, where}
         ]
 
-    def rights(self, user: str, vhost: bytes, vouched: bool) -> Rights:
-        """What a user may do in a vhost that it has just entered.
+    def rights(self, principal: Principal, vhost: bytes) -> Rights:
+        """What somebody may do in a vhost that it has just entered.
 
-        vouched  its certificate says who it is: it may do everything, unless there is a user of that name
-        raises   RequestError(NOT_ALLOWED), which ends the connection, where it may not be there
+        Whom a certificate vouches for may do everything, unless there is a user of that name.
+        raises  RequestError(NOT_ALLOWED), which ends the connection, where it may not be there; Undecided
         """
-        place = (user, vhost, vouched)
-        grants = self._grants.get(place) or self.granted(*place)
+        user = principal.user
+        judge = principal.judge
+        if judge is not None:
+            free = Permission(EVERYTHING, EVERYTHING, EVERYTHING) if judge.may_enter(text(vhost)) else None
+            grants = Grants(free, {}, judge)
+        else:
+            grants = self._grants.get((user, vhost, principal.vouched)) or self.granted(user, vhost, principal.vouched)
         if grants.permission is None:
             raise RequestError(NOT_ALLOWED, f"access to vhost '{text(vhost)}' refused for user '{user}'", CONNECTION)
-        self._grants[place] = grants
+        if judge is None:
+            self._grants[user, vhost, principal.vouched] = grants
         return Rights(user, vhost, grants)
 
     def granted(self, user: str, vhost: bytes, vouched: bool) -> Grants:

@@ -14,6 +14,8 @@ from mypy_extensions import i64
 from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common
 from forebay.broker.internal import VHOSTS_MAX, vhost_of_log
+from forebay.broker.judge import Principal
+from forebay.broker.parameters import OPS, Parameters
 from forebay.broker.permissions import Rights
 from forebay.broker.topology import CATALOG
 from forebay.broker.users import BROKER, Users
@@ -51,6 +53,7 @@ class Vhosts:
         self.by_name: dict[bytes, Vhost] = {DEFAULT: self.default}
         self.by_number: dict[int, Vhost] = {0: self.default}
         self.users = Users(store, self.by_name, self.common)
+        self.parameters = Parameters(store)
         self.others: list[Vhost] = []
         self.busy: list[Vhost] = [self.default]
         self.syncing: list[Vhost] = []
@@ -74,14 +77,14 @@ class Vhosts:
         vhost.touch()
         return vhost
 
-    def enter(self, name: bytes, user: str, session_id: i64, vouched: bool = False) -> Rights:
+    def enter(self, name: bytes, principal: Principal, session_id: i64) -> Rights:
         """What a connection may do in the vhost that it asks for; until `Vhost.session_closed` it counts there.
 
-        vouched  see `Users.rights`
-        raises  RequestError(NOT_ALLOWED), which ends the connection
+        raises  RequestError(NOT_ALLOWED), which ends the connection; Undecided
         """
         vhost = self.find(name)
-        rights = self.users.rights(user, name, vouched)
+        user = principal.user
+        rights = self.users.rights(principal, name)
         most = vhost.settings.connections_max
         if most >= 0 and len(vhost.entered) >= most:
             limit = f"connection limit ({most}) is reached"
@@ -149,6 +152,7 @@ class Vhosts:
                 those.remove(vhost)
         self.common.parts.remove(vhost)
         self.users.forget_vhost(vhost.name)
+        self.parameters.forget_vhost(vhost.name)
         vhost.abandon()
         self.past_counts.add(vhost.past_counts)
         self.past_flow.add(vhost.past_flow)
@@ -272,6 +276,7 @@ class Vhosts:
         facts: list[dict[str, object]] = [{"op": "next-vhost", "number": int(self.next_number)}]
         facts += [vhost_fact(vhost) for vhost in self.by_number.values()]
         facts += self.users.facts()
+        facts += self.parameters.facts()
         entries = [Entry(BROKER, 0, 0, msgspec.msgpack.encode(fact)) for fact in facts]
         for vhost in self.by_number.values():
             entries += vhost.checkpoint()
@@ -304,6 +309,8 @@ class Vhosts:
             gone = self.by_number.get(whole(fields["number"]))
             if gone is not None:
                 self.remove(gone)
+        elif op in OPS:
+            self.parameters.apply(fields)
         elif op != "next-vhost":
             self.users.apply(fields)
         else:

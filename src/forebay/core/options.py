@@ -121,6 +121,9 @@ class Options:
         30, "failures", 0, 10**6, "Wrong logins from one address, or as one user, before it has to wait; 0 never."
     )
     login_wait_max_s: int = integer(60, "s", 1, 86_400, "The longest wait: it begins with 1 s and doubles.")
+    audit_log: str = option(
+        "", FILE, "To which lines of JSON are added that say who changed what; without it, they are in the log."
+    )
     administrators: list[str] = option(["*"], NAMES, "Which of `users` may administer the broker; `*` for all.")
     permissions: list[PermissionOptions] = option(
         [], TABLES, "What users may do; one who is not named here may do everything.", inner=PermissionOptions

@@ -12,32 +12,39 @@ import logging
 import os
 from typing import Final
 
-from forebay.broker.auth import Auth, Proof
+from forebay.broker.audit import Origin
+from forebay.broker.auth import NOWHERE, Auth, Place, Proof
 from forebay.broker.configured import declare_configured
 from forebay.broker.control.table import Control
+from forebay.broker.judge import Principal
 from forebay.broker.scram import make_scram
 from forebay.broker.shares_of_room import SharesOfRoom
+from forebay.broker.throttle import Throttle
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
 from forebay.core.ports import Clock
 from forebay.log.store import Job, Liveness, Store, StoreOptions
 from forebay.log.wal import Commit
+from forebay.server.audit_log import AuditLog
 from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
 from forebay.server.connections import OpenConnections
 from forebay.server.disk import DataDisk, DiskThread
+from forebay.server.events import Announcer, EventLog, EventStream
 from forebay.server.figures import Figures
 from forebay.server.heap import resident_octets
 from forebay.server.logins import Logins
 from forebay.server.net import Connection, Host
+from forebay.server.peer import split_name
 from forebay.server.pressure import Pressure
-from forebay.server.protocols import make_session
+from forebay.server.protocols import make_session, protocol_of
 from forebay.server.sending import FileSender
 from forebay.session.effects import Session
 
 TICK_S: Final = 0.1
 SECRET_OCTETS: Final = 32
 NO_SESSION: Final = 0
+MICROSECONDS: Final = 1_000_000
 TICKS_A_SECOND: Final = 10
 EXIT_STORAGE: Final = 74  # EX_IOERR
 logger = logging.getLogger("forebay")
@@ -67,7 +74,9 @@ class App(Host):
         self.vhosts.common.secret = SystemRandom().octets(SECRET_OCTETS)
         self.wanted = Wanted(self.vhosts)
         mechanisms = make_scram(options.users, options.mqtt_auth_methods, SystemRandom())
-        self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users)
+        throttle = Throttle(options.login_failures_free, options.login_wait_max_s * MICROSECONDS)
+        self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users, throttle)
+        self.audit_log = AuditLog(options.audit_log, loop.call_soon_threadsafe)
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
         self.sender = FileSender(loop.call_soon_threadsafe)
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
@@ -85,6 +94,10 @@ class App(Host):
         self.scheduled = False
         self.flush_due = False  # this turn takes to the disk also what nobody waits for
         self.pressure = Pressure(options, self.store, SharesOfRoom(self.vhosts, options), self.connections, self.touch)
+        self.announcer = Announcer(self.vhosts)
+        self.event_stream = EventStream(self.vhosts)
+        self.event_log = EventLog()
+        self.announcer.listeners += [self.event_stream, self.event_log]
         self.ticks = 0
         self.addresses: dict[str, str] = {}  # where it listens, by the names of the options
         self.stopping: asyncio.Event = asyncio.Event()
@@ -102,8 +115,16 @@ class App(Host):
         self.store.start(self.vhosts.checkpoint())
         self.vhosts.sweep(now_us)
         declare_configured(self.vhosts, self.options)
+        self.tell_of_events()
         if self.figures.interval_s:
             self.tell_figures(now_us)
+
+    def tell_of_events(self) -> None:
+        """Have events told as the options say."""
+        options = self.options
+        self.event_stream.keep(options.events, options.events_max_age_s, options.events_octets_max)
+        self.event_log.log(options.log_events)
+        self.announcer.changed()
 
     # ---- connections
 
@@ -129,6 +150,7 @@ class App(Host):
             control=self.control,
         )
         self.connections[id] = connection
+        self.auth.places[id] = Place(split_name(connection.peer)[0], protocol_of(session))
         return session
 
     def touch(self, connection: Connection) -> None:
@@ -165,9 +187,12 @@ class App(Host):
         if session is None or session.id not in self.connections:
             return
         del self.connections[session.id]
+        self.auth.places.pop(session.id, None)
         if session.reason:
             logger.info("connection from %s ended: %s", connection.peer, session.reason)
         self.figures.ended(session)
+        if self.announcer.listening:
+            self.announcer.ended(connection, session)
         session.closed()
         session.vhost.touch()
         self.schedule()
@@ -177,6 +202,7 @@ class App(Host):
         for id in self.vhosts.take_taken():
             previous = self.connections.get(id)
             if previous is not None and previous.session is not None:
+                self.announcer.taken_over(previous, previous.session)
                 previous.session.taken_over()
                 previous.flush()
                 self.lost(previous)
@@ -204,15 +230,26 @@ class App(Host):
         if connection not in self.pressure.choked:
             connection.transport.resume_reading()
 
-    async def login(self, user: str, password: str, loopback: bool) -> str:
-        """The identity that a caller without a session has proven; LoginRefused."""
-        proof = self.auth.begin(NO_SESSION, user, password)
+    async def login(self, user: str, password: str, loopback: bool, place: Place = NOWHERE) -> Principal:
+        """Who a caller without a session has proven to be; LoginRefused."""
+        proof = self.auth.begin(NO_SESSION, user, password, place)
         if proof is None:
             return self.auth.check(user, password, loopback)
         waiting = self.proving[proof] = self.loop.create_future()
         self.begin_logins()
         await waiting
         return self.auth.conclude(proof, loopback)
+
+    def note_refusals(self) -> None:
+        """Logins of this turn were refused: whoever goes on guessing has to wait."""
+        refusals, self.auth.refusals = self.auth.refusals, []
+        for each in refusals:
+            place = each.place
+            self.auth.throttle.failed(place.address, each.user)
+            origin = Origin(Principal(each.user), place.address, place.protocol)
+            self.vhosts.common.audit.note(origin, "login", {}, each.detail)
+            facts: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
+            self.vhosts.common.events.note("auth.failure", b"", facts)
 
     async def on_disk(self) -> None:
         """Everything that was done until now is on the disk; for callers without a session."""
@@ -253,6 +290,12 @@ class App(Host):
             self.end_deleted()
         if self.auth.proofs:
             self.begin_logins()
+        if self.auth.refusals:
+            self.note_refusals()
+        if self.vhosts.common.audit.entries:
+            self.audit_log.write(self.vhosts.common.audit.take(), now_us)
+        if self.announcer.listening:
+            self.announcer.tell(self.dirty, now_us)
         self.hand_out(now_us)
         self.vhosts.note_sessions()
         if self.store.checkpoint_due():
@@ -279,16 +322,19 @@ class App(Host):
             self.asked = []
             self.answer_written(durable)
         self.pressure.end_turn()
-        if self.vhosts.has_work():
+        if self.vhosts.has_work() or self.announcer.events.noted:
             self.schedule()
 
     def hand_out(self, now_us: int) -> None:
         """Give this turn's deliveries and cancellations to the sessions they are for."""
+        tells = self.announcer.delivers
         for delivery in self.vhosts.end_turn(now_us):
             connection = self.connections.get(delivery.consumer.session_id)
             if connection is None or connection.session is None:
                 continue  # closed in this very turn: `session_closed` has taken the lease back
             connection.session.deliver(delivery)
+            if tells:
+                self.announcer.delivered(delivery, connection.session)
             if not connection.dirty:
                 connection.dirty = True
                 self.dirty.append(connection)
@@ -359,6 +405,7 @@ class App(Host):
             return
         self.ticks += 1
         now_us = self.clock.now_us()
+        self.auth.throttle.now_us = now_us
         is_due = self.vhosts.tick(now_us)
         if self.ticks % TICKS_A_SECOND == 0:
             self.every_second(now_us)
@@ -382,6 +429,7 @@ class App(Host):
             self.vhosts.commit_streams()
         self.vhosts.sweep(now_us)
         self.pressure.every_second(self.ticks // TICKS_A_SECOND, self.disk.free_octets(), now_us)
+        self.announcer.alarms(self.pressure.alarms())
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):
             self.tell_figures(now_us)
         self.flush_due = True
@@ -432,6 +480,7 @@ class App(Host):
         self.sender.stop()
         self.thread.stop()
         self.logins.stop()
+        self.audit_log.stop()
         self.store.close()
         self.disk.close_all()
 

@@ -35,6 +35,6 @@ def peer_at(host: str, port: int) -> Peer:
 
 
 def split_name(name: str) -> tuple[str, int]:
-    """Address and port of a peer's name."""
+    """Address and port of a peer's name; of one that is unknown neither."""
     host, _, port = name.rpartition(":")
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), int(port) if port.isdigit() else 0

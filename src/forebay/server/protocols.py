@@ -43,3 +43,10 @@ def make_session(
     if data.startswith(b"AMQP") or default == "amqp":
         return Amqp091Session(id, vhosts, auth, options, loopback, identity)
     return MqttSession(id, vhosts, auth, options, loopback, identity)
+
+
+def protocol_of(session: Session) -> str:
+    """What a session speaks: mqtt, amqp or blocks."""
+    if isinstance(session, MqttSession):
+        return "mqtt"
+    return "amqp" if isinstance(session, Amqp091Session) else "blocks"

@@ -35,7 +35,6 @@ from forebay.session.amqp091_modes import on_mode_method
 from forebay.session.amqp091_publish import Link, Publisher
 from forebay.session.amqp091_topology import on_topology_method
 from forebay.session.effects import Session
-from forebay.session.sasl import EXTERNAL
 from forebay.wire.amqp091 import (
     BODY,
     FRAME_END,
@@ -148,7 +147,7 @@ class Amqp091Session(Session):
                     self.extend_leases()
                 break
             except LoginRefused as error:
-                self.refuse_login(error.detail)
+                self.refuse_login(error)
             except PeerError as error:
                 self.fail(error.reason, error.text, error.scope)
             except RequestError as error:
@@ -303,7 +302,7 @@ class Amqp091Session(Session):
         try:
             self.handshake.conclude(proof)
         except LoginRefused as error:
-            self.refuse_login(error.detail)
+            self.refuse_login(error)
             return
         if self.phase == START_OK:
             self.logged_in()
@@ -315,9 +314,10 @@ class Amqp091Session(Session):
         self.handshake.offer(self.out)
         self.phase = TUNE_OK
 
-    def refuse_login(self, detail: str) -> None:
+    def refuse_login(self, error: LoginRefused) -> None:
         """Say so to a client that can hear it; others know by the connection's end."""
-        self.reason = detail
+        self.auth.note_refusal(int(self.id), error)
+        self.reason = error.detail
         if self.phase == RUNNING:
             self.close(NOT_ALLOWED, "New secret was refused by one of the backends")
         elif self.handshake.can("authentication_failure_close"):
@@ -340,7 +340,7 @@ class Amqp091Session(Session):
         self.phase = OPEN
 
     def on_open(self, vhost: bytes) -> None:
-        self.join(self.vhosts, vhost, self.handshake.user, self.handshake.mechanism == EXTERNAL)
+        self.join(self.vhosts, vhost, self.handshake.principal)
         self.link.vhost = self.vhost
         self.link.rights = self.rights
         put_method(self.out, 0, CONNECTION_OPEN_OK, b"\0")

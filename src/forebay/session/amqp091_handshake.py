@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from forebay import __version__
 from forebay.broker.auth import Auth, Proof
+from forebay.broker.judge import Principal
 from forebay.core.errors import NOT_ALLOWED, UNEXPECTED, PeerError
 from forebay.core.options import Options
 from forebay.session.sasl import EXTERNAL, MECHANISMS, parse_external, parse_response
@@ -47,7 +48,8 @@ class Handshake:
     """One connection's.
 
     identity      the user that the client's certificate names; empty without one
-    user          who has logged in; empty before
+    principal     who has logged in
+    user          its name; empty before
     capabilities  the client's
     """
 
@@ -57,7 +59,9 @@ class Handshake:
         self.loopback = loopback
         self.identity = identity
         self.mechanism = b""
+        self.principal = Principal("")
         self.user = ""
+        self.connection: i64 = 0
         self.client: dict[str, object] = {}
         self.capabilities: dict[str, object] = {}
         self.channels_max: i64 = options.amqp_channels_max
@@ -78,6 +82,7 @@ class Handshake:
 
         raises  LoginRefused; PeerError where the response is no such thing
         """
+        self.connection = connection
         self.client = start.client_properties
         capabilities = self.client.get("capabilities")
         if isinstance(capabilities, dict):
@@ -86,19 +91,24 @@ class Handshake:
         self.mechanism = mechanism
         if mechanism == EXTERNAL and self.identity:
             parse_external(start.response, self.identity)
-            self.user = self.auth.admit(self.identity, self.loopback)
+            self.logged_in(self.auth.admit(self.identity, self.loopback, True))
             return None
         if mechanism not in MECHANISMS.split():
             raise PeerError(UNEXPECTED, f"unknown authentication mechanism '{mechanism.decode('utf-8', 'replace')}'")
         user, password = parse_response(mechanism, start.response)
         proof = self.auth.begin(int(connection), user, password)
         if proof is None:
-            self.user = self.auth.check(user, password, self.loopback)
+            self.logged_in(self.auth.check(user, password, self.loopback))
         return proof
 
     def conclude(self, proof: Proof) -> None:
         """The proof has run: `user` has logged in, or LoginRefused."""
-        self.user = self.auth.conclude(proof, self.loopback)
+        self.logged_in(self.auth.conclude(proof, self.loopback))
+
+    def logged_in(self, principal: Principal) -> None:
+        self.principal = principal
+        self.user = principal.user
+        self.auth.note_login(int(self.connection), principal.user)
 
     def refusal(self) -> str:
         """What a client is told that may not log in."""

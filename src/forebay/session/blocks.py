@@ -12,8 +12,10 @@ from typing import Final, final
 from librt.strings import read_i32_le
 from mypy_extensions import i64
 
-from forebay.broker.auth import Auth, LoginRefused
+from forebay.broker.audit import Origin
+from forebay.broker.auth import NOWHERE, Auth, LoginRefused
 from forebay.broker.control.table import Control
+from forebay.broker.judge import Principal
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     INVALID,
@@ -181,6 +183,7 @@ class BlocksSession(Session):
         """Say what cannot be; before a good login the connection ends: the peer may not try names and passwords."""
         self.out.write(encode_error("request", error.reason, error.text))
         if not self.user:
+            self.auth.note_refusal(int(self.id), error)
             self.reason = error.detail if isinstance(error, LoginRefused) else error.text
             self.closing = True
 
@@ -206,10 +209,17 @@ class BlocksSession(Session):
         if not self.answer(request):
             self.pending.append(request)
 
-    def logged_in(self, user: str) -> None:
+    def origin(self) -> Origin:
+        """Who asks, for the audit log."""
+        place = self.auth.places.get(int(self.id), NOWHERE)
+        return Origin(self.principal, place.address, place.protocol)
+
+    def logged_in(self, principal: Principal) -> None:
+        self.principal = principal
+        self.auth.note_login(int(self.id), principal.user)
         if self.vhost_name:
-            self.join(self.vhosts, self.vhost_name, user)
-        self.user = user
+            self.join(self.vhosts, self.vhost_name, principal)
+        self.user = principal.user
         self.out.write(encode_json(REPLY, {"user": self.user}))
 
     def proven(self) -> None:
@@ -292,7 +302,7 @@ class BlocksSession(Session):
             self.changing = True
             self.hold_lsn = HELD
         try:
-            answer = self.control.run(self.user, request.do, request.arguments)
+            answer = self.control.run(self.origin(), request.do, request.arguments)
         except StorageError as error:
             self.out.write(encode_error("storage", "corrupt", str(error)))
             return

@@ -13,6 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from forebay.broker.auth import Proof
+from forebay.broker.judge import Principal
 from forebay.broker.permissions import Grants, Rights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
@@ -44,7 +45,8 @@ class Session(ABC):
     reason     why the connection ends, for the operator; empty when the peer took its leave
     hold_lsn   while it is above what is durable, the server keeps what was written since it was set, in order
     rights     what its user may do in its vhost
-    proof      a password of this session that is being checked: nothing more is taken in until `proven`
+    principal  who has logged in
+    proof      what this session waits for, a password to be checked above all: nothing is taken in until `proven`
     unread     the server does not read the connection for now: that nothing is heard from it says nothing
     """
 
@@ -60,6 +62,7 @@ class Session(ABC):
         self.hold_lsn: i64 = 0
         self.unread = False
         self.rights = Rights("", b"", Grants(None, {}))
+        self.principal = Principal("")
         self.proof: Proof | None = None
 
     @abstractmethod
@@ -140,9 +143,10 @@ class Session(ABC):
     def proven(self) -> None:
         """The proof has come out, right or wrong."""
 
-    def join(self, vhosts: Vhosts, name: bytes, user: str, vouched: bool = False) -> None:
-        """Enter the vhost that the client asks for; RequestError(NOT_ALLOWED) where it may not."""
-        self.rights = vhosts.enter(name, user, self.id, vouched)
+    def join(self, vhosts: Vhosts, name: bytes, principal: Principal) -> None:
+        """Enter the vhost that the client asks for; RequestError(NOT_ALLOWED) where it may not, Undecided."""
+        self.rights = vhosts.enter(name, principal, self.id)
+        self.principal = principal
         self.enter(vhosts.find(name))
 
     def enter(self, vhost: Vhost) -> None:

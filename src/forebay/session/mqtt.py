@@ -15,6 +15,7 @@ from mypy_extensions import i64
 
 from forebay.broker.auth import Auth
 from forebay.broker.client_session import ClientSession
+from forebay.broker.judge import Principal
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import TAKEN_OVER, TIMED_OUT, UNSUPPORTED_VERSION, PeerError, RequestError
@@ -95,7 +96,6 @@ class MqttSession(Session):
         self.loopback = loopback
         self.identity = identity
         self.user = ""
-        self.vouched = False  # by its certificate
         self.vhost_name = vhost.name
         self.version: i64 = 0  # 0 until a CONNECT came
         self.client: ClientSession | None = None
@@ -249,7 +249,7 @@ class MqttSession(Session):
             self.refuse(code if self.version == V5 else codes.V311_UNAVAILABLE, block, "redirected")
             return
         if self.version == V5:
-            self.exchange = Exchange(self.auth, self.loopback)
+            self.exchange = Exchange(self.auth, self.loopback, self.id)
             answer = self.exchange.on_connect(packet.properties)
             if answer is not None:
                 self.connect = packet
@@ -271,14 +271,13 @@ class MqttSession(Session):
             password = "" if packet.password is None else packet.password.decode("utf-8", "surrogateescape")
         try:
             if packet.user is None and self.identity:
-                self.user = self.auth.admit(self.identity, self.loopback)
-                self.vouched = True
+                self.logged_in(self.auth.admit(self.identity, self.loopback, True))
                 return True
             self.proof = self.auth.begin(int(self.id), user, password)
             if self.proof is not None:
                 self.connect = packet
                 return False
-            self.user = self.auth.check(user, password, self.loopback)
+            self.logged_in(self.auth.check(user, password, self.loopback))
         except RequestError as error:
             self.refuse_login(error)
             return False
@@ -292,7 +291,7 @@ class MqttSession(Session):
         if self.closing:
             return
         try:
-            self.user = self.auth.conclude(proof, self.loopback)
+            self.logged_in(self.auth.conclude(proof, self.loopback))
         except RequestError as error:
             self.refuse_login(error)
             return
@@ -304,7 +303,13 @@ class MqttSession(Session):
     def is_publisher(self) -> bool:
         return self.inbox.received > 0
 
+    def logged_in(self, principal: Principal) -> None:
+        self.principal = principal
+        self.user = principal.user
+        self.auth.note_login(int(self.id), principal.user)
+
     def refuse_login(self, error: RequestError) -> None:
+        self.auth.note_refusal(int(self.id), error)
         detail = getattr(error, "detail", error.text)
         code = codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED
         self.refuse(code, self.inbox.reason_block(error.text), str(detail))
@@ -321,7 +326,7 @@ class MqttSession(Session):
         terms = self.terms
         assert terms is not None
         try:
-            self.join(self.vhosts, self.vhost_name, self.user, self.vouched)
+            self.join(self.vhosts, self.vhost_name, self.principal)
             self.rights.client_id = packet.client_id.decode()
             if packet.has_will:
                 check_publish(self.rights, packet.will_topic)
@@ -371,7 +376,7 @@ class MqttSession(Session):
         elif answer.kind == CONNACK and answer.code == codes.SUCCESS:
             packet = self.connect
             assert packet is not None
-            self.user = exchange.user
+            self.logged_in(Principal(exchange.user))
             self.accept(packet, answer.block)
         elif answer.kind == CONNACK:
             self.refuse(answer.code, answer.block, answer.detail)

@@ -17,7 +17,7 @@ from typing import Final, final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.broker.auth import Auth, Login, LoginRefused, shown
+from forebay.broker.auth import NOWHERE, Auth, Login, LoginRefused, shown
 from forebay.wire import mqtt_codes as codes
 from forebay.wire import mqtt_properties as props
 from forebay.wire.mqtt import HEAD_OCTETS_MAX, Ack, decode_bare
@@ -48,12 +48,14 @@ class Exchange:
     """How one connection authenticates by the method that its CONNECT named.
 
     method             empty where the client logs in by user name and password
+    connection         its number
     user               who it has proven to be; empty before
     packet_octets_max  the client's limit
     """
 
-    def __init__(self, auth: Auth, loopback: bool) -> None:
+    def __init__(self, auth: Auth, loopback: bool, connection: i64 = 0) -> None:
         self.auth = auth
+        self.connection: i64 = connection
         self.loopback = loopback
         self.method = b""
         self.user = ""
@@ -119,6 +121,10 @@ class Exchange:
         mechanism = self.auth.mechanisms.get(name)
         if mechanism is None:
             return self.refused(codes.BAD_AUTH_METHOD, f"authentication method '{shown(name)}' is not offered")
+        try:
+            self.auth.check_wait(self.auth.places.get(int(self.connection), NOWHERE), "")
+        except LoginRefused as error:
+            return self.refused(codes.NOT_AUTHORIZED, error.detail)
         self.login = mechanism.start()
         return self.continue_(method, data)
 
@@ -130,8 +136,9 @@ class Exchange:
             raise unexpected("AUTH: continue authentication: none is under way")
         try:
             said = login.step(data)
-            user = self.auth.admit(login.user, self.loopback) if login.done else ""
+            user = self.auth.admit(login.user, self.loopback).user if login.done else ""
         except LoginRefused as error:
+            self.auth.note_refusal(int(self.connection), error)
             return self.refused(codes.NOT_AUTHORIZED, error.detail)
         block = auth_block(method, said)
         if FIXED_OCTETS_MAX + len(block) > self.packet_octets_max:

@@ -13,7 +13,7 @@ USERS = {"guest": "guest", "ana": "päss wörd", "bob": "b"}
     [("guest", "guest", True), ("ana", "päss wörd", True), ("ana", "päss wörd", False), ("bob", "b", False)],
 )
 def test_right_password(user: str, password: str, loopback: bool) -> None:
-    assert Auth(USERS).check(user, password, loopback) == user
+    assert Auth(USERS).check(user, password, loopback).user == user
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_detail_is_short_whatever_the_peer_sends() -> None:
 
 
 def test_which_users_are_bound_to_loopback_is_an_option() -> None:
-    assert Auth(USERS, loopback_only=()).check("guest", "guest", False) == "guest"
+    assert Auth(USERS, loopback_only=()).check("guest", "guest", False).user == "guest"
     with pytest.raises(LoginRefused, match="Login was refused"):
         Auth(USERS, loopback_only=("bob",)).check("bob", "b", False)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.auth import Auth, LoginRefused, Proof
+from forebay.broker.judge import Principal
 from forebay.broker.passwords import hash_password
 from forebay.broker.users import Users
 from forebay.broker.vhosts import Vhosts
@@ -48,7 +49,7 @@ class Rig:
 
     def enters(self, user: str, vhost: bytes = b"/") -> bool:
         try:
-            self.users.rights(user, vhost, False)
+            self.users.rights(Principal(user), vhost)
         except RequestError as error:
             if error.reason == NOT_ALLOWED:
                 return False
@@ -67,10 +68,10 @@ def login(rig: Rig, user: str, password: str) -> tuple[str, bool]:
     """Who this proves to be, and whether that took work; LoginRefused."""
     proof = rig.auth.begin(1, user, password)
     if proof is None:
-        return rig.auth.check(user, password, True), False
+        return rig.auth.check(user, password, True).user, False
     assert rig.auth.proofs.pop() is proof
     proof.run()
-    return rig.auth.conclude(proof, True), True
+    return rig.auth.conclude(proof, True).user, True
 
 
 def test_a_user_is_there_after_a_crash_and_gone_after_its_end(rig: Rig) -> None:
@@ -138,7 +139,7 @@ def test_the_same_login_twice_takes_work_once(rig: Rig) -> None:
     first.run()
     rig.auth.conclude(first, True)
     assert rig.auth.is_at_hand(second)
-    assert rig.auth.conclude(second, True) == "ada"
+    assert rig.auth.conclude(second, True).user == "ada"
 
 
 def test_a_user_without_password_cannot_log_in_by_one(rig: Rig) -> None:
@@ -160,7 +161,7 @@ def test_users_of_the_configuration_may_do_everything_unless_told(rig: Rig) -> N
     rig.vhosts.add(b"one")
     assert rig.enters("guest", b"one")
     assert not rig.enters("eve", b"one")
-    assert rig.users.rights("eve", b"/", False).grants.permission is not None
+    assert rig.users.rights(Principal("eve"), b"/").grants.permission is not None
     assert (rig.users.has_tag("guest", "monitoring"), rig.users.has_tag("eve", "monitoring")) == (True, False)
     # It is the configuration that says so: without it nothing of it is left.
     rig.crash(users={"guest": "g", "eve": "e"}, permissions=[])
@@ -178,12 +179,12 @@ def test_who_leaves_the_configuration_leaves_no_permissions_behind(rig: Rig) -> 
 
 
 def test_a_name_that_a_certificate_vouches_for_may_do_everything_unless_it_is_a_user(rig: Rig) -> None:
-    rights = rig.users.rights("sensor", b"/", True)
+    rights = rig.users.rights(Principal("sensor", vouched=True), b"/")
     rights.check_queue("configure", b"anything")
     assert not rig.enters("sensor")
     rig.users.add("sensor", "", [])
     with pytest.raises(RequestError, match="access to vhost '/' refused for user 'sensor'"):
-        rig.users.rights("sensor", b"/", True)
+        rig.users.rights(Principal("sensor", vouched=True), b"/")
     with pytest.raises(RequestError, match="configure access to queue 'anything'"):
         rights.check_queue("configure", b"anything")
 
@@ -191,7 +192,7 @@ def test_a_name_that_a_certificate_vouches_for_may_do_everything_unless_it_is_a_
 def test_who_is_deleted_has_no_rights_left_where_it_is_connected(rig: Rig) -> None:
     rig.users.add("ada", "secret", [])
     rig.users.set_permissions("ada", b"/", ".*", ".*", ".*")
-    rights = rig.users.rights("ada", b"/", False)
+    rights = rig.users.rights(Principal("ada"), b"/")
     rights.check_queue("read", b"q")
     rig.users.delete("ada")
     with pytest.raises(RequestError):

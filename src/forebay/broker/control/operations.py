@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.broker.audit import Origin
+from forebay.broker.judge import Principal
 from forebay.broker.users import ADMINISTRATOR
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
@@ -131,34 +133,47 @@ class Control:
         self.vhosts = vhosts
         self.connections = connections
 
-    def run(self, user: str, name: str, values: dict[str, object]) -> dict[str, object]:
-        """The answer to one request of a user who has logged in.
+    def run(self, origin: Origin, name: str, values: dict[str, object]) -> dict[str, object]:
+        """The answer to one request of somebody who has logged in.
 
         values  the arguments as they came
         raises  RequestError: REFUSED for a user who is no administrator, NOT_FOUND for no such operation, INVALID
                 naming the argument that is wrong, or what the operation says
         """
-        self.check_administrator(user)
-        return self.perform(name, values)
+        try:
+            self.check_administrator(origin.principal)
+        except RequestError as error:
+            self.vhosts.common.audit.note(origin, name, values, error.text)
+            raise
+        return self.perform(origin, name, values)
 
-    def perform(self, name: str, values: dict[str, object]) -> dict[str, object]:
+    def perform(self, origin: Origin, name: str, values: dict[str, object]) -> dict[str, object]:
         """As `run`, for a caller of whom it is known already that he may."""
         operation = OPERATIONS.get(name)
         if operation is None:
             raise RequestError(
                 NOT_FOUND, f"do: {shown(name)} is no operation; known are {', '.join(sorted(OPERATIONS))}"
             )
-        return operation.run(self, checked(operation, values))
+        if not operation.changes:
+            return operation.run(self, checked(operation, values))
+        audit = self.vhosts.common.audit
+        try:
+            answer = operation.run(self, checked(operation, values))
+        except RequestError as error:
+            audit.note(origin, name, values, error.text)
+            raise
+        audit.note(origin, name, values)
+        return answer
 
     def changes(self, name: str) -> bool:
         """Whether this is an operation that changes something."""
         operation = OPERATIONS.get(name)
         return operation is not None and operation.changes
 
-    def check_administrator(self, user: str) -> None:
+    def check_administrator(self, principal: Principal) -> None:
         """RequestError(REFUSED) for everybody else."""
-        if not self.vhosts.users.has_tag(user, ADMINISTRATOR):
-            raise RequestError(REFUSED, f"user '{user}' lacks the tag administrator")
+        if ADMINISTRATOR not in self.vhosts.users.tags_of(principal):
+            raise RequestError(REFUSED, f"user '{principal.user}' lacks the tag administrator")
 
     def vhost(self, given: Given) -> Vhost:
         """The vhost that a request names; RequestError(NOT_FOUND)."""

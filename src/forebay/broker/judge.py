@@ -1,0 +1,53 @@
+"""Who somebody has proven to be, and who decides what they may do where that is not what is stored here."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+QUEUE: Final = "queue"
+EXCHANGE: Final = "exchange"
+
+
+class Judge(ABC):
+    """Decides for one principal, in place of stored permissions: a token's scopes, or another server.
+
+    Each method may raise Undecided.
+    """
+
+    @abstractmethod
+    def may_enter(self, vhost: str) -> bool:
+        """Whether connections may be in this vhost."""
+
+    @abstractmethod
+    def may(self, vhost: str, right: str, kind: str, name: str) -> bool:
+        """Whether a right (configure, write, read) covers the QUEUE or EXCHANGE of this name."""
+
+    @abstractmethod
+    def may_topic(self, vhost: str, right: str, exchange: str, routing_key: str) -> bool:
+        """Whether a right (write, read) covers the routing key of a topic exchange."""
+
+
+class Principal:
+    """Who somebody has proven to be.
+
+    judge     decides what they may do; None: the permissions stored for the user
+    tags      for the administration; None: those stored for the user
+    until_us  when that ends, in microseconds; 0 for never
+    vouched   a certificate says so
+    """
+
+    def __init__(
+        self,
+        user: str,
+        judge: Judge | None = None,
+        tags: Sequence[str] | None = None,
+        until_us: int = 0,
+        vouched: bool = False,
+    ) -> None:
+        self.user = user
+        self.judge = judge
+        self.tags = tags
+        self.until_us = until_us
+        self.vouched = vouched

@@ -1,0 +1,85 @@
+"""The audit log: a file to which one line of JSON is added for each change, and nothing is ever taken away.
+
+    {"time": "2026-02-07T09:30:00.123Z", "user": "ada", "address": "10.0.0.7", "protocol": "http",
+     "what": "queue.delete", "arguments": {"vhost": "/", "queue": "orders"}, "result": "done"}
+
+The file is opened anew for each turn's entries, so that it may be moved away while the broker runs. A thread writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from forebay.broker.audit import Entry
+from forebay.core.errors import OptionError
+from forebay.server.disk import Worker
+
+MICROSECONDS = 1_000_000
+MODE = 0o640
+logger = logging.getLogger("forebay")
+
+
+class Lines:
+    """What the thread writes at one time."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+
+    def run(self) -> None:
+        with open(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, MODE), "a", encoding="utf-8") as file:
+            file.write(self.text)
+
+
+class AuditLog:
+    """Writes entries to the file of the option `audit_log`, or to the broker's log where that is empty.
+
+    raises  OptionError: the file cannot be written
+    """
+
+    def __init__(self, path: str, hand_back: Callable[..., object]) -> None:
+        self.path = path
+        self.worker = Worker("audit", self.written, hand_back) if path else None
+        if path:
+            try:
+                Lines(path, "").run()
+            except OSError as error:
+                raise OptionError(f"audit_log: {path!r} cannot be written: {error.strerror}") from None
+
+    def write(self, entries: list[Entry], now_us: int) -> None:
+        """Add a line for each."""
+        lines = [line(each, now_us) for each in entries]
+        if self.worker is None:
+            for each in lines:
+                logger.info("audit %s", each)
+        else:
+            self.worker.work.put(Lines(self.path, "".join(f"{each}\n" for each in lines)))
+
+    def written(self, lines: Lines, error: BaseException | None) -> None:
+        """What could not be written is in the broker's log at least."""
+        if error is not None:
+            logger.error("audit_log: %s cannot be written: %s: %s", self.path, error, lines.text)
+
+    def stop(self) -> None:
+        """Wait until all is written."""
+        if self.worker is not None:
+            self.worker.stop()
+
+
+def line(entry: Entry, now_us: int) -> str:
+    """The entry as JSON, without characters that could be taken for another line."""
+    moment = datetime.fromtimestamp(now_us / MICROSECONDS, UTC).isoformat(timespec="milliseconds")
+    fields = {
+        "time": moment.replace("+00:00", "Z"),
+        "user": entry.user,
+        "address": entry.address,
+        "protocol": entry.protocol,
+        "what": entry.what,
+        "arguments": entry.arguments,
+        "result": entry.result,
+    }
+    return json.dumps(fields)
