@@ -116,7 +116,7 @@ class DeadLetterMachine(RuleBasedStateMachine):
                 dlq.redrive(vhost, b"dead", None, queue, 0, limit)
             elif how == "purge":
                 bodies = {each.block.body(each.index) for each in waiting[:limit]}
-                self.gone(bodies, dlq.purge(vhost, b"dead", None, 0, limit).done)
+                self.gone(bodies, dlq.discard(vhost, b"dead", None, 0, limit).done)
             elif waiting:
                 dlq.edit(vhost, b"dead", dlq.offset_of(waiting[0]), None, {"looked-at": True})
         except RequestError as error:

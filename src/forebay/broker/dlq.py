@@ -232,6 +232,7 @@ def redrive(
     first: int,
     limit: int,
     ranges: list[tuple[int, int]] | None = None,
+    scan: int = SCANNED_AT_ONCE,
 ) -> Portion:
     """Send messages back to the queue in which they died first, or to the queue `to`; each is in one place at any time.
 
@@ -245,7 +246,7 @@ def redrive(
     queue, group = work_of(vhost, name)
     if to and vhost.queue(to) is queue:
         raise RequestError(INVALID, f"to: '{text(to)}' is the queue itself")
-    portion, chosen = select(vhost, queue, group, where, first, limit, ranges)
+    portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
     moved: set[int] = set()
     try:
         for letter in chosen:
@@ -265,10 +266,18 @@ def redrive(
     return portion
 
 
-def purge(vhost: Vhost, name: bytes, where: Filter | None, first: int, limit: int) -> Portion:
-    """Discard messages for which the filter holds. RequestError(NOT_FOUND) without such a queue."""
+def discard(
+    vhost: Vhost,
+    name: bytes,
+    where: Filter | None,
+    first: int,
+    limit: int,
+    ranges: list[tuple[int, int]] | None = None,
+    scan: int = SCANNED_AT_ONCE,
+) -> Portion:
+    """Settle messages that the filter wants; RequestError: NOT_FOUND without such a queue, INVALID for a stream."""
     queue, group = work_of(vhost, name)
-    portion, chosen = select(vhost, queue, group, where, first, limit)
+    portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
     take_out(group, {offset_of(letter) for letter in chosen})
     vhost.mark(queue)
     portion.done = len(chosen)
@@ -344,12 +353,13 @@ def select(
     first: int,
     limit: int,
     ranges: list[tuple[int, int]] | None = None,
+    scan: int = SCANNED_AT_ONCE,
 ) -> tuple[Portion, list[RecordSubject]]:
     """The messages of one portion, or of one of these ranges of offsets, that the filter wants and nobody holds."""
     portion = Portion()
     chosen: list[RecordSubject] = []
     octets = 0
-    look = Look()
+    look = Look(scan)
     for letter in walk(vhost, queue, first) if ranges is None else walk_ranges(vhost, queue, first, ranges):
         portion.scanned += 1
         enough = look.is_enough(letter)

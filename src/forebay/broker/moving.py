@@ -1,4 +1,4 @@
-"""Messages that wait in a queue, moved to another or discarded by choice.
+"""Messages that wait in a queue, moved to another by choice.
 
 As dead letters move: what is appended elsewhere and what is settled by it are one frame of the write-ahead log, so that
 after a crash each message is in one place.
@@ -7,7 +7,7 @@ after a crash each message is in one place.
 from __future__ import annotations
 
 from forebay.broker.dead_letters import Letter
-from forebay.broker.dlq import Portion, append, offset_of, select, work_of
+from forebay.broker.dlq import SCANNED_AT_ONCE, Portion, append, offset_of, select, work_of
 from forebay.broker.routes import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, RequestError
@@ -17,8 +17,6 @@ from forebay.queue.sifting import take_out
 from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 from forebay.wire.convert import decode
-
-Ranges = list[tuple[int, int]]
 
 
 class Target:
@@ -35,7 +33,14 @@ class Target:
 
 
 def move(
-    vhost: Vhost, name: bytes, target: Target, where: Filter | None, first: int, limit: int, ranges: Ranges | None
+    vhost: Vhost,
+    name: bytes,
+    target: Target,
+    where: Filter | None,
+    first: int,
+    limit: int,
+    ranges: list[tuple[int, int]] | None = None,
+    scan: int = SCANNED_AT_ONCE,
 ) -> Portion:
     """Move messages that wait, nobody holds and the filter wants; each is in one place at any time.
 
@@ -47,7 +52,7 @@ def move(
         vhost.check_exchange(target.exchange)
     elif vhost.queue(target.queue) is queue:
         raise RequestError(INVALID, f"to: '{text(name)}' is the queue itself")
-    portion, chosen = select(vhost, queue, group, where, first, limit, ranges)
+    portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
     moved: set[int] = set()
     try:
         for message in chosen:
@@ -62,16 +67,6 @@ def move(
         take_out(group, moved)
         vhost.mark(queue)
     portion.done = len(moved)
-    return portion
-
-
-def discard(vhost: Vhost, name: bytes, where: Filter | None, first: int, limit: int, ranges: Ranges | None) -> Portion:
-    """Settle messages that wait, nobody holds and the filter wants. RequestError as `move`."""
-    queue, group = work_of(vhost, name)
-    portion, chosen = select(vhost, queue, group, where, first, limit, ranges)
-    take_out(group, {offset_of(message) for message in chosen})
-    vhost.mark(queue)
-    portion.done = len(chosen)
     return portion
 
 

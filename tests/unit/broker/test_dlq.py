@@ -286,7 +286,7 @@ def test_what_finds_no_room_stays_and_what_went_before_is_gone(broker: OneVhost)
 def test_messages_are_discarded_by_what_they_say(broker: OneVhost) -> None:
     reject(broker, b"orders", b"0", b"1")
     expire(broker, b"2")
-    done = dlq.purge(broker.vhost, b"dead", parse("death_queue = 'orders'"), 0, ALL)
+    done = dlq.discard(broker.vhost, b"dead", parse("death_queue = 'orders'"), 0, ALL)
     assert (done.done, done.scanned, done.next) == (2, 3, None)
     broker.settle()
     assert broker.kept(b"dead") == [b"2"]
@@ -337,7 +337,7 @@ def test_what_cannot_be_changed_is_said(broker: OneVhost) -> None:
         dlq.edit(broker.vhost, b"dead", 0, b"x")
     broker.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)
     with pytest.raises(RequestError, match="'s' is a stream") as stream:
-        dlq.purge(broker.vhost, b"s", None, 0, ALL)
+        dlq.discard(broker.vhost, b"s", None, 0, ALL)
     assert stream.value.reason == INVALID
 
 

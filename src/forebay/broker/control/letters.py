@@ -24,14 +24,23 @@ from forebay.broker.control.operations import (
     refuse,
     within,
 )
-from forebay.broker.control.queues import BODY, FIRST, QUEUE, WHERE, list_messages, where_of
-from forebay.broker.dlq import Portion, Summary, dead_letter_queues, edit, purge, redrive, summary
+from forebay.broker.control.queues import BODY, FIRST, QUEUE, SCAN, WHERE, list_messages, where_of
+from forebay.broker.dlq import (
+    SCANNED_AT_ONCE,
+    Portion,
+    Summary,
+    dead_letter_queues,
+    discard,
+    edit,
+    redrive,
+    summary,
+)
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
-PORTION: Final = (FIRST, LIMIT)
+PORTION: Final = (FIRST, LIMIT, SCAN)
 
 
 @operation("dlq.list", VHOST, *PAGE)
@@ -44,7 +53,7 @@ def list_letter_queues(control: Control, given: Given) -> dict[str, object]:
     return page(given, [partial(summary_facts, vhost, queue) for queue in dead_letter_queues(vhost)])
 
 
-@operation("dlq.show", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY)
+@operation("dlq.show", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN)
 def show_letters(control: Control, given: Given) -> dict[str, object]:
     """Dead letters, as `queue.messages` shows messages; `death` is the last one's facts."""
     return list_messages(control, given)
@@ -74,7 +83,8 @@ def redrive_letters(control: Control, given: Given) -> dict[str, object]:
     if "id" in given and given.whole("id") != queue.id:
         raise RequestError(PRECONDITION, f"id: queue '{text(queue.name)}' is number {queue.id}: it was made anew")
     ranges = given.ranges("offsets")
-    portion = redrive(vhost, queue.name, where_of(given), given.octets("to"), *portion_of(given), ranges)
+    first, limit, scan = portion_of(given)
+    portion = redrive(vhost, queue.name, where_of(given), given.octets("to"), first, limit, ranges, scan)
     facts = portion_facts(queue, portion)
     if ranges is not None:
         facts["gone"] = portion.gone
@@ -89,7 +99,8 @@ def purge_letters(control: Control, given: Given) -> dict[str, object]:
     """Discard dead letters, a portion at a time as `dlq.redrive` does."""
     vhost = control.vhost(given)
     queue = vhost.queue(given.octets("queue"))
-    return portion_facts(queue, purge(vhost, queue.name, where_of(given), *portion_of(given)))
+    first, limit, scan = portion_of(given)
+    return portion_facts(queue, discard(vhost, queue.name, where_of(given), first, limit, None, scan))
 
 
 @operation(
@@ -122,8 +133,9 @@ def body_of(given: Given) -> bytes | None:
         raise refuse("body_base64", given.text("body_base64"), "is no base64") from None
 
 
-def portion_of(given: Given) -> tuple[int, int]:
-    return given.whole("from"), within(given, "limit", 1, LIMIT_MAX)
+def portion_of(given: Given) -> tuple[int, int, int]:
+    """Where to begin, how many messages to change and how many to look at."""
+    return given.whole("from"), within(given, "limit", 1, LIMIT_MAX), within(given, "scan", 1, SCANNED_AT_ONCE)
 
 
 def portion_facts(queue: Queue, portion: Portion) -> dict[str, object]:

@@ -19,8 +19,8 @@ from forebay.broker.control.operations import (
 )
 from forebay.broker.control.queues import BODY, BODY_OCTETS_MAX, QUEUE, WHERE, where_of
 from forebay.broker.control.streams import check_offset
-from forebay.broker.dlq import Portion, attempts_of, seal
-from forebay.broker.moving import Target, discard, move
+from forebay.broker.dlq import Portion, attempts_of, discard, seal
+from forebay.broker.moving import Target, move
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.queue.queue import Queue
 from forebay.records.shown import record_shown
@@ -68,7 +68,8 @@ def move_messages(control: Control, given: Given) -> dict[str, object]:
     """
     vhost = control.vhost(given)
     queue = vhost.queue(given.octets("queue"))
-    portion = move(vhost, queue.name, target_of(given), where_of(given), *portion_of(given), given.ranges("offsets"))
+    first, limit, scan = portion_of(given)
+    portion = move(vhost, queue.name, target_of(given), where_of(given), first, limit, given.ranges("offsets"), scan)
     facts = chosen_facts(queue, portion)
     facts["refused"] = portion.refused
     if portion.refused:
@@ -81,7 +82,8 @@ def discard_messages(control: Control, given: Given) -> dict[str, object]:
     """Settle messages that wait and for which a filter holds, a portion at a time as `queue.move` does."""
     vhost = control.vhost(given)
     queue = vhost.queue(given.octets("queue"))
-    portion = discard(vhost, queue.name, where_of(given), *portion_of(given), given.ranges("offsets"))
+    first, limit, scan = portion_of(given)
+    portion = discard(vhost, queue.name, where_of(given), first, limit, given.ranges("offsets"), scan)
     return chosen_facts(queue, portion)
 
 

@@ -24,7 +24,7 @@ from forebay.broker.control.operations import (
     refuse,
     within,
 )
-from forebay.broker.dlq import Look, offset_of, seal, walk
+from forebay.broker.dlq import SCANNED_AT_ONCE, Look, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
 from forebay.queue.group import Group
@@ -40,6 +40,7 @@ WHERE: Final = Parameter("where", TEXT, "only messages for which this filter hol
 BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024)
 FIRST: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
 NO_SESSION: Final = 0  # whoever administers holds no queue for itself
+SCAN: Final = Parameter("scan", WHOLE, "how many messages one request looks at, at most", False, SCANNED_AT_ONCE)
 BODY_OCTETS_MAX: Final = 128 << 10  # of one that is shown
 
 
@@ -127,7 +128,7 @@ def truncate_queue(control: Control, given: Given) -> dict[str, object]:
     return {"start": int(control.vhost(given).truncate(given.octets("queue"), below))}
 
 
-@operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY)
+@operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN)
 def list_messages(control: Control, given: Given) -> dict[str, object]:
     """Messages of a queue that nobody has settled, in the order of their offsets.
 
@@ -138,7 +139,8 @@ def list_messages(control: Control, given: Given) -> dict[str, object]:
     octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
     vhost = control.vhost(given)
     queue = vhost.queue(given.octets("queue"))
-    found, next = scan(vhost, queue, where_of(given), given.whole("from"), limit)
+    looked_max = within(given, "scan", 1, SCANNED_AT_ONCE)
+    found, next = scan(vhost, queue, where_of(given), given.whole("from"), limit, looked_max)
     items: list[dict[str, object]] = []
     octets = 0
     for subject in found:
@@ -155,12 +157,12 @@ def list_messages(control: Control, given: Given) -> dict[str, object]:
 
 
 def scan(
-    vhost: Vhost, queue: Queue, where: Filter | None, first: int, limit: int
+    vhost: Vhost, queue: Queue, where: Filter | None, first: int, limit: int, looked_max: int = SCANNED_AT_ONCE
 ) -> tuple[list[RecordSubject], int | None]:
     """Up to `limit` messages from an offset on for which the filter holds, and the offset to go on from."""
     seal(vhost, queue)
     found: list[RecordSubject] = []
-    look = Look()
+    look = Look(looked_max)
     for message in walk(vhost, queue, first):
         enough = look.is_enough(message)
         if where is None or where.matches(message):

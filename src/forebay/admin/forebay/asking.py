@@ -1,0 +1,164 @@
+"""How routes run the operations of administrators: who may, in which portions, and answered when it is on disk."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from fastapi import Response
+
+from forebay.admin.answer import as_json
+from forebay.admin.login import HTTP, Caller
+from forebay.admin.rights import check_vhost
+from forebay.broker.audit import Origin
+from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.broker.permissions import READ, WRITE
+from forebay.broker.users import ADMINISTRATOR
+from forebay.core.errors import INVALID, RequestError
+from forebay.server.app import App
+
+SEE: Final = ""  # whoever may enter the vhost may ask
+# What others than administrators may ask, and the right to the queue that it takes.
+RIGHTS: Final = {
+    "consumer.list": SEE,
+    "delayed.list": SEE,
+    "dlq.list": SEE,
+    "group.list": SEE,
+    "lease.list": SEE,
+    "queue.list": SEE,
+    "queue.show": SEE,
+    "queue.unsettled": SEE,
+    "retained.list": SEE,
+    "session.list": SEE,
+    "session.show": SEE,
+    "stream.offset": SEE,
+    "stream.show": SEE,
+    "subscription.list": SEE,
+    "transaction.list": SEE,
+    "dlq.purge": READ,
+    "dlq.show": READ,
+    "group.commit": READ,
+    "group.seek": READ,
+    "lease.release": READ,
+    "message.explain": READ,
+    "message.history": READ,
+    "message.show": READ,
+    "queue.discard": READ,
+    "queue.messages": READ,
+    "queue.move": READ,
+    "queue.purge": READ,
+}
+SCAN_SLICE: Final = 200  # messages that a portion looks at before others have their turn
+SCANNED_MAX: Final = 100_000  # that one request looks at
+SUMS: Final = ("done", "held", "gone", "scanned", "refused")
+
+
+async def answer(app: App, caller: Caller, name: str, values: dict[str, object]) -> Response:
+    """What an operation answers; RequestError where the caller may not ask, or the operation refuses."""
+    return as_json(await perform(app, caller, name, values))
+
+
+async def perform(app: App, caller: Caller, name: str, values: dict[str, object]) -> dict[str, object]:
+    """As `answer`, undressed. Values that are None were not given."""
+    check(app, caller, name, values)
+    given = {key: value for key, value in values.items() if value is not None}
+    changes = app.control.changes(name)
+    if changes:
+        app.store.hurry()
+    facts = run(app, caller, name, given)
+    if changes:
+        await app.on_disk()
+    return facts
+
+
+def run(app: App, caller: Caller, name: str, given: dict[str, object]) -> dict[str, object]:
+    return app.control.perform(Origin(caller.principal, caller.address, HTTP), name, given)
+
+
+def check(app: App, caller: Caller, name: str, values: dict[str, object]) -> None:
+    """RequestError(REFUSED) unless the caller may run the operation on this vhost and queue."""
+    if ADMINISTRATOR in caller.tags:
+        return
+    if name not in RIGHTS:
+        caller.check_administrator()
+    vhost = values.get("vhost")
+    known = check_vhost(app, caller, vhost if isinstance(vhost, str) else "/")
+    right = RIGHTS[name]
+    if right == SEE:
+        return
+    queue = values.get("queue")
+    if not isinstance(queue, str):
+        caller.check_administrator()
+        return
+    rights = caller.rights(known.name)
+    rights.check_queue(right, queue.encode())
+    if name != "queue.move":
+        return
+    exchange = values.get("exchange")
+    rights.check_exchange(WRITE, exchange.encode() if isinstance(exchange, str) else b"")
+
+
+async def in_portions(
+    app: App, caller: Caller, name: str, values: dict[str, object], limit: int | None
+) -> dict[str, object]:
+    """The same of an operation that goes through a queue in portions: many small ones, and between them a turn.
+
+    limit  messages to be changed in all, None for all; a request looks at no more than SCANNED_MAX
+    """
+    check(app, caller, name, values)
+    given = {key: value for key, value in values.items() if value is not None}
+    totals: dict[str, object] = {}
+    end: int | None = None
+    left = limit
+    if left is not None and left < 1:
+        raise RequestError(INVALID, f"limit: {left} is below 1")
+    while True:
+        app.store.hurry()
+        most = LIMIT_DEFAULT if left is None else min(left, LIMIT_DEFAULT)
+        facts = run(app, caller, name, {**given, "limit": most, "scan": SCAN_SLICE})
+        end = number(facts, "end") if end is None else end
+        for each in SUMS:
+            if each in facts:
+                totals[each] = number(totals, each) + number(facts, each)
+        if "refusal" in facts:
+            totals.setdefault("refusal", facts["refusal"])
+        left = None if left is None else left - number(facts, "done")
+        # What is moved may come to the end of the same queue: it is not met again.
+        if "next" not in facts or number(facts, "next") >= end:
+            break
+        given["from"] = facts["next"]
+        if left == 0 or number(totals, "scanned") >= SCANNED_MAX:
+            totals["next"] = facts["next"]
+            break
+        await asyncio.sleep(0)
+    await app.on_disk()
+    return totals
+
+
+async def messages(app: App, caller: Caller, name: str, values: dict[str, object], limit: int) -> dict[str, object]:
+    """What `queue.messages` or `dlq.show` answers, in portions."""
+    check(app, caller, name, values)
+    if not 1 <= limit <= LIMIT_MAX:
+        raise RequestError(INVALID, f"limit: {limit} is not within 1 .. {LIMIT_MAX}")
+    given = {key: value for key, value in values.items() if value is not None}
+    items: list[object] = []
+    first = given.get("from", 0)
+    looked = 0
+    while True:
+        facts = run(app, caller, name, {**given, "limit": min(limit - len(items), SCAN_SLICE), "scan": SCAN_SLICE})
+        found = facts["items"]
+        assert isinstance(found, list)
+        items += found
+        looked += SCAN_SLICE
+        if "next" not in facts:
+            return {"items": items}
+        given["from"] = facts["next"]
+        if len(items) >= limit or looked >= SCANNED_MAX or given["from"] == first:
+            return {"items": items, "next": facts["next"]}
+        await asyncio.sleep(0)
+
+
+def number(facts: dict[str, object], name: str) -> int:
+    value = facts.get(name, 0)
+    assert isinstance(value, int)
+    return value

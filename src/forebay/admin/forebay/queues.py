@@ -1,0 +1,120 @@
+"""/api/forebay/queues: messages of queues looked at, moved and discarded; and the logs that they are in."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, Field
+
+from forebay.admin.answer import as_json
+from forebay.admin.forebay.answers import DONE, LIST, OBJECT, answers, fields
+from forebay.admin.forebay.asking import answer, in_portions, messages, perform
+from forebay.admin.login import Asker, Broker
+from forebay.admin.paths import QueueName, VhostName
+from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
+
+router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"])
+
+Where = Annotated[str, Query(description="Only messages for which this filter holds: docs/filters.md.")]
+First = Annotated[
+    int, Query(alias="from", ge=0, description="The first offset to look at: `next` of the answer before.")
+]
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="How many at most.")]
+Body = Annotated[int, Query(alias="body_octets_max", ge=0, le=128 << 10, description="How much of each body.")]
+Offset = Annotated[int, Path(ge=0, le=(1 << 62), description="The message's offset.")]
+Time = Annotated[int | None, Query(ge=0, le=1 << 50, description="Instead of `from`: milliseconds since 1970.")]
+TimeMs = Annotated[int, Query(ge=0, le=1 << 50, description="Milliseconds since 1970.")]
+
+
+class Choice(BaseModel):
+    """Which messages of a queue."""
+
+    where: Annotated[str, Field(description="Only those for which this filter holds.")] = ""
+    offsets: Annotated[
+        list[int | tuple[int, int]] | None, Field(description="Only those of these offsets and [first, end).")
+    ] = None
+    first: Annotated[int, Field(alias="from", ge=0, description="From this offset on.")] = 0
+    limit: Annotated[int | None, Field(ge=1, description="How many at most; all if not given.")] = None
+
+    def values(self, vhost: str, queue: str) -> dict[str, object]:
+        """The arguments of an operation."""
+        pairs = (
+            None if self.offsets is None else [list(each) if isinstance(each, tuple) else each for each in self.offsets]
+        )
+        return {"vhost": vhost, "queue": queue, "where": self.where, "offsets": pairs, "from": self.first}
+
+
+class Move(Choice):
+    """Which messages go where: to a queue, or to an exchange."""
+
+    to: Annotated[str, Field(description="The queue that they go to.")] = ""
+    exchange: Annotated[str | None, Field(description="Or the exchange.")] = None
+    routing_key: Annotated[str | None, Field(description="Their routing key there; that of each if not given.")] = None
+
+
+@router.get("/messages", responses=LIST)
+async def list_messages(
+    app: Broker,
+    caller: Asker,
+    vhost: VhostName,
+    queue: QueueName,
+    where: Where = "",
+    first: First = 0,
+    limit: Limit = LIMIT_DEFAULT,
+    body_octets_max: Body = 1024,
+    time_ms: Time = None,
+) -> Response:
+    """Messages that nobody has settled, from an offset or a time on, without taking them; of a stream all."""
+    values: dict[str, object] = {"vhost": vhost, "queue": queue}
+    if time_ms is not None:
+        found = await perform(app, caller, "stream.offset", {**values, "time_ms": time_ms})
+        values["from"] = found["offset"]
+    else:
+        values["from"] = first
+    values |= {"where": where, "body_octets_max": body_octets_max}
+    return as_json(await messages(app, caller, "queue.messages", values, limit))
+
+
+@router.get("/messages/{offset}", responses=OBJECT)
+async def show_message(
+    app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, offset: Offset, body_octets_max: Body = 128 << 10
+) -> Response:
+    """One message, settled or not, as long as the log has it."""
+    values: dict[str, object] = {"vhost": vhost, "queue": queue, "offset": offset, "body_octets_max": body_octets_max}
+    return await answer(app, caller, "message.show", values)
+
+
+@router.delete("/messages", responses=DONE)
+async def discard_messages(
+    app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, choice: Choice | None = None
+) -> Response:
+    """Discard the messages that wait and are chosen; what consumers hold is left."""
+    choice = choice or Choice()
+    values = choice.values(vhost, queue)
+    return as_json(await in_portions(app, caller, "queue.discard", values, choice.limit))
+
+
+@router.post("/move", responses=DONE)
+async def move_messages(app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, move: Move) -> Response:
+    """Move the messages that wait and are chosen to another queue or an exchange; each is in one place at any time."""
+    values = {**move.values(vhost, queue), "to": move.to, "exchange": move.exchange, "routing_key": move.routing_key}
+    return as_json(await in_portions(app, caller, "queue.move", values, move.limit))
+
+
+@router.get("/log", responses=OBJECT)
+async def show_log(app: Broker, caller: Asker, vhost: VhostName, queue: QueueName) -> Response:
+    """The queue's log: its bounds as offsets and times, and its files."""
+    return await answer(app, caller, "stream.show", {"vhost": vhost, "queue": queue})
+
+
+@router.get("/offset", responses=answers(fields(offset="integer")))
+async def offset_of_time(app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, time_ms: TimeMs) -> Response:
+    """The first offset that was not stored before a time."""
+    return await answer(app, caller, "stream.offset", {"vhost": vhost, "queue": queue, "time_ms": time_ms})
+
+
+@router.get("/unsettled", responses=OBJECT)
+async def list_unsettled(app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, first: First = 0) -> Response:
+    """Which offsets some group still wants, as ranges."""
+    return await answer(app, caller, "queue.unsettled", {"vhost": vhost, "queue": queue, "from": first})

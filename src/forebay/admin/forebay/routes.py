@@ -1,0 +1,11 @@
+"""All routes under /api/forebay that ask and change queues, groups, sessions and single messages."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from forebay.admin.forebay import groups, letters, mqtt, operations, queues
+
+router = APIRouter()
+for part in (operations, queues, letters, groups, mqtt):
+    router.include_router(part.router)
