@@ -21,6 +21,7 @@ from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
 from forebay.server.heap import tune_collector
 from forebay.server.listen import endpoints, listen, make_protocol
+from forebay.server.status import AppFacts
 
 OWN_FILES: Final = 512  # segments, write-ahead log, listeners
 logger = logging.getLogger("forebay")
@@ -54,6 +55,7 @@ async def run(options: Options, makers: Sequence[MakeService]) -> int:
     loop = asyncio.get_running_loop()
     listeners = endpoints(options)
     app = App(options, loop)
+    app.control.server = AppFacts(app)
     app.recover()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

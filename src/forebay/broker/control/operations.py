@@ -126,12 +126,28 @@ class Connections(ABC):
         """End a connection and tell its client why; False if there is none of this id."""
 
 
+class ServerFacts(ABC):
+    """How the broker's process is, which only the server knows."""
+
+    @abstractmethod
+    def now_us(self) -> int:
+        """Its clock, in microseconds since 1970."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, object]:
+        """Process, listeners, alarms, connections, memory and disk."""
+
+
 class Control:
-    """All that operations work on, and the way in to them."""
+    """All that operations work on, and the way in to them.
+
+    server  None where there is none, in tests of what lies below it
+    """
 
     def __init__(self, vhosts: Vhosts, connections: Connections) -> None:
         self.vhosts = vhosts
         self.connections = connections
+        self.server: ServerFacts | None = None
 
     def run(self, origin: Origin, name: str, values: dict[str, object]) -> dict[str, object]:
         """The answer to one request of somebody who has logged in.

@@ -1,0 +1,69 @@
+"""Sums over all queues of a broker, and which of them are longest."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.queue.counts import Counts
+from forebay.queue.queue import Queue
+from forebay.queue.work_group import WorkGroup
+
+LONGEST: Final = 10
+
+
+@final
+class QueueTotals:
+    """What the queues hold together.
+
+    longest  those with the most messages that are ready, the longest first
+    """
+
+    def __init__(self) -> None:
+        self.queues: i64 = 0
+        self.ready: i64 = 0
+        self.unacked: i64 = 0
+        self.consumers: i64 = 0
+        self.octets: i64 = 0
+        self.counts = Counts()
+        self.longest: list[Queue] = []
+
+    def add(self, queues: list[Queue]) -> None:
+        """Take these into the sums."""
+        for queue in queues:
+            self.queues += 1
+            ready = queue.ready()
+            self.ready += ready
+            self.unacked += unacked(queue)
+            self.consumers += queue.consumer_count()
+            self.octets += queue.log.octets
+            self.counts.add(queue.counts)
+            if ready:
+                self.rank(queue, ready)
+
+    def rank(self, queue: Queue, ready: i64) -> None:
+        longest = self.longest
+        at = len(longest)
+        while at > 0 and longest[at - 1].ready() < ready:
+            at -= 1
+        if at < LONGEST:
+            longest.insert(at, queue)
+            if len(longest) > LONGEST:
+                longest.pop()
+
+
+def unacked(queue: Queue) -> i64:
+    """Messages that consumers hold."""
+    count: i64 = 0
+    for group in queue.groups.values():
+        if isinstance(group, WorkGroup):
+            count += group.leased_count
+    return count
+
+
+def oldest_us(queue: Queue) -> i64:
+    """About when the first message was stored that somebody still wants, -1 where there is none: its block's time."""
+    log = queue.log
+    at = log.find(log.start)
+    return log.index.stamps[at] if at < log.index.size() else -1

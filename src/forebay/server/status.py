@@ -1,0 +1,51 @@
+"""What only the server knows of the broker's state, for administrators."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from typing import Final
+
+from forebay.broker.control.operations import ServerFacts
+from forebay.log import block
+from forebay.server.app import App
+from forebay.server.heap import resident_octets
+
+MICROSECONDS_S: Final = 1_000_000
+COMPILED: Final = not block.__file__.endswith(".py")
+
+
+class AppFacts(ServerFacts):
+    """Of one broker."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._started_us = app.clock.now_us()
+
+    def now_us(self) -> int:
+        return self._app.clock.now_us()
+
+    def facts(self) -> dict[str, object]:
+        app = self._app
+        disk = shutil.disk_usage(app.disk.root)
+        used = os.times()
+        return {
+            "build": "compiled" if COMPILED else "interpreted",
+            "python": platform.python_version(),
+            "pid": os.getpid(),
+            "data": app.disk.root,
+            "started_ms": self._started_us // 1000,
+            "uptime_s": (app.clock.now_us() - self._started_us) // MICROSECONDS_S,
+            "cpu_s": round(used.user + used.system, 2),
+            "listeners": dict(app.addresses),
+            "alarms": app.pressure.alarms(),
+            "connections": len(app.connections),
+            "connections_max": app.options.connections_max,
+            "memory_octets": resident_octets(),
+            "memory_octets_max": app.options.memory_octets_max,
+            "disk_free_octets": disk.free,
+            "disk_free_min_octets": app.options.disk_free_min_octets,
+            "slowed_publishers": len(app.pressure.choked),
+            "slow_readers": len(app.pressure.slow),
+        }
