@@ -6,6 +6,7 @@ The model keeps each record as a row and decides anew, by looking at all rows, w
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -67,6 +68,7 @@ class WaitingMachine(RuleBasedStateMachine):
         self.limits = Limits()
         self.progress = b""
         self.returns = b""
+        self.counted: Counter[str] = Counter()
 
     @initialize(
         priorities=st.booleans(),
@@ -119,7 +121,8 @@ class WaitingMachine(RuleBasedStateMachine):
             found.setdefault(row.priority if self.limits.priority_mode else 0, row)
         return list(found.values())
 
-    def die(self, row: Row) -> None:
+    def die(self, row: Row, cause: str) -> None:
+        self.counted[cause] += 1
         row.state = DYING if self.limits.dead_letter_exchange is not None else SETTLED
 
     def is_over(self, row: Row) -> bool:
@@ -132,7 +135,7 @@ class WaitingMachine(RuleBasedStateMachine):
     def let_expire(self) -> None:
         while over := [row for row in self.heads() if self.is_over(row)]:
             for row in over:
-                self.die(row)
+                self.die(row, "expired")
 
     def teardown(self) -> None:
         self.folder.cleanup()
@@ -169,13 +172,15 @@ class WaitingMachine(RuleBasedStateMachine):
                 row = self.next_rows()[0]
                 assert row.offset == offset
                 assert (delivery.deliveries, delivery.failures) == (row.deliveries + 1, row.failures)
+                self.counted["delivered"] += 1
+                self.counted["redelivered"] += row.deliveries > 0
                 row.state, row.lease, row.deliveries = HELD, lease, row.deliveries + 1
                 self.let_expire()
         assert self.consumer.credit == 0 or not self.next_rows()
         self.group.look_after(self.now_us)
         self.let_expire()
         while 0 <= self.limits.max_messages < len(self.ready()) and self.next_rows():
-            self.die(self.next_rows()[0])
+            self.die(self.next_rows()[0], "dropped")
 
     def held(self) -> list[Row]:
         return [row for row in self.rows if row.state == HELD]
@@ -189,17 +194,33 @@ class WaitingMachine(RuleBasedStateMachine):
         if how == "ack":
             assert self.group.ack(lease, row.offset, 1) == 1
             row.state = SETTLED
+            self.counted["acked"] += 1
         elif how == "reject":
             assert self.group.reject(lease, row.offset, 1) == 1
-            self.die(row)
+            self.die(row, "rejected")
         else:
             failed = how == "fail"
             assert self.group.give_back(lease, row.offset, 1, 0, failed) == 1
             row.failures += failed
             row.state = READY
             if failed and 0 <= self.limits.delivery_limit < row.failures:
-                self.die(row)
+                self.die(row, "limited")
         row.lease = None
+
+    @rule(settled=st.booleans())
+    def get(self, settled: bool) -> None:
+        delivery = self.group.take_one(Consumer(0, 1, 1, 2, 0, b"", settled, UNLIMITED), self.now_us)
+        self.let_expire()
+        if delivery is None:
+            assert not self.next_rows()
+            return
+        row = self.next_rows()[0]
+        assert delivery.block.base + delivery.index == row.offset
+        self.counted["got_settled" if settled else "got"] += 1
+        self.counted["redelivered"] += row.deliveries > 0
+        row.deliveries += 1
+        row.state, row.lease = (SETTLED, None) if settled else (HELD, delivery.lease)
+        self.let_expire()
 
     @rule()
     def bury(self) -> None:
@@ -213,6 +234,7 @@ class WaitingMachine(RuleBasedStateMachine):
 
     @rule()
     def purge(self) -> None:
+        self.counted["purged"] += len(self.ready())
         assert self.group.purge() == len(self.ready())
         for row in self.ready():
             row.state = SETTLED
@@ -222,7 +244,9 @@ class WaitingMachine(RuleBasedStateMachine):
         """What was held or dying is ready again; how often records came back is known."""
         self.progress += self.group.take_progress()
         self.returns += self.group.take_returns()
+        counts = self.group.counts
         self.group = self.fresh_group()
+        self.group.counts = counts
         self.group.restore_returns(self.returns)
         self.group.restore(self.progress)
         self.group.finish_restore()
@@ -242,7 +266,10 @@ class WaitingMachine(RuleBasedStateMachine):
         assert self.group.ready() == len(self.ready())
         assert self.group.dying_count == sum(row.state == DYING for row in self.rows)
         assert sum(run.count for run in self.group.dying) == self.group.dying_count
-        assert self.group.leased_count == len(self.held()) == self.consumer.held
+        assert self.group.leased_count == len(self.held())
+        leases = [row.lease for row in self.held()]
+        assert self.consumer.held == sum(lease is not None and lease.consumer is self.consumer for lease in leases)
+        assert {name: count for name, count in self.group.counts.facts().items() if count} == +self.counted
         open_rows = [row.offset for row in self.rows if row.state != SETTLED]
         found = [at for first, end in self.group.unsettled(0, len(self.rows)) for at in range(first, end)]
         assert found == open_rows
