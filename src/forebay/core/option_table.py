@@ -34,6 +34,7 @@ NAMES: Final = "names"
 TABLE: Final = "table"
 TABLES: Final = "tables"
 
+SECRETS: Final = (SECRET, USERS, HEADERS)  # kinds whose values are not shown
 _WORDS: Final = {USERS: "password", HEADERS: "value"}
 _SCALE: Final = {"": 1, "kib": KIB, "mib": MIB, "gib": GIB}
 _TIME_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -42,6 +43,31 @@ _NUMBER: Final = re.compile(r"([+-]?\d+)\s*([a-zA-Z]*)")
 _NUMBER_DIGITS_MAX: Final = 19  # longer ones are no i64, and int() of a very long text is slow
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with the options.
+
+    path  of the key: `queues[1].retention.max_age_s`
+    text  the path, the value and what it may be
+    """
+
+    path: str
+    text: str
+
+
+class BadOptions(OptionError):
+    """All that is wrong with the options."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(each.text for each in problems))
+        self.problems = problems
+
+
+def wrong(path: str, text: str) -> BadOptions:
+    """The error that says one thing; the path comes before its text."""
+    return BadOptions([Problem(path, f"{path}: {text}")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +83,7 @@ class OptionSpec:
     flag: bool
     reloadable: bool
     inner: type | None
+    alias: str = ""
 
     def domain(self) -> str:
         """What values it takes, for people."""
@@ -97,9 +124,10 @@ def option(
     flag: bool = False,
     reloadable: bool = False,
     inner: type | None = None,
+    alias: str = "",
 ) -> Any:
-    """One line of the table."""
-    spec = OptionSpec(kind, doc, unit, least, most, choices, flag, reloadable, inner)
+    """One line of the table; `alias` is another name that files may have for it."""
+    spec = OptionSpec(kind, doc, unit, least, most, choices, flag, reloadable, inner, alias)
     metadata = {"spec": spec}
     if default is MISSING:
         return field(metadata=metadata)
@@ -108,9 +136,11 @@ def option(
     return field(default=default, metadata=metadata)
 
 
-def integer(default: int, unit: str, least: int, most: int, doc: str, *, reloadable: bool = False) -> Any:
+def integer(
+    default: int, unit: str, least: int, most: int, doc: str, *, reloadable: bool = False, alias: str = ""
+) -> Any:
     """One line of the table: a whole number within bounds."""
-    return option(default, INTEGER, doc, unit=unit, least=least, most=most, reloadable=reloadable)
+    return option(default, INTEGER, doc, unit=unit, least=least, most=most, reloadable=reloadable, alias=alias)
 
 
 def boolean(default: bool, doc: str, *, reloadable: bool = False) -> Any:
@@ -141,23 +171,36 @@ def split_address(text: str) -> tuple[str, int]:
 def build(cls: type[T], values: object, path: str) -> T:
     """A table's values, checked, and defaults for the rest; OptionError names the key with its path."""
     if not isinstance(values, Mapping):
-        raise OptionError(f"{path.rstrip('.') or 'options'}: {_shown(values)} is not a set of keys and values")
+        raise wrong(path.rstrip(".") or "options", f"{_shown(values)} is not a set of keys and values")
     table = {name: (spec, default) for name, spec, default in option_fields(cls)}
+    aliases = {spec.alias: name for name, (spec, _) in table.items() if spec.alias}
     made: dict[str, object] = {}
+    problems: list[Problem] = []
     for key, value in values.items():
-        if key not in table:
-            raise OptionError(_unknown(path, str(key), list(table)))
-        made[key] = _value(table[key][0], value, f"{path}{key}")
+        name = aliases.get(key, key)
+        if name not in table:
+            problems += _unknown(path, str(key), [*table, *aliases]).problems
+            continue
+        if name in made:
+            problems += wrong(f"{path}{key}", f"it is there twice, as {name} and as {table[name][0].alias}").problems
+            continue
+        try:
+            made[name] = _value(table[name][0], value, f"{path}{key}")
+        except BadOptions as error:
+            problems += error.problems
+            made[name] = None
     for name, (spec, default) in table.items():
         if default is MISSING and name not in made:
-            raise OptionError(f"{path}{name}: missing; give {spec.domain()}")
+            problems += wrong(f"{path}{name}", f"missing; give {spec.domain()}").problems
+    if problems:
+        raise BadOptions(problems)
     return cls(**made)
 
 
-def _unknown(path: str, key: str, known: list[str]) -> str:
+def _unknown(path: str, key: str, known: list[str]) -> BadOptions:
     near = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.5)
     hint = f"did you mean {path}{near[0]}?" if near else f"known are {', '.join(known)}"
-    return f"{path}{key}: no such option; {hint}"
+    return wrong(f"{path}{key}", f"no such option; {hint}")
 
 
 def _value(spec: OptionSpec, value: object, path: str) -> object:
@@ -181,11 +224,24 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
         raise _bad(spec, value, path)
     if spec.kind == TABLES:
         assert spec.inner is not None
-        return [build(spec.inner, each, f"{path}[{place}].") for place, each in enumerate(value)]
+        return _entries(spec.inner, value, path)
     for each in value:
         if not isinstance(each, str) or not each or (spec.choices and each not in spec.choices):
             raise _bad(spec, value, path)
     return list(value)
+
+
+def _entries(cls: type, values: list[object], path: str) -> list[object]:
+    entries: list[object] = []
+    problems: list[Problem] = []
+    for place, each in enumerate(values):
+        try:
+            entries.append(build(cls, each, f"{path}[{place}]."))
+        except BadOptions as error:
+            problems += error.problems
+    if problems:
+        raise BadOptions(problems)
+    return entries
 
 
 def _integer_value(spec: OptionSpec, value: object, path: str) -> int:
@@ -228,7 +284,7 @@ def _text_value(spec: OptionSpec, value: object, path: str) -> str:
         try:
             port = split_address(value)[1] if value else -1
         except OptionError as error:
-            raise OptionError(f"{path}: {error}") from None
+            raise wrong(path, str(error)) from None
         if port == 0 and spec.kind == SERVER:
             raise _bad(spec, value, path)
     elif not value and spec.kind not in {FILE, PATTERN, SECRET}:
@@ -238,12 +294,12 @@ def _text_value(spec: OptionSpec, value: object, path: str) -> str:
 
 def _texts_value(spec: OptionSpec, value: object, path: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise OptionError(f"{path}: must be {spec.domain()}")
+        raise wrong(path, f"must be {spec.domain()}")
     texts: dict[str, str] = {}
     for name, text in value.items():
         # The text itself, a password perhaps, stays out of the message: logs are read by many.
         if not isinstance(name, str) or not name or not isinstance(text, str):
-            raise OptionError(f"{path}.{name}: the name must not be empty and its {_WORDS[spec.kind]} must be text")
+            raise wrong(f"{path}.{name}", f"the name must not be empty and its {_WORDS[spec.kind]} must be text")
         texts[name] = text
     return texts
 
@@ -255,7 +311,7 @@ def _priorities_value(spec: OptionSpec, value: object, path: str) -> dict[str, i
     for topic, priority in value.items():
         # A filter would be taken for a topic that nobody publishes to, and change nothing without a word.
         if not isinstance(topic, str) or not topic or "+" in topic or "#" in topic:
-            raise OptionError(f"{path}: {_shown(topic)} is no topic; must be {spec.domain()}")
+            raise wrong(path, f"{_shown(topic)} is no topic; must be {spec.domain()}")
         priorities[topic] = _integer_value(spec, priority, f"{path}.{topic}")
     return priorities
 
@@ -264,12 +320,13 @@ def _from_json(spec: OptionSpec, text: str, path: str) -> object:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise OptionError(f"{path}: not JSON ({error}); must be {spec.domain()}") from None
+        raise wrong(path, f"not JSON ({error}); must be {spec.domain()}") from None
 
 
-def _bad(spec: OptionSpec, value: object, path: str) -> OptionError:
+def _bad(spec: OptionSpec, value: object, path: str) -> BadOptions:
     unit = f" {spec.unit}" if spec.unit else ""
-    return OptionError(f"{path}: {_shown(value)} is out of range; must be {spec.domain()}{unit}")
+    shown = "what is there" if spec.kind in SECRETS else _shown(value)
+    return wrong(path, f"{shown} is out of range; must be {spec.domain()}{unit}")
 
 
 def _shown(value: object) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.core.errors import OptionError
 from forebay.core.option_groups import (
     CLASSIC,
     QUORUM,
@@ -35,10 +34,13 @@ from forebay.core.option_table import (
     TABLES,
     TEXT,
     USERS,
+    BadOptions,
+    Problem,
     boolean,
     build,
     integer,
     option,
+    wrong,
 )
 
 HOUR_S: Final = 3600
@@ -373,15 +375,17 @@ def make_options(values: Mapping[str, object]) -> Options:
     raises  OptionError: names the key, the value, what it may be, and for an unknown key the nearest known one
     """
     options = check_values(values)
+    problems: list[Problem] = []
     seen: set[str] = set()
-    for queue in options.queues:
+    for place, queue in enumerate(options.queues):
         if queue.name in seen:
-            raise OptionError(f"queues: the name {queue.name!r} is there twice")
+            problems.append(Problem(f"queues[{place}].name", f"queues: the name {queue.name!r} is there twice"))
         seen.add(queue.name)
     if options.wal_chunk_octets > options.wal_octets_max:
-        raise OptionError(
-            f"wal_chunk_octets: {options.wal_chunk_octets} is more than wal_octets_max ({options.wal_octets_max})"
-        )
+        most = f"{options.wal_chunk_octets} is more than wal_octets_max ({options.wal_octets_max})"
+        problems += wrong("wal_chunk_octets", most).problems
+    if problems:
+        raise BadOptions(problems)
     return options
 
 

@@ -65,6 +65,7 @@ class App(Host):
 
     def __init__(self, options: Options, loop: asyncio.AbstractEventLoop) -> None:
         self.options = options
+        self.tls = tls
         self.loop = loop
         self.send_buffer_octets_max = options.send_buffer_octets_max
         self.clock: Clock = SystemClock()

@@ -164,9 +164,12 @@ class Announcer:
 
     # ---- telling
 
-    def tell(self, now_us: int) -> None:
-        """Have every listener hear of what was noted."""
+    def tell(self, connections: Iterable[Connection], now_us: int) -> None:
+        """Have every listener hear of what was noted, and of who of these connections has logged in."""
+        self.look(connections)
         noted = self.events.take()
+        if not noted:
+            return
         told = [Told(event, self.number + at, now_us) for at, event in enumerate(noted, 1)]
         self.number += len(told)
         for each in self.listeners:
@@ -224,6 +227,10 @@ class EventLog(Listener):
 
     def __init__(self) -> None:
         self.types: set[str] = set()
+
+    def log(self, patterns: Sequence[str]) -> None:
+        """Which types to log from now on."""
+        self.types = matching(patterns)
 
     def wanted(self) -> set[str]:
         return self.types

@@ -21,6 +21,7 @@ from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
 from forebay.server.heap import tune_collector
 from forebay.server.listen import endpoints, listen, make_protocol
+from forebay.server.logs import start_log
 from forebay.server.status import AppFacts
 
 OWN_FILES: Final = 512  # segments, write-ahead log, listeners
@@ -94,6 +95,6 @@ def serve(options: Options, makers: Sequence[MakeService] = ()) -> int:
 
     makers  of the services that run beside it
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    start_log(options)
     raise_file_limit(options.connections_max)
     return uvloop.run(run(options, makers))
