@@ -15,6 +15,8 @@ from forebay import __version__
 from forebay.cli import delayed, dlq, exchanges, policies, queues, readers, spark, users, vhosts
 from forebay.cli.consuming import consume
 from forebay.cli.publishing import publish
+from forebay.cli.status import status
+from forebay.cli.top import top
 from forebay.client.connecting import Unreachable
 from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown
 
@@ -53,8 +55,8 @@ for name, group in {
     app.add_typer(group, name=name)
 
 
-app.command()(publish)
-app.command()(consume)
+for command in (status, publish, consume, top):
+    app.command()(command)
 
 
 @app.command()

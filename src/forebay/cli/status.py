@@ -1,0 +1,93 @@
+"""`forebay status`: how a broker is, on one screen."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from forebay.cli.access import Access, asks_broker, cell, show_json, show_table
+from forebay.cli.figures import octets_said, period_said, rate_said, rates, seconds_between
+
+
+@asks_broker
+def status(
+    access: Access,
+    over: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="The time that rates are taken over; 0 for no rates.")
+    ] = 0.5,
+) -> None:
+    """Show how the broker is: listeners, alarms, memory and disk, clients, rates, and its longest queues.
+
+    Exits with 1 while there is an alarm, which means that publishers are not read.
+
+    Example: forebay status
+    """
+    before: dict[str, Any] = access.run("broker.status")
+    after = before
+    if over:
+        time.sleep(over)
+        after = access.run("broker.status")
+    found = {**after, "rates": rates(before, after, seconds_between(before, after))}
+    if access.as_json:
+        show_json(found)
+    else:
+        for name, value in described(found, access.client.server):
+            print(f"{name:<10} {value}")
+        if found["longest"]:
+            print()
+            show_table(
+                ("vhost", "queue", "ready", "unacked", "consumers", "oldest"),
+                [longest(each) for each in found["longest"]],
+            )
+    if found["alarms"]:
+        raise typer.Exit(1)
+
+
+def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
+    """The lines above the table."""
+    alarms = ", ".join(found["alarms"])
+    flow = found["rates"]
+    counts = found["counts"]
+    died = sum(counts[name] for name in ("expired", "dropped", "rejected", "limited"))
+    memory, memory_max = found["memory_octets"], found["memory_octets_max"]
+    free, free_min = found["disk_free_octets"], found["disk_free_min_octets"]
+    return [
+        ("broker", f"{server}: forebay {found['version']} ({found['build']}, Python {found['python']})"),
+        ("process", f"{found['pid']}, up {period_said(found['uptime_s'])}, {found['cpu_s']:.1f} s of CPU"),
+        ("data", f"{cell(found['data'])}, {octets_said(found['octets'])} in queues"),
+        ("listeners", ", ".join(f"{name} {address}" for name, address in found["listeners"].items())),
+        ("alarms", f"{alarms}: publishers are not read until that is over" if alarms else "none"),
+        ("memory", f"{octets_said(memory)} of {octets_said(memory_max)} ({100 * memory // memory_max} %)"),
+        ("disk", f"{octets_said(free)} free, at least {octets_said(free_min)} must be"),
+        ("clients", clients(found)),
+        ("queues", f"{found['queues']:,} with {found['ready']:,} messages ready and {found['unacked']:,} unacked"),
+        ("waiting", f"{found['delayed']:,} delayed, {found['retained']:,} retained"),
+        ("rates", ", ".join(f"{rate_said(flow[name])} {name}" for name in flow)),
+        (
+            "in all",
+            f"{counts['published']:,} in, {counts['acked']:,} acked, {counts['refused']:,} refused, {died:,} died",
+        ),
+    ]
+
+
+def clients(found: dict[str, Any]) -> str:
+    said = f"{found['connections']:,} of {found['connections_max']:,} connections, {found['consumers']:,} consumers, "
+    said += f"{found['sessions']:,} MQTT sessions"
+    if found["slowed_publishers"]:
+        said += f", {found['slowed_publishers']:,} publishers are slowed down"
+    if found["slow_readers"]:
+        said += f", {found['slow_readers']:,} do not read"
+    return said
+
+
+def longest(queue: dict[str, Any]) -> dict[str, object]:
+    """A row of the table."""
+    return {**queue, "oldest": oldest_said(queue)}
+
+
+def oldest_said(queue: dict[str, Any]) -> str:
+    """The age of a queue's first message."""
+    age_ms = queue["oldest_ms"]
+    return "" if age_ms is None or not queue["ready"] + queue["unacked"] else period_said(age_ms / 1000)
