@@ -220,7 +220,6 @@ class WaitingMachine(RuleBasedStateMachine):
         self.counted["redelivered"] += row.deliveries > 0
         row.deliveries += 1
         row.state, row.lease = (SETTLED, None) if settled else (HELD, delivery.lease)
-        self.let_expire()
 
     @rule()
     def bury(self) -> None:
