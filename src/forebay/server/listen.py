@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,10 +21,10 @@ from forebay.server.net import Connection, Host
 from forebay.server.peer import UNKNOWN, Peer, peer_at
 from forebay.server.protocols import MQTT_ONLY
 from forebay.server.proxy import announced_peer, malformed, missing_octets
-from forebay.server.tls import make_context
+from forebay.server.tls import Tls
 from forebay.server.websocket import WebSocket, WebSocketSettings
 
-BACKLOG: Final = 1024
+BACKLOG: Final = 16_384  # clients that come back all at once would wait for seconds; the system has a limit of its own
 HTTP: Final = "http"
 ACCEPTS_A_TURN: Final = 100
 ACCEPT_PAUSE_S: Final = 1.0  # where the system has no descriptor left
@@ -40,7 +39,7 @@ class Endpoint:
 
     name          of its option, and in the ready line
     protocol      what octets of no protocol are taken for
-    named         whether a client's certificate says who it is
+    identity      what of a client's certificate says who it is; NONE: nothing
     proxied       whether a PROXY header comes first
     handshake_s   how long the header may take, and then TLS
     leave_s       how long a client may take to end TLS
@@ -50,9 +49,9 @@ class Endpoint:
     name: str
     address: str
     protocol: str
-    tls: ssl.SSLContext | None
+    tls: Tls | None
     websocket: WebSocketSettings | None
-    named: bool
+    identity: str
     proxied: bool
     handshake_s: float
     leave_s: float
@@ -60,12 +59,14 @@ class Endpoint:
 
 
 # Name, address, protocol, TLS and WebSocket of an endpoint.
-Wanted = tuple[str, str, str, ssl.SSLContext | None, WebSocketSettings | None]
+Wanted = tuple[str, str, str, Tls | None, WebSocketSettings | None]
 MakeProtocol = Callable[[Endpoint, Peer | None], asyncio.Protocol]
 
 
-def endpoints(options: Options) -> list[Endpoint]:
+def endpoints(options: Options, tls: Tls | None = None) -> list[Endpoint]:
     """Every listener that has an address.
+
+    tls  shared by all that need it
 
     raises  OptionError: what TLS or WebSocket needs is missing or cannot be used
     """
@@ -78,7 +79,7 @@ def endpoints(options: Options) -> list[Endpoint]:
     if not websocket.path.startswith("/"):
         raise OptionError(f"mqtt_websocket_path: {websocket.path!r} must begin with /")
     secure = options.amqps or options.mqtts or options.mqtt_websocket_tls
-    context = make_context(options) if secure else None
+    context = ready(tls or Tls(options)) if secure else None
     wanted: tuple[Wanted, ...] = (
         ("amqp", options.amqp, "amqp", None, None),
         ("mqtt", options.mqtt, "mqtt", None, None),
@@ -90,12 +91,18 @@ def endpoints(options: Options) -> list[Endpoint]:
     return wanted_endpoints(options, wanted)
 
 
-def http_endpoints(options: Options) -> list[Endpoint]:
+def http_endpoints(options: Options, tls: Tls) -> list[Endpoint]:
     """Every listener for HTTP that has an address; OptionError as `endpoints`."""
-    context = make_context(options) if options.https else None
+    context = ready(tls) if options.https else None
     return wanted_endpoints(
         options, (("http", options.http, HTTP, None, None), ("https", options.https, HTTP, context, None))
     )
+
+
+def ready(tls: Tls) -> Tls:
+    """The same, with its files read; OptionError where that cannot be."""
+    assert tls.context is not None
+    return tls
 
 
 def wanted_endpoints(options: Options, wanted: Sequence[Wanted]) -> list[Endpoint]:
@@ -106,7 +113,7 @@ def wanted_endpoints(options: Options, wanted: Sequence[Wanted]) -> list[Endpoin
             protocol=protocol,
             tls=tls,
             websocket=settings,
-            named=tls is not None and options.tls_identity != NONE,
+            identity=NONE if tls is None else options.tls_identity,
             proxied=options.proxy_protocol,
             handshake_s=options.handshake_timeout_ms / MILLISECONDS,
             leave_s=leave_seconds(options),
@@ -123,7 +130,7 @@ def leave_seconds(options: Options) -> float:
 
 def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None) -> Connection | WebSocket:
     """What the transport of a new connection calls."""
-    connection = Connection(host, endpoint.protocol, peer, endpoint.named)
+    connection = Connection(host, endpoint.protocol, peer, endpoint.identity)
     return connection if endpoint.websocket is None else WebSocket(connection, endpoint.websocket)
 
 
@@ -177,7 +184,7 @@ class Acceptor:
             await self.loop.connect_accepted_socket(
                 partial(self.make, endpoint, peer),
                 taken,
-                ssl=endpoint.tls,
+                ssl=endpoint.tls.context if endpoint.tls else None,
                 ssl_handshake_timeout=endpoint.handshake_s if endpoint.tls else None,
                 ssl_shutdown_timeout=endpoint.leave_s if endpoint.tls else None,
             )
