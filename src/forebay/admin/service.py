@@ -14,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay.admin.api import make_api
+from forebay.admin.rates import Rates
 from forebay.server.app import App
 from forebay.server.listen import Acceptor, Endpoint, http_endpoints, listen
 from forebay.server.peer import Peer, split_name
@@ -78,8 +79,10 @@ class AdminService(Service):
 
     def __init__(self, app: App) -> None:
         self.app = app
+        api = make_api(app)
+        self.rates: Rates = api.state.rates
         config = uvicorn.Config(
-            make_api(app),
+            api,
             http=HttpToolsProtocol,
             ws="none",
             lifespan="off",
@@ -101,13 +104,15 @@ class AdminService(Service):
         self.server.servers = []
         self.listeners: list[asyncio.Server | Acceptor] = []
         self.ticking: asyncio.Task[None] | None = None
+        self.sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> dict[str, str]:
         addresses: dict[str, str] = {}
-        for endpoint in http_endpoints(self.app.options):
+        for endpoint in http_endpoints(self.app.options, self.app.tls):
             listener, addresses[endpoint.name] = await listen(self.make_protocol, endpoint)
             self.listeners.append(listener)
         self.ticking = asyncio.create_task(self.tick())
+        self.sampling = asyncio.create_task(self.rates.run())
         return addresses
 
     def make_protocol(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
@@ -124,8 +129,9 @@ class AdminService(Service):
             await asyncio.sleep(HEADERS_S)
 
     async def stop(self) -> None:
-        if self.ticking is not None:
-            self.ticking.cancel()
+        for task in (self.ticking, self.sampling):
+            if task is not None:
+                task.cancel()
         for listener in self.listeners:
             listener.close()
         await self.server.shutdown()

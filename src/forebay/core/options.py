@@ -57,6 +57,11 @@ NONE: Final = "none"
 OPTIONAL: Final = "optional"
 REQUIRED: Final = "required"
 CN: Final = "cn"
+DN: Final = "dn"
+SAN_DNS: Final = "san_dns"
+SAN_EMAIL: Final = "san_email"
+SAN_IP: Final = "san_ip"
+SAN_URI: Final = "san_uri"
 TLS_1_2: Final = "1.2"
 TLS_1_3: Final = "1.3"
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
@@ -105,13 +110,17 @@ class Options:
     tls_certificate: str = option("", FILE, "The broker's certificate and its chain, PEM.")
     tls_key: str = option("", FILE, "Its private key, PEM; without it the key stands in `tls_certificate`.")
     tls_client_ca: str = option("", FILE, "Certificates that clients' certificates must come from, PEM.")
+    tls_client_crl: str = option("", FILE, "Lists of revoked certificates, PEM: clients that show one are refused.")
+    tls_watch_s: int = integer(
+        60, "s", 0, 86_400, "How often is looked whether these files have changed; 0: only when the broker is told to."
+    )
     tls_client_auth: str = option(NONE, TEXT, "Whether clients show a certificate.", choices=(NONE, OPTIONAL, REQUIRED))
     tls_minimum_version: str = option(TLS_1_2, TEXT, "The oldest version of TLS spoken.", choices=(TLS_1_2, TLS_1_3))
     tls_identity: str = option(
         NONE,
         TEXT,
-        "Who a client is that shows a certificate and sends no user name: the common name in it, or nobody.",
-        choices=(NONE, CN),
+        "Who a client is that shows a certificate and sends no user name: what of it is the name, or nobody.",
+        choices=(NONE, CN, DN, SAN_DNS, SAN_EMAIL, SAN_IP, SAN_URI),
     )
 
     # who

@@ -39,6 +39,7 @@ from forebay.server.peer import split_name
 from forebay.server.pressure import Pressure
 from forebay.server.protocols import make_session, protocol_of
 from forebay.server.sending import FileSender
+from forebay.server.tls import Tls
 from forebay.session.effects import Session
 
 TICK_S: Final = 0.1
@@ -63,7 +64,7 @@ class Wanted(Liveness):
 class App(Host):
     """One broker process."""
 
-    def __init__(self, options: Options, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, options: Options, loop: asyncio.AbstractEventLoop, tls: Tls) -> None:
         self.options = options
         self.tls = tls
         self.loop = loop
@@ -423,6 +424,9 @@ class App(Host):
                     connection.transport.abort()  # it does not read: what it held must return all the same
             elif connection.session is not None:
                 connection.session.tick(now_us)
+                until_us = connection.session.principal.until_us
+                if until_us and now_us >= until_us:
+                    connection.session.dismiss("the token has expired")
                 self.touch(connection)
             elif now_us - connection.opened_us > silent_us:
                 connection.transport.abort()  # not even its protocol is known, so there is nothing to say
@@ -433,6 +437,9 @@ class App(Host):
         self.announcer.alarms(self.pressure.alarms())
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):
             self.tell_figures(now_us)
+        watch_s = self.options.tls_watch_s
+        if watch_s and (self.ticks // TICKS_A_SECOND) % watch_s == 0:
+            self.tls.look()
         self.flush_due = True
         self.schedule()
         job = self.store.plan(self.wanted, now_us)

@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 from typing import Final, cast
 
 from forebay.core.metrics import Totals
+from forebay.core.options import NONE
+from forebay.server.certificate_names import name_in
 from forebay.server.peer import UNKNOWN, Peer, peer_at
 from forebay.server.sending import FileSender, Sending
-from forebay.server.tls import common_name
 from forebay.session.effects import FilePart, Session
 
 SNIFF_OCTETS: Final = 4
@@ -60,7 +61,7 @@ class Connection(asyncio.Protocol):
 
     protocol  what octets of no protocol are taken for
     peer      the client where somebody else has said who it is; otherwise it is at the other end of the transport
-    named     whether a client's certificate says who it is
+    how_named  what of a client's certificate says who it is; NONE: nothing
     """
 
     __slots__ = (
@@ -69,9 +70,9 @@ class Connection(asyncio.Protocol):
         "default_protocol",
         "dirty",
         "host",
+        "how_named",
         "identity",
         "loopback",
-        "named",
         "octets_received",
         "octets_sent",
         "opened_us",
@@ -88,14 +89,14 @@ class Connection(asyncio.Protocol):
         "writes",
     )
 
-    def __init__(self, host: Host, protocol: str, peer: Peer | None = None, named: bool = False) -> None:
+    def __init__(self, host: Host, protocol: str, peer: Peer | None = None, how_named: str = NONE) -> None:
         self.host = host
         self.default_protocol = protocol
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
         self.session: Session | None = None
         self.peer = "" if peer is None else peer.name
         self.loopback = peer is not None and peer.loopback
-        self.named = named
+        self.how_named = how_named
         self.identity = ""  # who the client is by its certificate
         self.rest = b""
         self.parts: list[bytes] | None = None  # of a frame so long that joining at each read would cost its square
@@ -120,8 +121,8 @@ class Connection(asyncio.Protocol):
             peer = peer_at(address[0], address[1]) if address else UNKNOWN
             self.peer = peer.name
             self.loopback = peer.loopback
-        if self.named:
-            self.identity = common_name(transport.get_extra_info("peercert"))
+        if self.how_named != NONE:
+            self.identity = name_in(transport.get_extra_info("peercert"), self.how_named)
         self.opened_us = self.host.now_us()
         self.host.totals.sockets += 1
         self.host.opened(self)

@@ -23,6 +23,7 @@ from forebay.server.heap import tune_collector
 from forebay.server.listen import endpoints, listen, make_protocol
 from forebay.server.logs import start_log
 from forebay.server.status import AppFacts
+from forebay.server.tls import Tls
 
 OWN_FILES: Final = 512  # segments, write-ahead log, listeners
 logger = logging.getLogger("forebay")
@@ -54,8 +55,9 @@ def raise_file_limit(connections_max: int) -> None:
 
 async def run(options: Options, makers: Sequence[MakeService]) -> int:
     loop = asyncio.get_running_loop()
-    listeners = endpoints(options)
-    app = App(options, loop)
+    tls = Tls(options)
+    listeners = endpoints(options, tls)
+    app = App(options, loop, tls)
     app.control.server = AppFacts(app)
     app.recover()
     stop = asyncio.Event()

@@ -1,20 +1,97 @@
-"""TLS as the options want it, and who a client's certificate says it is."""
+"""TLS as the options want it, and how it is changed while the broker runs."""
 
 from __future__ import annotations
 
+import logging
+import os
 import ssl
-from collections.abc import Mapping
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Final
+
+from cryptography import x509
 
 from forebay.core.errors import OptionError
-from forebay.core.options import CN, NONE, OPTIONAL, REQUIRED, TLS_1_2, TLS_1_3, Options
+from forebay.core.options import NONE, OPTIONAL, REQUIRED, TLS_1_2, TLS_1_3, Options
 
 VERSIONS: Final = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
 CLIENTS: Final = {NONE: ssl.CERT_NONE, OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}
+logger = logging.getLogger("forebay")
+
+
+class Tls:
+    """The context of every TLS listener: one for all, and another in its place when the files have changed.
+
+    Connections that are open keep theirs. The files are read by `load`, and not before a listener needs them.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._context: ssl.SSLContext | None = None
+        self._seen: list[tuple[int, int, int]] = []
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """What the next handshake is made with; OptionError as `make_context`."""
+        if self._context is None:
+            self.load(self.options)
+        assert self._context is not None
+        return self._context
+
+    def load(self, options: Options) -> None:
+        """Read the files; OptionError, and everything is as before."""
+        seen = states_of(options)
+        self._context = make_context(options)
+        self.options = options
+        self._seen = seen
+
+    def reload(self, options: Options | None = None) -> bool:
+        """Read the files again where TLS is in use; whether it is. OptionError, and everything is as before."""
+        if self._context is None:
+            return False
+        self.load(options or self.options)
+        logger.info("TLS: certificate %s is in use, until %s", self.options.tls_certificate, self.expiry())
+        return True
+
+    def look(self) -> None:
+        """Read the files again if they have changed; what is wrong with them is said once."""
+        if self._context is None:
+            return
+        seen = states_of(self.options)
+        if seen == self._seen:
+            return
+        try:
+            self.reload()
+        except OptionError as error:
+            self._seen = seen
+            logger.error("TLS: the files have changed, and the old ones stay in use: %s", error)
+
+    def expiry(self) -> datetime | None:
+        """Until when the broker's certificate is good; None where TLS is not in use."""
+        if self._context is None:
+            return None
+        return expiry_of(self.options.tls_certificate)
+
+
+def states_of(options: Options) -> list[tuple[int, int, int]]:
+    """What changes with the files: a link that leads elsewhere, or another file in the place of one, as well."""
+    states: list[tuple[int, int, int]] = []
+    for path in (options.tls_certificate, options.tls_key, options.tls_client_ca, options.tls_client_crl):
+        try:
+            state = os.stat(path) if path else None
+        except OSError:
+            state = None
+        states.append((0, 0, 0) if state is None else (state.st_mtime_ns, state.st_ino, state.st_size))
+    return states
+
+
+def expiry_of(path: str) -> datetime:
+    """Until when the first certificate of a PEM file is good."""
+    with open(path, "rb") as file:
+        return x509.load_pem_x509_certificates(file.read())[0].not_valid_after_utc.astimezone(UTC)
 
 
 def make_context(options: Options) -> ssl.SSLContext:
-    """The context of every TLS listener.
+    """A context as the options want it.
 
     raises  OptionError: names the option and its value
     """
@@ -22,28 +99,29 @@ def make_context(options: Options) -> ssl.SSLContext:
         raise OptionError("tls_certificate: '' is no certificate, and a TLS listener needs one")
     if options.tls_client_auth != NONE and not options.tls_client_ca:
         raise OptionError(f"tls_client_auth: {options.tls_client_auth!r} needs tls_client_ca")
-    if options.tls_identity == CN and options.tls_client_auth == NONE:
-        raise OptionError(f"tls_identity: {CN!r} needs tls_client_auth {OPTIONAL} or {REQUIRED}")
+    if options.tls_identity != NONE and options.tls_client_auth == NONE:
+        raise OptionError(f"tls_identity: {options.tls_identity!r} needs tls_client_auth {OPTIONAL} or {REQUIRED}")
+    if options.tls_client_crl and options.tls_client_auth == NONE:
+        raise OptionError(f"tls_client_crl: {options.tls_client_crl!r} needs tls_client_auth {OPTIONAL} or {REQUIRED}")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = VERSIONS[options.tls_minimum_version]
     context.options |= ssl.OP_NO_RENEGOTIATION
     _load_certificate(context, options.tls_certificate, options.tls_key)
     if options.tls_client_ca:
-        _check_readable("tls_client_ca", options.tls_client_ca)
-        try:
-            context.load_verify_locations(cafile=options.tls_client_ca)
-        except ssl.SSLError as error:
-            raise OptionError(f"tls_client_ca: {options.tls_client_ca!r} holds no certificate: {error}") from None
+        _load_trusted(context, "tls_client_ca", options.tls_client_ca, "certificate")
+    if options.tls_client_crl:
+        _load_trusted(context, "tls_client_crl", options.tls_client_crl, "revocation list")
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     context.verify_mode = CLIENTS[options.tls_client_auth]
     return context
 
 
-def common_name(certificate: Mapping[str, Any] | None) -> str:
-    """The common name in a verified certificate, as `getpeercert` gives it; empty unless there is just one."""
-    if not certificate:
-        return ""
-    names = [value for part in certificate["subject"] for key, value in part if key == "commonName"]
-    return str(names[0]) if len(names) == 1 else ""
+def _load_trusted(context: ssl.SSLContext, option: str, path: str, what: str) -> None:
+    _check_readable(option, path)
+    try:
+        context.load_verify_locations(cafile=path)
+    except ssl.SSLError as error:
+        raise OptionError(f"{option}: {path!r} holds no {what}: {error}") from None
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
@@ -59,6 +137,8 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> No
         if _holds_certificate(certificate):
             raise OptionError(f"tls_key: {key or certificate!r} holds no key without a password: {error}") from None
         raise OptionError(f"tls_certificate: {certificate!r} holds no certificate: {error}") from None
+    if expiry_of(certificate) <= datetime.now(UTC):
+        raise OptionError(f"tls_certificate: {certificate!r} was good until {expiry_of(certificate)}")
 
 
 def _no_password() -> str:

@@ -9,13 +9,15 @@ import uvloop
 
 from forebay.core.options import make_options
 from forebay.server.app import App
+from forebay.server.tls import Tls
 
 
 def test_work_that_comes_back_after_the_end_is_left_as_after_a_crash(tmp_path: Path) -> None:
     """What the end of the threads hands back comes to the loop only when every file is closed."""
 
     async def stop_with_a_job_on_its_way() -> None:
-        app = App(make_options({"data": str(tmp_path)}), asyncio.get_running_loop())
+        options = make_options({"data": str(tmp_path)})
+        app = App(options, asyncio.get_running_loop(), Tls(options))
         app.recover()
         job = app.store.plan(app.wanted, app.now_us())
         assert job is not None and job.spare is not None

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import OptionError
-from forebay.core.options import make_options
-from forebay.server.tls import common_name, make_context
+from forebay.core.options import CN, make_options
+from forebay.server.certificate_names import name_in
+from forebay.server.tls import make_context
 from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 
@@ -106,8 +107,8 @@ def test_an_address_in_use_is_named(start_broker: Callable[..., BrokerProcess], 
     ],
 )
 def test_a_common_name_is_taken_where_there_is_just_one(subject: object, name: str) -> None:
-    assert common_name({"subject": subject}) == name
+    assert name_in({"subject": subject}, CN) == name
 
 
 def test_no_certificate_has_no_name() -> None:
-    assert common_name(None) == common_name({}) == ""
+    assert name_in(None, CN) == name_in({}, CN) == ""
