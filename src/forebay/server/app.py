@@ -33,6 +33,7 @@ from forebay.server.disk import DataDisk, DiskThread
 from forebay.server.events import Announcer, EventLog, EventStream
 from forebay.server.figures import Figures
 from forebay.server.heap import resident_octets
+from forebay.server.histograms import Histograms
 from forebay.server.logins import Logins
 from forebay.server.net import Connection, Host
 from forebay.server.peer import split_name
@@ -70,7 +71,8 @@ class App(Host):
         self.loop = loop
         self.send_buffer_octets_max = options.send_buffer_octets_max
         self.clock: Clock = SystemClock()
-        self.disk = DataDisk(options.data)
+        self.histograms = Histograms()
+        self.disk = DataDisk(options.data, self.histograms.synced)
         self.store = Store(self.disk, self.clock, store_options(options))
         self.vhosts = Vhosts(self.store, options)
         self.vhosts.common.secret = SystemRandom().octets(SECRET_OCTETS)
@@ -173,6 +175,7 @@ class App(Host):
     def schedule(self) -> None:
         if not self.scheduled:
             self.scheduled = True
+            self.histograms.begin_turn()
             self.loop.call_soon(self.turn)
 
     def pause(self, connection: Connection, paused: bool) -> None:
@@ -279,6 +282,8 @@ class App(Host):
     # ---- the turn
 
     def turn(self) -> None:
+        if not self.scheduled:
+            self.histograms.begin_turn()
         self.scheduled = False
         if self.ended:
             return
@@ -323,6 +328,9 @@ class App(Host):
             self.unwritten += [(lsn, each) for each in self.asked]
             self.asked = []
             self.answer_written(durable)
+        if lsn > durable and self.waiting:
+            self.histograms.await_disk(lsn)
+        self.histograms.end_turn()
         self.pressure.end_turn()
         if self.vhosts.has_work() or self.announcer.events.noted:
             self.schedule()
@@ -330,7 +338,10 @@ class App(Host):
     def hand_out(self, now_us: int) -> None:
         """Give this turn's deliveries and cancellations to the sessions they are for."""
         tells = self.announcer.delivers
-        for delivery in self.vhosts.end_turn(now_us):
+        deliveries = self.vhosts.end_turn(now_us)
+        if deliveries:
+            self.histograms.deliver(deliveries[-1], now_us)
+        for delivery in deliveries:
             connection = self.connections.get(delivery.consumer.session_id)
             if connection is None or connection.session is None:
                 continue  # closed in this very turn: `session_closed` has taken the lease back
@@ -367,6 +378,7 @@ class App(Host):
 
     def start_commit(self, commit: Commit | None) -> None:
         if commit is not None:
+            self.histograms.begin_commit(commit.octets)
             self.thread.submit(commit)
 
     def commit_done(self, commit: Commit, error: BaseException | None) -> None:
@@ -374,10 +386,12 @@ class App(Host):
         if error is not None:
             self.fail(error)
             return
+        self.histograms.end_commit()
         self.durable(self.store.synced(commit))
 
     def durable(self, lsn: int) -> None:
         """Everything up to `lsn` is on disk: release what waited for it."""
+        self.histograms.on_durable(lsn)
         self.vhosts.synced()
         waiting = self.waiting
         self.waiting = []
@@ -433,6 +447,7 @@ class App(Host):
         if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
             self.vhosts.commit_streams()
         self.vhosts.sweep(now_us)
+        self.histograms.every_second(self.ticks // TICKS_A_SECOND)
         self.pressure.every_second(self.ticks // TICKS_A_SECOND, self.disk.free_octets(), now_us)
         self.announcer.alarms(self.pressure.alarms())
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+from time import monotonic_ns
 from typing import Any, Final, Protocol
 
 from forebay.core.errors import DiskFull, StorageError
@@ -39,7 +40,11 @@ Parts = list[bytes]  # `list` is a method of the class below
 class DataDisk(Disk):
     """Files under `root`, which this process alone uses: held by a lock on the file `LOCK` that names its process."""
 
-    def __init__(self, root: str) -> None:
+    synced  is told after each sync when that began, in nanoseconds of the monotonic clock
+    """
+
+    def __init__(self, root: str, synced: Callable[[int], None] | None = None) -> None:
+        self.synced = synced
         self.root = os.path.abspath(root)
         self.paths: dict[int, str] = {}  # of open files
         self.nameless: set[int] = set()  # open files whose name is not durable yet
@@ -142,8 +147,11 @@ class DataDisk(Disk):
 
     def sync(self, handle: int) -> None:
         path = self.paths[handle]
+        began_ns = monotonic_ns()
         with storage_errors("sync", path):
             os.fdatasync(handle)
+            if self.synced is not None:
+                self.synced(began_ns)
             if handle in self.nameless:
                 sync_folder(os.path.dirname(path))
                 self.nameless.discard(handle)
