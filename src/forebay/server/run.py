@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import resource
 import signal
 import sys
 from abc import ABC, abstractmethod
@@ -19,13 +18,13 @@ import uvloop
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
+from forebay.server.handles import raise_limit
 from forebay.server.heap import tune_collector
 from forebay.server.listen import endpoints, listen, make_protocol
 from forebay.server.logs import start_log
 from forebay.server.status import AppFacts
 from forebay.server.tls import Tls
 
-OWN_FILES: Final = 512  # segments, write-ahead log, listeners
 logger = logging.getLogger("forebay")
 
 
@@ -42,15 +41,6 @@ class Service(ABC):
 
 
 MakeService = Callable[[App], Service]
-
-
-def raise_file_limit(connections_max: int) -> None:
-    """Let this process have as many files and sockets open as it may, and say where that is too few."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    if most != resource.RLIM_INFINITY and most < connections_max + OWN_FILES:
-        words = "the system allows %d open files: that is less than connections_max=%d and %d for the broker's own"
-        logger.warning(words, most, connections_max, OWN_FILES)
 
 
 async def run(options: Options, makers: Sequence[MakeService]) -> int:
@@ -98,5 +88,5 @@ def serve(options: Options, makers: Sequence[MakeService] = ()) -> int:
     makers  of the services that run beside it
     """
     start_log(options)
-    raise_file_limit(options.connections_max)
+    raise_limit(options.connections_max)
     return uvloop.run(run(options, makers))

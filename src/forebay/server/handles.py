@@ -1,0 +1,28 @@
+"""How many files and sockets the system lets this process have open, and how many of them are for connections."""
+
+from __future__ import annotations
+
+import logging
+import resource
+from typing import Final
+
+OWN: Final = 512  # segments, write-ahead log, listeners: without them the broker could not go on
+logger = logging.getLogger("forebay")
+
+
+def raise_limit(connections_max: int) -> None:
+    """Have as many as the system allows, and say where that is too few."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    room = room_for_connections()
+    if room < connections_max:
+        words = "the system allows %d open files: no more than %d connections are taken, though connections_max is %d"
+        logger.warning(words, most, room, connections_max)
+
+
+def room_for_connections() -> int:
+    """How many connections there may be at one time, so that handles are left for the broker's own files."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return 1 << 31
+    return most - min(OWN, most // 2)
