@@ -11,6 +11,9 @@ from forebay.admin.answer import handle_errors
 from forebay.admin.forebay import routes as forebay_routes
 from forebay.admin.guards import Guards
 from forebay.admin.paths import RawPaths
+from forebay.admin.rabbitmq import routes as rabbitmq_routes
+from forebay.admin.rabbitmq.queues import Declared
+from forebay.admin.rates import Rates
 from forebay.admin.webpage_logins import WebLogins
 from forebay.server.app import App
 
@@ -26,6 +29,8 @@ def make_api(app: App) -> FastAPI:
     )
     api.state.broker = app
     api.state.logins = WebLogins(app)
+    api.state.rates = Rates(app)
+    api.state.declared = Declared()
     handle_errors(api)
     api.add_middleware(RawPaths)
     if app.options.http_cors_origins:
@@ -39,4 +44,6 @@ def make_api(app: App) -> FastAPI:
     api.include_router(sessions.router)
     api.include_router(whoami.router)
     api.include_router(forebay_routes.router)
+    for router in rabbitmq_routes.ROUTERS:
+        api.include_router(router)
     return api

@@ -1,0 +1,89 @@
+"""/api/exchanges: exchanges, and what goes through them."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.login import Broker
+from forebay.admin.paging import Wanted, answer_list, answer_one
+from forebay.admin.paths import ExchangeName, VhostName, exchange_named
+from forebay.admin.rates import EXCHANGE, Asked, Rates, Sampled, Windows, exchange_numbers
+from forebay.admin.rights import Manager, check_vhost, seen_vhosts
+from forebay.admin.shapes import EXCHANGES, ONE_EXCHANGE
+from forebay.broker.vhost import Vhost
+from forebay.records.shown import plain
+from forebay.routing.exchange import Exchange, text
+
+Facts = dict[str, object]
+Placed = tuple[Vhost, Exchange]
+router = APIRouter(prefix="/api")
+
+
+def exchanges_in(vhosts: list[Vhost]) -> list[Placed]:
+    """All exchanges of these vhosts, by vhost and name."""
+    tables = [(vhost, vhost.bindings.exchanges) for vhost in vhosts]
+    return [(vhost, exchanges[name]) for vhost, exchanges in tables for name in sorted(exchanges)]
+
+
+def name_of(placed: Placed) -> str:
+    return text(placed[1].name)
+
+
+def exchange_facts(rates: Rates, asked: Windows, placed: Placed) -> Facts:
+    """One exchange."""
+    vhost, exchange = placed
+    policy = vhost.policies.of_exchange(exchange)
+    facts: Facts = {
+        "name": text(exchange.name),
+        "vhost": text(vhost.name),
+        "type": text(exchange.kind),
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": plain(exchange.arguments),
+        "policy": None if policy is None else policy.name,
+        "forebay": {
+            "alternate": None if exchange.alternate is None else text(exchange.alternate),
+            "bindings": int(exchange.binding_count),
+            "unroutable": int(exchange.flow.unroutable),
+        },
+    }
+    numbers = exchange_numbers(exchange)
+    if any(numbers):
+        series = rates.exchanges.get((int(vhost.number), exchange.number))
+        facts["message_stats"] = rates.stats(series, EXCHANGE, numbers, asked.messages, 0, len(numbers))
+    return facts
+
+
+@router.get("/exchanges", responses=EXCHANGES)
+async def list_exchanges(app: Broker, caller: Manager, rates: Sampled, wanted: Wanted, asked: Asked) -> Response:
+    """The exchanges of all vhosts that the caller may see."""
+    found = exchanges_in(seen_vhosts(app, caller))
+    return await answer_list(found, name_of, lambda placed: exchange_facts(rates, asked, placed), wanted)
+
+
+@router.get("/exchanges/{vhost:name}", responses=EXCHANGES)
+async def list_exchanges_of_vhost(
+    app: Broker, caller: Manager, rates: Sampled, vhost: VhostName, wanted: Wanted, asked: Asked
+) -> Response:
+    """The exchanges of a vhost."""
+    found = exchanges_in([check_vhost(app, caller, vhost)])
+    return await answer_list(found, name_of, lambda placed: exchange_facts(rates, asked, placed), wanted)
+
+
+@router.get("/exchanges/{vhost:name}/{exchange:name}", responses=ONE_EXCHANGE)
+async def show_exchange(
+    app: Broker,
+    caller: Manager,
+    rates: Sampled,
+    vhost: VhostName,
+    exchange: ExchangeName,
+    wanted: Wanted,
+    asked: Asked,
+) -> Response:
+    """One exchange."""
+    where = check_vhost(app, caller, vhost)
+    facts = exchange_facts(rates, asked, (where, where.check_exchange(exchange_named(exchange))))
+    facts["incoming"] = []
+    facts["outgoing"] = []
+    return answer_one(facts, wanted)

@@ -1,0 +1,140 @@
+"""/api/health/checks: one question each, 200 for yes and 503 with the reason for no."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Response
+
+from forebay.admin.answer import as_json
+from forebay.admin.login import Broker
+from forebay.admin.paths import VhostName
+from forebay.admin.rabbitmq.node import NODE, listeners
+from forebay.admin.rights import Manager, check_vhost
+from forebay.admin.shapes import CHECK
+from forebay.core.errors import INVALID, RequestError
+from forebay.server.app import App
+from forebay.server.tls import expiry_of
+
+UNHEALTHY: Final = 503
+WITHIN_MAX: Final = 10_000
+DAYS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+PORT_MAX: Final = 65_535
+# Names by which RabbitMQ's tools ask for listeners that have another name in lists.
+ALIASES: Final = {"amqps": "amqp/ssl", "mqtts": "mqtt/ssl", "amqp091": "amqp", "amqp0.9.1": "amqp"}
+
+Within = Annotated[int, Path(ge=0, le=WITHIN_MAX, description="How many of the units.")]
+Unit = Annotated[str, Path(description="days, weeks, months or years.")]
+Port = Annotated[int, Path(ge=0, le=PORT_MAX, description="A port.")]
+Protocol = Annotated[str, Path(description="A protocol, as /api/overview calls it: amqp, mqtt, http, ...")]
+
+Facts = dict[str, object]
+router = APIRouter(prefix="/api", tags=["health"])
+
+
+def healthy(**facts: object) -> Response:
+    return as_json({"status": "ok", **facts})
+
+
+def unhealthy(reason: str, **facts: object) -> Response:
+    return as_json({"status": "failed", "reason": reason, **facts}, UNHEALTHY)
+
+
+def check_alarms(app: App) -> Response:
+    alarms = app.pressure.alarms()
+    if not alarms:
+        return healthy()
+    return unhealthy("resource alarm(s) in effect", alarms=[{"node": NODE, "resource": each} for each in alarms])
+
+
+@router.get("/health/checks/alarms", responses=CHECK)
+async def no_alarms(app: Broker, caller: Manager) -> Response:
+    """Whether there is enough of everything: no alarm is set."""
+    return check_alarms(app)
+
+
+@router.get("/health/checks/local-alarms", responses=CHECK)
+async def no_local_alarms(app: Broker, caller: Manager) -> Response:
+    """The same of this node alone, which there is no other beside."""
+    return check_alarms(app)
+
+
+@router.get("/health/checks/certificate-expiration/{within}/{unit:name}", responses=CHECK)
+async def certificates_last(app: Broker, caller: Manager, within: Within, unit: Unit) -> Response:
+    """Whether the certificate of the TLS listeners is valid for so long yet."""
+    if unit not in DAYS:
+        raise RequestError(INVALID, f"unit: '{unit}' is none of {', '.join(DAYS)}")
+    path = app.options.tls_certificate
+    if not path:
+        return healthy()
+    try:
+        until = await asyncio.to_thread(expiry_of, path)
+    except (OSError, ValueError, IndexError) as error:
+        return unhealthy(f"tls_certificate: '{path}' cannot be read: {error}")
+    if until > datetime.now(UTC) + timedelta(days=within * DAYS[unit]):
+        return healthy()
+    return unhealthy("Certificates expiring", expired=[{"certfile": path, "certfile_expires_on": [until.isoformat()]}])
+
+
+@router.get("/health/checks/port-listener/{port}", responses=CHECK)
+async def port_listens(app: Broker, caller: Manager, port: Port) -> Response:
+    """Whether something listens on a port."""
+    ports = [each["port"] for each in listeners(app)]
+    if port in ports:
+        return healthy(port=port)
+    return unhealthy("No active listener", missing=port, ports=ports)
+
+
+@router.get("/health/checks/protocol-listener/{protocol:name}", responses=CHECK)
+async def protocol_listens(app: Broker, caller: Manager, protocol: Protocol) -> Response:
+    """Whether something listens for a protocol."""
+    protocols = sorted({str(each["protocol"]) for each in listeners(app)})
+    if ALIASES.get(protocol.lower(), protocol.lower()) in protocols:
+        return healthy(protocol=protocol)
+    return unhealthy("No active listener", missing=protocol, protocols=protocols)
+
+
+@router.get("/health/checks/virtual-hosts", responses=CHECK)
+async def vhosts_run(app: Broker, caller: Manager) -> Response:
+    """Whether all vhosts run: they do as long as the broker does, and it stops where a disk fails."""
+    return healthy()
+
+
+@router.get("/health/checks/node-is-quorum-critical", responses=CHECK)
+async def is_not_critical(app: Broker, caller: Manager) -> Response:
+    """Whether queues outlive this node's end elsewhere: not asked of a single node."""
+    return healthy(reason="single node cluster")
+
+
+@router.get("/health/checks/is-in-service", responses=CHECK)
+async def is_in_service(app: Broker, caller: Manager) -> Response:
+    """Whether the broker takes connections: it is not about to stop."""
+    return unhealthy("the broker is about to stop") if app.stopping.is_set() else healthy()
+
+
+@router.get("/health/checks/below-node-connection-limit", responses=CHECK)
+async def has_room_for_connections(app: Broker, caller: Manager) -> Response:
+    """Whether another connection would be taken."""
+    most = app.options.connections_max
+    if len(app.open) < most:
+        return healthy()
+    return unhealthy("connections_max is reached", limit=most, connections=len(app.open))
+
+
+@router.get("/health/checks/ready-to-serve-clients", responses=CHECK)
+async def is_ready(app: Broker, caller: Manager) -> Response:
+    """Whether clients can connect and publish: it takes connections, and no alarm is set."""
+    for answer in (await is_in_service(app, caller), await has_room_for_connections(app, caller), check_alarms(app)):
+        if answer.status_code != 200:
+            return answer
+    return healthy()
+
+
+@router.get("/aliveness-test/{vhost:name}", responses=CHECK)
+async def is_alive(app: Broker, caller: Manager, vhost: VhostName) -> Response:
+    """Whether a vhost works: what is done now comes to the disk."""
+    check_vhost(app, caller, vhost)
+    await app.on_disk()
+    return healthy()

@@ -1,0 +1,62 @@
+"""/api/nodes: the one node."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.answer import as_json
+from forebay.admin.login import Broker
+from forebay.admin.paging import Wanted, answer_list, answer_one
+from forebay.admin.paths import NodeName
+from forebay.admin.rabbitmq.node import NODE, node_facts
+from forebay.admin.rights import Monitor
+from forebay.admin.shapes import MEMORY, NODES, ONE_NODE
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.server.app import App
+from forebay.server.heap import resident_octets
+
+router = APIRouter(prefix="/api", tags=["nodes"])
+
+
+def check_node(name: str) -> None:
+    """RequestError(NOT_FOUND) for every node but this one."""
+    if name != NODE:
+        raise RequestError(NOT_FOUND, f"node: '{name}' does not exist; there is {NODE}")
+
+
+@router.get("/nodes", responses=NODES)
+async def list_nodes(app: Broker, caller: Monitor, wanted: Wanted) -> Response:
+    """The nodes: this one."""
+    return await answer_list([app], lambda _: NODE, node_facts, wanted)
+
+
+@router.get("/nodes/{node:name}", responses=ONE_NODE)
+async def show_node(app: Broker, caller: Monitor, node: NodeName, wanted: Wanted, memory: bool = False) -> Response:
+    """One node; with `memory` what its memory is used for, too."""
+    check_node(node)
+    facts = node_facts(app)
+    if memory:
+        facts["memory"] = memory_facts(app)
+    return answer_one(facts, wanted)
+
+
+@router.get("/nodes/{node:name}/memory", responses=MEMORY)
+async def show_memory(app: Broker, caller: Monitor, node: NodeName) -> Response:
+    """What the memory of a node is used for."""
+    check_node(node)
+    return as_json({"memory": memory_facts(app)})
+
+
+def memory_facts(app: App) -> dict[str, object]:
+    """What is known of this process's memory: what logs keep of their blocks, what waits for the disk, and all."""
+    resident = resident_octets()
+    cached = int(app.store.logs.cache.octets)
+    pending = int(app.store.pending())
+    return {
+        "strategy": "rss",
+        "total": {"rss": resident, "allocated": resident},
+        "msg_index": 0,
+        "binary": cached,
+        "queue_procs": pending,
+        "other_proc": max(0, resident - cached - pending),
+    }

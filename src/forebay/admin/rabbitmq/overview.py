@@ -1,0 +1,125 @@
+"""/api/overview: the broker at a glance."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from fastapi import APIRouter, Response
+
+from forebay import __version__
+from forebay.admin.answer import as_json
+from forebay.admin.login import Broker
+from forebay.admin.paging import Wanted, answer_one
+from forebay.admin.rabbitmq.channels import channels_over
+from forebay.admin.rabbitmq.connections import open_connections
+from forebay.admin.rabbitmq.node import NODE, RATES_MODE, SPOKEN_VERSION, contexts, exchange_types, listeners
+from forebay.admin.rates import BROKER, SAMPLE_S, Asked, Rates, Sampled, Sum, queue_numbers
+from forebay.admin.rights import Manager, is_monitor, seen_vhosts
+from forebay.admin.shapes import CLUSTER_NAME, OVERVIEW
+from forebay.admin.slices import sliced
+from forebay.broker.vhost import Vhost
+from forebay.queue.queue import Queue
+from forebay.server.app import App
+
+PRODUCT: Final = "forebay"
+STATS: Final = BROKER.counters
+
+Facts = dict[str, object]
+router = APIRouter(prefix="/api", tags=["overview"])
+
+
+async def summed(vhosts: list[Vhost]) -> Sum:
+    """What the queues and exchanges of these vhosts come to now."""
+    total = Sum()
+
+    def take(queue: Queue) -> None:
+        total.take(queue, queue_numbers(queue))
+
+    for vhost in vhosts:
+        total.add(Sum(vhost))
+        await sliced(vhost.queues.values(), take)
+        for exchange in list(vhost.bindings.exchanges.values()):
+            total.flow.add(exchange.flow)
+    return total
+
+
+def cluster_name(app: App) -> str:
+    """What the cluster is called."""
+    return NODE
+
+
+def churn(rates: Rates) -> Facts:
+    """How many objects have come and gone since the broker's start."""
+    app = rates.app
+    connections = app.next_session - 1
+    queues = int(app.vhosts.common.next_queue) - rates.first_queue
+    kept = sum(len(vhost.queues) for vhost in app.vhosts.all())
+    counts = {
+        "connection_created": connections,
+        "connection_closed": connections - len(app.connections),
+        "queue_declared": queues,
+        "queue_created": queues,
+        "queue_deleted": max(0, queues + rates.first_queues - kept),
+    }
+    return dict(counts)
+
+
+def settled_facts(app: App) -> Facts:
+    """What does not change while the broker runs."""
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    return {
+        "management_version": SPOKEN_VERSION,
+        "rabbitmq_version": SPOKEN_VERSION,
+        "product_name": PRODUCT,
+        "product_version": __version__,
+        "erlang_version": "",
+        "erlang_full_version": "",
+        "forebay": {"python_version": python, "sample_s": SAMPLE_S},
+        "rates_mode": RATES_MODE,
+        "sample_retention_policies": {"global": [600], "basic": [600], "detailed": [60]},
+        "exchange_types": exchange_types(),
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "is_op_policy_updating_enabled": True,
+        "default_queue_type": app.vhosts.default.settings.default_queue_type,
+        "statistics_db_event_queue": 0,
+        "node": NODE,
+        "cluster_name": cluster_name(app),
+        "cluster_tags": {},
+        "node_tags": {},
+    }
+
+
+@router.get("/overview", responses=OVERVIEW)
+async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wanted, asked: Asked) -> Response:
+    """The broker at a glance: messages and objects, of the vhosts that the caller may see."""
+    vhosts = seen_vhosts(app, caller)
+    total = await summed(vhosts)
+    if is_monitor(caller):
+        total.counts.add(app.vhosts.past_counts)
+        total.flow.add(app.vhosts.past_flow)
+    numbers = total.numbers()
+    connections = open_connections(app, caller)
+    series = rates.broker if is_monitor(caller) else None
+    facts = settled_facts(app)
+    facts["message_stats"] = rates.stats(series, BROKER, numbers, asked.messages, 0, STATS)
+    facts["queue_totals"] = rates.stats(series, BROKER, numbers, asked.lengths, STATS, len(numbers))
+    facts["object_totals"] = {
+        "connections": len(connections),
+        "channels": len(await channels_over(connections)),
+        "exchanges": sum(len(vhost.bindings.exchanges) for vhost in vhosts),
+        "queues": sum(len(vhost.queues) for vhost in vhosts),
+        "consumers": sum(len(each) for vhost in vhosts for each in vhost.consumers.values()),
+    }
+    if is_monitor(caller):
+        facts["churn_rates"] = churn(rates)
+        facts["listeners"] = listeners(app)
+        facts["contexts"] = contexts(app)
+    return answer_one(facts, wanted)
+
+
+@router.get("/cluster-name", responses=CLUSTER_NAME)
+async def show_cluster_name(app: Broker, caller: Manager) -> Response:
+    """The cluster's name: that of the one node, unless an administrator has given it another."""
+    return as_json({"name": cluster_name(app)})

@@ -1,0 +1,272 @@
+"""/api/queues: queues with their figures, in RabbitMQ's words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from forebay.admin.login import Broker
+from forebay.admin.paging import Wanted, answer_list, answer_one
+from forebay.admin.paths import QueueName, VhostName
+from forebay.admin.rabbitmq.connections import peer_facts
+from forebay.admin.rabbitmq.consumers import consumer_facts
+from forebay.admin.rabbitmq.node import NODE
+from forebay.admin.rates import QUEUE, Asked, Rates, Sampled, Windows, queue_numbers
+from forebay.admin.rights import Manager, check_vhost, seen_vhosts
+from forebay.admin.shapes import ONE_QUEUE, QUEUES
+from forebay.broker.policies import Policy
+from forebay.broker.vhost import Vhost
+from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
+from forebay.queue.spec import QueueSpec
+from forebay.queue.work_group import WorkGroup
+from forebay.records.shown import plain
+from forebay.routing.exchange import text
+from forebay.server.app import App
+
+STATS: Final = QUEUE.counters  # the numbers of a queue up to here are its `message_stats`
+
+Facts = dict[str, object]
+Placed = tuple[Vhost, Queue]
+router = APIRouter(prefix="/api")
+
+
+# ---- what does not change from one request to the next
+
+
+class DeclaredQueues:
+    """What queues of one vhost were declared with and what policies say of them: found once, until either changes."""
+
+    def __init__(self) -> None:
+        self.policies: list[Policy] = []
+        self.known: dict[int, tuple[QueueSpec, Facts]] = {}
+
+    def facts(self, vhost: Vhost, queue: Queue) -> Facts:
+        """A queue's."""
+        policies = [*vhost.policies.by_user.values(), *vhost.policies.by_operator.values()]
+        if policies != self.policies or len(self.known) > 2 * len(vhost.queues):
+            self.policies = policies
+            self.known = {}
+        known = self.known.get(int(queue.id))
+        if known is not None and known[0] is queue.spec:
+            return known[1]
+        facts = declared_facts(vhost, queue)
+        self.known[int(queue.id)] = (queue.spec, facts)
+        return facts
+
+
+class Declared:
+    """Those of all vhosts."""
+
+    def __init__(self) -> None:
+        self.by_vhost: dict[int, DeclaredQueues] = {}
+
+    def of(self, vhost: Vhost) -> DeclaredQueues:
+        """Those of one vhost; a number is never another vhost's."""
+        return self.by_vhost.setdefault(int(vhost.number), DeclaredQueues())
+
+
+async def declared_for(request: Request) -> Declared:
+    """What the broker that answers remembers of its queues."""
+    declared = request.app.state.declared
+    assert isinstance(declared, Declared)
+    return declared
+
+
+Remembered = Annotated[Declared, Depends(declared_for)]
+
+
+def declared_facts(vhost: Vhost, queue: Queue) -> Facts:
+    """A queue's name and kind, and what holds for it."""
+    user, operator = vhost.policies.of_queue(queue, False), vhost.policies.of_queue(queue, True)
+    spec = queue.spec
+    return {
+        "name": text(queue.name),
+        "vhost": text(vhost.name),
+        "type": spec.type,
+        "durable": queue.log.durable or spec.durable,
+        "auto_delete": spec.auto_delete,
+        "exclusive": spec.exclusive,
+        "arguments": plain(spec.arguments),
+        "node": NODE,
+        "state": "running",
+        "policy": None if user is None else user.name,
+        "operator_policy": None if operator is None else operator.name,
+        "effective_policy_definition": effective(user, operator),
+    }
+
+
+def effective(user: Policy | None, operator: Policy | None) -> Facts:
+    """What both policies come to: of two numbers the lower holds, of anything else the operator's."""
+    merged: Facts = {} if user is None else dict(user.definition)
+    for key, value in ({} if operator is None else operator.definition).items():
+        other = merged.get(key)
+        is_lower = isinstance(other, int) and isinstance(value, int) and other < value
+        merged[key] = other if is_lower else value
+    return merged
+
+
+# ---- what does
+
+
+class Details:
+    """How queues are shown: with which samples, and whether with their figures.
+
+    figures  False: only what they were declared with
+    totals   their lengths all the same
+    """
+
+    def __init__(
+        self, app: App, rates: Rates, declared: Declared, asked: Windows, figures: bool = True, totals: bool = False
+    ) -> None:
+        self.app = app
+        self.rates = rates
+        self.declared = declared
+        self.asked = asked
+        self.figures = figures
+        self.totals = totals
+
+    def make(self, placed: Placed) -> Facts:
+        """One queue."""
+        vhost, queue = placed
+        declared = self.declared.of(vhost).facts(vhost, queue)
+        if self.figures:
+            return self.with_figures(queue, declared)
+        if not self.totals:
+            return declared
+        numbers = queue_numbers(queue)
+        return {**declared, **dict(zip(QUEUE.names[STATS:], numbers[STATS:], strict=True))}
+
+    def with_figures(self, queue: Queue, declared: Facts) -> Facts:
+        numbers = queue_numbers(queue)
+        series = self.rates.queues.get(int(queue.id))
+        log = queue.log
+        consumers = int(queue.consumer_count())
+        facts: Facts = {
+            **declared,
+            **self.rates.stats(series, QUEUE, numbers, self.asked.lengths, STATS, len(numbers)),
+            "consumers": consumers,
+            "message_bytes": int(log.octets),
+            "message_bytes_persistent": int(log.octets) if log.durable else 0,
+            "exclusive_consumer_tag": None,
+            "single_active_consumer_tag": None,
+        }
+        capacity = 0.0
+        if consumers:
+            capacity = self.note_consumers(queue, numbers, facts)
+        if queue.kind != STREAM:
+            facts["consumer_capacity"] = facts["consumer_utilisation"] = capacity
+        if queue.kind in (QUORUM, STREAM):
+            facts["leader"] = NODE
+            facts["members"] = facts["online"] = [NODE]
+        if queue.kind == QUORUM:
+            facts["delivery_limit"] = int(queue.limits.delivery_limit)
+        if numbers[0] or numbers[1] or numbers[6] or numbers[7]:
+            facts["message_stats"] = self.rates.stats(series, QUEUE, numbers, self.asked.messages, 0, STATS)
+        if queue.owner:
+            self.note_owner(queue, facts)
+        facts["forebay"] = own_facts(queue)
+        return facts
+
+    def note_consumers(self, queue: Queue, numbers: list[int], facts: Facts) -> float:
+        """Enter who alone consumes; the part of the consumers that could take a message now, 1 where none waits."""
+        able = 0
+        total = 0
+        for group in queue.groups.values():
+            active = group.active if isinstance(group, WorkGroup) else None
+            if active is not None:
+                facts["single_active_consumer_tag"] = text(active.tag)
+            for consumer in group.consumers:
+                total += 1
+                able += consumer.can_take()
+                if consumer.exclusive:
+                    facts["exclusive_consumer_tag"] = text(consumer.tag)
+        return 1.0 if numbers[STATS + 1] == 0 else able / total
+
+    def note_owner(self, queue: Queue, facts: Facts) -> None:
+        connection = self.app.connections.get(int(queue.owner))
+        if connection is not None:
+            facts["owner_pid_details"] = peer_facts(connection)
+
+
+def own_facts(queue: Queue) -> Facts:
+    """What RabbitMQ's queues do not have."""
+    counts = queue.counts
+    return {
+        "kind": KIND_NAMES[int(queue.kind)],
+        "groups": len(queue.groups),
+        "start": int(queue.log.start),
+        "end": int(queue.log.end),
+        "crowded": queue.crowded,
+        "refused": int(counts.refused),
+        "expired": int(counts.expired),
+        "dropped": int(counts.dropped),
+        "rejected": int(counts.rejected),
+        "limited": int(counts.limited),
+        "purged": int(counts.purged),
+    }
+
+
+# ---- routes
+
+WithoutStats = Annotated[bool, Query(description="Only what queues were declared with.")]
+WithTotals = Annotated[bool, Query(description="With `disable_stats`: the numbers of messages all the same.")]
+
+
+async def details_of(
+    app: Broker,
+    rates: Sampled,
+    declared: Remembered,
+    asked: Asked,
+    disable_stats: WithoutStats = False,
+    enable_queue_totals: WithTotals = False,
+) -> Details:
+    """How a request wants queues to be shown."""
+    return Details(app, rates, declared, asked, not disable_stats, enable_queue_totals)
+
+
+Shown = Annotated[Details, Depends(details_of)]
+
+
+def queues_in(vhosts: list[Vhost]) -> list[Placed]:
+    """All queues of these vhosts, by vhost and name."""
+    return [(vhost, vhost.queues[name]) for vhost in vhosts for name in sorted(vhost.queues)]
+
+
+def name_of(placed: Placed) -> str:
+    return text(placed[1].name)
+
+
+@router.get("/queues", responses=QUEUES)
+async def list_queues(app: Broker, caller: Manager, details: Shown, wanted: Wanted) -> Response:
+    """The queues of all vhosts that the caller may see."""
+    return await answer_list(queues_in(seen_vhosts(app, caller)), name_of, details.make, wanted)
+
+
+@router.get("/queues/detailed", responses=QUEUES)
+async def list_queues_detailed(app: Broker, caller: Manager, details: Shown, wanted: Wanted) -> Response:
+    """The same as /api/queues, which leaves nothing out here."""
+    return await list_queues(app, caller, details, wanted)
+
+
+@router.get("/queues/{vhost:name}", responses=QUEUES)
+async def list_queues_of_vhost(
+    app: Broker, caller: Manager, vhost: VhostName, details: Shown, wanted: Wanted
+) -> Response:
+    """The queues of a vhost."""
+    return await answer_list(queues_in([check_vhost(app, caller, vhost)]), name_of, details.make, wanted)
+
+
+@router.get("/queues/{vhost:name}/{queue:name}", responses=ONE_QUEUE)
+async def show_queue(
+    app: Broker, caller: Manager, vhost: VhostName, queue: QueueName, details: Shown, wanted: Wanted
+) -> Response:
+    """One queue, with its consumers."""
+    where = check_vhost(app, caller, vhost)
+    found = where.queue(queue.encode())
+    facts = details.make((where, found))
+    if details.figures:
+        facts["consumer_details"] = [consumer_facts(app, (where, found, each)) for each in found.consumers()]
+        facts["incoming"] = []
+        facts["deliveries"] = []
+    return answer_one(facts, wanted)

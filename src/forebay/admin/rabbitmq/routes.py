@@ -1,0 +1,33 @@
+"""All routes of RabbitMQ's API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter
+
+from forebay.admin.rabbitmq import (
+    bindings,
+    channels,
+    connections,
+    consumers,
+    exchanges,
+    health,
+    nodes,
+    others,
+    overview,
+    queues,
+)
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    overview.router,
+    nodes.router,
+    connections.router,
+    channels.router,
+    consumers.router,
+    queues.router,
+    exchanges.router,
+    bindings.router,
+    health.router,
+    others.router,
+)

@@ -1,0 +1,412 @@
+"""How fast what is counted grows: samples of all counters, five seconds apart, and RabbitMQ's rates made of them.
+
+An object's sample is one array of numbers. All objects are sampled in one round, so that a round has one time; who is
+idle has one array for all its rounds. Counters begin at zero when the broker does: what has no sample yet had zero.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeVar
+
+from fastapi import Depends, Query, Request
+
+from forebay.admin.slices import sliced
+from forebay.broker.vhost import Vhost
+from forebay.core.ports import Clock
+from forebay.queue.counts import Counts
+from forebay.queue.queue import Queue
+from forebay.queue.totals import unacked
+from forebay.routing.exchange import Exchange
+from forebay.routing.flow import Flow
+from forebay.server.app import App
+from forebay.server.net import Connection
+
+SAMPLE_S: Final = 5
+SAMPLE_MS: Final = 1000 * SAMPLE_S
+MICROSECONDS_MS: Final = 1000
+BROKER_SAMPLES: Final = 121  # ten minutes and both their ends
+SAMPLES: Final = 13  # a minute
+AGE_S_MAX: Final = 600
+
+Key = TypeVar("Key")
+Facts = dict[str, object]
+Numbers = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """What the numbers of a sample are, in RabbitMQ's names; the last `gauges` of them may fall, too."""
+
+    names: tuple[str, ...]
+    gauges: int = 0
+
+    @property
+    def counters(self) -> int:
+        """How many of them only ever grow."""
+        return len(self.names) - self.gauges
+
+
+QUEUE: Final = Fields(
+    (
+        "publish",
+        "deliver_get",
+        "deliver",
+        "deliver_no_ack",
+        "get",
+        "get_no_ack",
+        "redeliver",
+        "ack",
+        "messages",
+        "messages_ready",
+        "messages_unacknowledged",
+    ),
+    3,
+)
+EXCHANGE: Final = Fields(("publish_in", "publish_out"))
+CHANNEL: Final = Fields(
+    (
+        "publish",
+        "confirm",
+        "return_unroutable",
+        "deliver_get",
+        "deliver",
+        "deliver_no_ack",
+        "get",
+        "get_no_ack",
+        "redeliver",
+        "ack",
+    )
+)
+CONNECTION: Final = Fields(("recv_oct", "send_oct"))
+BROKER: Final = Fields((*QUEUE.names[: QUEUE.counters], "drop_unroutable", *QUEUE.names[QUEUE.counters :]), 3)
+IDLE: Final[Facts] = {"rate": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which samples a caller wants beside the rates: one every `step` seconds, `age` seconds back."""
+
+    age: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Those of a request; None: rates only."""
+
+    lengths: Window | None = None
+    messages: Window | None = None
+    octets: Window | None = None
+
+
+async def windows_of(
+    lengths_age: Annotated[
+        int | None, Query(ge=1, le=AGE_S_MAX, description="Samples of lengths so many seconds back.")
+    ] = None,
+    lengths_incr: Annotated[int | None, Query(ge=1, le=AGE_S_MAX, description="Seconds between two of them.")] = None,
+    msg_rates_age: Annotated[
+        int | None, Query(ge=1, le=AGE_S_MAX, description="Samples of messages so many seconds back.")
+    ] = None,
+    msg_rates_incr: Annotated[int | None, Query(ge=1, le=AGE_S_MAX, description="Seconds between two of them.")] = None,
+    data_rates_age: Annotated[
+        int | None, Query(ge=1, le=AGE_S_MAX, description="Samples of octets so many seconds back.")
+    ] = None,
+    data_rates_incr: Annotated[
+        int | None, Query(ge=1, le=AGE_S_MAX, description="Seconds between two of them.")
+    ] = None,
+) -> Windows:
+    """The windows that the query of a request asks for; one needs both its parameters."""
+    return Windows(
+        window(lengths_age, lengths_incr),
+        window(msg_rates_age, msg_rates_incr),
+        window(data_rates_age, data_rates_incr),
+    )
+
+
+def window(age: int | None, step: int | None) -> Window | None:
+    return None if age is None or step is None else Window(age, step)
+
+
+Asked = Annotated[Windows, Depends(windows_of)]
+
+
+class Series:
+    """The samples of one object.
+
+    numbers  of the last rounds, the newest last
+    round    that of the newest
+    rates    each number's, as they are shown; made once a round
+    """
+
+    __slots__ = ("numbers", "rates", "round")
+
+    def __init__(self) -> None:
+        self.numbers: list[array[int]] = []
+        self.round = 0
+        self.rates: list[Facts] = []
+
+
+class Rates:
+    """The samples of everything that is counted.
+
+    times          of the last rounds in milliseconds, the newest last; `round` is the newest one's number
+    first_queue    number of the first queue that was made since; `first_queues` were there before
+    """
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.clock: Clock = app.clock
+        self.round = 0
+        self.times: list[int] = [self.now_ms()]
+        self.first_queue = int(app.vhosts.common.next_queue)
+        self.first_queues = sum(len(vhost.queues) for vhost in app.vhosts.all())
+        self.broker = Series()
+        self.vhosts: dict[int, Series] = {}
+        self.queues: dict[int, Series] = {}
+        self.exchanges: dict[tuple[int, int], Series] = {}
+        self.connections: dict[int, Series] = {}
+        self.channels: dict[tuple[int, int], Series] = {}
+
+    def now_ms(self) -> int:
+        return self.clock.now_us() // MICROSECONDS_MS
+
+    # ---- taking samples
+
+    async def run(self) -> None:
+        """Take samples until the task is cancelled."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            due = max(due + SAMPLE_S, loop.time())
+            await asyncio.sleep(due - loop.time())
+            await self.take()
+
+    async def take(self) -> None:
+        """One round."""
+        now_ms = self.now_ms()
+        self.round += 1
+        self.times.append(now_ms)
+        del self.times[: -BROKER_SAMPLES - 1]
+        whole = Sum()
+        whole.counts.add(self.app.vhosts.past_counts)
+        whole.flow.add(self.app.vhosts.past_flow)
+        for vhost in self.app.vhosts.all():
+            own = await self.take_vhost(vhost)
+            self.note(self.vhosts.setdefault(int(vhost.number), Series()), BROKER, own.numbers(), SAMPLES)
+            whole.add(own)
+        self.note(self.broker, BROKER, whole.numbers(), BROKER_SAMPLES)
+        await sliced(self.app.connections.items(), self.take_connection)
+        for known in (self.vhosts, self.queues, self.connections):
+            self.forget(known)
+        for placed in (self.exchanges, self.channels):
+            self.forget(placed)
+
+    async def take_vhost(self, vhost: Vhost) -> Sum:
+        """One round of a vhost's queues and exchanges; what they come to together."""
+        total = Sum(vhost)
+
+        def take_queue(queue: Queue) -> None:
+            numbers = queue_numbers(queue)
+            self.note(self.queues.setdefault(int(queue.id), Series()), QUEUE, numbers, SAMPLES)
+            total.take(queue, numbers)
+
+        def take_exchange(exchange: Exchange) -> None:
+            place = (int(vhost.number), exchange.number)
+            self.note(self.exchanges.setdefault(place, Series()), EXCHANGE, exchange_numbers(exchange), SAMPLES)
+            total.flow.add(exchange.flow)
+
+        await sliced(vhost.queues.values(), take_queue)
+        await sliced(vhost.bindings.exchanges.values(), take_exchange)
+        return total
+
+    def take_connection(self, item: tuple[int, Connection]) -> None:
+        id, connection = item
+        octets = (connection.octets_received, connection.octets_sent)
+        self.note(self.connections.setdefault(id, Series()), CONNECTION, octets, SAMPLES)
+        if connection.session is not None:
+            for channel in connection.session.describe_channels():
+                place = (id, number_of(channel, "channel"))
+                self.note(self.channels.setdefault(place, Series()), CHANNEL, channel_numbers(channel), SAMPLES)
+
+    def note(self, series: Series, fields: Fields, numbers: Numbers, most: int) -> None:
+        """Add this round's sample of one object, and find its rates."""
+        known = series.numbers
+        sample = array("q", numbers)
+        if known and known[-1] == sample:
+            sample = known[-1]
+            series.rates = [IDLE] * len(sample)
+        else:
+            elapsed_s = max(1, self.times[-1] - self.times[-2]) / 1000
+            series.rates = rates_of(known[-1] if known else zero(sample, fields), sample, elapsed_s)
+        known.append(sample)
+        if len(known) > most:
+            del known[0]
+        series.round = self.round
+
+    def forget(self, known: dict[Key, Series]) -> None:
+        """Drop what was not there in this round."""
+        for key in [key for key, series in known.items() if series.round != self.round]:
+            del known[key]
+
+    # ---- showing them
+
+    def details(self, series: Series | None, fields: Fields, index: int, asked: Window | None) -> Facts:
+        """The `..._details` of one number of an object."""
+        if series is None or not series.numbers:
+            return IDLE if asked is None else {"rate": 0.0, "samples": [], "avg": 0.0, "avg_rate": 0.0}
+        rate = series.rates[index]
+        if asked is None:
+            return rate
+        samples = self.samples(series, index, asked, index < fields.counters)
+        values = [each["sample"] for each in samples]
+        span_s = max(1, samples[0]["timestamp"] - samples[-1]["timestamp"]) / 1000 if samples else 1.0
+        average = sum(values) / len(values) if values else 0.0
+        growth = (values[0] - values[-1]) / span_s if values else 0.0
+        return {**rate, "samples": samples, "avg": average, "avg_rate": growth}
+
+    def samples(self, series: Series, index: int, asked: Window, is_counter: bool) -> list[dict[str, int]]:
+        """One number at the times that are asked for, the newest first; what is older than the object was 0."""
+        newest_ms = self.times[-1 - (self.round - series.round)]
+        found: list[dict[str, int]] = []
+        back = 0  # rounds before the newest
+        for age_ms in range(0, asked.age * 1000 + 1, asked.step * 1000):
+            wanted_ms = newest_ms - age_ms
+            while back < len(series.numbers) and self.time_of(series, back) > wanted_ms:
+                back += 1
+            if back < len(series.numbers):
+                found.append({"sample": series.numbers[-1 - back][index], "timestamp": wanted_ms})
+            elif is_counter:
+                found.append({"sample": 0, "timestamp": wanted_ms})
+        return found
+
+    def time_of(self, series: Series, back: int) -> int:
+        """When an object's sample was taken, so many rounds before its newest."""
+        return self.times[-1 - (self.round - series.round) - back]
+
+    def stats(
+        self, series: Series | None, fields: Fields, numbers: Numbers, asked: Window | None, first: int, end: int
+    ) -> Facts:
+        """Numbers `first` to `end` of an object as they are now, each with its details."""
+        found: Facts = {}
+        for index in range(first, end):
+            name = fields.names[index]
+            found[name] = numbers[index]
+            found[name + "_details"] = self.details(series, fields, index, asked)
+        return found
+
+
+class Sum:
+    """What the queues and exchanges of a vhost, or of all of them, come to.
+
+    vhost  whose queues and exchanges that are gone are counted in
+    """
+
+    def __init__(self, vhost: Vhost | None = None) -> None:
+        self.counts = Counts()
+        self.flow = Flow()
+        self.ready = 0
+        self.leased = 0
+        if vhost is not None:
+            self.counts.add(vhost.past_counts)
+            self.flow.add(vhost.past_flow)
+
+    def take(self, queue: Queue, numbers: Numbers) -> None:
+        """Add a queue."""
+        self.counts.add(queue.counts)
+        self.ready += numbers[-2]
+        self.leased += numbers[-1]
+
+    def add(self, other: Sum) -> None:
+        """Add another sum."""
+        self.counts.add(other.counts)
+        self.flow.add(other.flow)
+        self.ready += other.ready
+        self.leased += other.leased
+
+    def numbers(self) -> list[int]:
+        """As BROKER has them: a publish counts once, however many queues take it."""
+        counters = count_numbers(self.counts)
+        counters[0] = int(self.flow.published_in)
+        return [*counters, int(self.flow.unroutable), self.ready + self.leased, self.ready, self.leased]
+
+
+def count_numbers(counts: Counts) -> list[int]:
+    """The counters as QUEUE has them."""
+    delivered, settled = int(counts.delivered), int(counts.delivered_settled)
+    got, got_settled = int(counts.got), int(counts.got_settled)
+    return [
+        int(counts.published),
+        delivered + settled + got + got_settled,
+        delivered,
+        settled,
+        got,
+        got_settled,
+        int(counts.redelivered),
+        int(counts.acked),
+    ]
+
+
+def queue_numbers(queue: Queue) -> list[int]:
+    """A queue's numbers now, as QUEUE has them."""
+    ready = int(queue.ready())
+    leased = int(unacked(queue))
+    return [*count_numbers(queue.counts), ready + leased, ready, leased]
+
+
+def exchange_numbers(exchange: Exchange) -> tuple[int, int]:
+    """An exchange's numbers now, as EXCHANGE has them."""
+    return int(exchange.flow.published_in), int(exchange.flow.published_out)
+
+
+def channel_numbers(channel: Facts) -> list[int]:
+    """A described channel's numbers now, as CHANNEL has them."""
+    delivered, settled, got, got_settled = (
+        number_of(channel, name) for name in ("delivered", "delivered_settled", "got", "got_settled")
+    )
+    return [
+        number_of(channel, "published"),
+        number_of(channel, "confirmed"),
+        number_of(channel, "returned"),
+        delivered + settled + got + got_settled,
+        delivered,
+        settled,
+        got,
+        got_settled,
+        number_of(channel, "redelivered"),
+        number_of(channel, "acked"),
+    ]
+
+
+def number_of(facts: Facts, name: str) -> int:
+    value = facts.get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def zero(sample: array[int], fields: Fields) -> array[int]:
+    """What an object's numbers were before there was anything: what is no counter has not changed since."""
+    before = array("q", sample)
+    for index in range(fields.counters):
+        before[index] = 0
+    return before
+
+
+def rates_of(before: Numbers, after: Numbers, elapsed_s: float) -> list[Facts]:
+    """The rate of each number, as it is shown."""
+    return [
+        IDLE if new == old else {"rate": round((new - old) / elapsed_s, 2)}
+        for old, new in zip(before, after, strict=True)
+    ]
+
+
+async def rates_for(request: Request) -> Rates:
+    """The samples of the broker that answers."""
+    rates = request.app.state.rates
+    assert isinstance(rates, Rates)
+    return rates
+
+
+Sampled = Annotated[Rates, Depends(rates_for)]
