@@ -32,6 +32,7 @@ from forebay.server.connections import OpenConnections
 from forebay.server.disk import DataDisk, DiskThread
 from forebay.server.events import Announcer, EventLog, EventStream
 from forebay.server.figures import Figures
+from forebay.server.handles import room_for_connections
 from forebay.server.heap import resident_octets
 from forebay.server.histograms import Histograms
 from forebay.server.logins import Logins
@@ -86,6 +87,7 @@ class App(Host):
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
         self.connections: dict[int, Connection] = {}
         self.control = Control(self.vhosts, OpenConnections(self.connections, self.touch))
+        self.handles = room_for_connections()
         self.open: set[Connection] = set()  # with and without a session
         self.figures = Figures(options, self.clock.now_us())
         self.totals = self.figures.totals
@@ -133,7 +135,7 @@ class App(Host):
     # ---- connections
 
     def opened(self, connection: Connection) -> None:
-        if self.stopping.is_set() or len(self.open) >= self.options.connections_max:
+        if self.stopping.is_set() or len(self.open) >= min(self.options.connections_max, self.handles):
             connection.transport.abort()
         else:
             self.open.add(connection)
