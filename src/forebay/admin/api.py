@@ -8,11 +8,14 @@ from starlette.middleware.cors import CORSMiddleware
 from forebay import __version__
 from forebay.admin import sessions, whoami
 from forebay.admin.answer import handle_errors
+from forebay.admin.bodies import JsonBodies
 from forebay.admin.forebay import routes as forebay_routes
 from forebay.admin.guards import Guards
+from forebay.admin.openapi import describe
 from forebay.admin.paths import RawPaths
 from forebay.admin.rabbitmq import routes as rabbitmq_routes
 from forebay.admin.rabbitmq.queues import Declared
+from forebay.admin.rabbitmq.set_routes import ROUTERS
 from forebay.admin.rates import Rates
 from forebay.admin.webpage_logins import WebLogins
 from forebay.server.app import App
@@ -26,12 +29,15 @@ def make_api(app: App) -> FastAPI:
         openapi_url="/api/openapi.json",
         docs_url=None,  # its pages load scripts from elsewhere
         redoc_url=None,
+        strict_content_type=False,
     )
     api.state.broker = app
     api.state.logins = WebLogins(app)
     api.state.rates = Rates(app)
     api.state.declared = Declared()
     handle_errors(api)
+    describe(api)
+    api.add_middleware(JsonBodies)
     api.add_middleware(RawPaths)
     if app.options.http_cors_origins:
         api.add_middleware(
@@ -45,5 +51,7 @@ def make_api(app: App) -> FastAPI:
     api.include_router(whoami.router)
     api.include_router(forebay_routes.router)
     for router in rabbitmq_routes.ROUTERS:
+        api.include_router(router)
+    for router in ROUTERS:
         api.include_router(router)
     return api

@@ -10,7 +10,16 @@ from forebay.broker.checked import sequence, whole
 from forebay.core.errors import INVALID, RequestError
 from forebay.queue.arguments import CLASSIC_TYPE, QUEUE_TYPES
 
-FIELDS: Final = ("description", "tags", "default_queue_type", "connections_max", "queues_max", "octets_max")
+PROTECTED: Final = "protected"
+FIELDS: Final = (
+    "description",
+    "tags",
+    "default_queue_type",
+    "connections_max",
+    "queues_max",
+    "octets_max",
+    PROTECTED,
+)
 UNLIMITED: Final = -1
 NUMBER_MAX: Final = 2147483647
 OCTETS_MAX: Final = 4611686018427387904
@@ -25,6 +34,7 @@ class VhostSettings:
     connections_max     connections at one time; -1 sets no limit
     queues_max          queues at one time; -1 sets no limit
     octets_max          that all queues hold before their publishers are slowed down; -1 sets no limit
+    protected           tools cannot delete it
     """
 
     def __init__(self) -> None:
@@ -34,6 +44,7 @@ class VhostSettings:
         self.connections_max: i64 = UNLIMITED
         self.queues_max: i64 = UNLIMITED
         self.octets_max: i64 = UNLIMITED
+        self.protected = False
 
     def facts(self) -> dict[str, object]:
         """The fields by name."""
@@ -44,6 +55,7 @@ class VhostSettings:
             "connections_max": int(self.connections_max),
             "queues_max": int(self.queues_max),
             "octets_max": int(self.octets_max),
+            PROTECTED: self.protected,
         }
 
     def restore(self, fields: dict[str, object]) -> None:
@@ -54,6 +66,7 @@ class VhostSettings:
         self.connections_max = whole(fields["connections_max"])
         self.queues_max = whole(fields["queues_max"])
         self.octets_max = whole(fields.get("octets_max", UNLIMITED))  # older catalogues do not know it
+        self.protected = fields.get(PROTECTED) is True
 
     def change(self, fields: dict[str, object]) -> None:
         """Set some fields; RequestError(INVALID) names the field and the value, and nothing has changed."""
@@ -68,6 +81,8 @@ class VhostSettings:
 def is_valid(name: str, value: object) -> bool:
     if name == "description":
         return isinstance(value, str)
+    if name == PROTECTED:
+        return isinstance(value, bool)
     if name == "tags":
         return isinstance(value, list) and [each for each in value if not isinstance(each, str)] == []
     if name == "default_queue_type":
@@ -81,6 +96,8 @@ def domain(name: str) -> str:
     """What the field may be, for an error's text."""
     if name == "description":
         return "a text"
+    if name == PROTECTED:
+        return "true or false"
     if name == "tags":
         return "a list of texts"
     if name == "default_queue_type":

@@ -20,7 +20,7 @@ from forebay.broker.permissions import Rights
 from forebay.broker.topology import CATALOG
 from forebay.broker.users import BROKER, Users
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import CONNECTION, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
+from forebay.core.errors import CONNECTION, INVALID, NOT_ALLOWED, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.core.options import Options
 from forebay.log.store import Entry, Store
 from forebay.queue.counts import Counts
@@ -130,13 +130,15 @@ class Vhosts:
     def delete(self, name: bytes) -> None:
         """Take a vhost away with all that is in it; its connections are `deleted`'s to end.
 
-        raises  RequestError: NOT_FOUND, REFUSED for "/"
+        raises  RequestError: NOT_FOUND, REFUSED for "/", PRECONDITION where it is protected
         """
         vhost = self.by_name.get(name)
         if vhost is None:
             raise RequestError(NOT_FOUND, f"vhost: '{text(name)}' does not exist")
         if vhost is self.default:
             raise RequestError(REFUSED, "vhost: '/' cannot be deleted")
+        if vhost.settings.protected:
+            raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is protected from deletion")
         self.note({"op": "vhost-delete", "number": int(vhost.number)})
         self.remove(vhost)
         self.deleted.append(vhost)

@@ -222,6 +222,7 @@ def test_settings_outlive_a_crash(rig: Rig) -> None:
         "connections_max": -1,
         "queues_max": 3,
         "octets_max": -1,
+        "protected": False,
     }
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from forebay.broker.control.operations import (
+    FLAG,
     PAGE,
     TEXT,
     TEXTS,
@@ -28,6 +29,7 @@ SETTINGS: Final = (
     Parameter("default_queue_type", TEXT, "type of queues that are declared without one", False),
     Parameter("connections_max", WHOLE, "connections at one time; -1 sets no limit", False),
     Parameter("octets_max", WHOLE, "that its queues hold before publishers are slowed down; -1 sets no limit", False),
+    Parameter("protected", FLAG, "it cannot be deleted as long as it is so", False),
     Parameter("queues_max", WHOLE, "queues at one time; -1 sets no limit", False),
 )
 

@@ -1,0 +1,83 @@
+"""What handlers that change something have in common: who did it is noted, and the answer waits for the disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+
+from forebay.admin.answer import fault_of
+from forebay.admin.login import Caller
+from forebay.broker.audit import DONE
+from forebay.core.errors import RequestError
+from forebay.server.app import App
+
+READING: Final = ("GET", "HEAD", "OPTIONS")
+CREATED: Final = 201
+DONE_STATUS: Final = 204
+BODY_OCTETS_MAX: Final = 1 << 16  # of one that is noted
+Responses = dict[int | str, dict[str, Any]]
+
+MADE: Final[Responses] = {
+    CREATED: {"description": "It was made."},
+    DONE_STATUS: {"description": "It was there, and is now as asked for."},
+}
+GONE: Final[Responses] = {DONE_STATUS: {"description": "It is gone."}}
+CHANGED: Final[Responses] = {DONE_STATUS: {"description": "It is done."}}
+
+
+class ChangeRoute(APIRoute):
+    """A route whose changes, done and refused, are noted in the audit log."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def noted(request: Request) -> Response:
+            if request.method in READING:
+                return await handle(request)
+            try:
+                answer = await handle(request)
+            except RequestError as error:
+                note(request, self.path_format, error.text)
+                raise
+            except RequestValidationError as error:
+                note(request, self.path_format, fault_of(error))
+                raise
+            note(request, self.path_format, DONE if answer.status_code < 400 else str(answer.status_code))
+            return answer
+
+        return noted
+
+
+def note(request: Request, path: str, result: str) -> None:
+    """Note a change in the audit log, unless nobody has logged in for it."""
+    caller = getattr(request.state, "caller", None)
+    if not isinstance(caller, Caller):
+        return
+    arguments: dict[str, object] = dict(request.path_params)
+    body = getattr(request, "_body", b"")  # what was read of it
+    if 0 < len(body) <= BODY_OCTETS_MAX:
+        arguments["body"] = shown_body(body)
+    caller.app.vhosts.common.audit.note(caller.origin, f"{request.method} {path}", arguments, result)
+
+
+def shown_body(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+async def finished(app: App, status: int = DONE_STATUS, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer without a body to a change, once all that was changed is on the disk."""
+    await app.on_disk()
+    return Response(status_code=status, headers=headers)
+
+
+async def put_done(app: App, is_new: bool) -> Response:
+    """The same to a PUT, which says whether it has made something."""
+    return await finished(app, CREATED if is_new else DONE_STATUS)

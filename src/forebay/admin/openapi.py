@@ -1,0 +1,102 @@
+"""The OpenAPI document: what FastAPI finds out of the routes, and what holds for all of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from forebay.admin.login import caller_of
+from forebay.admin.rights import administrator_of, monitor_of, policymaker_of
+
+PREFIX: Final = "/api/"
+# Dependencies that ask for a tag, by what an operation says of it; the first that is found holds.
+NEEDS: Final = ((administrator_of, "administrator"), (monitor_of, "monitoring"), (policymaker_of, "policymaker"))
+ANY_TAG: Final = "management"
+TAG_KEY: Final = "x-needs-tag"
+REFUSAL: Final = {"$ref": "#/components/schemas/Refusal"}
+REFUSAL_SHAPE: Final = {
+    "title": "Refusal",
+    "type": "object",
+    "required": ["error", "reason"],
+    "properties": {"error": {"type": "string"}, "reason": {"description": "Names the field and its value."}},
+}
+EVERYWHERE: Final = {
+    "400": "A parameter or the body is wrong.",
+    "401": "Nobody has logged in, or whoever has may not do this.",
+    "413": "The body is longer than http_body_octets_max.",
+    "429": "Too many wrong logins; Retry-After says how long to wait.",
+}
+NOT_FOUND: Final = "There is no such thing."
+
+
+def describe(api: FastAPI) -> None:
+    """Have the application answer with a document that says all that its routes do."""
+
+    def document() -> dict[str, Any]:
+        if api.openapi_schema is None:
+            api.openapi_schema = make_document(api)
+        return api.openapi_schema
+
+    api.openapi = document  # type: ignore[method-assign]
+
+
+def make_document(api: FastAPI) -> dict[str, Any]:
+    """The document, with basic auth and the errors that every operation of the API may answer with."""
+    made = get_openapi(title=api.title, version=api.version, routes=api.routes, summary="The API of a forebay broker.")
+    components = made.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["Refusal"] = REFUSAL_SHAPE
+    components["securitySchemes"] = {"basic": {"type": "http", "scheme": "basic"}}
+    needs = needed_tags(api)
+    for path, methods in made["paths"].items():
+        for method, operation in methods.items():
+            complete(path, operation, needs.get((path, method)))
+    return made
+
+
+def complete(path: str, operation: dict[str, Any], needs: str | None) -> None:
+    """Put into one operation what FastAPI does not know."""
+    responses = operation["responses"]
+    responses.pop("422", None)
+    if not path.startswith(PREFIX):
+        return
+    for status, text in EVERYWHERE.items():
+        responses.setdefault(status, refused(text))
+    if "{" in path:
+        responses.setdefault("404", refused(NOT_FOUND))
+    if needs is not None:
+        operation["security"] = [{"basic": []}]
+        operation[TAG_KEY] = needs
+
+
+def refused(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {"application/json": {"schema": REFUSAL}}}
+
+
+def needed_tags(api: FastAPI) -> dict[tuple[str, str], str]:
+    """The tag that a caller must have, by path and method; nothing for what everybody may ask."""
+    found: dict[tuple[str, str], str] = {}
+    for route in api.routes:
+        if not isinstance(route, APIRoute):
+            continue
+        asked = calls_of(route.dependant)
+        if caller_of not in asked:
+            continue
+        tag = next((name for call, name in NEEDS if call in asked), ANY_TAG)
+        for method in route.methods or ():
+            found[route.path_format, method.lower()] = tag
+    return found
+
+
+def calls_of(dependant: Dependant) -> list[object]:
+    """Everything that is called before a handler, and the handler."""
+    found: list[object] = [dependant.call]
+    for inner in dependant.dependencies:
+        found += calls_of(inner)
+    return found

@@ -1,0 +1,52 @@
+"""What tools of RabbitMQ ask for besides: the cluster's name, hashes of passwords, what a single node need not do."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.answer import as_json
+from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
+from forebay.admin.login import Broker
+from forebay.admin.paths import NodeName, Password
+from forebay.admin.rabbitmq.users import kept_hash
+from forebay.admin.rabbitmq.vhosts import check_node
+from forebay.admin.rights import Administrator, Manager
+from forebay.admin.shapes_changes import NameBody
+from forebay.broker.parameters import CLUSTER_NAME
+
+router = APIRouter(prefix="/api", tags=["broker"], route_class=ChangeRoute)
+
+
+@router.put("/cluster-name", status_code=DONE_STATUS, responses=CHANGED)
+async def put_cluster_name(broker: Broker, caller: Administrator, body: NameBody) -> Response:
+    """Give the broker a name for people, which tools show."""
+    broker.vhosts.parameters.set_global(CLUSTER_NAME, body.name)
+    return await finished(broker)
+
+
+@router.get("/auth/hash_password/{password:name}")
+async def hash_of_password(broker: Broker, caller: Manager, password: Password) -> Response:
+    """The hash of a password, as users are made with (`password_hash`); its algorithm is forebay_argon2id."""
+    return as_json({"ok": await kept_hash(password, None, None)})
+
+
+@router.post("/rebalance/queues", status_code=DONE_STATUS, responses=CHANGED)
+async def rebalance_queues(broker: Broker, caller: Administrator) -> Response:
+    """Nothing: there is one node, and all queues are on it."""
+    await asyncio.sleep(0)
+    return Response(status_code=DONE_STATUS)
+
+
+@router.delete("/reset", status_code=DONE_STATUS, responses=CHANGED)
+async def reset(broker: Broker, caller: Administrator) -> Response:
+    """Nothing: counters go from the broker's start on, so that rates stay right."""
+    return Response(status_code=DONE_STATUS)
+
+
+@router.delete("/reset/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def reset_node(broker: Broker, caller: Administrator, node: NodeName) -> Response:
+    """Nothing, as for all nodes."""
+    check_node(node)
+    return Response(status_code=DONE_STATUS)

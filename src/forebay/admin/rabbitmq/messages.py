@@ -1,0 +1,206 @@
+"""Messages over HTTP: publish one, get some, empty a queue; for looks and repairs, clients of AMQP are faster."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import itertools
+from typing import Final
+
+from fastapi import APIRouter, Response
+from mypy_extensions import u8
+
+from forebay.admin.answer import as_json, refusal
+from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, ChangeRoute, Responses, finished
+from forebay.admin.login import Broker, Caller
+from forebay.admin.paging import Facts
+from forebay.admin.paths import ExchangeName, QueueName, VhostName, exchange_named
+from forebay.admin.rabbitmq.properties import octets_of_properties, properties_facts
+from forebay.admin.rights import Manager, check_vhost
+from forebay.admin.shapes_changes import ActionBody, GetBody, PublishBody, Routed
+from forebay.admin.slices import SLICE_ITEMS
+from forebay.broker.permissions import READ
+from forebay.broker.special import ASKS, MARKS, check_message, publish_special, read_special
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
+from forebay.queue.leases import Delivery
+from forebay.records.properties import properties_of
+from forebay.routing.exchange import text
+from forebay.server.app import App
+from forebay.wire.amqp091 import TABLE_DEPTH_MAX
+
+router = APIRouter(prefix="/api", route_class=ChangeRoute)
+
+NO_SESSION: Final = 0
+UNAVAILABLE: Final = 503
+GOT_OCTETS_MAX: Final = 32 << 20  # of the bodies in one answer: one more message is in it than fits
+BASE64: Final = "base64"
+REQUEUE: Final = ("ack_requeue_true", "reject_requeue_true")
+FAILED: Final = "reject_requeue_true"  # gives back, and counts towards the delivery limit
+DISCARD: Final = "reject_requeue_false"
+LACKING: Final[Responses] = {
+    UNAVAILABLE: {"description": "The broker lacks memory or disk, and takes in nothing for now."}
+}
+channels = itertools.count(1)  # under which messages are got: one a request
+
+
+@router.post(
+    "/exchanges/{vhost:name}/{exchange:name}/publish", tags=["messages"], response_model=Routed, responses=LACKING
+)
+async def publish_message(
+    broker: Broker, caller: Manager, vhost: VhostName, exchange: ExchangeName, body: PublishBody
+) -> Response:
+    """Publish a message; whether a queue or a subscriber took it. The answer comes when it is on the disk."""
+    where = check_vhost(broker, caller, vhost)
+    name = exchange_named(exchange)
+    if name not in where.bindings.exchanges:
+        raise RequestError(NOT_FOUND, f"exchange_not_found: no exchange '{exchange}' in vhost '{vhost}'")
+    if broker.pressure.over_limit():
+        return refusal(UNAVAILABLE, f"the broker takes in nothing for now: {', '.join(broker.pressure.alarms())}")
+    properties = octets_of_properties(body.properties)
+    where.touch()
+    outcome = publish(where, caller, name, body.routing_key.encode(), properties, payload_of(body))
+    await broker.on_disk()
+    if outcome == REJECTED:
+        raise RequestError(INVALID, f"rejected: {where.refusal}")
+    return as_json({"routed": outcome == ACCEPTED})
+
+
+def publish(
+    vhost: Vhost, caller: Caller, exchange: bytes, routing_key: bytes, properties: bytes, payload: bytes
+) -> int:
+    """Publish as a client of AMQP does; what came of it. RequestError: the caller may not, or it makes no sense."""
+    rights = caller.rights(vhost.name)
+    is_topic = vhost.is_topic_exchange(exchange)
+    rights.check_publish(exchange, routing_key, is_topic)
+    asked = int(check_message(properties, caller.user.encode(), TABLE_DEPTH_MAX))
+    format = u8(AMQP091 | asked & MARKS)
+    route = vhost.route(exchange, routing_key)
+    if asked & ASKS:
+        special = read_special(properties)
+        for key in special.keys:
+            rights.check_publish(exchange, key, is_topic)
+        return int(publish_special(vhost, route, special, format, payload))
+    if route.headers_exchange is not None:
+        route = vhost.resolve(route, format, properties)
+    return int(vhost.publish(route, format, properties, payload))
+
+
+def payload_of(body: PublishBody) -> bytes:
+    if body.payload_encoding != BASE64:
+        return body.payload.encode()
+    try:
+        return base64.b64decode(body.payload, validate=True)
+    except (binascii.Error, ValueError):
+        raise RequestError(INVALID, f"payload: {body.payload[:80]!r} is no base64") from None
+
+
+@router.post(
+    "/queues/{vhost:name}/{queue:name}/get", tags=["messages"], responses={200: {"model": list[dict[str, object]]}}
+)
+async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: GetBody) -> Response:
+    """Take messages out of a queue, and settle them or give them back; fewer than asked for where they are long.
+
+    `ack_requeue_false` takes them for good, `reject_requeue_false` sends them to the dead-letter exchange; the others
+    give them back, marked as redelivered. To look without touching anything there is /api/forebay.
+    """
+    where = check_vhost(broker, caller, vhost)
+    name = where.queue(queue.encode()).name
+    caller.rights(where.name).check_queue(READ, name)
+    channel = next(channels)
+    where.touch()
+    try:
+        got, answers = await take(where, name, channel, body)
+        for delivery in got:
+            settle(where, delivery, body.ackmode)
+    finally:
+        where.channel_closed(NO_SESSION, channel)
+        where.touch()
+    await broker.on_disk()
+    return as_json(answers)
+
+
+async def take(vhost: Vhost, queue: bytes, channel: int, body: GetBody) -> tuple[list[Delivery], list[Facts]]:
+    """Messages that are handed out now, and what is shown of them."""
+    got: list[Delivery] = []
+    answers: list[Facts] = []
+    octets = 0
+    while len(got) < body.count and octets < GOT_OCTETS_MAX:
+        if got and len(got) % SLICE_ITEMS == 0:
+            await asyncio.sleep(0)
+        delivery = vhost.get(queue, NO_SESSION, channel, False)
+        if delivery is None:
+            break
+        got.append(delivery)
+        facts = message_facts(delivery, body)
+        facts["message_count"] = int(vhost.queue(queue).ready())
+        answers.append(facts)
+        octets += int(delivery.block.body_span(delivery.index, 1))
+    return got, answers
+
+
+def settle(vhost: Vhost, delivery: Delivery, ackmode: str) -> None:
+    lease = delivery.lease
+    assert lease is not None, "it was got to be settled"
+    offset = delivery.block.base + delivery.index
+    if ackmode in REQUEUE:
+        vhost.nack(lease, offset, 1, 0, ackmode == FAILED)
+    elif ackmode == DISCARD:
+        vhost.reject(lease, offset, 1)
+    else:
+        vhost.ack(lease, offset, 1)
+
+
+def message_facts(delivery: Delivery, wanted: GetBody) -> Facts:
+    """A message as RabbitMQ's API shows it."""
+    block, index = delivery.block, delivery.index
+    payload = block.body(index)
+    octets = len(payload)
+    if wanted.truncate is not None:
+        payload = payload[: wanted.truncate]
+    shown, encoding = "", BASE64
+    if wanted.encoding == "auto":
+        with contextlib.suppress(UnicodeDecodeError):
+            shown, encoding = payload.decode(), "string"
+    if encoding == BASE64:
+        shown = base64.b64encode(payload).decode()
+    return {
+        "payload_bytes": octets,
+        "redelivered": delivery.deliveries > 1,
+        "exchange": text(block.exchange(index)),
+        "routing_key": text(block.routing_key(index)),
+        "message_count": 0,
+        "properties": properties_facts(properties_of(block.format(index) & FORMAT_MASK, block.properties(index))),
+        "payload": shown,
+        "payload_encoding": encoding,
+    }
+
+
+@router.delete("/queues/{vhost:name}/{queue:name}/contents", tags=["messages"], status_code=DONE_STATUS, responses=GONE)
+async def purge_queue(broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName) -> Response:
+    """Take away all that is ready in a queue."""
+    where, name = queue_read_by(broker, caller, vhost, queue)
+    where.purge(name)
+    where.touch()
+    return await finished(broker)
+
+
+@router.post("/queues/{vhost:name}/{queue:name}/actions", tags=["queues"], status_code=DONE_STATUS, responses=CHANGED)
+async def act_on_queue(
+    broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName, body: ActionBody
+) -> Response:
+    """Nothing: what mirrored queues of RabbitMQ could be told has no meaning here."""
+    queue_read_by(broker, caller, vhost, queue)
+    return await finished(broker)
+
+
+def queue_read_by(app: App, caller: Caller, vhost: str, queue: str) -> tuple[Vhost, bytes]:
+    """A queue that the caller may read, and that no connection has for itself; RequestError."""
+    where = check_vhost(app, caller, vhost)
+    found = where.queue(queue.encode())
+    caller.rights(where.name).check_queue(READ, found.name)
+    where.check_owner(found, NO_SESSION)
+    return where, found.name

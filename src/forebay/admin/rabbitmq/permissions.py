@@ -1,0 +1,124 @@
+"""/api/permissions and /api/topic-permissions: who may do what in which vhost."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.answer import as_json
+from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.login import Broker, Caller
+from forebay.admin.paging import Facts, Wanted, answer_list
+from forebay.admin.paths import UserName, VhostName
+from forebay.admin.rights import Administrator, check_vhost
+from forebay.admin.shapes_changes import PermissionBody, TopicPermissionBody
+from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.server.app import App
+
+router = APIRouter(prefix="/api", tags=["permissions"], route_class=ChangeRoute)
+
+
+@router.get("/permissions")
+async def list_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
+    """What users were given in vhosts."""
+    return await answer_list(broker.vhosts.users.list_permissions(), user_of, permission_facts, wanted)
+
+
+@router.get("/permissions/{vhost:name}/{user:name}")
+async def show_permission(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
+    """What a user was given in a vhost."""
+    check_place(broker, caller, vhost, user)
+    found = broker.vhosts.users.list_permissions(user, vhost.encode())
+    if not found:
+        raise none_given(vhost, user)
+    return as_json(permission_facts(found[0]))
+
+
+@router.put("/permissions/{vhost:name}/{user:name}", status_code=201, responses=MADE, response_class=Response)
+async def put_permission(
+    broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, body: PermissionBody
+) -> Response:
+    """Let a user enter a vhost, and say what it may do there."""
+    check_both(broker, vhost, user)
+    users = broker.vhosts.users
+    is_new = (user, vhost.encode()) not in users.permissions
+    users.set_permissions(user, vhost.encode(), body.configure, body.write, body.read)
+    return await put_done(broker, is_new)
+
+
+@router.delete("/permissions/{vhost:name}/{user:name}", status_code=DONE_STATUS, responses=GONE)
+async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
+    """Let a user enter a vhost no more."""
+    check_place(broker, caller, vhost, user)
+    if (user, vhost.encode()) not in broker.vhosts.users.permissions:
+        raise none_given(vhost, user)
+    broker.vhosts.users.clear_permissions(user, vhost.encode())
+    return await finished(broker)
+
+
+@router.get("/topic-permissions")
+async def list_topic_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
+    """The restrictions of users on topic exchanges."""
+    return await answer_list(broker.vhosts.users.list_topic_permissions(), user_of, topic_facts, wanted)
+
+
+@router.get("/topic-permissions/{vhost:name}/{user:name}")
+async def show_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
+    """The restrictions of one user on topic exchanges of a vhost."""
+    check_place(broker, caller, vhost, user)
+    found = broker.vhosts.users.list_topic_permissions(user, vhost.encode())
+    if not found:
+        raise none_given(vhost, user)
+    return as_json([topic_facts(each) for each in found])
+
+
+@router.put("/topic-permissions/{vhost:name}/{user:name}", status_code=201, responses=MADE, response_class=Response)
+async def put_topic_permission(
+    broker: Broker, caller: Administrator, vhost: VhostName, user: UserName, body: TopicPermissionBody
+) -> Response:
+    """Restrict a user to the routing keys of a topic exchange in which the patterns are found."""
+    check_both(broker, vhost, user)
+    users = broker.vhosts.users
+    exchange = body.exchange.encode("utf-8", "replace")
+    is_new = exchange not in users.topics.get((user, vhost.encode()), {})
+    users.set_topic_permissions(user, vhost.encode(), exchange, body.write, body.read)
+    return await put_done(broker, is_new)
+
+
+@router.delete("/topic-permissions/{vhost:name}/{user:name}", status_code=DONE_STATUS, responses=GONE)
+async def delete_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
+    """Lift the restrictions of a user on topic exchanges of a vhost."""
+    check_place(broker, caller, vhost, user)
+    if (user, vhost.encode()) not in broker.vhosts.users.topics:
+        raise none_given(vhost, user)
+    broker.vhosts.users.clear_topic_permissions(user, vhost.encode())
+    return await finished(broker)
+
+
+def check_place(app: App, caller: Caller, vhost: str, user: str) -> None:
+    """RequestError(NOT_FOUND) unless there are both."""
+    check_vhost(app, caller, vhost)
+    app.vhosts.users.user(user)
+
+
+def check_both(app: App, vhost: str, user: str) -> None:
+    """RequestError(INVALID), as RabbitMQ has it where something is set, unless there are both."""
+    if vhost.encode() not in app.vhosts.by_name or user not in app.vhosts.users.by_name:
+        raise RequestError(INVALID, f"vhost_or_user_not_found: vhost '{vhost}', user '{user}'")
+
+
+def none_given(vhost: str, user: str) -> RequestError:
+    return RequestError(NOT_FOUND, f"user '{user}' was given nothing in vhost '{vhost}'")
+
+
+def user_of(facts: Facts) -> str:
+    return str(facts["user"])
+
+
+def permission_facts(facts: Facts) -> Facts:
+    """A permission in the order of RabbitMQ's fields."""
+    return {name: facts[name] for name in ("user", "vhost", "configure", "write", "read")}
+
+
+def topic_facts(facts: Facts) -> Facts:
+    """A topic permission in the order of RabbitMQ's fields."""
+    return {name: facts[name] for name in ("user", "vhost", "exchange", "write", "read")}

@@ -1,0 +1,129 @@
+"""/api/users: who may log in, and how users come and go."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.answer import as_json
+from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.login import Broker
+from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
+from forebay.admin.paths import UserName
+from forebay.admin.rabbitmq.limits import user_limits
+from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
+from forebay.admin.rabbitmq.vhosts import texts_of
+from forebay.admin.rights import Administrator
+from forebay.admin.shapes_changes import UserBody, UserNames
+from forebay.broker.passwords import SALT_OCTETS, exported_hash, hash_password, imported_hash
+from forebay.broker.provisioning import check_user, put_user
+from forebay.broker.users import User
+from forebay.core.errors import INVALID, RequestError
+from forebay.server.chance import SystemRandom
+
+router = APIRouter(prefix="/api/users", tags=["users"], route_class=ChangeRoute)
+
+PASSWORD_CHARACTERS_MAX = 4096
+
+
+@router.get("")
+async def list_users(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
+    """All users."""
+    users = [user for _, user in sorted(broker.vhosts.users.by_name.items())]
+    return await answer_list(users, name_of, user_facts, wanted)
+
+
+@router.get("/without-permissions")
+async def list_users_without_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
+    """Users who may enter no vhost."""
+    known = broker.vhosts.users
+    placed = {name for name, _ in known.permissions}
+    users = [
+        user
+        for name, user in sorted(known.by_name.items())
+        if name not in placed and (user.restricted or not user.configured)
+    ]
+    return await answer_list(users, name_of, user_facts, wanted)
+
+
+@router.post("/bulk-delete", status_code=DONE_STATUS, responses=GONE)
+async def delete_users(broker: Broker, caller: Administrator, body: UserNames) -> Response:
+    """Take several users away; those that are not there do not matter."""
+    users = broker.vhosts.users
+    for name in body.users:
+        if name in users.by_name:
+            users.changeable(name)
+    for name in dict.fromkeys(body.users):
+        if name in users.by_name:
+            users.delete(name)
+    return await finished(broker)
+
+
+@router.get("/{user:name}")
+async def show_user(broker: Broker, caller: Administrator, user: UserName, wanted: Wanted) -> Response:
+    """One user."""
+    return answer_one(user_facts(broker.vhosts.users.user(user)), wanted)
+
+
+@router.put("/{user:name}", status_code=201, responses=MADE, response_class=Response)
+async def put_user_named(broker: Broker, caller: Administrator, user: UserName, body: UserBody) -> Response:
+    """Make a user, or set password and tags of the one there is."""
+    if body.tags is None:
+        raise RequestError(INVALID, "tags_not_present: tags: must be given, and may be empty")
+    tags = texts_of("tags", body.tags)
+    check_user(user, "", tags)
+    hash = await kept_hash(body.password, body.password_hash, body.hashing_algorithm)
+    return await put_done(broker, put_user(broker.vhosts.users, user, hash, tags))
+
+
+@router.delete("/{user:name}", status_code=DONE_STATUS, responses=GONE)
+async def delete_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
+    """Take a user away with its permissions, and end its connections."""
+    broker.vhosts.users.delete(user)
+    return await finished(broker)
+
+
+@router.get("/{user:name}/permissions")
+async def list_permissions_of_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
+    """What a user may do in which vhosts."""
+    broker.vhosts.users.user(user)
+    return as_json([permission_facts(each) for each in broker.vhosts.users.list_permissions(user)])
+
+
+@router.get("/{user:name}/topic-permissions")
+async def list_topic_permissions_of_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
+    """The restrictions of a user on topic exchanges."""
+    broker.vhosts.users.user(user)
+    return as_json([topic_facts(each) for each in broker.vhosts.users.list_topic_permissions(user)])
+
+
+async def kept_hash(password: str | None, hash: str | None, algorithm: str | None) -> str:
+    """What is kept of a password or its hash; empty where nobody is to log in by one.
+
+    The work of the hash, some 30 ms, is done beside the loop.
+    """
+    if password is not None and hash is not None:
+        raise RequestError(INVALID, "both_password_and_password_hash_are_provided")
+    if hash is not None:
+        return imported_hash(hash, algorithm or "")
+    if not password:
+        return ""
+    if len(password) > PASSWORD_CHARACTERS_MAX:
+        raise RequestError(INVALID, f"password: has more than {PASSWORD_CHARACTERS_MAX} characters")
+    return await asyncio.to_thread(hash_password, password, SystemRandom().octets(SALT_OCTETS))
+
+
+def name_of(user: User) -> str:
+    return user.name
+
+
+def user_facts(user: User) -> Facts:
+    hash, algorithm = exported_hash(user.hash)
+    return {
+        "name": user.name,
+        "password_hash": hash,
+        "hashing_algorithm": algorithm,
+        "tags": list(user.tags),
+        "limits": user_limits(user),
+    }

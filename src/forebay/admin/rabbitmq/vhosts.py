@@ -1,0 +1,161 @@
+"""/api/vhosts: what vhosts there are, and how they come and go."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.answer import as_json, refusal
+from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.login import Broker
+from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
+from forebay.admin.paths import NodeName, VhostName
+from forebay.admin.rabbitmq.node import NODE
+from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
+from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
+from forebay.admin.shapes_changes import Texts, VhostBody
+from forebay.broker.vhost import Vhost
+from forebay.broker.vhost_settings import PROTECTED, VhostSettings
+from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.queue.work_group import WorkGroup
+from forebay.routing.exchange import text
+from forebay.server.app import App
+
+router = APIRouter(prefix="/api/vhosts", tags=["vhosts"], route_class=ChangeRoute)
+
+PRECONDITION_FAILED = 412
+
+
+@router.get("")
+async def list_vhosts(broker: Broker, caller: Manager, wanted: Wanted) -> Response:
+    """The vhosts that the caller may enter, or all."""
+    vhosts = seen_vhosts(broker, caller)
+    return await answer_list(vhosts, lambda vhost: text(vhost.name), vhost_facts, wanted)
+
+
+@router.get("/{vhost:name}")
+async def show_vhost(broker: Broker, caller: Manager, vhost: VhostName, wanted: Wanted) -> Response:
+    """One vhost."""
+    return answer_one(vhost_facts(check_vhost(broker, caller, vhost)), wanted)
+
+
+@router.put("/{vhost:name}", status_code=201, responses=MADE, response_class=Response)
+async def put_vhost(broker: Broker, caller: Administrator, vhost: VhostName, body: VhostBody | None = None) -> Response:
+    """Make a vhost, or change settings of the one there is: those that are given."""
+    settings = {} if body is None else settings_of(body)
+    is_new = vhost.encode() not in broker.vhosts.by_name
+    VhostSettings().change(settings)
+    made = broker.vhosts.add(vhost.encode())
+    if settings:
+        broker.vhosts.change(made, settings)
+    if is_new:
+        enter_maker(broker, caller.user, vhost)
+    return await put_done(broker, is_new)
+
+
+@router.delete("/{vhost:name}", status_code=DONE_STATUS, responses=GONE)
+async def delete_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
+    """Take a vhost away with all that is in it, and end its connections."""
+    if check_vhost(broker, caller, vhost).settings.protected:
+        return refusal(PRECONDITION_FAILED, f"Vhost '{vhost}' is protected from deletion")
+    broker.vhosts.delete(vhost.encode())
+    return await finished(broker)
+
+
+@router.post("/{vhost:name}/deletion/protection", status_code=DONE_STATUS, responses=CHANGED)
+async def protect_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
+    """Protect a vhost: it cannot be deleted any more."""
+    broker.vhosts.change(check_vhost(broker, caller, vhost), {PROTECTED: True})
+    return await finished(broker)
+
+
+@router.delete("/{vhost:name}/deletion/protection", status_code=DONE_STATUS, responses=CHANGED)
+async def unprotect_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
+    """Let a protected vhost be deleted again."""
+    broker.vhosts.change(check_vhost(broker, caller, vhost), {PROTECTED: False})
+    return await finished(broker)
+
+
+@router.post("/{vhost:name}/start/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def start_vhost(broker: Broker, caller: Administrator, vhost: VhostName, node: NodeName) -> Response:
+    """Nothing: every vhost runs as long as the node does."""
+    check_vhost(broker, caller, vhost)
+    check_node(node)
+    return await finished(broker)
+
+
+@router.get("/{vhost:name}/permissions")
+async def list_permissions(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
+    """What users may do in a vhost."""
+    name = check_vhost(broker, caller, vhost).name
+    return as_json([permission_facts(each) for each in broker.vhosts.users.list_permissions(None, name)])
+
+
+@router.get("/{vhost:name}/topic-permissions")
+async def list_topic_permissions(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
+    """The restrictions of users on topic exchanges of a vhost."""
+    name = check_vhost(broker, caller, vhost).name
+    return as_json([topic_facts(each) for each in broker.vhosts.users.list_topic_permissions(None, name)])
+
+
+def enter_maker(app: App, user: str, vhost: str) -> None:
+    """Whoever makes a vhost may do everything in it, as with RabbitMQ, if it needs a permission for that."""
+    known = app.vhosts.users.by_name.get(user)
+    if known is not None and (not known.configured or known.restricted):
+        app.vhosts.users.set_permissions(user, vhost.encode(), ".*", ".*", ".*")
+
+
+def check_node(node: str) -> None:
+    """RequestError(NOT_FOUND) for any node but the one that this is."""
+    if node != NODE:
+        raise RequestError(NOT_FOUND, f"node: '{node}' is none; there is '{NODE}'")
+
+
+def settings_of(body: VhostBody) -> dict[str, object]:
+    """Those settings that a body gives, by our names."""
+    given: dict[str, object] = {
+        "description": body.description,
+        "tags": None if body.tags is None else texts_of("tags", body.tags),
+        "default_queue_type": body.default_queue_type,
+        PROTECTED: body.protected_from_deletion,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def texts_of(field: str, given: Texts) -> list[str]:
+    """A list, or text with commas between; RequestError(INVALID) for half a character."""
+    found = [each.strip() for each in given.split(",")] if isinstance(given, str) else given
+    for each in found:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            raise RequestError(INVALID, f"{field}: {each!r} has half a character") from None
+    return [each for each in found if each]
+
+
+def vhost_facts(vhost: Vhost) -> Facts:
+    settings = vhost.settings
+    ready = unacked = 0
+    for queue in vhost.queues.values():
+        ready += int(queue.ready())
+        unacked += sum(int(group.leased_count) for group in queue.groups.values() if isinstance(group, WorkGroup))
+    return {
+        "name": text(vhost.name),
+        **metadata_of(vhost),
+        "metadata": metadata_of(vhost),
+        "protected_from_deletion": settings.protected,
+        "tracing": False,
+        "cluster_state": {NODE: "running"},
+        "messages": ready + unacked,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+    }
+
+
+def metadata_of(vhost: Vhost) -> Facts:
+    """What is said of a vhost for people."""
+    settings = vhost.settings
+    return {
+        "description": settings.description,
+        "tags": list(settings.tags),
+        "default_queue_type": settings.default_queue_type,
+    }

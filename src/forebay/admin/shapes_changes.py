@@ -1,0 +1,181 @@
+"""What the bodies of changes may say. Unknown fields say nothing, as with RabbitMQ."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+DEPTH_MAX: Final = 32
+INTEGER_LIMIT: Final = 1 << 63
+
+
+def storable(value: Any) -> Any:
+    """The same value of JSON; ValueError where the broker cannot keep it."""
+    check_storable(value, 0)
+    return value
+
+
+def check_storable(value: object, depth: int) -> None:
+    """ValueError for half a character, a number of more than 64 bits, and what is nested too deeply."""
+    if depth > DEPTH_MAX:
+        raise ValueError(f"it is nested deeper than {DEPTH_MAX}")
+    if isinstance(value, dict):
+        for key, each in value.items():
+            check_storable(key, depth)
+            check_storable(each, depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            check_storable(each, depth + 1)
+    elif isinstance(value, str):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise ValueError("a text in it has half a character")
+    elif isinstance(value, int) and not -INTEGER_LIMIT <= value < INTEGER_LIMIT:
+        raise ValueError("a number in it has more than 64 bits")
+    elif isinstance(value, float) and value - value != 0.0:
+        raise ValueError("a number in it is not finite")
+
+
+Table = Annotated[dict[str, Any], AfterValidator(storable)]
+Texts = str | list[str]
+
+
+class Body(BaseModel):
+    """A body whose fields go by the names of RabbitMQ's API."""
+
+    model_config = ConfigDict(populate_by_name=True, coerce_numbers_to_str=True)
+
+
+class VhostBody(Body):
+    """Settings of a vhost; those that are not given stay."""
+
+    description: str | None = None
+    tags: Annotated[Texts | None, Field(description="A list, or text with commas between.")] = None
+    default_queue_type: Annotated[str | None, Field(description="classic, quorum or stream.")] = None
+    protected_from_deletion: bool | None = None
+    tracing: Annotated[bool | None, Field(description="Taken and left at that.")] = None
+
+
+class UserBody(Body):
+    """A user; with neither password nor hash nobody can log in as it by a password."""
+
+    password: str | None = None
+    password_hash: Annotated[str | None, Field(description="As /api/users shows it.")] = None
+    hashing_algorithm: Annotated[
+        str | None, Field(description="Of the hash; RabbitMQ's salted SHA-256 if not given.")
+    ] = None
+    tags: Annotated[Texts | None, Field(description="A list, or text with commas between; must be given.")] = None
+
+
+class UserNames(Body):
+    """Users by name."""
+
+    users: list[str]
+
+
+class PermissionBody(Body):
+    """What a user may do in a vhost: with what has a name in which these regular expressions are found."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class TopicPermissionBody(Body):
+    """With which routing keys of a topic exchange a user may do so."""
+
+    exchange: str
+    write: str
+    read: str
+
+
+class PolicyBody(Body):
+    """A policy; docs/policies.md lists what it may define."""
+
+    pattern: str
+    definition: Table
+    priority: int = 0
+    apply_to: Annotated[str, Field(alias="apply-to")] = "all"
+
+
+class ValueBody(Body):
+    """The value of a parameter or a limit."""
+
+    value: Annotated[Any, AfterValidator(storable)]
+
+
+class LimitBody(Body):
+    """The value of a limit; below 0 it sets none."""
+
+    value: int
+
+
+class NameBody(Body):
+    """A name."""
+
+    name: str
+
+
+class QueueBody(Body):
+    """How a queue is declared."""
+
+    durable: bool = False
+    auto_delete: bool = False
+    arguments: Table = {}
+    node: Annotated[str | None, Field(description="Taken and left at that: there is one node.")] = None
+
+
+class ExchangeBody(Body):
+    """How an exchange is declared."""
+
+    type: str = "direct"
+    durable: bool = False
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Table = {}
+
+
+class BindingBody(Body):
+    """What a binding goes by."""
+
+    routing_key: str = ""
+    arguments: Table = {}
+
+
+class PublishBody(Body):
+    """One message."""
+
+    properties: Annotated[Table, Field(description="Of AMQP 0.9.1: content_type, headers, delivery_mode, expiration…")]
+    routing_key: str
+    payload: str
+    payload_encoding: Literal["string", "base64"]
+
+
+class GetBody(Body):
+    """How many messages, and what becomes of them."""
+
+    count: Annotated[int, Field(ge=0)]
+    ackmode: Literal["ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"]
+    encoding: Annotated[
+        Literal["auto", "base64"], Field(description="auto: text where the payload is UTF-8, else base64.")
+    ]
+    truncate: Annotated[int | None, Field(ge=0, description="Octets of each payload at most.")] = None
+
+
+class ActionBody(Body):
+    """sync and cancel_sync, of mirrored queues, have nothing to do; rebalance the same."""
+
+    action: Literal["sync", "cancel_sync"]
+
+
+class Routed(BaseModel):
+    """Whether a queue or a subscriber took the message."""
+
+    routed: bool
+
+
+class Refusal(BaseModel):
+    """What was wrong."""
+
+    error: str
+    reason: Any
