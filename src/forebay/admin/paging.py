@@ -58,7 +58,10 @@ async def listing_of(
     page_size: Annotated[
         int, Query(ge=1, le=PAGE_SIZE_MAX, description="How many items a page has.")
     ] = PAGE_SIZE_DEFAULT,
-    name: Annotated[str, Query(max_length=NAME_CHARACTERS_MAX, description="Only what has this in its name.")] = "",
+    # Not `name`, which a path may have.
+    part: Annotated[
+        str, Query(alias="name", max_length=NAME_CHARACTERS_MAX, description="Only what has this in its name.")
+    ] = "",
     use_regex: Annotated[bool, Query(description="`name` is a regular expression, as in docs/filters.md.")] = False,
     sort: Annotated[
         str,
@@ -75,15 +78,15 @@ async def listing_of(
 ) -> Listing:
     """What the query of a request asks for; RequestError(INVALID) names the parameter and the value."""
     pattern = None
-    if use_regex and name:
+    if use_regex and part:
         try:
-            pattern = Pattern(name if name.startswith("(?i)") else f"(?i){name}")
+            pattern = Pattern(part if part.startswith("(?i)") else f"(?i){part}")
         except BadPattern as error:
-            raise RequestError(INVALID, f"name: {name!r} is no regular expression: {error}") from None
+            raise RequestError(INVALID, f"name: {part!r} is no regular expression: {error}") from None
     return Listing(
         page,
         page_size,
-        name.lower(),
+        part.lower(),
         pattern,
         path_of(sort),
         sort_reverse,
