@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from forebay.broker.audit import Origin
@@ -50,6 +52,7 @@ NO_SESSION: Final = 0
 MICROSECONDS: Final = 1_000_000
 TICKS_A_SECOND: Final = 10
 EXIT_STORAGE: Final = 74  # EX_IOERR
+EXIT_SOFTWARE: Final = 70  # EX_SOFTWARE
 logger = logging.getLogger("forebay")
 
 
@@ -178,7 +181,7 @@ class App(Host):
         if not self.scheduled:
             self.scheduled = True
             self.histograms.begin_turn()
-            self.loop.call_soon(self.turn)
+            self.loop.call_soon(self.step, self.turn)
 
     def pause(self, connection: Connection, paused: bool) -> None:
         session = connection.session
@@ -389,6 +392,9 @@ class App(Host):
             self.fail(error)
             return
         self.histograms.end_commit()
+        self.step(partial(self.wrote, commit))
+
+    def wrote(self, commit: Commit) -> None:
         self.durable(self.store.synced(commit))
 
     def durable(self, lsn: int) -> None:
@@ -429,7 +435,7 @@ class App(Host):
             self.every_second(now_us)
         if is_due:
             self.schedule()
-        self.loop.call_later(TICK_S, self.tick)
+        self.loop.call_later(TICK_S, self.step, self.tick)
 
     def every_second(self, now_us: int) -> None:
         silent_us = self.options.handshake_timeout_ms * 1000
@@ -478,6 +484,15 @@ class App(Host):
             self.fail(failure)
 
     # ---- the end
+
+    def step(self, run: Callable[[], None]) -> None:
+        """Do what the loop has called for. An error in it is our own: what is in memory proves nothing any more."""
+        try:
+            run()
+        except Exception:
+            logger.critical("the broker is wrong about its own state, and stops", exc_info=True)
+            self.exit_code = EXIT_SOFTWARE
+            os._exit(EXIT_SOFTWARE)
 
     def fail(self, error: BaseException) -> None:
         """The disk failed: confirm nothing more, say so, stop."""

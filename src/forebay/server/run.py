@@ -68,7 +68,7 @@ async def run(options: Options, makers: Sequence[MakeService]) -> int:
         app.thread.stop()  # while there is a loop for it to come back to
         raise
     tune_collector()
-    loop.call_later(TICK_S, app.tick)
+    loop.call_later(TICK_S, app.step, app.tick)
     ready.update(app.addresses)
     sys.stdout.write("ready " + json.dumps(ready) + "\n")
     sys.stdout.flush()

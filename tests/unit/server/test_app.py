@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import uvloop
 
 from forebay.core.options import make_options
-from forebay.server.app import App
+from forebay.server.app import EXIT_SOFTWARE, App
 from forebay.server.tls import Tls
 
 
@@ -29,3 +31,26 @@ def test_work_that_comes_back_after_the_end_is_left_as_after_a_crash(tmp_path: P
         assert app.exit_code == 0
 
     uvloop.run(stop_with_a_job_on_its_way())
+
+
+def test_an_error_of_our_own_stops_the_broker(tmp_path: Path) -> None:
+    """What is in memory may be wrong then; what is on the disk is not, and the next start reads that."""
+    code = """
+import asyncio, sys
+from forebay.core.options import make_options
+from forebay.server.app import EXIT_SOFTWARE, App
+from forebay.server.tls import Tls
+
+async def run():
+    options = make_options({"data": sys.argv[1]})
+    app = App(options, asyncio.get_running_loop(), Tls(options))
+    app.recover()
+    del app.ticks  # no longer what the broker takes it for
+    app.loop.call_soon(app.step, app.tick)
+    await asyncio.sleep(60)
+
+asyncio.run(run())
+"""
+    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert ended.returncode == EXIT_SOFTWARE
+    assert "wrong about its own state" in ended.stderr
