@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from hashlib import sha256
 from typing import Final
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import quote_plus, unquote, unquote_plus
 
 from forebay.routing.exchange import frozen, text
 
@@ -28,7 +28,4 @@ def properties_key(routing_key: bytes, arguments: dict[str, object]) -> str:
 
 def names_key(wanted: str, key: str) -> bool:
     """Whether a segment of a path means this key: percent-encoded once more, or as it stands in lists."""
-    if wanted == key:
-        return True
-    routing_key, mark, hash = key.partition(MARK)
-    return wanted == unquote_plus(routing_key) + mark + hash
+    return wanted in {key, unquote(key), unquote_plus(key)}
