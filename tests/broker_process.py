@@ -54,6 +54,7 @@ class BrokerProcess:
         self.folder = folder
         self.data = Path(str(options.pop("data", folder / "data")))
         self.listeners = {name: str(options.pop(name, address)) for name, address in LISTENERS.items()}
+        self.wrapper: list[str] = []  # command that is given the broker's to run
         self.options = options
         self.ready: dict[str, object] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -111,7 +112,8 @@ class BrokerProcess:
         }
         others = {name: address for name, address in self.listeners.items() if name not in FLAGS}
         config.write_text(json.dumps({**self.options, **others}), encoding="utf-8")  # JSON is YAML
-        command = [sys.executable, "-m", "forebay", "serve", "--config", str(config), "--data", str(self.data)]
+        command = [*self.wrapper, sys.executable, "-m", "forebay", "serve"]
+        command += ["--config", str(config), "--data", str(self.data)]
         for name in FLAGS:
             command += [f"--{name}", self.listeners[name]]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
