@@ -65,7 +65,7 @@ class Topology(Part):
     delivery_limit      of classic queues for which nobody sets one; -1 is no limit
     queue_type_relaxed  a redeclaration may ask for another type of queue
     touched  it takes part in the next turn
-    past_counts, past_flow  of queues and exchanges that are gone
+    past_counts, past_flow  of queues and exchanges that are gone, of which there were `past_queues`
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Topology(Part):
         self.delivery_limit: i64 = -1
         self.queue_type_relaxed = False
         self.past_counts = Counts()
+        self.past_queues: i64 = 0
         self.past_flow = Flow()
         self.epoch: i64 = 1
         self.bindings = Bindings(name)
@@ -124,6 +125,7 @@ class Topology(Part):
             self.bindings.remove_destination(queue.id)
             self.store.drop_log(queue.id)
             self.past_counts.add(queue.counts)
+            self.past_queues += 1
         for exchange in self.bindings.exchanges.values():
             self.past_flow.add(exchange.flow)
         for internal in self.internals:
@@ -308,6 +310,7 @@ class Topology(Part):
         del self.queues[queue.name]
         del self.queues_by_id[queue.id]
         self.past_counts.add(queue.counts)
+        self.past_queues += 1
         if queue is self.fallback:
             self.fallback = None
         self.cancelled += queue.consumers()

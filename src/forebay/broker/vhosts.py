@@ -42,7 +42,7 @@ class Vhosts:
     busy     those that took part in the turn
     syncing  those, beside "/", whose readers wait for the disk
     deleted  vhosts that are gone, for the server to end their connections
-    past_counts, past_flow, past_moved  what was counted in them
+    past_counts, past_queues, past_flow, past_moved  what was counted in them
     """
 
     def __init__(self, store: Store, options: Options) -> None:
@@ -59,6 +59,7 @@ class Vhosts:
         self.syncing: list[Vhost] = []
         self.deleted: list[Vhost] = []
         self.past_counts = Counts()
+        self.past_queues: i64 = 0
         self.past_flow = Flow()
         self.past_moved = Counts()
         self.next_number: i64 = 1
@@ -157,6 +158,7 @@ class Vhosts:
         self.parameters.forget_vhost(vhost.name)
         vhost.abandon()
         self.past_counts.add(vhost.past_counts)
+        self.past_queues += vhost.past_queues
         self.past_flow.add(vhost.past_flow)
         self.past_moved.add(vhost.dead_letters.moved_for)
 

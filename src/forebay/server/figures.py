@@ -13,8 +13,10 @@ from forebay.core.message import MQTT
 from forebay.core.metrics import Totals
 from forebay.core.options import Options
 from forebay.server.sys_topics import SysTopics
+from forebay.session.amqp091 import Amqp091Session
 from forebay.session.effects import Session
 from forebay.session.mqtt import MqttSession
+from forebay.session.traffic import Traffic
 
 NANOSECONDS: Final = 1000  # a microsecond
 KIB: Final = 1024
@@ -44,10 +46,13 @@ class Figures:
         built_us = Path(forebay.__file__).stat().st_mtime_ns // NANOSECONDS
         self.topics = SysTopics(forebay.__version__, started_us, built_us)
         self.past = Totals()  # of MQTT connections that have ended
+        self.past_traffic = Traffic()  # of AMQP connections that have ended
 
     def ended(self, session: Session) -> None:
         """This session's connection is gone."""
         add_session(self.past, session)
+        if isinstance(session, Amqp091Session):
+            self.past_traffic.add(session.traffic())
 
     def is_due(self, second: int) -> bool:
         """Whether the figures are to be told, so many seconds after the start."""
@@ -77,6 +82,15 @@ class Figures:
         self.look_at_queues(vhosts)
         totals.memory_octets = resident_octets
         totals.memory_octets_peak = max(resident_octets, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB)
+
+    def traffic(self, sessions: Iterable[Session]) -> Traffic:
+        """Of all AMQP connections, those that have ended and these."""
+        found = Traffic()
+        found.add(self.past_traffic)
+        for session in sessions:
+            if isinstance(session, Amqp091Session):
+                found.add(session.traffic())
+        return found
 
     def look_at_queues(self, vhosts: Sequence[Vhost]) -> None:
         """What waits for clients, and what they did not get."""

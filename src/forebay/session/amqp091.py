@@ -35,6 +35,7 @@ from forebay.session.amqp091_modes import on_mode_method
 from forebay.session.amqp091_publish import Link, Publisher
 from forebay.session.amqp091_topology import on_topology_method
 from forebay.session.effects import Session
+from forebay.session.traffic import Traffic
 from forebay.wire.amqp091 import (
     BODY,
     FRAME_END,
@@ -450,6 +451,7 @@ class Amqp091Session(Session):
         most = self.handshake.channels_max
         if number > most > 0:
             raise PeerError(NOT_ALLOWED, f"channel {number} is above the negotiated channel_max {most}")
+        self.link.past.channels += 1
         self.channels[number] = Channel(self.link, number, self.outlets, self.acked)
         put_method(self.out, number, CHANNEL_OPEN_OK, b"\0\0\0\0")
 
@@ -568,6 +570,15 @@ class Amqp091Session(Session):
             "channels": len(self.channels),
             "consumers": len(self.outlets),
         }
+
+    def traffic(self) -> Traffic:
+        """What its channels have counted, the closed ones too."""
+        found = Traffic()
+        found.add(self.link.past)
+        for channel in self.channels.values():
+            if not channel.ignoring:
+                found.add(channel.traffic())
+        return found
 
     def describe_channels(self) -> list[dict[str, object]]:
         return [channel.describe() for channel in self.channels.values()]

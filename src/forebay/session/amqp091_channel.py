@@ -18,6 +18,7 @@ from forebay.session.amqp091_deliver import Outlet
 from forebay.session.amqp091_extend import Extension
 from forebay.session.amqp091_publish import Link, Publisher
 from forebay.session.amqp091_tx import Settlement, Transaction
+from forebay.session.traffic import Traffic
 
 DEAD_RUNS_MAX: Final = 64  # settled runs behind an unsettled one before they are taken out
 
@@ -87,6 +88,7 @@ class Channel:
         self.backlog: list[Delivery] = []
         self.transaction: Transaction | None = None
         self.counts = Counts()
+        self.gets_empty: i64 = 0
 
     # ---- delivering
 
@@ -407,6 +409,18 @@ class Channel:
                 kept.append(delivery)
         self.backlog = kept
 
+    def traffic(self) -> Traffic:
+        """What it has counted so far."""
+        publisher = self.publisher
+        found = Traffic()
+        found.received = publisher.taken
+        found.expecting = publisher.published
+        found.confirmed = publisher.confirmed_count
+        found.returned = publisher.returned
+        found.dropped = publisher.dropped
+        found.gets_empty = self.gets_empty
+        return found
+
     def describe(self) -> dict[str, object]:
         """The channel for people."""
         publisher = self.publisher
@@ -442,5 +456,7 @@ class Channel:
         self.head = 0
         if self.transaction is not None:
             self.transaction.clear()
-        self.publisher.release()
+        if not self.ignoring:  # or else it has been released before
+            self.link.past.gets_empty += self.gets_empty
+            self.publisher.release()
         self.vhost.channel_closed(self.link.session_id, self.number)

@@ -119,6 +119,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
     session.rights.check_queue(READ, name)
     delivery = vhost.get(name, session.id, channel.number, no_ack)
     if delivery is None:
+        channel.gets_empty += 1
         put_method(session.out, channel.number, BASIC_GET_EMPTY, b"\0")
         return
     channel.delivered += 1

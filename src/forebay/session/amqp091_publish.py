@@ -31,6 +31,7 @@ from forebay.session.amqp091_target import (
     command_at,
 )
 from forebay.session.amqp091_tx import Held, Transaction
+from forebay.session.traffic import Traffic
 from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, Reader, put_content
 from forebay.wire.amqp091_methods import BASIC_ACK, BASIC_NACK, NO_ROUTE, UNEXPECTED_FRAME, put_return, put_settle
 from forebay.wire.amqp091_properties import (
@@ -71,6 +72,7 @@ class Link:
         self.extensions: list[Extension] = []  # asked for by delivery tags, which the channels know
         self.committed = False  # a transaction or a purge in this turn: nothing leaves before it is on the disk
         self.transaction_octets_max: i64 = options.transaction_octets_max
+        self.past = Traffic()  # of channels that are closed
 
     def find_target(self, raw: bytes) -> Target:
         """The target of a publish whose arguments are these octets."""
@@ -110,7 +112,8 @@ class Publisher:
     transaction  not None: the channel is transactional, and publishes wait for the commit
     plain        neither of the last two
     reply_name   of the channel's consumer of answers; empty where it has none
-    taken, returned, confirmed_count  messages that came in, of these given back, and confirmed
+    taken, confirmed_count  messages that came in, and of these confirmed
+    returned, dropped       mandatory messages given back, as they had no route, and others that went nowhere
     """
 
     def __init__(self, link: Link, number: i64) -> None:
@@ -137,6 +140,7 @@ class Publisher:
         self.in_turn = False
         self.taken: i64 = 0
         self.returned: i64 = 0
+        self.dropped: i64 = 0
         self.accepted_count: i64 = 0  # publishes with tags that were not refused
         self.confirmed_count: i64 = 0
         # (lsn, tag, accepted_count): due when the lsn is on disk
@@ -271,8 +275,8 @@ class Publisher:
         else:
             self.check_copies(target, self.special)
             outcome = self.publish_slowly(target, self.special, self.format, properties, body)
-        if outcome == UNROUTABLE and target.mandatory:
-            self.give_back(target, properties, body)
+        if outcome == UNROUTABLE:
+            self.unrouted(target, properties, body)
         if self.confirming:
             self.published += 1
             if outcome == REJECTED:
@@ -284,8 +288,11 @@ class Publisher:
                     self.in_turn = True
                     self.link.published.append(self)
 
-    def give_back(self, target: Target, properties: bytes, body: bytes) -> None:
-        """Return a mandatory message that has no route."""
+    def unrouted(self, target: Target, properties: bytes, body: bytes) -> None:
+        """The message has no route: it goes back if it is mandatory."""
+        if not target.mandatory:
+            self.dropped += 1
+            return
         self.returned += 1
         route = target.route
         put_return(self.out, self.number, NO_ROUTE, b"NO_ROUTE", route.exchange, route.routing_key)
@@ -341,8 +348,8 @@ class Publisher:
             raise RequestError(PRECONDITION, "partial tx completion")
         for held in transaction.held:
             outcome = self.publish_slowly(held.target, held.special, held.format, held.properties, held.body)
-            if outcome == UNROUTABLE and held.target.mandatory:
-                self.give_back(held.target, held.properties, held.body)
+            if outcome == UNROUTABLE:
+                self.unrouted(held.target, held.properties, held.body)
             elif outcome == REJECTED:
                 raise RequestError(PRECONDITION, "partial tx completion")
 
@@ -393,6 +400,12 @@ class Publisher:
 
     def release(self) -> None:
         """The channel ends: nothing more is confirmed on it."""
+        past = self.link.past
+        past.received += self.taken
+        past.expecting += self.published
+        past.confirmed += self.confirmed_count
+        past.returned += self.returned
+        past.dropped += self.dropped
         self.confirms.clear()
         self.accepted = self.due
         self.parts = []
