@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from forebay import __version__
-from forebay.cli import delayed, dlq, exchanges, policies, queues, readers, spark, users, vhosts
+from forebay.cli import delayed, dlq, exchanges, logs, policies, queues, readers, spark, users, vhosts
 from forebay.cli.consuming import consume
 from forebay.cli.publishing import publish
 from forebay.cli.status import status
@@ -43,6 +43,7 @@ for name, group in {
     "exchange": exchanges.app,
     "group": readers.groups,
     "lease": readers.leases,
+    "log": logs.app,
     "operator-policy": policies.operators,
     "permission": users.permissions,
     "policy": policies.app,
