@@ -15,6 +15,7 @@ from typing import Annotated, Final, TypeVar
 from fastapi import Depends, Query, Request
 
 from forebay.admin.slices import sliced
+from forebay.admin.usage import Usage
 from forebay.broker.vhost import Vhost
 from forebay.core.ports import Clock
 from forebay.queue.counts import Counts
@@ -24,6 +25,7 @@ from forebay.routing.exchange import Exchange
 from forebay.routing.flow import Flow
 from forebay.server.app import App
 from forebay.server.net import Connection
+from forebay.session.traffic import Traffic
 
 SAMPLE_S: Final = 5
 SAMPLE_MS: Final = 1000 * SAMPLE_S
@@ -82,7 +84,25 @@ CHANNEL: Final = Fields(
     )
 )
 CONNECTION: Final = Fields(("recv_oct", "send_oct"))
-BROKER: Final = Fields((*QUEUE.names[: QUEUE.counters], "drop_unroutable", *QUEUE.names[QUEUE.counters :]), 3)
+VHOST: Final = Fields((*QUEUE.names[: QUEUE.counters], "drop_unroutable", *QUEUE.names[QUEUE.counters :]), 3)
+BROKER: Final = Fields(("confirm", "return_unroutable", "get_empty", *VHOST.names), 3)
+NODE: Final = Fields(
+    (
+        "connection_created",
+        "connection_closed",
+        "channel_created",
+        "channel_closed",
+        "queue_declared",
+        "queue_created",
+        "queue_deleted",
+        "mem_used",
+        "disk_free",
+        "fd_used",
+        "sockets_used",
+        "proc_used",
+    ),
+    5,
+)
 IDLE: Final[Facts] = {"rate": 0.0}
 
 
@@ -101,29 +121,29 @@ class Windows:
     lengths: Window | None = None
     messages: Window | None = None
     octets: Window | None = None
+    node: Window | None = None
+
+
+Age = Query(ge=1, le=AGE_S_MAX, description="Beside rates, samples of so many seconds back; needs ..._incr.")
+Step = Query(ge=1, le=AGE_S_MAX, description="Seconds between two samples.")
 
 
 async def windows_of(
-    lengths_age: Annotated[
-        int | None, Query(ge=1, le=AGE_S_MAX, description="Samples of lengths so many seconds back.")
-    ] = None,
-    lengths_incr: Annotated[int | None, Query(ge=1, le=AGE_S_MAX, description="Seconds between two of them.")] = None,
-    msg_rates_age: Annotated[
-        int | None, Query(ge=1, le=AGE_S_MAX, description="Samples of messages so many seconds back.")
-    ] = None,
-    msg_rates_incr: Annotated[int | None, Query(ge=1, le=AGE_S_MAX, description="Seconds between two of them.")] = None,
-    data_rates_age: Annotated[
-        int | None, Query(ge=1, le=AGE_S_MAX, description="Samples of octets so many seconds back.")
-    ] = None,
-    data_rates_incr: Annotated[
-        int | None, Query(ge=1, le=AGE_S_MAX, description="Seconds between two of them.")
-    ] = None,
+    lengths_age: Annotated[int | None, Age] = None,
+    lengths_incr: Annotated[int | None, Step] = None,
+    msg_rates_age: Annotated[int | None, Age] = None,
+    msg_rates_incr: Annotated[int | None, Step] = None,
+    data_rates_age: Annotated[int | None, Age] = None,
+    data_rates_incr: Annotated[int | None, Step] = None,
+    node_stats_age: Annotated[int | None, Age] = None,
+    node_stats_incr: Annotated[int | None, Step] = None,
 ) -> Windows:
     """The windows that the query of a request asks for; one needs both its parameters."""
     return Windows(
         window(lengths_age, lengths_incr),
         window(msg_rates_age, msg_rates_incr),
         window(data_rates_age, data_rates_incr),
+        window(node_stats_age, node_stats_incr),
     )
 
 
@@ -154,7 +174,6 @@ class Rates:
     """The samples of everything that is counted.
 
     times          of the last rounds in milliseconds, the newest last; `round` is the newest one's number
-    first_queue    number of the first queue that was made since; `first_queues` were there before
     """
 
     def __init__(self, app: App) -> None:
@@ -162,8 +181,8 @@ class Rates:
         self.clock: Clock = app.clock
         self.round = 0
         self.times: list[int] = [self.now_ms()]
-        self.first_queue = int(app.vhosts.common.next_queue)
-        self.first_queues = sum(len(vhost.queues) for vhost in app.vhosts.all())
+        self.usage = Usage(app)
+        self.node = Series()
         self.broker = Series()
         self.vhosts: dict[int, Series] = {}
         self.queues: dict[int, Series] = {}
@@ -196,10 +215,12 @@ class Rates:
         whole.flow.add(self.app.vhosts.past_flow)
         for vhost in self.app.vhosts.all():
             own = await self.take_vhost(vhost)
-            self.note(self.vhosts.setdefault(int(vhost.number), Series()), BROKER, own.numbers(), SAMPLES)
+            self.note(self.vhosts.setdefault(int(vhost.number), Series()), VHOST, own.numbers(), SAMPLES)
             whole.add(own)
-        self.note(self.broker, BROKER, whole.numbers(), BROKER_SAMPLES)
         await sliced(self.app.connections.items(), self.take_connection)
+        self.note(self.broker, BROKER, [*traffic_numbers(self.usage.traffic()), *whole.numbers()], BROKER_SAMPLES)
+        await self.usage.look()
+        self.note(self.node, NODE, self.usage.numbers(), BROKER_SAMPLES)
         for known in (self.vhosts, self.queues, self.connections):
             self.forget(known)
         for placed in (self.exchanges, self.channels):
@@ -328,7 +349,7 @@ class Sum:
         self.leased += other.leased
 
     def numbers(self) -> list[int]:
-        """As BROKER has them: a publish counts once, however many queues take it."""
+        """As VHOST has them: a publish counts once, however many queues take it."""
         counters = count_numbers(self.counts)
         counters[0] = int(self.flow.published_in)
         return [*counters, int(self.flow.unroutable), self.ready + self.leased, self.ready, self.leased]
@@ -379,6 +400,11 @@ def channel_numbers(channel: Facts) -> list[int]:
         number_of(channel, "redelivered"),
         number_of(channel, "acked"),
     ]
+
+
+def traffic_numbers(traffic: Traffic) -> list[int]:
+    """What BROKER begins with."""
+    return [int(traffic.confirmed), int(traffic.returned), int(traffic.gets_empty)]
 
 
 def number_of(facts: Facts, name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Response
 
@@ -19,7 +19,15 @@ from forebay.server.app import App
 from forebay.server.net import Connection
 from forebay.server.peer import split_name
 
-MILLISECONDS_US = 1000
+MILLISECONDS_US: Final = 1000
+NO_TLS: Final[dict[str, object]] = {
+    "ssl": False,
+    "ssl_protocol": None,
+    "ssl_cipher": None,
+    "peer_cert_subject": None,
+    "peer_cert_issuer": None,
+    "peer_cert_validity": None,
+}
 ConnectionName = Annotated[
     str, Path(description="The connection's name: `127.0.0.1:50000 -> 127.0.0.1:5672`, encoded.")
 ]
@@ -82,9 +90,9 @@ def tls_facts(connection: Connection) -> Facts:
     """How a connection is encrypted, and who its client is by its certificate."""
     tls = connection.transport.get_extra_info("ssl_object")
     if tls is None:
-        return {"ssl": False}
+        return NO_TLS
     cipher, protocol, _ = tls.cipher() or ("", "", 0)
-    facts: Facts = {"ssl": True, "ssl_protocol": tls.version() or protocol, "ssl_cipher": cipher}
+    facts: Facts = {**NO_TLS, "ssl": True, "ssl_protocol": tls.version() or protocol, "ssl_cipher": cipher}
     certificate = connection.transport.get_extra_info("peercert")
     if certificate:
         facts["peer_cert_subject"] = name_text(certificate.get("subject", ()))

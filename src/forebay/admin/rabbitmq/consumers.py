@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fastapi import APIRouter, Response
 
 from forebay.admin.login import Broker
@@ -20,7 +22,7 @@ from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
-MILLISECONDS_US = 1000
+MILLISECONDS_US: Final = 1000
 
 Facts = dict[str, object]
 Placed = tuple[Vhost, Queue, Consumer]

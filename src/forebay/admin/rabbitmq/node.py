@@ -6,14 +6,14 @@ import os
 import platform
 import resource
 import socket
-import threading
 from typing import Final
 
 from forebay import __version__
+from forebay.admin.rates import NODE as NODE_FIELDS
+from forebay.admin.rates import Rates, Windows
 from forebay.core.option_table import split_address
 from forebay.routing.kinds import KINDS
 from forebay.server.app import App
-from forebay.server.heap import resident_octets
 from forebay.server.pressure import DISK, MEMORY
 from forebay.session.sasl import MECHANISMS
 
@@ -85,9 +85,10 @@ def contexts(app: App) -> list[Facts]:
     ]
 
 
-def node_facts(app: App) -> Facts:
+def node_facts(app: App, rates: Rates, asked: Windows) -> Facts:
     """The node: what it is, what it uses, and how much of that there is."""
     alarms = app.pressure.alarms()
+    usage = rates.usage.numbers()
     descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     threads_max, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     started_us = app.figures.topics.started_us
@@ -101,18 +102,13 @@ def node_facts(app: App) -> Facts:
         "processors": os.cpu_count() or 1,
         "run_queue": 0,
         "rates_mode": RATES_MODE,
-        "mem_used": resident_octets(),
         "mem_limit": app.options.memory_octets_max,
         "mem_alarm": MEMORY in alarms,
         "mem_calculation_strategy": "rss",
-        "disk_free": app.disk.free_octets(),
         "disk_free_limit": app.options.disk_free_min_octets,
         "disk_free_alarm": DISK in alarms,
-        "fd_used": len(os.listdir("/proc/self/fd")),
         "fd_total": descriptors_max,
-        "sockets_used": len(app.open),
         "sockets_total": app.options.connections_max,
-        "proc_used": threading.active_count(),
         "proc_total": threads_max if threads_max != resource.RLIM_INFINITY else 1 << 20,
         "partitions": [],
         "cluster_links": [],
@@ -128,6 +124,7 @@ def node_facts(app: App) -> Facts:
             {"name": "python", "description": platform.python_implementation(), "version": platform.python_version()},
         ],
         "contexts": contexts(app),
+        **rates.stats(rates.node, NODE_FIELDS, usage, asked.node, 0, len(usage)),
     }
 
 

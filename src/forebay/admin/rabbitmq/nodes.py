@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
 
 from forebay.admin.answer import as_json
 from forebay.admin.login import Broker
 from forebay.admin.paging import Wanted, answer_list, answer_one
 from forebay.admin.paths import NodeName
 from forebay.admin.rabbitmq.node import NODE, node_facts
+from forebay.admin.rates import Asked, Sampled
 from forebay.admin.rights import Monitor
 from forebay.admin.shapes import MEMORY, NODES, ONE_NODE
 from forebay.core.errors import NOT_FOUND, RequestError
@@ -25,16 +28,24 @@ def check_node(name: str) -> None:
 
 
 @router.get("/nodes", responses=NODES)
-async def list_nodes(app: Broker, caller: Monitor, wanted: Wanted) -> Response:
+async def list_nodes(app: Broker, caller: Monitor, rates: Sampled, wanted: Wanted, asked: Asked) -> Response:
     """The nodes: this one."""
-    return await answer_list([app], lambda _: NODE, node_facts, wanted)
+    return await answer_list([app], lambda _: NODE, lambda node: node_facts(node, rates, asked), wanted)
 
 
 @router.get("/nodes/{node:name}", responses=ONE_NODE)
-async def show_node(app: Broker, caller: Monitor, node: NodeName, wanted: Wanted, memory: bool = False) -> Response:
+async def show_node(
+    app: Broker,
+    caller: Monitor,
+    rates: Sampled,
+    node: NodeName,
+    wanted: Wanted,
+    asked: Asked,
+    memory: Annotated[bool, Query(description="With what its memory is used for.")] = False,
+) -> Response:
     """One node; with `memory` what its memory is used for, too."""
     check_node(node)
-    facts = node_facts(app)
+    facts = node_facts(app, rates, asked)
     if memory:
         facts["memory"] = memory_facts(app)
     return answer_one(facts, wanted)

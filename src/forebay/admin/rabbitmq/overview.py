@@ -14,13 +14,23 @@ from forebay.admin.paging import Wanted, answer_one
 from forebay.admin.rabbitmq.channels import channels_over
 from forebay.admin.rabbitmq.connections import open_connections
 from forebay.admin.rabbitmq.node import NODE, RATES_MODE, SPOKEN_VERSION, contexts, exchange_types, listeners
-from forebay.admin.rates import BROKER, SAMPLE_S, Asked, Rates, Sampled, Sum, queue_numbers
+from forebay.admin.rates import (
+    BROKER,
+    SAMPLE_S,
+    Asked,
+    Sampled,
+    Sum,
+    queue_numbers,
+    traffic_numbers,
+)
+from forebay.admin.rates import NODE as NODE_FIELDS
 from forebay.admin.rights import Manager, is_monitor, seen_vhosts
 from forebay.admin.shapes import CLUSTER_NAME, OVERVIEW
 from forebay.admin.slices import sliced
 from forebay.broker.vhost import Vhost
 from forebay.queue.queue import Queue
 from forebay.server.app import App
+from forebay.session.traffic import Traffic
 
 PRODUCT: Final = "forebay"
 STATS: Final = BROKER.counters
@@ -47,22 +57,6 @@ async def summed(vhosts: list[Vhost]) -> Sum:
 def cluster_name(app: App) -> str:
     """What the cluster is called."""
     return NODE
-
-
-def churn(rates: Rates) -> Facts:
-    """How many objects have come and gone since the broker's start."""
-    app = rates.app
-    connections = app.next_session - 1
-    queues = int(app.vhosts.common.next_queue) - rates.first_queue
-    kept = sum(len(vhost.queues) for vhost in app.vhosts.all())
-    counts = {
-        "connection_created": connections,
-        "connection_closed": connections - len(app.connections),
-        "queue_declared": queues,
-        "queue_created": queues,
-        "queue_deleted": max(0, queues + rates.first_queues - kept),
-    }
-    return dict(counts)
 
 
 def settled_facts(app: App) -> Facts:
@@ -96,24 +90,28 @@ async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wa
     """The broker at a glance: messages and objects, of the vhosts that the caller may see."""
     vhosts = seen_vhosts(app, caller)
     total = await summed(vhosts)
+    connections = open_connections(app, caller)
+    channels = await channels_over(connections)
+    traffic = Traffic()
     if is_monitor(caller):
         total.counts.add(app.vhosts.past_counts)
         total.flow.add(app.vhosts.past_flow)
-    numbers = total.numbers()
-    connections = open_connections(app, caller)
+        traffic = rates.usage.traffic()
+    numbers = [*traffic_numbers(traffic), *total.numbers()]
     series = rates.broker if is_monitor(caller) else None
     facts = settled_facts(app)
     facts["message_stats"] = rates.stats(series, BROKER, numbers, asked.messages, 0, STATS)
     facts["queue_totals"] = rates.stats(series, BROKER, numbers, asked.lengths, STATS, len(numbers))
     facts["object_totals"] = {
         "connections": len(connections),
-        "channels": len(await channels_over(connections)),
+        "channels": len(channels),
         "exchanges": sum(len(vhost.bindings.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.queues) for vhost in vhosts),
         "consumers": sum(len(each) for vhost in vhosts for each in vhost.consumers.values()),
     }
     if is_monitor(caller):
-        facts["churn_rates"] = churn(rates)
+        usage = rates.usage.numbers()
+        facts["churn_rates"] = rates.stats(rates.node, NODE_FIELDS, usage, asked.messages, 0, NODE_FIELDS.counters)
         facts["listeners"] = listeners(app)
         facts["contexts"] = contexts(app)
     return answer_one(facts, wanted)

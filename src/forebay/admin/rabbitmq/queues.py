@@ -19,11 +19,13 @@ from forebay.broker.policies import Policy
 from forebay.broker.vhost import Vhost
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
 from forebay.queue.spec import QueueSpec
+from forebay.queue.totals import oldest_us
 from forebay.queue.work_group import WorkGroup
 from forebay.records.shown import plain
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
+MILLISECONDS_US: Final = 1000
 STATS: Final = QUEUE.counters  # the numbers of a queue up to here are its `message_stats`
 
 Facts = dict[str, object]
@@ -148,6 +150,7 @@ class Details:
             "consumers": consumers,
             "message_bytes": int(log.octets),
             "message_bytes_persistent": int(log.octets) if log.durable else 0,
+            "messages_persistent": numbers[STATS] if log.durable else 0,
             "exclusive_consumer_tag": None,
             "single_active_consumer_tag": None,
         }
@@ -159,6 +162,8 @@ class Details:
         if queue.kind in (QUORUM, STREAM):
             facts["leader"] = NODE
             facts["members"] = facts["online"] = [NODE]
+        if queue.kind == STREAM:
+            facts["readers"] = {NODE: consumers}
         if queue.kind == QUORUM:
             facts["delivery_limit"] = int(queue.limits.delivery_limit)
         if numbers[0] or numbers[1] or numbers[6] or numbers[7]:
@@ -197,6 +202,7 @@ def own_facts(queue: Queue) -> Facts:
         "groups": len(queue.groups),
         "start": int(queue.log.start),
         "end": int(queue.log.end),
+        "oldest_ms": max(-1, int(oldest_us(queue)) // MILLISECONDS_US),
         "crowded": queue.crowded,
         "refused": int(counts.refused),
         "expired": int(counts.expired),

@@ -1,0 +1,68 @@
+"""What the node uses, and how many objects have come and gone since it started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+
+from forebay.server.app import App
+from forebay.server.heap import resident_octets
+from forebay.session.amqp091 import Amqp091Session
+from forebay.session.traffic import Traffic
+
+
+class Usage:
+    """The node's own figures, as `rates.NODE` has them.
+
+    descriptors  that are open, when somebody looked last
+    """
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.descriptors = count_descriptors()
+        self.first_queue = int(app.vhosts.common.next_queue)
+        self.first_queues = self.queues()
+
+    def queues(self) -> int:
+        """How many there are."""
+        return sum(len(vhost.queues) for vhost in self.app.vhosts.all())
+
+    def channels(self) -> int:
+        """How many are open."""
+        sessions = [each.session for each in self.app.connections.values()]
+        return sum(len(session.channels) for session in sessions if isinstance(session, Amqp091Session))
+
+    def traffic(self) -> Traffic:
+        """What AMQP clients have published and asked for, on channels that are closed, too."""
+        sessions = [each.session for each in self.app.connections.values()]
+        return self.app.figures.traffic(session for session in sessions if session is not None)
+
+    async def look(self) -> None:
+        """Count the open descriptors, which takes long where there are many."""
+        self.descriptors = await asyncio.to_thread(count_descriptors)
+
+    def numbers(self) -> list[int]:
+        """Connections, channels and queues made and ended; memory, room on the disk, descriptors, sockets, threads."""
+        app = self.app
+        connections = app.next_session - 1
+        channels = int(self.traffic().channels)
+        queues = int(app.vhosts.common.next_queue) - self.first_queue
+        return [
+            connections,
+            connections - len(app.connections),
+            channels,
+            channels - self.channels(),
+            queues,
+            queues,
+            max(0, queues + self.first_queues - self.queues()),
+            resident_octets(),
+            app.disk.free_octets(),
+            self.descriptors,
+            len(app.open),
+            threading.active_count(),
+        ]
+
+
+def count_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
