@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from forebay import __version__
-from forebay.admin import sessions, whoami
+from forebay.admin import pages, sessions, whoami
 from forebay.admin.answer import handle_errors
 from forebay.admin.bodies import JsonBodies
 from forebay.admin.forebay import routes as forebay_routes
@@ -47,6 +47,7 @@ def make_api(app: App) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "X-Requested-With"],
         )
     api.add_middleware(Guards, body_octets_max=app.options.http_body_octets_max)
+    api.include_router(pages.make_router())
     api.include_router(sessions.router)
     api.include_router(whoami.router)
     api.include_router(forebay_routes.router)

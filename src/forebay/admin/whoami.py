@@ -1,16 +1,34 @@
-"""/api/whoami: who the caller is."""
+"""/api/whoami: who the caller is, and what it may do where."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
 from forebay.admin.answer import as_json
-from forebay.admin.login import Asker
+from forebay.admin.login import Asker, Broker, Caller
+from forebay.admin.rights import may_enter
+from forebay.admin.slices import sliced
+from forebay.broker.permissions import CONFIGURE, READ, WRITE
+from forebay.broker.vhost import Vhost
+from forebay.routing.exchange import text
 
 router = APIRouter(prefix="/api")
 
 
 @router.get("/whoami")
-async def whoami(caller: Asker) -> Response:
-    """The caller's name and tags."""
-    return as_json({"name": caller.user, "tags": sorted(caller.tags), "is_internal_user": True})
+async def whoami(broker: Broker, caller: Asker) -> Response:
+    """The caller's name and tags; `permissions` has its patterns in each vhost that it may enter."""
+
+    def permissions_in(vhost: Vhost) -> list[dict[str, object]]:
+        return [permission_of(caller, vhost)] if may_enter(broker, caller, vhost) else []
+
+    given = [each for found in await sliced(broker.vhosts.all(), permissions_in) for each in found]
+    return as_json(
+        {"name": caller.user, "tags": sorted(caller.tags), "is_internal_user": True, "permissions": given},
+    )
+
+
+def permission_of(caller: Caller, vhost: Vhost) -> dict[str, object]:
+    """What the caller may configure, write and read in a vhost, as patterns."""
+    rights = caller.rights(vhost.name)
+    return {"vhost": text(vhost.name), **{right: rights.pattern(right) for right in (CONFIGURE, WRITE, READ)}}

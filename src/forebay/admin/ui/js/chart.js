@@ -1,0 +1,226 @@
+/**
+ * Line charts over time. Lines differ by dashes as well as by colour; the summary of a chart is its label, its values
+ * are a table, and the arrow keys walk through its points.
+ *
+ * @typedef {[number, number | null]} Point milliseconds and a value
+ * @typedef {{name: string, points: Point[]}} Series
+ */
+import { h, put, svg } from "./dom.js";
+import { clock, short } from "./format.js";
+
+const HEIGHT = 150;
+const LEFT = 46;
+const RIGHT = 8;
+const TOP = 8;
+const BOTTOM = 20;
+const TICKS = 3;
+const TABLE_ROWS_MAX = 60;
+
+export class Chart {
+  /**
+   * @param {string} title
+   * @param {{format?: (value: any) => string, spanMs?: number, floor?: number}} [options]
+   *        floor: the least value that the axis reaches up to
+   */
+  constructor(title, { format = short, spanMs = 600_000, floor = 1 } = {}) {
+    this.title = title;
+    this.format = format;
+    this.spanMs = spanMs;
+    this.floor = floor;
+    /** @type {Series[]} */
+    this.series = [];
+    this.at = null;
+    this.width = 0;
+    this.when = h("span", { class: "when" });
+    this.legend = h("ul");
+    this.plot = svg("svg", { class: "plot", role: "img", tabindex: "0" });
+    this.rows = h("tbody");
+    this.columns = h("tr");
+    this.details = h(
+      "details",
+      { ontoggle: () => this.drawTable() },
+      h("summary", {}, "Values"),
+      h("div", { class: "scroll" }, h("table", {}, h("thead", {}, this.columns), this.rows)),
+    );
+    this.element = h(
+      "figure",
+      { class: "chart" },
+      h("figcaption", {}, h("h3", {}, title), this.when, this.legend),
+      this.plot,
+      this.details,
+    );
+    this.plot.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => this.point(event));
+    this.plot.addEventListener("pointerleave", () => this.look(null));
+    this.plot.addEventListener("blur", () => this.look(null));
+    this.plot.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.step(event));
+    new ResizeObserver(() => this.resized()).observe(this.plot);
+  }
+
+  resized() {
+    const width = Math.round(this.plot.getBoundingClientRect().width);
+    if (width && width !== this.width) {
+      this.width = width;
+      this.draw();
+    }
+  }
+
+  /** @param {Series[]} series @param {{value: number, name: string}} [limit] a line that should not be crossed */
+  show(series, limit = undefined) {
+    this.series = series;
+    this.limit = limit;
+    this.draw();
+  }
+
+  times() {
+    return [...new Set(this.series.flatMap((each) => each.points.map(([ms]) => ms)))].sort((a, b) => a - b);
+  }
+
+  bounds() {
+    const times = this.times();
+    const end = times.at(-1) ?? Date.now();
+    const start = end - this.spanMs;
+    const values = this.series.flatMap((each) => each.points.filter(([ms]) => ms >= start).map(([, value]) => value ?? 0));
+    const top = nice(Math.max(this.floor, this.limit?.value ?? 0, ...values));
+    return { start, end, top };
+  }
+
+  draw() {
+    this.drawLegend();
+    if (this.details.open) this.drawTable();
+    if (!this.width) return;
+    const { start, end, top } = this.bounds();
+    const x = (/** @type {number} */ ms) => LEFT + ((ms - start) / (end - start)) * (this.width - LEFT - RIGHT);
+    const y = (/** @type {number} */ value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
+    this.plot.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
+    this.plot.setAttribute("aria-label", `${this.title}. ${this.summary()}`);
+    const lines = this.series.map((each, index) => svg("path", { class: `s${index + 1}`, d: pathOf(each.points, start, x, y) }));
+    put(this.plot, this.axes(start, end, top, x, y), lines, this.limitLine(y), this.cursor(x, y));
+  }
+
+  /** @param {number} start @param {number} end @param {number} top @param {(ms: number) => number} x @param {(v: number) => number} y */
+  axes(start, end, top, x, y) {
+    const parts = [];
+    for (let tick = 0; tick <= TICKS; tick += 1) {
+      const value = (top * tick) / TICKS;
+      parts.push(svg("line", { class: "grid", x1: LEFT, x2: this.width - RIGHT, y1: y(value), y2: y(value) }));
+      parts.push(svg("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, this.format(value)));
+    }
+    const steps = this.width < 360 ? 2 : 4;
+    for (let step = 0; step <= steps; step += 1) {
+      const ms = start + ((end - start) * step) / steps;
+      const anchor = step === 0 ? "start" : step === steps ? "end" : "middle";
+      parts.push(svg("text", { x: x(ms), y: HEIGHT - 5, "text-anchor": anchor }, clock(ms).slice(0, 5)));
+    }
+    return parts;
+  }
+
+  /** @param {(v: number) => number} y */
+  limitLine(y) {
+    if (!this.limit) return [];
+    const at = y(this.limit.value);
+    return [
+      svg("path", { class: "limit", d: `M${LEFT} ${at}H${this.width - RIGHT}` }),
+      svg("text", { x: this.width - RIGHT, y: at + 12, "text-anchor": "end" }, this.limit.name),
+    ];
+  }
+
+  /** @param {(ms: number) => number} x @param {(v: number) => number} y */
+  cursor(x, y) {
+    if (this.at === null) return [];
+    const at = x(this.at);
+    return [svg("line", { class: "cursor", x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM })].concat(
+      this.series.flatMap((each, index) => {
+        const value = valueAt(each.points, /** @type {number} */ (this.at));
+        return value === null ? [] : [svg("circle", { class: `s${index + 1}`, cx: at, cy: y(value), r: 3, fill: "currentColor" })];
+      }),
+    );
+  }
+
+  drawLegend() {
+    const at = this.at ?? this.times().at(-1) ?? 0;
+    put(this.when, this.at === null ? "" : clock(this.at));
+    const entries = this.series.map((each, index) => {
+      const value = valueAt(each.points, at);
+      const line = svg("svg", { viewBox: "0 0 18 8", "aria-hidden": "true" }, svg("path", { class: `s${index + 1}`, d: "M0 4H18" }));
+      return h("li", {}, line, h("span", {}, `${each.name} `, h("b", {}, value === null ? "–" : this.format(value))));
+    });
+    put(this.legend, entries);
+  }
+
+  summary() {
+    const parts = this.series.map((each) => {
+      const values = each.points.flatMap(([, value]) => (value === null ? [] : [value]));
+      if (!values.length) return `${each.name}: no values yet`;
+      const [now, low, high] = [values.at(-1), Math.min(...values), Math.max(...values)].map((value) => this.format(value));
+      return `${each.name}: now ${now}, between ${low} and ${high}`;
+    });
+    return parts.join("; ");
+  }
+
+  drawTable() {
+    if (!this.details.open) return;
+    put(this.columns, h("th", { scope: "col" }, "Time"), this.series.map((each) => h("th", { scope: "col", class: "num" }, each.name)));
+    const rows = this.times()
+      .slice(-TABLE_ROWS_MAX)
+      .reverse()
+      .map((ms) => {
+        const values = this.series.map((each) => valueAt(each.points, ms));
+        return h("tr", {}, h("td", {}, clock(ms)), values.map((value) => h("td", { class: "num" }, value === null ? "–" : this.format(value))));
+      });
+    put(this.rows, rows);
+  }
+
+  /** @param {PointerEvent} event */
+  point(event) {
+    const { start, end } = this.bounds();
+    const part = (event.offsetX - LEFT) / (this.width - LEFT - RIGHT);
+    const wanted = start + part * (end - start);
+    const times = this.times().filter((ms) => ms >= start);
+    this.look(times.reduce((/** @type {number | null} */ best, ms) => (best === null || Math.abs(ms - wanted) < Math.abs(best - wanted) ? ms : best), null));
+  }
+
+  /** @param {KeyboardEvent} event */
+  step(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (by === undefined) return;
+    const times = this.times();
+    const now = this.at === null ? times.length : times.indexOf(this.at);
+    this.look(times[Math.max(0, Math.min(times.length - 1, now + by))] ?? null);
+    event.preventDefault();
+  }
+
+  /** @param {number | null} ms */
+  look(ms) {
+    if (ms === this.at) return;
+    this.at = ms;
+    this.draw();
+  }
+}
+
+/** The next value that an axis can end at. @param {number} value */
+function nice(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  const step = [1, 1.5, 3, 6, 9, 10].find((each) => each * power >= value) ?? 10;
+  return step * power;
+}
+
+/** @param {Point[]} points @param {number} start @param {(ms: number) => number} x @param {(v: number) => number} y */
+function pathOf(points, start, x, y) {
+  let drawing = false;
+  return points
+    .map(([ms, value]) => {
+      if (value === null || ms < start) {
+        drawing = false;
+        return "";
+      }
+      const part = `${drawing ? "L" : "M"}${x(ms).toFixed(1)} ${y(value).toFixed(1)}`;
+      drawing = true;
+      return part;
+    })
+    .join("");
+}
+
+/** @param {Point[]} points @param {number} ms */
+function valueAt(points, ms) {
+  return points.find((each) => each[0] === ms)?.[1] ?? null;
+}

@@ -1,0 +1,179 @@
+/** Who is connected: connections, their channels, their consumers. */
+import { get, path, request } from "../api.js";
+import { askForm } from "../dialog.js";
+import { h, put } from "../dom.js";
+import { ago, count, moment, octets, plain, rate, several, yes } from "../format.js";
+import { go, link } from "../router.js";
+import { chosenVhost, isAdministrator, listPath, user } from "../session.js";
+import { Table, localSource, plainTable, remoteSource } from "../table.js";
+import { toast } from "../toast.js";
+import { button, connectionState, facts, heading, panel, queueLink, Slot, vhostColumn } from "./parts.js";
+
+const POLL_MS = 5000;
+
+/** Lists of connections and channels of one vhost have paths of their own. @param {string} kind */
+const inVhost = (kind) => (chosenVhost() ? path`/api/vhosts/${chosenVhost()}/${kind}` : path`/api/${kind}`);
+
+/** @type {import("../app.js").Show} */
+export async function showConnections(main, life) {
+  const table = new Table({
+    label: "Connections",
+    columns: [
+      { title: "Name", sort: "name", lead: true, wrap: true, cell: (row) => [h("a", { href: link("connections", row.name) }, row.user_provided_name || row.client_properties?.connection_name || row.name)] },
+      ...vhostColumn(),
+      { title: "User", sort: "user", cell: (row) => row.user },
+      { title: "State", sort: "state", cell: connectionState },
+      { title: "Protocol", sort: "protocol", cell: (row) => `${row.protocol}${row.ssl ? ", TLS" : ""}` },
+      { title: "Channels", sort: "channels", num: true, cell: (row) => count(row.channels ?? 0) },
+      { title: "From client", sort: "recv_oct_details.rate", num: true, cell: (row) => `${octets(Math.round(row.recv_oct_details?.rate ?? 0))}/s` },
+      { title: "To client", sort: "send_oct_details.rate", num: true, cell: (row) => `${octets(Math.round(row.send_oct_details?.rate ?? 0))}/s` },
+      { title: "Since", sort: "connected_at", cell: (row) => ago(row.connected_at) },
+    ],
+    key: (row) => row.name,
+    source: remoteSource(() => inVhost("connections")),
+    signal: life.signal,
+    sort: { key: "name", reverse: false },
+    empty: "Nobody is connected.",
+    actions: (rows) => {
+      const own = rows.filter((row) => mayClose(row));
+      return own.length ? [button("Close", () => askClose(own, () => table.reload()), "danger")] : [];
+    },
+  });
+  put(main, heading("Connections"), h("section", { class: "panel", "aria-label": "Connections" }, table.element));
+  await life.every(POLL_MS, () => table.refresh());
+}
+
+/** @param {any} row */
+const mayClose = (row) => isAdministrator() || row.user === user();
+
+/** @param {any[]} rows @param {() => unknown} done */
+function askClose(rows, done) {
+  const form = {
+    title: `Close ${several(rows.length, "connection")}?`,
+    about: `${rows.map((row) => row.name).slice(0, 5).join(", ")}${rows.length > 5 ? "…" : ""}. Clients may connect again by themselves.`,
+    submit: "Close",
+    danger: true,
+    fields: [{ name: "reason", label: "Reason, which clients are told", value: "closed by an administrator" }],
+  };
+  return askForm(form, async ({ reason }) => {
+    for (const row of rows) await request("DELETE", path`/api/connections/${row.name}`, { query: { reason } });
+    toast(`${several(rows.length, "connection")} closed`);
+    await done();
+  });
+}
+
+/** @type {import("../app.js").Show} */
+export async function showConnection(main, life, [name]) {
+  const where = path`/api/connections/${name}`;
+  const first = await get(where, { signal: life.signal });
+  const [slot, channels, consumers] = [new Slot(), new Slot(), new Slot()];
+  const about = new Slot("span");
+  const mqtt = first.protocol?.startsWith("MQTT");
+  const actions = mayClose(first) ? [button("Close", () => askClose([first], () => go("#/connections")), "danger")] : [];
+  put(
+    main,
+    heading(first.user_provided_name || first.client_properties?.connection_name || name, { crumbs: [["Connections", "#/connections"]], about: about.element, actions }),
+    panel("Connection", slot.element, [], true),
+    mqtt ? null : panel("Channels", channels.element),
+    panel("Consumers", consumers.element),
+  );
+  await life.every(POLL_MS, async () => {
+    const connection = await get(where, { signal: life.signal });
+    about.show(connection.state, () => connectionState(connection));
+    slot.show(connection, () => connectionFacts(connection));
+    const [listed, all] = await Promise.all([mqtt ? [] : get(`${where}/channels`, { signal: life.signal }), get(path`/api/consumers/${connection.vhost}`, { signal: life.signal })]);
+    channels.show(listed, () => plainTable("Channels", channelColumns(), listed, "No channel is open."));
+    const own = all.filter((/** @type {any} */ each) => each.channel_details?.connection_name === name);
+    consumers.show(own, () => plainTable("Consumers", consumerColumns(), own, "It consumes from no queue."));
+  });
+}
+
+/** @param {any} row */
+function connectionFacts(row) {
+  const client = row.client_properties ?? {};
+  const id = row.variable_map?.client_id ?? row.client_id;
+  return h(
+    "div",
+    { class: "columns" },
+    facts([
+      ["Name", row.name],
+      ["User", row.user],
+      ["Virtual host", row.vhost],
+      ["Protocol", row.protocol],
+      ["MQTT client", id && isAdministrator() ? h("a", { href: link("sessions", row.vhost, id) }, id) : id],
+      ["Login", row.auth_mechanism],
+      ["TLS", row.ssl ? `${row.ssl_protocol ?? "yes"} ${row.ssl_cipher ?? ""}` : "no"],
+      ["Certificate of", row.peer_cert_subject],
+    ]),
+    facts([
+      ["Since", `${moment(row.connected_at)}, ${ago(row.connected_at)}`],
+      ["Heartbeat", row.timeout ? `${row.timeout} s` : "none"],
+      ["Frames up to", row.frame_max ? octets(row.frame_max) : null],
+      ["From client", `${octets(row.recv_oct)}, ${octets(Math.round(row.recv_oct_details?.rate ?? 0))}/s`],
+      ["To client", `${octets(row.send_oct)}, ${octets(Math.round(row.send_oct_details?.rate ?? 0))}/s`],
+      ["Client", [client.product, client.version, client.platform].filter(Boolean).join(", ") || null],
+    ]),
+  );
+}
+
+/** @returns {import("../table.js").Column[]} */
+function channelColumns() {
+  const stat = (/** @type {string} */ name) => (/** @type {any} */ row) => rate(row.message_stats?.[`${name}_details`]?.rate ?? 0);
+  return [
+    { title: "Channel", sort: "name", lead: true, wrap: true, cell: (row) => h("a", { href: link("connections", row.connection_details?.name ?? row.name) }, row.name) },
+    { title: "User", sort: "user", cell: (row) => row.user },
+    { title: "State", sort: "state", cell: connectionState },
+    { title: "Mode", cell: (row) => (row.confirm ? "confirms" : row.transactional ? "transactions" : "–") },
+    { title: "Prefetch", sort: "prefetch_count", num: true, cell: (row) => row.prefetch_count || "no limit" },
+    { title: "Unacked", sort: "messages_unacknowledged", num: true, cell: (row) => count(row.messages_unacknowledged) },
+    { title: "Unconfirmed", sort: "messages_unconfirmed", num: true, cell: (row) => count(row.messages_unconfirmed) },
+    { title: "Publish", sort: "message_stats.publish_details.rate", num: true, cell: stat("publish") },
+    { title: "Deliver", sort: "message_stats.deliver_get_details.rate", num: true, cell: stat("deliver_get") },
+    { title: "Ack", sort: "message_stats.ack_details.rate", num: true, cell: stat("ack") },
+  ];
+}
+
+/** @type {import("../app.js").Show} */
+export async function showChannels(main, life) {
+  const [name, ...rest] = channelColumns();
+  const table = new Table({
+    label: "Channels",
+    columns: [name, ...vhostColumn(), ...rest],
+    key: (row) => row.name,
+    source: remoteSource(() => inVhost("channels")),
+    signal: life.signal,
+    sort: { key: "name", reverse: false },
+    empty: "No channel is open.",
+  });
+  put(main, heading("Channels"), h("section", { class: "panel", "aria-label": "Channels" }, table.element));
+  await life.every(POLL_MS, () => table.refresh());
+}
+
+/** @returns {import("../table.js").Column[]} */
+function consumerColumns() {
+  return [
+    { title: "Consumer", sort: "consumer_tag", lead: true, wrap: true, cell: (row) => row.consumer_tag || "–" },
+    { title: "Queue", sort: "queue.name", wrap: true, cell: (row) => [queueLink(row.queue.vhost, row.queue.name)] },
+    { title: "Connection", wrap: true, cell: (row) => [h("a", { href: link("connections", row.channel_details?.connection_name ?? "") }, row.channel_details?.name ?? "–")] },
+    { title: "User", sort: "channel_details.user", cell: (row) => row.channel_details?.user ?? "–" },
+    { title: "Acknowledges", sort: "ack_required", cell: (row) => yes(row.ack_required) },
+    { title: "Prefetch", sort: "prefetch_count", num: true, cell: (row) => row.prefetch_count || "no limit" },
+    { title: "Active", sort: "active", cell: (row) => (row.active ? "yes" : (row.activity_status ?? "no").replaceAll("_", " ")) },
+    { title: "Arguments", wrap: true, cell: (row) => plain(row.arguments) },
+  ];
+}
+
+/** @type {import("../app.js").Show} */
+export async function showConsumers(main, life) {
+  const table = new Table({
+    label: "Consumers",
+    columns: consumerColumns(),
+    key: (row) => `${row.channel_details?.name} ${row.queue.vhost} ${row.queue.name} ${row.consumer_tag}`,
+    source: localSource((signal) => get(listPath("consumers"), { signal })),
+    signal: life.signal,
+    sort: { key: "queue.name", reverse: false },
+    empty: "Nobody consumes from a queue.",
+  });
+  put(main, heading("Consumers"), h("section", { class: "panel", "aria-label": "Consumers" }, table.element));
+  await life.every(POLL_MS, () => table.refresh());
+}

@@ -1,0 +1,127 @@
+/** Messages as they are shown: facts, headers, and a body as text, JSON or octets. */
+import { h } from "../dom.js";
+import { moment, octets, several } from "../format.js";
+import { button, facts, table } from "./parts.js";
+
+const PREVIEW_CHARACTERS = 160;
+const HEX_COLUMNS = 16;
+const HEX_OCTETS_MAX = 8192;
+
+/**
+ * A message that opens to all that is known of it.
+ * @param {any} message as `queue.messages` shows it
+ * @param {{chosen?: any, actions?: any[]}} [options] a box to choose it by; buttons for it
+ */
+export function messageView(message, { chosen = null, actions = [] } = {}) {
+  const body = bodyOf(message);
+  const preview = body.text === null ? `${body.octets.length} octets` : body.text.slice(0, PREVIEW_CHARACTERS);
+  const inside = h("div", { class: "inside" });
+  const element = h(
+    "details",
+    { class: "message" },
+    h(
+      "summary",
+      {},
+      chosen,
+      h("span", { class: "offset" }, `#${message.offset}`),
+      h("span", {}, message.routing_key || message.topic || "–"),
+      message.deliveries > 0 ? h("span", { class: "tag" }, several(message.deliveries, "delivery", "deliveries")) : null,
+      message.death?.death_reason ? h("span", { class: "tag" }, `died: ${message.death.death_reason}`) : null,
+      h("span", { class: "preview" }, preview),
+      h("span", { class: "muted small" }, moment(message.stored_ms)),
+    ),
+    inside,
+  );
+  // Made when it is opened: a page of a hundred messages is long.
+  element.addEventListener("toggle", () => {
+    if (element.open && !inside.firstChild) inside.append(...messageInside(message, body), h("div", { class: "row" }, actions));
+  });
+  return element;
+}
+
+/** @param {any} message @param {{text: string | null, octets: Uint8Array}} body */
+function messageInside(message, body) {
+  return [
+    h(
+      "div",
+      { class: "columns" },
+      facts([
+        ["Exchange", message.exchange || "(default)"],
+        ["Routing key", message.routing_key],
+        ["Protocol", message.protocol],
+        ["Stored", moment(message.stored_ms)],
+        ["Size", octets(message.octets)],
+        ["Deliveries", message.deliveries],
+        ["Failures", message.failures],
+        ...named(message.death),
+      ]),
+      h(
+        "div",
+        {},
+        h("h3", {}, "Properties"),
+        table(message.properties, "none"),
+        h("h3", {}, "Headers"),
+        table(message.headers, "none"),
+      ),
+    ),
+    bodyView(body, message.is_cut),
+  ];
+}
+
+/** @param {Record<string, unknown> | undefined} death @returns {[string, any][]} */
+function named(death) {
+  return Object.entries(death ?? {}).map(([name, value]) => {
+    const shown = name.endsWith("_ms") ? moment(Number(value)) : String(value);
+    return [`Death: ${name.replace(/^death_/, "").replace(/_ms$/, "").replaceAll("_", " ")}`, shown];
+  });
+}
+
+/** @param {any} message @returns {{text: string | null, octets: Uint8Array}} */
+export function bodyOf(message) {
+  if (typeof message.body === "string") return { text: message.body, octets: new TextEncoder().encode(message.body) };
+  const raw = atob(message.body_base64 ?? "");
+  return { text: null, octets: Uint8Array.from(raw, (character) => character.charCodeAt(0)) };
+}
+
+/** The body in the forms that fit it. @param {{text: string | null, octets: Uint8Array}} body @param {boolean} cut */
+export function bodyView(body, cut) {
+  const pretty = body.text === null ? null : prettyJson(body.text);
+  /** @type {[string, () => any][]} */
+  const forms = [];
+  if (pretty !== null) forms.push(["JSON", () => h("pre", { tabindex: "0" }, pretty)]);
+  if (body.text !== null) forms.push(["Text", () => h("pre", { tabindex: "0" }, body.text)]);
+  forms.push(["Hex", () => h("pre", { class: "hex", tabindex: "0" }, hexDump(body.octets))]);
+  const shown = h("div");
+  const buttons = forms.map(([name, make], at) => {
+    const choose = () => {
+      buttons.forEach((each, index) => each.setAttribute("aria-pressed", String(index === at)));
+      shown.replaceChildren(make());
+    };
+    return button(name, choose);
+  });
+  buttons[0].click();
+  const note = cut ? h("span", { class: "muted small" }, "Only its beginning is shown.") : null;
+  return h("div", {}, h("div", { class: "row" }, h("h3", {}, "Body"), buttons, note), shown);
+}
+
+/** @param {string} text */
+function prettyJson(text) {
+  if (!/^\s*[[{]/.test(text)) return null;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return null;
+  }
+}
+
+/** Octets as numbers and letters, sixteen a line. @param {Uint8Array} all */
+export function hexDump(all) {
+  const lines = [];
+  for (let at = 0; at < Math.min(all.length, HEX_OCTETS_MAX); at += HEX_COLUMNS) {
+    const line = [...all.subarray(at, at + HEX_COLUMNS)];
+    const numbers = line.map((octet) => octet.toString(16).padStart(2, "0")).join(" ");
+    const letters = line.map((octet) => (octet >= 32 && octet < 127 ? String.fromCharCode(octet) : ".")).join("");
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${numbers.padEnd(HEX_COLUMNS * 3 - 1)}  ${letters}`);
+  }
+  return lines.join("\n") || "no octets";
+}

@@ -1,0 +1,143 @@
+/** How the broker is doing. */
+import { get } from "../api.js";
+import { Chart } from "../chart.js";
+import { h, put } from "../dom.js";
+import { count, duration, octets, rate } from "../format.js";
+import { Seen, levels, rates, sum } from "../history.js";
+import { isMonitor } from "../session.js";
+import { heading, panel, Slot } from "./parts.js";
+
+const POLL_MS = 3000;
+const SPAN_S = 600;
+const STEP_S = 5;
+const SAMPLES = { lengths_age: SPAN_S, lengths_incr: STEP_S, msg_rates_age: SPAN_S, msg_rates_incr: STEP_S };
+const seen = new Seen(); // goes on where it was when somebody comes back to the view
+
+/** @type {import("../app.js").Show} */
+export async function showOverview(main, life) {
+  const charts = {
+    messages: new Chart("Messages a second", { format: rate }),
+    queued: new Chart("Queued messages", { format: count }),
+    times: new Chart("How long things take", { format: duration, floor: 0.1 }),
+    memory: new Chart("Memory", { format: octets, floor: 1024 * 1024 }),
+    disk: new Chart("Written to disk", { format: (value) => `${octets(value)}/s`, floor: 1024 }),
+    connections: new Chart("Connections", { format: count }),
+  };
+  const alarms = new Slot("div", { role: "alert" });
+  const tiles = new Slot();
+  const listeners = new Slot();
+  const about = h("span", { class: "muted" });
+  // What only who sees all vhosts is told of the process is not drawn for others.
+  const shown = isMonitor() ? Object.values(charts) : [charts.messages, charts.queued];
+  put(
+    main,
+    heading("Overview", { about }),
+    alarms.element,
+    tiles.element,
+    h("div", { class: "columns" }, shown.map((chart) => h("section", { class: "panel" }, chart.element))),
+    listeners.element,
+  );
+  await life.every(POLL_MS, async () => {
+    const [overview, nodes, figures] = await Promise.all([
+      get("/api/overview", { query: SAMPLES, signal: life.signal }),
+      isMonitor() ? get("/api/nodes", { signal: life.signal }) : [],
+      isMonitor() ? get("/api/forebay/figures", { signal: life.signal }).catch(() => ({})) : {},
+    ]);
+    const node = nodes[0] ?? {};
+    put(about, `${overview.product_name ?? "forebay"} ${overview.product_version ?? ""} on ${overview.node ?? overview.cluster_name ?? ""}`);
+    alarms.show(alarmsOf(node), () => alarmsOf(node).map((text) => h("div", { class: "banner" }, h("strong", {}, "Alarm"), text)));
+    const figuresShown = tilesOf(overview);
+    tiles.show(figuresShown, () => tilesView(figuresShown));
+    drawMessages(charts, overview);
+    drawNode(charts, overview, node, figures);
+    listeners.show(overview.listeners, () => listenersView(overview.listeners ?? []));
+  });
+}
+
+/** @param {any} node */
+function alarmsOf(node) {
+  const found = [];
+  if (node.mem_alarm) found.push(`Memory: ${octets(node.mem_used)} of ${octets(node.mem_limit)} are in use. Publishers are held until it is less.`);
+  if (node.disk_free_alarm) found.push(`Disk: ${octets(node.disk_free)} are free, below the limit of ${octets(node.disk_free_limit)}. Publishers are held.`);
+  return found;
+}
+
+/** @param {any} overview @returns {[string, string, string, string?][]} name, value, unit, address */
+function tilesOf(overview) {
+  const stats = overview.message_stats ?? {};
+  const totals = overview.queue_totals ?? {};
+  const objects = overview.object_totals ?? {};
+  const delivered = stats.deliver_get_details?.rate;
+  return [
+    ["Published", count(Math.round(stats.publish_details?.rate ?? 0)), "/s"],
+    ["Delivered", count(Math.round(delivered ?? 0)), "/s"],
+    ["Ready", count(totals.messages_ready ?? 0), "", "#/queues"],
+    ["Unacknowledged", count(totals.messages_unacknowledged ?? 0), ""],
+    ["Queues", count(objects.queues), "", "#/queues"],
+    ["Exchanges", count(objects.exchanges), "", "#/exchanges"],
+    ["Connections", count(objects.connections), "", "#/connections"],
+    ["Consumers", count(objects.consumers), "", "#/consumers"],
+  ];
+}
+
+/** @param {[string, string, string, string?][]} tiles */
+function tilesView(tiles) {
+  return h(
+    "div",
+    { class: "tiles" },
+    tiles.map(([name, value, unit, to]) => {
+      const inside = [h("span", { class: "name" }, name), h("span", { class: "value" }, value), unit ? h("span", { class: "unit" }, unit) : null];
+      return to ? h("a", { href: to }, inside) : h("div", {}, inside);
+    }),
+  );
+}
+
+/** @param {Record<string, Chart>} charts @param {any} overview */
+function drawMessages(charts, overview) {
+  const stats = overview.message_stats ?? {};
+  const totals = overview.queue_totals ?? {};
+  charts.messages.show([
+    { name: "published", points: rates(stats.publish_details) },
+    { name: "delivered", points: sum([rates(stats.deliver_get_details)]) },
+    { name: "acknowledged", points: rates(stats.ack_details) },
+  ]);
+  charts.queued.show([
+    { name: "ready", points: levels(totals.messages_ready_details) },
+    { name: "unacknowledged", points: levels(totals.messages_unacknowledged_details) },
+  ]);
+}
+
+/** @param {Record<string, Chart>} charts @param {any} overview @param {any} node @param {any} figures */
+function drawNode(charts, overview, node, figures) {
+  seen.add(Date.now(), { memory: node.mem_used, connections: overview.object_totals?.connections, ...timesOf(figures) });
+  charts.memory.show([{ name: "in use", points: seen.line("memory") }], limitOf(node));
+  charts.connections.show([{ name: "open", points: seen.line("connections") }]);
+  charts.times.show([
+    { name: "publish to confirm, 99 %", points: seen.line("publish") },
+    { name: "sync, 99 %", points: seen.line("sync") },
+    { name: "turn, 99 %", points: seen.line("turn") },
+  ]);
+  charts.disk.show([{ name: "log", points: seen.line("written") }]);
+}
+
+/** A limit that is far away would flatten the line. @param {any} node */
+function limitOf(node) {
+  return node.mem_limit && node.mem_used > node.mem_limit / 4 ? { value: node.mem_limit, name: "limit" } : undefined;
+}
+
+/** @param {any} figures */
+function timesOf(figures) {
+  return {
+    publish: figures.confirm?.p99_ms,
+    sync: figures.sync?.p99_ms,
+    turn: figures.turn?.p99_ms,
+    written: figures.written_octets_rate,
+  };
+}
+
+/** @param {any[]} listeners */
+function listenersView(listeners) {
+  if (!listeners.length) return null;
+  const rows = listeners.map((each) => h("li", {}, h("b", {}, each.protocol), ` ${each.ip_address ?? ""}:${each.port}`));
+  return panel("Listeners", h("ul", { class: "row small" }, rows), [], true);
+}

@@ -1,0 +1,125 @@
+/** What views are put together from. */
+import { get, path } from "../api.js";
+import { h, nodes, put } from "../dom.js";
+import { plain, state } from "../format.js";
+import { link } from "../router.js";
+import { seenVhosts, vhosts } from "../session.js";
+
+/**
+ * The head of a view: where it is, its name, its buttons.
+ * @param {string} title
+ * @param {{crumbs?: [string, string][], actions?: any[], about?: any}} [options] crumbs: names with addresses
+ */
+export function heading(title, { crumbs = [], actions = [], about = null } = {}) {
+  const trail = crumbs.length
+    ? h("nav", { class: "crumbs", "aria-label": "Where this is" }, crumbs.map(([name, to]) => [h("a", { href: to }, name), " / "]))
+    : null;
+  return h("div", { class: "title" }, trail, h("h1", {}, title), about, h("span", { class: "grow" }), actions);
+}
+
+/** @param {string} title @param {any} body @param {any[]} [actions] @param {boolean} [padded] */
+export function panel(title, body, actions = [], padded = false) {
+  return h(
+    "section",
+    { class: "panel", "aria-label": title },
+    h("header", {}, h("h2", {}, title), actions),
+    padded ? h("div", { class: "body" }, body) : body,
+  );
+}
+
+/** @param {string} text @param {() => unknown} onclick @param {string} [kind] */
+export function button(text, onclick, kind = "") {
+  return h("button", { type: "button", class: kind || null, onclick: () => void onclick() }, text);
+}
+
+/** Names and values; what is not there is left out. @param {[string, any][]} pairs */
+export function facts(pairs) {
+  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", { class: "facts" }, shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+/** An object of arguments as facts. @param {Record<string, unknown>} table @param {string} none */
+export function table(table, none) {
+  const entries = Object.entries(table ?? {});
+  if (!entries.length) return h("span", { class: "muted" }, none);
+  return facts(entries.map(([name, value]) => [name, h("code", {}, plain(value))]));
+}
+
+/** A place that is filled again and again, but only when it says something else. */
+export class Slot {
+  /** @param {string} [tag] @param {Record<string, any>} [attributes] */
+  constructor(tag = "div", attributes = {}) {
+    this.element = h(tag, attributes);
+    this.said = "";
+  }
+
+  /** @param {unknown} what what it shows, to tell changes by @param {() => any} make */
+  show(what, make) {
+    const said = JSON.stringify(what);
+    if (said === this.said) return;
+    this.said = said;
+    put(this.element, nodes([make()]));
+  }
+}
+
+/** A queue's link. @param {string} vhost @param {string} name */
+export function queueLink(vhost, name) {
+  return h("a", { href: link("queues", vhost, name) }, name);
+}
+
+/** @param {string} vhost @param {string} name */
+export function exchangeLink(vhost, name) {
+  return h("a", { href: link("exchanges", vhost, name) }, name || "(default)");
+}
+
+/** @param {string} vhost @param {string} kind @param {string} name */
+export function destinationLink(vhost, kind, name) {
+  return kind === "queue" ? queueLink(vhost, name) : exchangeLink(vhost, name);
+}
+
+/** The column that says the vhost, where there are several. @returns {import("../table.js").Column[]} */
+export function vhostColumn() {
+  return seenVhosts().length > 1 ? [{ title: "Vhost", sort: "vhost", cell: (row) => row.vhost }] : [];
+}
+
+/** The field of a form that says where. @param {string} value @returns {import("../dialog.js").Field} */
+export function vhostField(value) {
+  return { name: "vhost", label: "Virtual host", type: "select", options: vhosts(), value };
+}
+
+/**
+ * What an operation lists in each vhost that is looked at, with that vhost.
+ * @param {(vhost: string) => Promise<any[]>} list
+ */
+export async function inVhosts(list) {
+  const found = await Promise.all(seenVhosts().map(async (vhost) => (await list(vhost)).map((each) => ({ ...each, vhost }))));
+  return found.flat();
+}
+
+/** Names of queues to suggest. @param {string} vhost @returns {Promise<string[]>} */
+export async function queueNames(vhost) {
+  const found = await get(path`/api/queues/${vhost}`, { query: { columns: "name", disable_stats: true } });
+  return found.map((/** @type {any} */ each) => each.name).sort();
+}
+
+/** @param {string} vhost @returns {Promise<string[]>} */
+export async function exchangeNames(vhost) {
+  const found = await get(path`/api/exchanges/${vhost}`, { query: { columns: "name" } });
+  return found.map((/** @type {any} */ each) => each.name).filter(Boolean).sort();
+}
+
+/** How a queue is. @param {any} queue */
+export function queueState(queue) {
+  const word = queue.state ?? "running";
+  if (word === "running" && queue.messages_ready > 0 && queue.consumers === 0) return state("warn", "no consumers");
+  if (queue.idle_since && word === "running") return state("idle", "idle");
+  const kind = { running: "ok", idle: "idle", flow: "warn" }[/** @type {string} */ (word)] ?? "bad";
+  return state(/** @type {any} */ (kind), word);
+}
+
+/** How a connection or channel is. @param {any} row */
+export function connectionState(row) {
+  const word = row.state ?? "running";
+  const kind = { running: "ok", idle: "idle", blocked: "bad", blocking: "warn", flow: "warn" }[/** @type {string} */ (word)] ?? "warn";
+  return state(/** @type {any} */ (kind), word);
+}

@@ -1,0 +1,95 @@
+/** Policies and operator policies, and what each of them matches. */
+import { get, path, remove, replace } from "../api.js";
+import { askForm, confirmName } from "../dialog.js";
+import { h, put } from "../dom.js";
+import { plain, several } from "../format.js";
+import { isAdministrator, listPath, someVhost } from "../session.js";
+import { Table, localSource } from "../table.js";
+import { toast } from "../toast.js";
+import { button, heading, panel, queueLink, vhostColumn, vhostField } from "./parts.js";
+
+const POLL_MS = 10_000;
+const APPLY_TO = ["all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges"];
+const NAMES_MAX = 5;
+
+/** @type {import("../app.js").Show} */
+export async function showPolicies(main, life) {
+  const tables = [policyTable("policies", life)];
+  if (isAdministrator()) tables.push(policyTable("operator-policies", life));
+  const add = (/** @type {string} */ kind, /** @type {any} */ table) => button("New", () => askPolicy(kind, null, () => table.reload()), kind === "policies" ? "primary" : "");
+  put(
+    main,
+    heading("Policies"),
+    panel("Policies", tables[0].element, [add("policies", tables[0])]),
+    tables[1] ? panel("Operator policies: limits to what users ask for", tables[1].element, [add("operator-policies", tables[1])]) : null,
+  );
+  await life.every(POLL_MS, async () => {
+    await Promise.all(tables.map((table) => table.refresh()));
+  });
+}
+
+/** @param {string} kind @param {any} life */
+function policyTable(kind, life) {
+  const field = kind === "policies" ? "policy" : "operator_policy";
+  /** @type {Table} */
+  const table = new Table({
+    label: kind === "policies" ? "Policies" : "Operator policies",
+    columns: [
+      { title: "Name", sort: "name", lead: true, wrap: true, cell: (row) => button(row.name, () => askPolicy(kind, row, () => table.reload()), "link") },
+      ...vhostColumn(),
+      { title: "Pattern", sort: "pattern", wrap: true, cell: (row) => [h("code", {}, row.pattern)] },
+      { title: "Applies to", sort: "apply-to", cell: (row) => row["apply-to"] },
+      { title: "Priority", sort: "priority", num: true, cell: (row) => row.priority },
+      { title: "Sets", wrap: true, cell: (row) => plain(row.definition) },
+      { title: "In effect on", wrap: true, cell: (row) => matched(row) },
+      { title: "", cell: (row) => button("Delete", () => askDelete(kind, row, () => table.reload())) },
+    ],
+    key: (row) => `${row.vhost} ${row.name}`,
+    source: localSource(async (signal) => {
+      const [policies, queues] = await Promise.all([get(listPath(kind), { signal }), get(listPath("queues"), { query: { columns: `name,vhost,${field}` }, signal })]);
+      return policies.map((/** @type {any} */ each) => ({ ...each, queues: queues.filter((/** @type {any} */ queue) => queue.vhost === each.vhost && queue[field] === each.name) }));
+    }),
+    signal: life.signal,
+    sort: { key: "name", reverse: false },
+    empty: "There are none.",
+  });
+  return table;
+}
+
+/** @param {any} policy */
+function matched(policy) {
+  const names = policy.queues.slice(0, NAMES_MAX).flatMap((/** @type {any} */ each, /** @type {number} */ at) => [at ? ", " : null, queueLink(each.vhost, each.name)]);
+  const rest = policy.queues.length - NAMES_MAX;
+  return names.length ? [...names, rest > 0 ? ` and ${several(rest, "more", "more")}` : null] : "no queue";
+}
+
+/** @param {string} kind @param {any} policy null: a new one @param {() => unknown} done */
+function askPolicy(kind, policy, done) {
+  const form = {
+    title: policy ? `Policy ${policy.name}` : kind === "policies" ? "New policy" : "New operator policy",
+    submit: "Save",
+    fields: [
+      vhostField(policy?.vhost ?? someVhost()),
+      { name: "name", label: "Name", required: true, value: policy?.name },
+      { name: "pattern", label: "Pattern", required: true, value: policy?.pattern, placeholder: "^orders\\.", hint: "A regular expression that is found in names" },
+      { name: "apply-to", label: "Applies to", type: /** @type {const} */ ("select"), options: APPLY_TO, value: policy?.["apply-to"] ?? "queues" },
+      { name: "priority", label: "Priority", type: /** @type {const} */ ("number"), value: policy?.priority ?? 0, hint: "Of those that match, the highest applies" },
+      { name: "definition", label: "Sets", type: /** @type {const} */ ("json"), required: true, value: policy ? JSON.stringify(policy.definition, null, 2) : "", hint: 'JSON, say {"max-length": 1000, "message-ttl": 60000}' },
+    ],
+  };
+  return askForm(form, async ({ vhost, name, ...body }) => {
+    await replace(path`/api/${kind}/${vhost}/${name}`, body);
+    toast(`Policy ${name} applies`);
+    await done();
+  });
+}
+
+/** @param {string} kind @param {any} policy @param {() => unknown} done */
+function askDelete(kind, policy, done) {
+  const about = `It is in effect on ${several(policy.queues.length, "queue")}.`;
+  return confirmName({ title: "Delete this policy?", about, name: policy.name, submit: "Delete" }, async () => {
+    await remove(path`/api/${kind}/${policy.vhost}/${policy.name}`);
+    toast(`Policy ${policy.name} is deleted`);
+    await done();
+  });
+}

@@ -1,0 +1,310 @@
+/** One queue or stream: figures, who reads it, what is in it. */
+import { get, items, operation, path, post, remove } from "../api.js";
+import { Chart } from "../chart.js";
+import { askForm, confirm, confirmName } from "../dialog.js";
+import { h, put } from "../dom.js";
+import { ago, count, duration, moment, octets, rate, several, yes } from "../format.js";
+import { levels, rates } from "../history.js";
+import { go, link } from "../router.js";
+import { isAdministrator, may } from "../session.js";
+import { plainTable } from "../table.js";
+import { attempt, toast } from "../toast.js";
+import { bindingColumns } from "./bindings.js";
+import { browser } from "./browse.js";
+import { askPublish } from "./publish.js";
+import { button, exchangeNames, facts, heading, panel, queueNames, queueState, Slot, table } from "./parts.js";
+
+const POLL_MS = 3000;
+const SPAN_S = 60; // what the broker keeps of a queue
+const SAMPLES = { lengths_age: SPAN_S, lengths_incr: 5, msg_rates_age: SPAN_S, msg_rates_incr: 5 };
+
+/** @type {import("../app.js").Show} */
+export async function showQueue(main, life, [vhost, name]) {
+  const where = path`/api/queues/${vhost}/${name}`;
+  const first = await get(where, { query: SAMPLES, signal: life.signal });
+  const stream = first.type === "stream";
+  const charts = {
+    flow: new Chart("Messages a second", { format: rate, spanMs: SPAN_S * 1000 }),
+    held: new Chart(stream ? "Messages kept" : "Messages held", { format: count, spanMs: SPAN_S * 1000 }),
+  };
+  const slots = Object.fromEntries(["state", "facts", "set", "groups", "consumers", "leases", "bindings"].map((each) => [each, new Slot(each === "state" ? "span" : "div")]));
+  put(
+    main,
+    heading(name, { crumbs: [["Queues and streams", "#/queues"], [vhost, "#/queues"]], about: slots.state.element, actions: actions(vhost, name, stream, life) }),
+    h("div", { class: "columns" }, Object.values(charts).map((chart) => h("section", { class: "panel" }, chart.element))),
+    h("div", { class: "columns" }, panel("Figures", slots.facts.element, [], true), panel("Declared with", slots.set.element, [], true)),
+    isAdministrator() ? panel("Groups", slots.groups.element) : null,
+    panel("Consumers", slots.consumers.element),
+    isAdministrator() && !stream ? panel("Held by consumers", slots.leases.element) : null,
+    panel("Bindings to this queue", slots.bindings.element, may("write", vhost, name) ? [button("Bind", () => askBind(vhost, name, life))] : []),
+    isAdministrator() ? browser(vhost, name, stream, life) : null,
+  );
+  await life.every(POLL_MS, async () => {
+    const queue = await get(where, { query: SAMPLES, signal: life.signal });
+    drawCharts(charts, queue, stream);
+    slots.state.show(queueStateOf(queue), () => queueState(queue));
+    slots.facts.show(figures(queue), () => facts(figures(queue)));
+    slots.set.show(settings(queue), () => declared(queue));
+    slots.consumers.show(queue.consumer_details, () => consumers(queue.consumer_details ?? []));
+    await drawRest(vhost, name, slots, stream, life);
+  });
+}
+
+/** @param {any} queue */
+const queueStateOf = (queue) => [queue.state, queue.idle_since, queue.consumers, queue.messages_ready > 0];
+
+/** @param {Record<string, Chart>} charts @param {any} queue @param {boolean} stream */
+function drawCharts(charts, queue, stream) {
+  const stats = queue.message_stats ?? {};
+  charts.flow.show([
+    { name: "in", points: rates(stats.publish_details) },
+    { name: "out", points: rates(stats.deliver_get_details) },
+    { name: "acknowledged", points: rates(stats.ack_details) },
+  ]);
+  const held = [{ name: "ready", points: levels(queue.messages_ready_details) }];
+  if (!stream) held.push({ name: "unacknowledged", points: levels(queue.messages_unacknowledged_details) });
+  charts.held.show(held);
+}
+
+/** @param {string} vhost @param {string} name @param {Record<string, Slot>} slots @param {boolean} stream @param {any} life */
+async function drawRest(vhost, name, slots, stream, life) {
+  const bindings = await get(path`/api/queues/${vhost}/${name}/bindings`, { signal: life.signal });
+  const shown = bindings.filter((/** @type {any} */ each) => each.source !== "");
+  slots.bindings.show(shown, () => plainTable("Bindings", bindingColumns(vhost, life, "source"), shown, "Nothing but the default exchange, by its name."));
+  if (!isAdministrator()) return;
+  const [groups, leases] = await Promise.all([
+    items("group.list", { vhost, queue: name }, life.signal),
+    stream ? [] : items("lease.list", { vhost, queue: name }, life.signal),
+  ]);
+  slots.groups.show(groups, () => groupTable(groups, vhost, name, life));
+  slots.leases.show(leases, () => leaseTable(leases, vhost, name, life));
+}
+
+/** @param {any} queue @returns {[string, any][]} */
+function figures(queue) {
+  const stats = queue.message_stats ?? {};
+  const own = queue.forebay ?? {};
+  return [
+    ["Ready", count(queue.messages_ready)],
+    ["Unacknowledged", count(queue.messages_unacknowledged)],
+    ["Consumers", count(queue.consumers)],
+    ["Size", octets(queue.message_bytes)],
+    ["Oldest unsettled", own.oldest_ms ? ago(own.oldest_ms) : null],
+    ["Offsets", own.end === undefined ? null : `${count(own.start)} to ${count(own.end)}`],
+    ["Published", count(stats.publish)],
+    ["Delivered", count(stats.deliver_get)],
+    ["Acknowledged", count(stats.ack)],
+    ["Redelivered", count(stats.redeliver)],
+  ];
+}
+
+/** @param {any} queue */
+function settings(queue) {
+  const { type, durable, auto_delete, exclusive, policy, operator_policy, effective_policy_definition, arguments: given } = queue;
+  return { type, durable, auto_delete, exclusive, policy, operator_policy, effective_policy_definition, given };
+}
+
+/** @param {any} queue */
+function declared(queue) {
+  return [
+    facts([
+      ["Type", queue.type],
+      ["Durable", yes(queue.durable)],
+      ["Goes with its last consumer", queue.auto_delete ? "yes" : null],
+      ["Exclusive", queue.exclusive ? "yes" : null],
+      ["Arguments", table(queue.arguments, "none")],
+      ["Policy", queue.policy ? h("a", { href: "#/policies" }, queue.policy) : "none"],
+      ["Operator policy", queue.operator_policy],
+      ["In effect by policy", Object.keys(queue.effective_policy_definition ?? {}).length ? table(queue.effective_policy_definition, "") : null],
+    ]),
+  ];
+}
+
+/** @param {any[]} list */
+function consumers(list) {
+  /** @type {import("../table.js").Column[]} */
+  const columns = [
+    { title: "Consumer", lead: true, wrap: true, cell: (row) => row.consumer_tag || "–" },
+    { title: "Connection", wrap: true, cell: (row) => connectionOf(row) },
+    { title: "User", cell: (row) => row.channel_details?.user ?? "–" },
+    { title: "Acknowledges", cell: (row) => yes(row.ack_required) },
+    { title: "Prefetch", num: true, cell: (row) => row.prefetch_count || "no limit" },
+    { title: "Active", cell: (row) => yes(row.active) },
+  ];
+  return plainTable("Consumers", columns, list, "Nobody consumes from this queue.");
+}
+
+/** @param {any} row */
+function connectionOf(row) {
+  const connection = row.channel_details?.connection_name;
+  return connection ? h("a", { href: link("connections", connection) }, row.channel_details.name ?? connection) : "–";
+}
+
+/** @param {any[]} groups @param {string} vhost @param {string} queue @param {any} life */
+function groupTable(groups, vhost, queue, life) {
+  /** @type {import("../table.js").Column[]} */
+  const columns = [
+    { title: "Group", lead: true, wrap: true, cell: (row) => `${row.group || "(the queue's own)"}${row.filter ? `, only ${row.filter}` : ""}` },
+    { title: "Kind", cell: (row) => row.kind },
+    { title: "Next offset", num: true, cell: (row) => count(row.cursor) },
+    { title: "Lag", num: true, cell: (row) => count(row.ready) },
+    { title: "Held", num: true, cell: (row) => (row.leased === undefined ? "–" : count(row.leased)) },
+    { title: "Committed", num: true, cell: (row) => (row.committed === undefined ? "–" : count(row.committed)) },
+    { title: "Consumers", num: true, cell: (row) => count(row.consumers) },
+    { title: "Hold ends", cell: (row) => (row.seconds_left === undefined ? "–" : `in ${duration(row.seconds_left * 1000)}`) },
+    { title: "", cell: (row) => groupActions(row, vhost, queue, life) },
+  ];
+  return plainTable("Groups", columns, groups, "No group reads this queue yet.");
+}
+
+/** @param {any} group @param {string} vhost @param {string} queue @param {any} life */
+function groupActions(group, vhost, queue, life) {
+  if (group.kind === "stream") {
+    const seek = () =>
+      askForm(
+        {
+          title: `Move ${group.group}`,
+          submit: "Move",
+          fields: [{ name: "to", label: "To", required: true, hint: "first, last, next, an offset, timestamp=<ms since 1970>, or a time ago as 90m", value: String(group.cursor) }],
+        },
+        async ({ to }) => {
+          const { offset } = await operation("group.seek", { vhost, queue, group: group.group, to });
+          toast(`${group.group} goes on at ${offset}`);
+          await life.refresh();
+        },
+      );
+    return button("Move", seek);
+  }
+  if (group.kind !== "reader") return "";
+  const about = "What only this reader keeps goes. A reader that still runs holds again what is left.";
+  const release = () =>
+    confirm({ title: `Release ${group.group}?`, about, submit: "Release" }, async () => {
+      await operation("group.release", { vhost, queue, group: group.group });
+      await life.refresh();
+    });
+  return button("Release", release);
+}
+
+/** @param {any[]} leases @param {string} vhost @param {string} queue @param {any} life */
+function leaseTable(leases, vhost, queue, life) {
+  /** @type {import("../table.js").Column[]} */
+  const columns = [
+    { title: "Offsets", lead: true, cell: (row) => (row.count === 1 ? `#${row.first}` : `#${row.first} – #${row.first + row.count - 1}`) },
+    { title: "Not settled", num: true, cell: (row) => count(row.left) },
+    { title: "Consumer", wrap: true, cell: (row) => row.consumer || "–" },
+    { title: "Connection", num: true, cell: (row) => `${row.connection}, channel ${row.channel}` },
+    { title: "Deliveries", num: true, cell: (row) => count(row.deliveries) },
+    { title: "Until", cell: (row) => (row.until_ms > 0 && row.until_ms < 4e12 ? moment(row.until_ms) : "settled") },
+    {
+      title: "",
+      cell: (row) =>
+        row.count === 1
+          ? button("Take back", () => attempt(async () => {
+              await operation("lease.release", { vhost, queue, group: row.group, offset: row.first });
+              await life.refresh();
+            }, `#${row.first} is handed out again`))
+          : "",
+    },
+  ];
+  return plainTable("Held by consumers", columns, leases, "Nothing is with a consumer just now.");
+}
+
+/** @param {string} vhost @param {string} name @param {boolean} stream @param {any} life */
+function actions(vhost, name, stream, life) {
+  return [
+    may("write", vhost, "") ? button("Publish", async () => (await askPublish(vhost, "", name)) && life.refresh(), "primary") : null,
+    !stream && isAdministrator() ? button("Move messages", () => askMove(vhost, name, life)) : null,
+    !stream && may("read", vhost, name) ? button("Purge", () => askPurge(vhost, name, life)) : null,
+    may("configure", vhost, name) ? button("Delete", () => askDelete(vhost, name), "danger") : null,
+  ];
+}
+
+/** @param {string} vhost @param {string} name @param {any} life */
+function askPurge(vhost, name, life) {
+  const filter = isAdministrator() ? [{ name: "where", label: "Only those for which this holds", placeholder: "header.region = 'eu' AND age_ms > 60000", hint: "A filter; all that is ready without one" }] : [];
+  const form = {
+    title: `Purge ${name}?`,
+    about: "What is ready will be gone. What consumers hold stays.",
+    submit: "Purge",
+    danger: true,
+    fields: [...filter, { name: "typed", label: `Type ${name} to confirm`, required: true }],
+  };
+  return askForm(form, async ({ where, typed }) => {
+    if (typed !== name) throw new Error(`typed: this is not ${name}`);
+    if (where) toast(`${several(await portions("queue.discard", { vhost, queue: name, where }), "message")} discarded`);
+    else {
+      await remove(path`/api/queues/${vhost}/${name}/contents`);
+      toast(`${name} is empty`);
+    }
+    await life.refresh();
+  });
+}
+
+/** @param {string} vhost @param {string} name @param {any} life */
+async function askMove(vhost, name, life) {
+  const names = (await queueNames(vhost)).filter((each) => each !== name);
+  const form = {
+    title: `Move messages from ${name}`,
+    about: "Each message is in one place at any time. Those that consumers hold stay.",
+    submit: "Move",
+    fields: [
+      { name: "to", label: "To queue", required: true, list: names },
+      { name: "where", label: "Only those for which this holds", placeholder: "header.region = 'eu'", hint: "A filter; all without one" },
+    ],
+  };
+  return askForm(form, async ({ to, where }) => {
+    toast(`${several(await portions("queue.move", { vhost, queue: name, to, where }), "message")} moved to ${to}`);
+    await life.refresh();
+  });
+}
+
+/**
+ * All portions of an operation that goes through a queue, up to where the queue ended when it began.
+ * @param {string} name @param {Record<string, unknown>} values
+ * @returns {Promise<number>} messages done
+ */
+export async function portions(name, values) {
+  let done = 0;
+  let refused = 0;
+  let refusal = "";
+  let from = 0;
+  let end = Infinity;
+  for (;;) {
+    const answer = await operation(name, { ...values, from, limit: 1000 });
+    done += answer.done;
+    refused += answer.refused ?? 0;
+    refusal = refusal || (answer.refusal ?? "");
+    if (end === Infinity && answer.end !== undefined) end = answer.end;
+    if (answer.next === undefined || answer.next === null || answer.next >= end) break;
+    from = answer.next;
+  }
+  if (refused) toast(`${several(refused, "message")} stayed: ${refusal}`, "bad");
+  return done;
+}
+
+/** @param {string} vhost @param {string} name */
+function askDelete(vhost, name) {
+  const about = "Its messages, groups and bindings go with it.";
+  return confirmName({ title: `Delete ${name}?`, about, name, submit: "Delete" }, async () => {
+    await remove(path`/api/queues/${vhost}/${name}`);
+    toast(`Queue ${name} is deleted`);
+    go("#/queues");
+  });
+}
+
+/** @param {string} vhost @param {string} queue @param {any} life */
+async function askBind(vhost, queue, life) {
+  const form = {
+    title: `Bind ${queue}`,
+    submit: "Bind",
+    fields: [
+      { name: "exchange", label: "Exchange", required: true, list: await exchangeNames(vhost) },
+      { name: "routing_key", label: "Routing key" },
+      { name: "arguments", label: "Arguments", type: /** @type {const} */ ("json") },
+    ],
+  };
+  return askForm(form, async ({ exchange, ...body }) => {
+    await post(path`/api/bindings/${vhost}/e/${exchange}/q/${queue}`, body);
+    await life.refresh();
+  });
+}

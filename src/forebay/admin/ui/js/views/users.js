@@ -1,0 +1,175 @@
+/** Users, and what they may do where. */
+import { get, path, remove, replace } from "../api.js";
+import { askForm, confirm, confirmName } from "../dialog.js";
+import { h, put } from "../dom.js";
+import { plain } from "../format.js";
+import { go, link } from "../router.js";
+import { someVhost } from "../session.js";
+import { Table, localSource, plainTable } from "../table.js";
+import { toast } from "../toast.js";
+import { button, facts, heading, panel, Slot, vhostField } from "./parts.js";
+
+const POLL_MS = 10_000;
+const TAGS = ["administrator", "monitoring", "policymaker", "management"];
+const RIGHTS = ["configure", "write", "read"];
+
+/** @type {import("../app.js").Show} */
+export async function showUsers(main, life) {
+  const table = new Table({
+    label: "Users",
+    columns: [
+      { title: "Name", sort: "name", lead: true, wrap: true, cell: (row) => [h("a", { href: link("users", row.name) }, row.name)] },
+      { title: "Tags", wrap: true, cell: (row) => plain(tagsOf(row)) },
+      { title: "Vhosts", wrap: true, cell: (row) => plain(row.vhosts) },
+      { title: "Password", cell: (row) => (row.password_hash === "" ? "none: cannot log in with one" : "set") },
+    ],
+    key: (row) => row.name,
+    source: localSource(async (signal) => {
+      const [users, permissions] = await Promise.all([get("/api/users", { signal }), get("/api/permissions", { signal })]);
+      return users.map((/** @type {any} */ each) => ({ ...each, vhosts: permissions.filter((/** @type {any} */ one) => one.user === each.name).map((/** @type {any} */ one) => one.vhost) }));
+    }),
+    signal: life.signal,
+    sort: { key: "name", reverse: false },
+    empty: "There are no users.",
+  });
+  put(main, heading("Users", { actions: [button("New user", () => askUser(() => table.reload()), "primary")] }), h("section", { class: "panel", "aria-label": "Users" }, table.element));
+  await life.every(POLL_MS, () => table.refresh());
+}
+
+/** @param {any} row @returns {string[]} */
+const tagsOf = (row) => (Array.isArray(row.tags) ? row.tags : String(row.tags ?? "").split(",").filter(Boolean));
+
+/** @param {string[]} given */
+const tagFields = (given) => TAGS.map((tag) => ({ name: tag, label: tag, type: /** @type {const} */ ("check"), value: given.includes(tag) }));
+
+/** @param {any} values */
+const chosenTags = (values) => TAGS.filter((tag) => values[tag]);
+
+/** @param {() => unknown} done */
+function askUser(done) {
+  const form = {
+    title: "New user",
+    about: "A new user may not enter any virtual host yet.",
+    submit: "Add",
+    fields: [{ name: "name", label: "Name", required: true }, { name: "password", label: "Password", type: /** @type {const} */ ("password"), required: true }, ...tagFields([])],
+  };
+  return askForm(form, async ({ name, password, ...rest }) => {
+    await replace(path`/api/users/${name}`, { password, tags: chosenTags(rest) });
+    toast(`User ${name} is there`);
+    await done();
+  });
+}
+
+/** @type {import("../app.js").Show} */
+export async function showUser(main, life, [name]) {
+  const [about, permissions, topics] = [new Slot(), new Slot(), new Slot()];
+  const actions = [
+    button("Change tags", async () => askTags(await get(path`/api/users/${name}`), life)),
+    button("Change password", async () => askPassword(await get(path`/api/users/${name}`))),
+    button("Delete", () => askDelete(name), "danger"),
+  ];
+  put(
+    main,
+    heading(name, { crumbs: [["Users", "#/users"]], actions }),
+    panel("User", about.element, [], true),
+    panel("Permissions", permissions.element, [button("Give", () => askPermission(name, null, life))]),
+    panel("Topic permissions", topics.element, [button("Restrict", () => askTopic(name, life))]),
+  );
+  await life.every(POLL_MS, async () => {
+    const [user, given, restricted] = await Promise.all([
+      get(path`/api/users/${name}`, { signal: life.signal }),
+      get(path`/api/users/${name}/permissions`, { signal: life.signal }),
+      get(path`/api/users/${name}/topic-permissions`, { signal: life.signal }),
+    ]);
+    about.show(user, () => facts([["Tags", plain(tagsOf(user))], ["Limits", plain(user.limits)], ["Password", user.password_hash === "" ? "none" : "set"]]));
+    permissions.show(given, () => permissionTable(given, life));
+    topics.show(restricted, () => topicTable(restricted, life));
+  });
+}
+
+/** @param {any[]} given @param {any} life */
+function permissionTable(given, life) {
+  /** @type {import("../table.js").Column[]} */
+  const columns = [
+    { title: "Vhost", lead: true, wrap: true, cell: (row) => row.vhost },
+    ...RIGHTS.map((right) => ({ title: right, wrap: true, cell: (/** @type {any} */ row) => h("code", {}, row[right] || "(nothing)") })),
+    { title: "", cell: (row) => h("span", { class: "row" }, button("Change", () => askPermission(row.user, row, life)), button("Take away", () => askClear(path`/api/permissions/${row.vhost}/${row.user}`, `${row.user} may not enter ${row.vhost} any more.`, life))) },
+  ];
+  return plainTable("Permissions", columns, given, "It may not enter any virtual host.");
+}
+
+/** @param {any[]} given @param {any} life */
+function topicTable(given, life) {
+  /** @type {import("../table.js").Column[]} */
+  const columns = [
+    { title: "Vhost", lead: true, wrap: true, cell: (row) => row.vhost },
+    { title: "Exchange", wrap: true, cell: (row) => row.exchange },
+    { title: "write", wrap: true, cell: (row) => h("code", {}, row.write) },
+    { title: "read", wrap: true, cell: (row) => h("code", {}, row.read) },
+    { title: "", cell: (row) => button("Lift all", () => askClear(path`/api/topic-permissions/${row.vhost}/${row.user}`, `All restrictions of ${row.user} in ${row.vhost} are lifted.`, life)) },
+  ];
+  return plainTable("Topic permissions", columns, given, "No restrictions on topic exchanges.");
+}
+
+/** @param {string} where @param {string} about @param {any} life */
+function askClear(where, about, life) {
+  return confirm({ title: "Take this away?", about, submit: "Take away" }, async () => {
+    await remove(where);
+    await life.refresh();
+  });
+}
+
+/** @param {string} user @param {any} given null: new ones @param {any} life */
+function askPermission(user, given, life) {
+  const form = {
+    title: `Permissions of ${user}`,
+    about: "Regular expressions, found in the names of queues and exchanges. “.*” is all of them, an empty one is none.",
+    submit: "Save",
+    fields: [vhostField(given?.vhost ?? someVhost()), ...RIGHTS.map((right) => ({ name: right, label: right, value: given ? given[right] : ".*" }))],
+  };
+  return askForm(form, async ({ vhost, ...body }) => {
+    await replace(path`/api/permissions/${vhost}/${user}`, body);
+    await life.refresh();
+  });
+}
+
+/** @param {string} user @param {any} life */
+function askTopic(user, life) {
+  const form = {
+    title: `Restrict ${user} on a topic exchange`,
+    submit: "Save",
+    fields: [vhostField(someVhost()), { name: "exchange", label: "Exchange", value: "amq.topic", required: true }, { name: "write", label: "write", value: ".*" }, { name: "read", label: "read", value: ".*" }],
+  };
+  return askForm(form, async ({ vhost, ...body }) => {
+    await replace(path`/api/topic-permissions/${vhost}/${user}`, body);
+    await life.refresh();
+  });
+}
+
+/** @param {any} user @param {any} life */
+function askTags(user, life) {
+  const form = { title: `Tags of ${user.name}`, submit: "Save", fields: tagFields(tagsOf(user)) };
+  return askForm(form, async (values) => {
+    // Without a word on the password the one that it has would be lost.
+    await replace(path`/api/users/${user.name}`, { password_hash: user.password_hash, hashing_algorithm: user.hashing_algorithm, tags: chosenTags(values) });
+    await life.refresh();
+  });
+}
+
+/** @param {any} user */
+function askPassword(user) {
+  const form = { title: `Password of ${user.name}`, about: "Who is connected stays so.", submit: "Change", fields: [{ name: "password", label: "New password", type: /** @type {const} */ ("password"), required: true }] };
+  return askForm(form, async ({ password }) => {
+    await replace(path`/api/users/${user.name}`, { password, tags: tagsOf(user) });
+    toast(`The password of ${user.name} is changed`);
+  });
+}
+
+/** @param {string} name */
+function askDelete(name) {
+  return confirmName({ title: `Delete user ${name}?`, about: "Its permissions go with it.", name, submit: "Delete" }, async () => {
+    await remove(path`/api/users/${name}`);
+    toast(`User ${name} is deleted`);
+    go("#/users");
+  });
+}
