@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-DEPTH_MAX: Final = 32
-INTEGER_LIMIT: Final = 1 << 63
+from forebay.broker.definitions.given import fault_of
 
 
 def storable(value: Any) -> Any:
     """The same value of JSON; ValueError where the broker cannot keep it."""
-    check_storable(value, 0)
+    fault = fault_of(value)
+    if fault:
+        raise ValueError(fault)
     return value
-
-
-def check_storable(value: object, depth: int) -> None:
-    """ValueError for half a character, a number of more than 64 bits, and what is nested too deeply."""
-    if depth > DEPTH_MAX:
-        raise ValueError(f"it is nested deeper than {DEPTH_MAX}")
-    if isinstance(value, dict):
-        for key, each in value.items():
-            check_storable(key, depth)
-            check_storable(each, depth + 1)
-    elif isinstance(value, list):
-        for each in value:
-            check_storable(each, depth + 1)
-    elif isinstance(value, str):
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            raise ValueError("a text in it has half a character")
-    elif isinstance(value, int) and not -INTEGER_LIMIT <= value < INTEGER_LIMIT:
-        raise ValueError("a number in it has more than 64 bits")
-    elif isinstance(value, float) and value - value != 0.0:
-        raise ValueError("a number in it is not finite")
 
 
 Table = Annotated[dict[str, Any], AfterValidator(storable)]

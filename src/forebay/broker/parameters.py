@@ -18,6 +18,7 @@ from forebay.routing.exchange import text
 
 BROKER: Final = 7  # kind of entry in the write-ahead log: what belongs to no vhost
 CLUSTER_NAME: Final = "cluster_name"
+IMPORTED: Final = "imported_definition_hash_value"  # of the file that was taken in at the last start
 NAME_CHARACTERS_MAX: Final = 255
 VALUE_OCTETS_MAX: Final = 1 << 20
 SET: Final = "parameter"

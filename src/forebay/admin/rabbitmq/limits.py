@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from fastapi import APIRouter, Response
 
 from forebay.admin.answer import as_json
@@ -13,21 +11,14 @@ from forebay.admin.paging import Facts
 from forebay.admin.paths import LimitName, VhostName
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
 from forebay.admin.shapes_changes import LimitBody
+from forebay.broker.definitions.limits import limit_settings, limits_of
 from forebay.broker.users import User
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhost_settings import UNLIMITED
-from forebay.core.errors import INVALID, RequestError
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
 router = APIRouter(prefix="/api", tags=["limits"], route_class=ChangeRoute)
-
-# RabbitMQ's names of limits, and ours of the settings; the third is ours alone.
-FIELDS: Final = {
-    "max-connections": "connections_max",
-    "max-queues": "queues_max",
-    "max-octets": "octets_max",
-}
 
 
 @router.get("/vhost-limits")
@@ -59,27 +50,9 @@ async def delete_vhost_limit(broker: Broker, caller: Administrator, vhost: Vhost
     return await finished(broker)
 
 
-def limits_of(vhost: Vhost) -> dict[str, object]:
-    """The limits that are set for a vhost, by RabbitMQ's names."""
-    settings = vhost.settings.facts()
-    return {limit: settings[field] for limit, field in FIELDS.items() if settings[field] != UNLIMITED}
-
-
 def change_limits(app: App, vhost: Vhost, limits: dict[str, object]) -> None:
     """Set limits of a vhost; RequestError(INVALID) names the one that is wrong, and nothing has changed."""
     app.vhosts.change(vhost, limit_settings(limits))
-
-
-def limit_settings(limits: dict[str, object]) -> dict[str, object]:
-    """Limits by our names; RequestError(INVALID) for what is none. As with RabbitMQ, any number below 0 is no limit."""
-    settings: dict[str, object] = {}
-    for limit, value in limits.items():
-        if limit not in FIELDS:
-            raise RequestError(INVALID, f"limit: '{limit}' is none; known are {', '.join(FIELDS)}")
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise RequestError(INVALID, f"{limit}: {value!r} is no whole number")
-        settings[FIELDS[limit]] = max(value, UNLIMITED)
-    return settings
 
 
 def limits_facts(vhost: Vhost) -> Facts:

@@ -14,10 +14,11 @@ from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finishe
 from forebay.admin.login import Broker
 from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
 from forebay.admin.paths import ComponentName, ParameterName, VhostName
-from forebay.admin.rabbitmq.limits import change_limits, limits_of
-from forebay.admin.rabbitmq.policies import definition_facts
+from forebay.admin.rabbitmq.limits import change_limits
 from forebay.admin.rights import Administrator, Policymaker, check_vhost, seen_vhosts
 from forebay.admin.shapes_changes import ValueBody
+from forebay.broker.definitions.exported import policy_value
+from forebay.broker.definitions.limits import limits_of
 from forebay.broker.governing import clear_policy, set_policy
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
@@ -160,7 +161,7 @@ def parameters_of(app: App, vhosts: list[Vhost], component: str | None = None) -
             found.append({"value": limits, "vhost": where, "component": LIMITS, "name": LIMITS_NAME})
         if component in {None, OPERATOR_POLICY}:
             for policy in vhost.policies.listed(True):
-                value = definition_facts(policy)
+                value = policy_value(policy)
                 found.append({"value": value, "vhost": where, "component": OPERATOR_POLICY, "name": policy.name})
     return found
 

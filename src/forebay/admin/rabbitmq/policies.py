@@ -10,6 +10,7 @@ from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
 from forebay.admin.paths import PolicyName, VhostName
 from forebay.admin.rights import Administrator, Manager, Policymaker, check_vhost, seen_vhosts
 from forebay.admin.shapes_changes import PolicyBody
+from forebay.broker.definitions.exported import policy_value
 from forebay.broker.governing import clear_policy, set_policy
 from forebay.broker.policies import Policy
 from forebay.broker.vhost import Vhost
@@ -120,14 +121,4 @@ def placed_facts(item: Placed) -> Facts:
 
 
 def policy_facts(vhost: str, policy: Policy) -> Facts:
-    return {"vhost": vhost, "name": policy.name, **definition_facts(policy)}
-
-
-def definition_facts(policy: Policy) -> Facts:
-    """What a policy says, in the words of RabbitMQ's API."""
-    return {
-        "pattern": policy.pattern.pattern,
-        "apply-to": policy.apply_to,
-        "definition": policy.definition,
-        "priority": policy.priority,
-    }
+    return {"vhost": vhost, "name": policy.name, **policy_value(policy)}

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 
 from forebay.admin.rabbitmq import (
     changes,
+    definitions,
     extras,
     limits,
     messages,
@@ -28,4 +29,5 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     changes.router,
     messages.router,
     extras.router,
+    definitions.router,
 )

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Response
 from forebay.admin.answer import as_json
 from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
 from forebay.admin.login import Broker
-from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
+from forebay.admin.paging import Wanted, answer_list, answer_one
 from forebay.admin.paths import UserName
-from forebay.admin.rabbitmq.limits import user_limits
 from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
 from forebay.admin.rabbitmq.vhosts import texts_of
 from forebay.admin.rights import Administrator
 from forebay.admin.shapes_changes import UserBody, UserNames
-from forebay.broker.passwords import SALT_OCTETS, exported_hash, hash_password, imported_hash
+from forebay.broker.definitions.exported import user_entry
+from forebay.broker.passwords import SALT_OCTETS, hash_password, imported_hash
 from forebay.broker.provisioning import check_user, put_user
 from forebay.broker.users import User
 from forebay.core.errors import INVALID, RequestError
@@ -31,7 +31,7 @@ PASSWORD_CHARACTERS_MAX = 4096
 async def list_users(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """All users."""
     users = [user for _, user in sorted(broker.vhosts.users.by_name.items())]
-    return await answer_list(users, name_of, user_facts, wanted)
+    return await answer_list(users, name_of, user_entry, wanted)
 
 
 @router.get("/without-permissions")
@@ -44,7 +44,7 @@ async def list_users_without_permissions(broker: Broker, caller: Administrator, 
         for name, user in sorted(known.by_name.items())
         if name not in placed and (user.restricted or not user.configured)
     ]
-    return await answer_list(users, name_of, user_facts, wanted)
+    return await answer_list(users, name_of, user_entry, wanted)
 
 
 @router.post("/bulk-delete", status_code=DONE_STATUS, responses=GONE)
@@ -63,7 +63,7 @@ async def delete_users(broker: Broker, caller: Administrator, body: UserNames) -
 @router.get("/{user:name}")
 async def show_user(broker: Broker, caller: Administrator, user: UserName, wanted: Wanted) -> Response:
     """One user."""
-    return answer_one(user_facts(broker.vhosts.users.user(user)), wanted)
+    return answer_one(user_entry(broker.vhosts.users.user(user)), wanted)
 
 
 @router.put("/{user:name}", status_code=201, responses=MADE, response_class=Response)
@@ -116,14 +116,3 @@ async def kept_hash(password: str | None, hash: str | None, algorithm: str | Non
 
 def name_of(user: User) -> str:
     return user.name
-
-
-def user_facts(user: User) -> Facts:
-    hash, algorithm = exported_hash(user.hash)
-    return {
-        "name": user.name,
-        "password_hash": hash,
-        "hashing_algorithm": algorithm,
-        "tags": list(user.tags),
-        "limits": user_limits(user),
-    }

@@ -13,6 +13,7 @@ from forebay.admin.rabbitmq.node import NODE
 from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
 from forebay.admin.shapes_changes import Texts, VhostBody
+from forebay.broker.definitions.exported import vhost_entry
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhost_settings import PROTECTED, VhostSettings
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
@@ -133,29 +134,16 @@ def texts_of(field: str, given: Texts) -> list[str]:
 
 
 def vhost_facts(vhost: Vhost) -> Facts:
-    settings = vhost.settings
     ready = unacked = 0
     for queue in vhost.queues.values():
         ready += int(queue.ready())
         unacked += sum(int(group.leased_count) for group in queue.groups.values() if isinstance(group, WorkGroup))
     return {
-        "name": text(vhost.name),
-        **metadata_of(vhost),
-        "metadata": metadata_of(vhost),
-        "protected_from_deletion": settings.protected,
+        **vhost_entry(vhost),
+        "protected_from_deletion": vhost.settings.protected,
         "tracing": False,
         "cluster_state": {NODE: "running"},
         "messages": ready + unacked,
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
-    }
-
-
-def metadata_of(vhost: Vhost) -> Facts:
-    """What is said of a vhost for people."""
-    settings = vhost.settings
-    return {
-        "description": settings.description,
-        "tags": list(settings.tags),
-        "default_queue_type": settings.default_queue_type,
     }

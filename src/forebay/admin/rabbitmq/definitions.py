@@ -1,0 +1,240 @@
+"""/api/definitions: what the broker consists of as one file, and files taken in."""
+
+from __future__ import annotations
+
+import asyncio
+import email.message
+import email.parser
+import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+
+from forebay import __version__
+from forebay.admin.answer import as_json
+from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
+from forebay.admin.login import Broker
+from forebay.admin.paging import Facts
+from forebay.admin.paths import VhostName
+from forebay.admin.rabbitmq.node import SPOKEN_VERSION
+from forebay.admin.rabbitmq.overview import cluster_name
+from forebay.admin.rabbitmq.parameters import parameters_of
+from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
+from forebay.admin.rabbitmq.users import kept_hash
+from forebay.admin.rights import Administrator, check_vhost
+from forebay.admin.slices import SLICE_ITEMS, sliced
+from forebay.broker.definitions.exported import (
+    binding_entry,
+    bindings_of,
+    exchange_entry,
+    exchanges_of,
+    metadata,
+    policy_entry,
+    queue_entry,
+    queues_of,
+    user_entry,
+    vhost_entry,
+)
+from forebay.broker.definitions.imported import Plan, Step, incomplete
+from forebay.broker.definitions.limits import limits_of
+from forebay.broker.parameters import IMPORTED
+from forebay.broker.passwords import exported_hash
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, RequestError
+from forebay.server.app import App
+
+router = APIRouter(prefix="/api/definitions", tags=["definitions"], route_class=ChangeRoute)
+logger = logging.getLogger("forebay")
+
+MULTIPART: Final = "multipart/"
+FILE: Final = "file"  # the part of a form that the page of RabbitMQ sends
+DOWNLOAD_CHARACTERS_MAX: Final = 255
+Download = Annotated[
+    str, Query(max_length=DOWNLOAD_CHARACTERS_MAX, description="Name under which browsers save the answer.")
+]
+DOCUMENT: Final[dict[str, Any]] = {"type": "object", "additionalProperties": True}
+BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": DOCUMENT},
+            "multipart/form-data": {
+                "schema": {"type": "object", "properties": {FILE: {"type": "string", "format": "binary"}}}
+            },
+        },
+    }
+}
+EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The file.", "content": {"application/json": {"schema": DOCUMENT}}}
+}
+
+
+@router.get("", responses=EXPORTED)
+async def export_all(broker: Broker, caller: Administrator, download: Download = "") -> Response:
+    """Everything but messages and connections, as RabbitMQ's definitions files say it."""
+    vhosts = sorted(broker.vhosts.all(), key=lambda vhost: bytes(vhost.name))
+    users = broker.vhosts.users
+    name = cluster_name(broker)
+    document: Facts = {
+        **head("cluster"),
+        "original_cluster_name": name,
+        "explanation": f"Definitions of cluster '{name}'",
+        "users": await sliced([user for _, user in sorted(users.by_name.items())], user_entry),
+        "vhosts": await sliced(vhosts, vhost_entry),
+        "permissions": await sliced(users.list_permissions(), permission_facts),
+        "topic_permissions": await sliced(users.list_topic_permissions(), topic_facts),
+        "parameters": parameters_of(broker, vhosts),
+        "global_parameters": global_parameters(broker),
+        **await content_of(vhosts),
+    }
+    return as_file(document, download)
+
+
+@router.post("", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
+async def import_all(broker: Broker, caller: Administrator, request: Request) -> Response:
+    """Take in a file: make what is missing, and take nothing away. All of it is checked before anything is changed."""
+    await take_in(broker, await document_of(request), None)
+    return await finished(broker)
+
+
+@router.get("/{vhost:name}", responses=EXPORTED)
+async def export_vhost(broker: Broker, caller: Administrator, vhost: VhostName, download: Download = "") -> Response:
+    """The content of one vhost; users and permissions are not in it."""
+    where = check_vhost(broker, caller, vhost)
+    content: Facts = {"parameters": parameters_of(broker, [where]), **await content_of([where])}
+    document: Facts = {
+        **head("single_virtual_host"),
+        "original_vhost_name": vhost,
+        "explanation": f"Definitions of virtual host '{vhost}'",
+        "metadata": metadata(where),
+        "description": where.settings.description,
+        "default_queue_type": where.settings.default_queue_type,
+        "limits": limits_of(where),
+        **{section: await sliced(entries_of(content, section), without_vhost) for section in content},
+    }
+    return as_file(document, download)
+
+
+@router.post("/{vhost:name}", status_code=DONE_STATUS, responses=CHANGED, openapi_extra=BODY)
+async def import_vhost(broker: Broker, caller: Administrator, vhost: VhostName, request: Request) -> Response:
+    """Take policies, parameters, queues, exchanges and bindings of a file into one vhost, wherever they were."""
+    await take_in(broker, await document_of(request), check_vhost(broker, caller, vhost))
+    return await finished(broker)
+
+
+# ---- out
+
+
+def head(format: str) -> Facts:
+    return {
+        "rabbit_version": SPOKEN_VERSION,
+        "rabbitmq_version": SPOKEN_VERSION,
+        "product_name": "forebay",
+        "product_version": __version__,
+        "rabbitmq_definition_format": format,
+    }
+
+
+async def content_of(vhosts: list[Vhost]) -> Facts:
+    """What is in vhosts."""
+    policies: list[Facts] = []
+    queues: list[Facts] = []
+    exchanges: list[Facts] = []
+    bindings: list[Facts] = []
+    for vhost in vhosts:
+        policies += await sliced(vhost.policies.listed(False), partial(policy_entry, vhost))
+        queues += await sliced(queues_of(vhost), partial(queue_entry, vhost))
+        exchanges += await sliced(exchanges_of(vhost), partial(exchange_entry, vhost))
+        bindings += await sliced(bindings_of(vhost), partial(binding_entry, vhost))
+    return {"policies": policies, "queues": queues, "exchanges": exchanges, "bindings": bindings}
+
+
+def global_parameters(app: App) -> list[Facts]:
+    values = app.vhosts.parameters.values
+    return [{"name": name, "value": values[name]} for name in sorted(values) if name != IMPORTED]
+
+
+def entries_of(content: Facts, section: str) -> list[Facts]:
+    entries = content[section]
+    assert isinstance(entries, list)
+    return entries
+
+
+def without_vhost(entry: Facts) -> Facts:
+    return {field: value for field, value in entry.items() if field != "vhost"}
+
+
+def as_file(document: Facts, download: str) -> Response:
+    """The document, for a browser to save where it has asked for that."""
+    answer = as_json(document)
+    if download:
+        safe = "".join(character if character.isalnum() or character in "-_." else "_" for character in download)
+        answer.headers["Content-Disposition"] = f'attachment; filename="{safe.encode("ascii", "replace").decode()}"'
+    return answer
+
+
+# ---- in
+
+
+async def document_of(request: Request) -> Facts:
+    """The file that a request brings, as its body or as a part of a form; RequestError(INVALID)."""
+    body = await request.body()
+    kind = request.headers.get("content-type", "")
+    if kind.startswith(MULTIPART):
+        body = part_of(kind, body)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RequestError(INVALID, f"not_json: {error}") from None
+    if not isinstance(document, dict):
+        raise RequestError(INVALID, "not_json: the file is no object")
+    return document
+
+
+def part_of(kind: str, body: bytes) -> bytes:
+    """The file within a form (RFC 7578)."""
+    parser = email.parser.BytesParser()
+    form = parser.parsebytes(b"Content-Type: " + kind.encode("latin-1", "replace") + b"\r\n\r\n" + body)
+    for part in form.get_payload() if form.is_multipart() else ():
+        assert isinstance(part, email.message.Message)
+        if part.get_param("name", header="content-disposition") == FILE:
+            octets = part.get_payload(decode=True)
+            return octets if isinstance(octets, bytes) else b""
+    raise RequestError(INVALID, f"the form has no part '{FILE}'")
+
+
+async def take_in(app: App, document: Facts, only: Vhost | None) -> None:
+    """Check a file, and then do what it asks for, in portions; RequestError names the entry and the field."""
+    await hash_passwords(document)
+    plan = Plan(app.vhosts, document, only)
+    steps: list[Step] = []
+    for step in plan.steps():
+        steps.append(step)
+        await pause(len(steps))
+    for index, step in enumerate(steps):
+        try:
+            step.do()
+        except RequestError as error:
+            app.schedule()
+            raise incomplete(step, index, error) from None
+        await pause(index + 1)
+    for note in plan.notes:
+        logger.info("definitions: %s", note)
+
+
+async def pause(done: int) -> None:
+    """Let the broker have a turn after every hundred."""
+    if done % SLICE_ITEMS == 0:
+        await asyncio.sleep(0)
+
+
+async def hash_passwords(document: Facts) -> None:
+    """Put hashes in place of the passwords of users, as some files that people write have them."""
+    users = document.get("users")
+    for user in users if isinstance(users, Iterable) else ():
+        password = user.get("password") if isinstance(user, dict) else None
+        if isinstance(password, str) and "password_hash" not in user:
+            user["password_hash"], user["hashing_algorithm"] = exported_hash(await kept_hash(password, None, None))
