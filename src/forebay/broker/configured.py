@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from typing import Final
 
+from forebay.broker.topology import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
-from forebay.core.option_groups import STREAM, QueueOptions
+from forebay.core.option_groups import STREAM, QueueOptions, RetentionOptions
 from forebay.core.options import Options
 from forebay.queue.spec import QueueSpec
+from forebay.routing.exchange import text
+from forebay.routing.topic_trie import swap_key
 
 FALLBACK: Final = b"mqtt"
-CONFIGURABLE: Final = ("x-max-age", "x-max-length-bytes", "x-max-length", "x-visibility-timeout")
+EVERY_QUEUE: Final = "$queue/#"  # what a reserved queue is for: its binding would take also what others take
+DOUBLES: Final = "2.0"
+CONFIGURABLE: Final = (
+    "x-max-age",
+    "x-max-length-bytes",
+    "x-max-length",
+    "x-overflow",
+    "x-message-ttl",
+    "x-delivery-limit",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+    "x-delayed-retry-backoff",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-visibility-timeout",
+    "x-primary-group",
+)
 
 
 def declare_configured(vhosts: Vhosts, options: Options) -> None:
@@ -31,19 +51,40 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
         if {**made.settings.facts(), **settings} != made.settings.facts():
             vhosts.change(made, settings)
     vhost = vhosts.default
-    for entry in options.queues:
-        name = entry.name.encode()
-        spec = QueueSpec(True, False, False, configured_arguments(entry), options.visibility_timeout_ms)
-        if name in vhost.queues:
-            spec = changed_spec(vhost.queues[name].spec, spec, entry.name)
-        vhost.configure_queue(name, spec, [topic.encode() for topic in entry.topics], False)
+    for name, (spec, entry) in wanted_queues(vhosts, options).items():
+        topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
+        vhost.configure_queue(name, spec, topics, entry is not None and entry.reserved)
     if not options.queues and FALLBACK not in vhost.queues:
         spec = QueueSpec(True, False, False, {"x-queue-type": "classic"}, options.visibility_timeout_ms)
         vhost.configure_queue(FALLBACK, spec, [], True)
 
 
-def configured_arguments(entry: QueueOptions) -> dict[str, object]:
-    """The arguments that say the same as an entry of the configuration."""
+def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSpec, QueueOptions | None]]:
+    """The configured queues by name, and those of their dead letters, without an entry; nothing is changed.
+
+    raises  OptionError where there is a queue of another type of that name
+    """
+    wanted: dict[bytes, tuple[dict[str, object], QueueOptions | None]] = {}
+    for place, entry in enumerate(options.queues):
+        wanted[entry.name.encode()] = configured_arguments(entry, f"queues[{place}]"), entry
+    for entry in options.queues:
+        if entry.dlq.enabled and not entry.dlq.topic and entry.type != STREAM:
+            wanted.setdefault(DEAD_LETTER_PREFIX + entry.name.encode(), ({"x-queue-type": "classic"}, None))
+    found: dict[bytes, tuple[QueueSpec, QueueOptions | None]] = {}
+    for name, (arguments, origin) in wanted.items():
+        spec = QueueSpec(True, False, False, arguments, options.visibility_timeout_ms)
+        there = vhosts.default.queues.get(name)
+        found[name] = spec if there is None else changed_spec(there.spec, spec, text(name)), origin
+    return found
+
+
+def configured_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
+    """The arguments that say the same as an entry of the configuration; OptionError for what cannot be.
+
+    path  of the entry, for errors
+    """
+    if entry.replication.enabled:
+        raise OptionError(f"{path}.replication.enabled: True cannot be: this broker keeps every queue alone")
     arguments: dict[str, object] = {"x-queue-type": entry.type}
     if entry.type == STREAM:
         retention = entry.retention
@@ -53,9 +94,63 @@ def configured_arguments(entry: QueueOptions) -> dict[str, object]:
             arguments["x-max-length-bytes"] = retention.max_length_bytes
         if retention.max_length_messages:
             arguments["x-max-length"] = retention.max_length_messages
+    else:
+        arguments.update(work_arguments(entry))
     if entry.visibility_timeout_ms:
         arguments["x-visibility-timeout"] = entry.visibility_timeout_ms
+    if entry.primary_group:
+        arguments["x-primary-group"] = entry.primary_group
     return arguments
+
+
+def work_arguments(entry: QueueOptions) -> dict[str, object]:
+    """The arguments that only queues know whose messages are settled."""
+    arguments: dict[str, object] = {}
+    limits, retry = entry.limits, entry.retry
+    if limits.max_depth:
+        arguments["x-max-length"] = limits.max_depth
+        arguments["x-overflow"] = "reject-publish"
+    if limits.message_ttl_ms:
+        arguments["x-message-ttl"] = limits.message_ttl_ms
+    if retry.max_retries >= 0:
+        arguments["x-delivery-limit"] = retry.max_retries
+    if retry.initial_backoff_ms:
+        arguments["x-delayed-retry-type"] = "all"
+        arguments["x-delayed-retry-min"] = retry.initial_backoff_ms
+        arguments["x-delayed-retry-max"] = retry.initial_backoff_ms
+        if retry.multiplier == DOUBLES and retry.max_backoff_ms > retry.initial_backoff_ms:
+            arguments["x-delayed-retry-max"] = retry.max_backoff_ms
+            arguments["x-delayed-retry-backoff"] = "exponential"
+    if entry.dlq.enabled:
+        arguments.update(dead_letter_arguments(entry))
+    return arguments
+
+
+def dead_letter_arguments(entry: QueueOptions) -> dict[str, object]:
+    """Where what dies goes: a queue's address through the default exchange, or a topic."""
+    topic = entry.dlq.topic or f"$dlq/{entry.name}"
+    if topic.startswith("$"):
+        is_name = topic.startswith("$queue/") and topic.count("/") == 1
+        key = topic.removeprefix("$queue/") if is_name else topic
+        return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": key}
+    return {
+        "x-dead-letter-exchange": text(TOPIC_EXCHANGE),
+        "x-dead-letter-routing-key": text(swap_key(topic.encode())),
+    }
+
+
+def ineffective(entry: QueueOptions) -> list[str]:
+    """Keys of an entry that are taken and change nothing, each with why."""
+    found: list[str] = []
+    if entry.limits.max_message_size:
+        found.append("limits.max_message_size has no effect: message_octets_max holds for every queue")
+    if entry.retry.total_timeout_ms:
+        found.append("retry.total_timeout has no effect: limits.message_ttl ends a message by its age")
+    if entry.type == STREAM and work_arguments(entry):
+        found.append("limits, retry and dlq have no effect on a stream: retention says what it keeps")
+    if entry.type != STREAM and entry.retention != RetentionOptions():
+        found.append("retention has no effect: messages stay until they are settled")
+    return found
 
 
 def changed_spec(old: QueueSpec, wanted: QueueSpec, name: str) -> QueueSpec:

@@ -334,6 +334,8 @@ class Vhost(Consuming):
         elif queue.spec.arguments != spec.arguments:
             self.change_spec(queue, spec)
             self.command(queue_command(queue, queue is self.fallback))
+        if fallback:
+            self.fallback = queue
         for filter in topics:
             self.bind_topic(queue, filter)
         return queue

@@ -18,9 +18,59 @@ NEWEST: Final = "newest"
 class RetentionOptions:
     """What a stream keeps: whole blocks go from its start once one of the limits is passed."""
 
-    max_age_s: int = integer(0, "s", 0, 10**10, "Records older than this may go; 0 keeps them for ever.")
+    max_age_s: int = integer(
+        0, "s", 0, 10**10, "Records older than this may go; 0 keeps them for ever.", alias="max_age"
+    )
     max_length_bytes: int = integer(0, "octets", 0, 2**62, "Octets kept at most; 0 sets no limit.")
     max_length_messages: int = integer(0, "messages", 0, 2**62, "Messages kept at most; 0 sets no limit.")
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOptions:
+    """What a queue takes."""
+
+    max_depth: int = integer(0, "messages", 0, 2**62, "Ready messages; more are refused. 0 sets no limit.")
+    message_ttl_ms: int = integer(
+        0, "ms", 0, 10**12, "How long a message may wait before it dies; 0 for ever.", alias="message_ttl"
+    )
+    max_message_size: int = integer(0, "octets", 0, 2**62, "Has no effect: `message_octets_max` holds for every queue.")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOptions:
+    """What becomes of messages that consumers give back."""
+
+    max_retries: int = integer(-1, "failures", -1, 2**31 - 1, "Failures after which a message dies; -1 sets no limit.")
+    initial_backoff_ms: int = integer(
+        0, "ms", 0, 10**10, "How long it waits after the first failure; 0: not at all.", alias="initial_backoff"
+    )
+    max_backoff_ms: int = integer(
+        0, "ms", 0, 10**10, "The longest that it waits; 0: always as long as at first.", alias="max_backoff"
+    )
+    multiplier: str = option("2.0", TEXT, "By what the wait grows each time.", choices=("1.0", "2.0"))
+    total_timeout_ms: int = integer(
+        0, "ms", 0, 10**10, "Has no effect: `limits.message_ttl_ms` ends a message by its age.", alias="total_timeout"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterOptions:
+    """Where messages of a queue go that die."""
+
+    enabled: bool = boolean(False, "Whether they go anywhere.")
+    topic: str = option("", FILE, "The topic, or `$queue/<name>`; empty for the queue `$dlq/<name of the queue>`.")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationOptions:
+    """How many brokers keep a queue: this one, for now."""
+
+    enabled: bool = boolean(False, "Must be false.")
+    group: str = option("", FILE, "Has no effect.")
+    replication_factor: int = integer(1, "brokers", 1, 99, "Has no effect.")
+    mode: str = option("sync", TEXT, "Has no effect.", choices=("sync", "async"))
+    min_in_sync_replicas: int = integer(1, "brokers", 1, 99, "Has no effect.")
+    ack_timeout_ms: int = integer(5_000, "ms", 0, 10**7, "Has no effect.", alias="ack_timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +84,17 @@ class QueueOptions:
         0, "ms", 0, 10**10, "How long a consumer may hold a message; 0 takes the broker's `visibility_timeout_ms`."
     )
     retention: RetentionOptions = option(RetentionOptions(), TABLE, "What a stream keeps.", inner=RetentionOptions)
+    reserved: bool = boolean(False, "Whether it takes `$queue/` publishes that no other queue takes.")
+    primary_group: str = option("", FILE, "The group whose progress readers of a stream are told of.")
+    limits: LimitOptions = option(LimitOptions(), TABLE, "What it takes.", inner=LimitOptions)
+    retry: RetryOptions = option(RetryOptions(), TABLE, "What becomes of what consumers give back.", inner=RetryOptions)
+    dlq: DeadLetterOptions = option(DeadLetterOptions(), TABLE, "Where messages go that die.", inner=DeadLetterOptions)
+    ack_durability: str = option(
+        "fsync", TEXT, "Has no effect: what is confirmed is on disk.", choices=("fsync", "buffered")
+    )
+    replication: ReplicationOptions = option(
+        ReplicationOptions(), TABLE, "How many brokers keep it.", inner=ReplicationOptions
+    )
 
 
 @dataclass(frozen=True, slots=True)

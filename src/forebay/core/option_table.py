@@ -276,8 +276,8 @@ def _boolean_value(spec: OptionSpec, value: object, path: str) -> bool:
 
 
 def _text_value(spec: OptionSpec, value: object, path: str) -> str:
-    if isinstance(value, float) and str(value) in spec.choices:
-        return str(value)  # a version such as 1.3, which YAML and TOML read as a number
+    if isinstance(value, int | float) and str(float(value)) in spec.choices:
+        return str(float(value))  # a version such as 1.3, which YAML and TOML read as a number
     if not isinstance(value, str) or (spec.choices and value not in spec.choices):
         raise _bad(spec, value, path)
     if spec.kind in {ADDRESS, SERVER}:

@@ -1,21 +1,28 @@
 """Options from the command line, the environment and a file, in that order of precedence.
 
-The table of core/options.py checks every value; here each value only gets the name of the place it came from, so that
-an error can say where to look.
+The table of core/options.py checks every value; here each value gets the name of the place it came from, so that an
+error can say where to look, and so that people can see why an option has its value.
 """
 
 from __future__ import annotations
 
-import tomllib
+import os
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Final
 
-import yaml
-
+from forebay.broker.configured import ineffective
 from forebay.core.errors import OptionError
+from forebay.core.option_table import SECRETS, TABLE, TABLES, BadOptions, option_fields, split_address
 from forebay.core.options import Options, check_values, make_options
+from forebay.server.config_files import Lines, line_of, read_lines
 
 ENVIRONMENT_PREFIX = "FOREBAY_"
+ERROR: Final = "error"
+WARNING: Final = "warning"
+DEFAULT: Final = "default"
+HIDDEN: Final = "***"
+OTHERS_BITS: Final = 0o077  # of a file's mode: what the group and everybody may do
 # Names with the prefix that are no options: they steer the build, the tests, and the commands that ask a broker.
 NOT_OPTIONS = frozenset(
     {
@@ -34,43 +41,74 @@ NOT_OPTIONS = frozenset(
 )
 
 
-def load_options(flags: Mapping[str, str], environment: Mapping[str, str], file: str | None = None) -> Options:
-    """The options of one start.
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Options, and where each value came from.
+
+    origins  by option name: `forebay.yaml:12`, `environment`, `command line`; what is not in it is a default
+    file     that was read; empty for none
+    """
+
+    options: Options
+    origins: dict[str, str]
+    file: str
+
+    def shown(self) -> list[dict[str, object]]:
+        """Name, value, origin, and whether it can be changed by a reload, of every option; secrets are hidden."""
+        return [
+            {
+                "name": name,
+                "value": shown_value(Options, name, getattr(self.options, name)),
+                "origin": self.origins.get(name, DEFAULT),
+                "reloadable": spec.reloadable,
+            }
+            for name, spec, _ in option_fields(Options)
+        ]
+
+
+class Source:
+    """Where the options of one broker come from; it may be asked again while the broker runs.
 
     flags        values given on the command line, by option name
     environment  the process's; FOREBAY_<NAME> sets an option, FOREBAY_CONFIG names the file where `file` is None
-    raises       OptionError: names the place, the key, the value and what it may be
     """
-    source = file if file is not None else environment.get("FOREBAY_CONFIG")
-    values: dict[str, object] = {}
-    if source:
-        values.update(_checked(source, read_file(source)))
-    values.update(_checked("environment", _from_environment(environment)))
-    values.update(_checked("command line", flags))
-    return make_options(values)
+
+    def __init__(self, flags: Mapping[str, str], environment: Mapping[str, str], file: str | None = None) -> None:
+        self.flags = dict(flags)
+        self.environment = dict(environment)
+        self.file = (file if file is not None else environment.get("FOREBAY_CONFIG")) or ""
+
+    def load(self) -> Loaded:
+        """The options as all places say now; OptionError names each place, key, value and what it may be."""
+        lines: Lines = {}
+        of_file: Mapping[str, object] = {}
+        if self.file:
+            of_file, lines = read_lines(self.file)
+        wrong: list[str] = []
+        values: dict[str, object] = {}
+        origins: dict[str, str] = {}
+        for place, given in (
+            (self.file, of_file),
+            ("environment", _from_environment(self.environment)),
+            ("command line", self.flags),
+        ):
+            found = lines if place == self.file else {}
+            wrong += _problems(place, given, found)
+            values.update(given)
+            for name in given:
+                line = line_of(found, str(name))
+                origins[str(name)] = f"{place}:{line}" if line else place
+        if wrong:
+            raise OptionError("\n".join(wrong))
+        try:
+            return Loaded(make_options(values), origins, self.file)
+        except BadOptions as error:
+            raise OptionError("\n".join(_placed(error, self.file, lines, origins))) from None
 
 
-def read_file(path: str) -> dict[str, object]:
-    """The keys and values of a TOML or YAML file, unchecked.
-
-    raises  OptionError: names the file, and the line where it cannot be parsed
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in {".toml", ".yaml", ".yml"}:
-        raise OptionError(f"{path}: a configuration file ends in .toml, .yaml or .yml")
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path}: cannot be read: {error}") from error
-    try:
-        values = tomllib.loads(text) if suffix == ".toml" else yaml.safe_load(text)
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
-        raise OptionError(f"{path}: {error}") from error
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
-        raise OptionError(f"{path}: holds no keys and values at its top")
-    return values
+def load_options(flags: Mapping[str, str], environment: Mapping[str, str], file: str | None = None) -> Options:
+    """The options of one start; see `Source`."""
+    return Source(flags, environment, file).load().options
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -81,10 +119,107 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _checked(place: str, values: Mapping[str, object]) -> Mapping[str, object]:
-    """The same values, each of them known to be good; an error names the place."""
+def _problems(place: str, values: Mapping[str, object], lines: Lines) -> list[str]:
+    """What is wrong with the values of one place, each with its line where there is one."""
     try:
         check_values(values)
+    except BadOptions as error:
+        return _placed(error, place, lines, {})
+    return []
+
+
+def _placed(error: BadOptions, place: str, lines: Lines, origins: Mapping[str, str]) -> list[str]:
+    """The problems with the place of each, and its line."""
+    texts: list[str] = []
+    for each in error.problems:
+        line = line_of(lines, each.path)
+        where = f"{place}:{line}" if line else origins.get(each.path, place)
+        texts.append(f"{where}: {each.text}")
+    return texts
+
+
+# ---- checking
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with a configuration, or may be.
+
+    level  ERROR or WARNING
+    text   the place, the key and what it is about
+    """
+
+    level: str
+    text: str
+
+
+def check(file: str | None, environment: Mapping[str, str] | None = None) -> list[Finding]:
+    """What a start with this file and environment would stop at, or else what people should know before."""
+    try:
+        loaded = Source({}, environment or {}, file).load()
     except OptionError as error:
-        raise OptionError(f"{place}: {error}") from error
-    return values
+        return [Finding(ERROR, line) for line in str(error).splitlines()]
+    warnings = [*_open_to_all(loaded.options), *_files(loaded.options), *_sizes(loaded.options)]
+    warnings += [(f"queues[{at}]", text) for at, each in enumerate(loaded.options.queues) for text in ineffective(each)]
+    return [
+        Finding(WARNING, f"{loaded.origins.get(path.partition('[')[0], DEFAULT)}: {path}: {text}")
+        for path, text in warnings
+    ]
+
+
+def _open_to_all(options: Options) -> list[tuple[str, str]]:
+    """Where others than this machine may do what they should not."""
+    found: list[tuple[str, str]] = []
+    if options.users.get("guest") == "guest" and "guest" not in options.loopback_users:
+        found.append(("loopback_users", "guest may log in from everywhere with the password that everybody knows"))
+    for name in ("amqp", "mqtt", "mqtt_websocket", "http"):
+        address = getattr(options, name)
+        if address and not _is_loopback(split_address(address)[0]):
+            found.append((name, f"{address} is reached from outside, and passwords cross the network as they are"))
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def _files(options: Options) -> list[tuple[str, str]]:
+    """Secrets that others on this machine may read."""
+    found: list[tuple[str, str]] = []
+    key = options.tls_key or options.tls_certificate
+    try:
+        mode = os.stat(key).st_mode if key else 0
+    except OSError:
+        return [("tls_key", f"{key!r} cannot be read")]
+    if mode & OTHERS_BITS:
+        found.append(("tls_key", f"{key!r} may be read by others than its owner: its mode is {mode & 0o777:o}"))
+    return found
+
+
+def _sizes(options: Options) -> list[tuple[str, str]]:
+    """What the machine does not have."""
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if options.memory_octets_max > there:
+        return [("memory_octets_max", f"{options.memory_octets_max} octets are more than the machine's {there}")]
+    return []
+
+
+# ---- showing
+
+
+def shown_value(table: type, name: str, value: object) -> object:
+    """An option's value as people may see it: without passwords, keys and tokens."""
+    spec = next(spec for each, spec, _ in option_fields(table) if each == name)
+    if spec.kind in SECRETS:
+        if isinstance(value, Mapping):
+            return {str(key): HIDDEN for key in value}
+        return HIDDEN if value else ""
+    if spec.kind in {TABLE, TABLES}:
+        assert spec.inner is not None
+        entries = value if isinstance(value, list) else [value]
+        shown = [
+            {each: shown_value(spec.inner, each, getattr(entry, each)) for each, _, _ in option_fields(spec.inner)}
+            for entry in entries
+        ]
+        return shown if isinstance(value, list) else shown[0]
+    return value
