@@ -27,6 +27,7 @@ from forebay.admin.rates import NODE as NODE_FIELDS
 from forebay.admin.rights import Manager, is_monitor, seen_vhosts
 from forebay.admin.shapes import CLUSTER_NAME, OVERVIEW
 from forebay.admin.slices import sliced
+from forebay.broker.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
 from forebay.broker.vhost import Vhost
 from forebay.queue.queue import Queue
 from forebay.server.app import App
@@ -56,7 +57,7 @@ async def summed(vhosts: list[Vhost]) -> Sum:
 
 def cluster_name(app: App) -> str:
     """What the cluster is called."""
-    return NODE
+    return str(app.vhosts.parameters.values.get(CLUSTER_NAME_PARAMETER, NODE))
 
 
 def settled_facts(app: App) -> Facts:

@@ -1,0 +1,80 @@
+"""Definitions that are taken in as the broker starts, before anybody can connect."""
+
+from __future__ import annotations
+
+import json
+import logging
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.definitions.imported import Plan
+from forebay.broker.parameters import IMPORTED
+from forebay.broker.passwords import ARGON2_NAME, SALT_OCTETS, hash_password
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import OptionError, RequestError
+from forebay.core.options import Options
+from forebay.server.chance import SystemRandom
+
+OPTION: Final = "definitions_import_path"
+logger = logging.getLogger("forebay")
+
+
+def import_definitions(vhosts: Vhosts, options: Options) -> None:
+    """Take in the files that the option names, if it names any; OptionError says which one is wrong, and where."""
+    if not options.definitions_import_path:
+        return
+    files = files_at(Path(options.definitions_import_path))
+    texts = [read(file) for file in files]
+    mark = sha256(b"\0".join(texts)).hexdigest()
+    if options.definitions_skip_if_unchanged and vhosts.parameters.values.get(IMPORTED) == mark:
+        logger.info("%s: nothing has changed", OPTION)
+        return
+    for file, octets in zip(files, texts, strict=True):
+        try:
+            count = take_in(vhosts, document_of(octets))
+        except (RequestError, ValueError) as error:
+            raise OptionError(f"{OPTION}: {file}: {error}") from None
+        logger.info("%s: %s: %d entries", OPTION, file, count)
+    vhosts.parameters.set_global(IMPORTED, mark)
+
+
+def files_at(path: Path) -> list[Path]:
+    """The file, or those of the folder whose names end with .json, by name; OptionError."""
+    if path.is_dir():
+        return sorted(path.glob("*.json"))
+    if not path.exists():
+        raise OptionError(f"{OPTION}: {path} does not exist")
+    return [path]
+
+
+def read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise OptionError(f"{OPTION}: {file}: {error.strerror}") from error
+
+
+def document_of(octets: bytes) -> dict[str, object]:
+    """The file; ValueError where it is no object of JSON."""
+    document = json.loads(octets)
+    if not isinstance(document, dict):
+        raise ValueError("is no object")
+    users = document.get("users")
+    for user in users if isinstance(users, list) else ():
+        password = user.get("password") if isinstance(user, dict) else None
+        if isinstance(password, str) and password and "password_hash" not in user:
+            user["password_hash"] = hash_password(password, SystemRandom().octets(SALT_OCTETS))
+            user["hashing_algorithm"] = ARGON2_NAME
+    return document
+
+
+def take_in(vhosts: Vhosts, document: dict[str, object]) -> int:
+    """Check a file, and then do what it asks for; how many entries that were. RequestError."""
+    plan = Plan(vhosts, document)
+    steps = list(plan.steps())
+    for step in steps:
+        step.do()
+    for note in plan.notes:
+        logger.info("%s: %s", OPTION, note)
+    return len(steps)
