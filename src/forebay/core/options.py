@@ -29,6 +29,7 @@ from forebay.core.option_table import (
     KIB,
     MIB,
     NAMES,
+    PATTERN,
     PRIORITIES,
     SERVER,
     TABLES,
@@ -105,6 +106,14 @@ class Options:
     http_connections_max: int = integer(1000, "connections", 1, 10**6, "HTTP connections at one time.")
     http_login_idle_s: int = integer(3600, "s", 1, 10**8, "When a login of the web page that nobody uses ends.")
     http_login_max_s: int = integer(12 * HOUR_S, "s", 1, 10**8, "When a login of the web page ends in any case.")
+
+    # definitions
+    definitions_import_path: str = option(
+        "", FILE, "A file of definitions, or a folder of them, that is taken in at each start; docs/definitions.md."
+    )
+    definitions_skip_if_unchanged: bool = boolean(
+        False, "Whether it is left alone at a start where it is as it was at the one before."
+    )
 
     # TLS
     tls_certificate: str = option("", FILE, "The broker's certificate and its chain, PEM.")

@@ -31,6 +31,7 @@ from forebay.server.audit_log import AuditLog
 from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
 from forebay.server.connections import OpenConnections
+from forebay.server.definitions import import_definitions
 from forebay.server.disk import DataDisk, DiskThread
 from forebay.server.events import Announcer, EventLog, EventStream
 from forebay.server.figures import Figures
@@ -124,6 +125,7 @@ class App(Host):
         self.store.start(self.vhosts.checkpoint())
         self.vhosts.sweep(now_us)
         declare_configured(self.vhosts, self.options)
+        import_definitions(self.vhosts, self.options)
         self.tell_of_events()
         if self.figures.interval_s:
             self.tell_figures(now_us)
