@@ -81,6 +81,9 @@ class Nobody(Connections):
     def listed(self) -> list[dict[str, object]]:
         return []
 
+    def find(self, id: int) -> dict[str, object] | None:
+        return None
+
     def channels(self) -> list[dict[str, object]]:
         return []
 

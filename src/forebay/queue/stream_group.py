@@ -118,7 +118,7 @@ class StreamGroup(Group):
         return block
 
     def wanted(self, block: Block, index: i64) -> bool:
-        if self.filter and not super().wanted(block, index):
+        if not self.matches_key(block, index):
             return False
         selection = self.selection
         if selection is None:
@@ -129,6 +129,10 @@ class StreamGroup(Group):
             self.looked_at = offset
             self.looked_wanted = selection.wants(block, index)
         return self.looked_wanted
+
+    def matches_key(self, block: Block, index: i64) -> bool:
+        """Whether the group's filter on routing keys wants a record."""
+        return not self.filter or super().wanted(block, index)
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
         count = self.return_credit(lease, count)

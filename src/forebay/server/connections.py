@@ -22,6 +22,10 @@ class OpenConnections(Connections):
     def listed(self) -> list[dict[str, object]]:
         return [described(id, connection) for id, connection in sorted(self._connections.items())]
 
+    def find(self, id: int) -> dict[str, object] | None:
+        connection = self._connections.get(id)
+        return None if connection is None or connection.session is None else described(id, connection)
+
     def channels(self) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
         for id, connection in sorted(self._connections.items()):

@@ -118,6 +118,10 @@ class Connections(ABC):
         """What is known of each: at least `id`, `peer`, `vhost`, `user`, `protocol`; by id."""
 
     @abstractmethod
+    def find(self, id: int) -> dict[str, object] | None:
+        """The same of one connection; None if there is none of this id."""
+
+    @abstractmethod
     def channels(self) -> list[dict[str, object]]:
         """The channels of all connections that have some, each with its `connection`, whose `vhost` and `user`."""
 

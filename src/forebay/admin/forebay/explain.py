@@ -1,0 +1,93 @@
+"""/api/forebay/explain: where a message is, and why it has not been delivered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Response
+
+from forebay.admin.answer import as_json
+from forebay.admin.forebay.answers import answers
+from forebay.admin.forebay.asking import answer, check
+from forebay.admin.login import Asker, Broker
+from forebay.admin.rights import check_vhost
+from forebay.broker.explain.explain import delayed_explained, explained, queues_to_search
+from forebay.broker.explain.places import Search
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, RequestError
+
+STEPS_MAX: Final = 2000  # of one search
+FOUND_MAX: Final = 20
+FOUND: Final = answers(
+    {
+        "type": "object",
+        "required": ["found", "complete"],
+        "properties": {
+            "complete": {"type": "boolean", "description": "Whether everything was searched."},
+            "found": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["summary", "reasons"],
+                    "properties": {
+                        "summary": {"type": "string"},
+                        "reasons": {
+                            "type": "array",
+                            "items": {
+                                "type": "object",
+                                "required": ["code", "text"],
+                                "properties": {"code": {"type": "string"}, "text": {"type": "string"}},
+                            },
+                        },
+                    },
+                },
+            },
+        },
+    }
+)
+router = APIRouter(prefix="/api/forebay", tags=["forebay"])
+
+InVhost = Annotated[str, Query(description="The vhost.")]
+InQueue = Annotated[str | None, Query(description="The queue; with a message id all are searched if it is not given.")]
+AtOffset = Annotated[int | None, Query(ge=0, le=1 << 62, description="The message's offset in the queue.")]
+MessageId = Annotated[str | None, Query(min_length=1, description="Or the message id that its publisher gave it.")]
+OfClient = Annotated[str | None, Query(description="Or the MQTT session that should have it.")]
+OnTopic = Annotated[str | None, Query(description="And the topic on which it was published.")]
+
+
+@router.get("/explain", responses=FOUND)
+async def explain_message(
+    app: Broker,
+    caller: Asker,
+    vhost: InVhost = "/",
+    queue: InQueue = None,
+    offset: AtOffset = None,
+    message_id: MessageId = None,
+    client_id: OfClient = None,
+    topic: OnTopic = None,
+) -> Response:
+    """Where a message is and why it has not been delivered: reasons with facts, the worst first (docs/explain.md)."""
+    values: dict[str, object] = {"vhost": vhost, "queue": queue, "offset": offset, "message_id": message_id}
+    values |= {"client_id": client_id, "topic": topic}
+    if message_id is None or offset is not None or client_id is not None:
+        return await answer(app, caller, "message.explain", values)
+    check(app, caller, "message.explain", values)
+    where = check_vhost(app, caller, vhost)
+    search = await searched(where, queue, message_id)
+    found = [explained(where, app.control.connections, place) for place in search.found[:FOUND_MAX]]
+    found += delayed_explained(where, message_id)
+    return as_json({"found": found, "complete": search.is_done})
+
+
+async def searched(vhost: Vhost, queue: str | None, message_id: str) -> Search:
+    """A search through one queue or all of a vhost, in steps with turns between them."""
+    if not message_id:
+        raise RequestError(INVALID, "message_id: is empty")
+    search = Search(vhost, queues_to_search(vhost, None if queue is None else queue.encode()), message_id)
+    for _ in range(STEPS_MAX):
+        if search.is_done or len(search.found) >= FOUND_MAX:
+            break
+        search.step()
+        await asyncio.sleep(0)
+    return search

@@ -1,0 +1,85 @@
+"""Operations that say where a message is, why it has not been delivered, and what happened to it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.control.operations import TEXT, VHOST, WHOLE, Control, Given, Parameter, operation, refuse
+from forebay.broker.control.sessions import client_of, session_facts
+from forebay.broker.dlq import seal
+from forebay.broker.explain.explain import delayed_explained, explained, queues_to_search
+from forebay.broker.explain.places import Place, Search
+from forebay.broker.explain.reasons import worst_first
+from forebay.broker.explain.sessions import session_reasons
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, RequestError
+
+STEPS_MAX: Final = 10  # of one search
+FOUND_MAX: Final = 20  # messages of one id that are explained
+WHICH: Final = (
+    Parameter("queue", TEXT, "the queue; with a message id all are searched if it is not given", False),
+    Parameter("offset", WHOLE, "the message's offset in the queue", False),
+    Parameter("message_id", TEXT, "or the message id that its publisher gave it", False),
+)
+
+
+@operation(
+    "message.explain",
+    VHOST,
+    *WHICH,
+    Parameter("client_id", TEXT, "or the MQTT session that should have it, with an offset of the sessions' log", False),
+    Parameter("topic", TEXT, "and the topic on which it was published", False),
+)
+def explain_message(control: Control, given: Given) -> dict[str, object]:
+    """Say where a message is and why it has not been delivered: `found`, one explanation for each queue that has it.
+
+    Each has a `summary` for people and `reasons`, the worst first: a `code`, a `text` and the facts. docs/explain.md
+    lists the codes. A search by message id looks at the newest messages first, and `complete` says whether it has seen
+    them all. For an MQTT session the reasons are those for which it gets nothing, or not this topic.
+    """
+    vhost = control.vhost(given)
+    if "client_id" in given:
+        return explain_session(control, vhost, given)
+    places, complete = places_of(vhost, given)
+    found = [explained(vhost, control.connections, place) for place in places]
+    if "message_id" in given:
+        found += delayed_explained(vhost, given.text("message_id"))
+    return {"found": found, "complete": complete}
+
+
+def explain_session(control: Control, vhost: Vhost, given: Given) -> dict[str, object]:
+    client = client_of(vhost, given)
+    offset = given.whole("offset") if "offset" in given else None
+    topic = given.octets("topic") if "topic" in given else None
+    reasons = worst_first(session_reasons(vhost, client, offset, topic, control.connections))
+    facts = session_facts(client)
+    facts["summary"] = reasons[0].text if reasons else "nothing holds it up: the session gets what is published"
+    facts["reasons"] = [reason.shown() for reason in reasons]
+    return {"found": [facts], "complete": True}
+
+
+def places_of(vhost: Vhost, given: Given) -> tuple[list[Place], bool]:
+    """The messages that a request names, and whether all queues were searched; RequestError(INVALID) for none."""
+    if ("offset" in given) == ("message_id" in given):
+        raise RequestError(INVALID, "offset and message_id: one of them says which message")
+    if "offset" in given:
+        if "queue" not in given:
+            raise RequestError(INVALID, "queue is missing: an offset is one of a queue")
+        queue = vhost.queue(given.octets("queue"))
+        seal(vhost, queue)
+        if given.whole("offset") < 0:
+            raise refuse("offset", given.whole("offset"), "is below 0")
+        return [Place(queue, given.whole("offset"))], True
+    search = search_for(vhost, given)
+    for _ in range(STEPS_MAX):
+        if not search.is_done and len(search.found) < FOUND_MAX:
+            search.step()
+    return search.found[:FOUND_MAX], search.is_done
+
+
+def search_for(vhost: Vhost, given: Given) -> Search:
+    """A search for a message id; RequestError(INVALID) where that is empty."""
+    if not given.text("message_id"):
+        raise refuse("message_id", "", "is no message id")
+    queues = queues_to_search(vhost, given.octets("queue") if "queue" in given else None)
+    return Search(vhost, queues, given.text("message_id"))

@@ -1,0 +1,66 @@
+"""Why an MQTT session has not got a message, or that it has."""
+
+from __future__ import annotations
+
+from forebay.broker.client_session import AWAIT_PUBCOMP, PHASE_BITS, ClientSession
+from forebay.broker.control.operations import Connections
+from forebay.broker.control.sessions import AWAITED, PHASE_MASK, gets
+from forebay.broker.explain.reasons import MILLISECOND_US, Reason, count, duration
+from forebay.broker.vhost import Vhost
+from forebay.routing.exchange import text
+
+
+def session_reasons(
+    vhost: Vhost, client: ClientSession, offset: int | None, topic: bytes | None, connections: Connections
+) -> list[Reason]:
+    """What holds up a session, and one message of its log or of a topic where that is asked for."""
+    found = state_reasons(client, vhost.now_us, connections)
+    if topic is not None and not any(gets(each, topic) for each in client.subscriptions):
+        words = f"none of its {count(len(client.subscriptions), 'subscription')} matches topic '{text(topic)}'"
+        filters = [text(each) for each in sorted(client.subscriptions)]
+        found.append(Reason("not_subscribed", words, {"topic": text(topic), "filters": filters}))
+    if offset is not None:
+        found.append(message_reason(client, offset))
+    return found
+
+
+def state_reasons(client: ClientSession, now_us: int, connections: Connections) -> list[Reason]:
+    """What holds up everything for a session."""
+    name = text(client.client_id)
+    if not client.connection:
+        ended_us = int(client.ended_us)
+        words = f"client '{name}' has not been connected for {duration(now_us - ended_us)}"
+        facts: dict[str, object] = {"since_ms": ended_us // MILLISECOND_US, "waiting": int(client.mqueue.count)}
+        return [Reason("session_offline", words, facts)]
+    known = connections.find(int(client.connection)) or {}
+    facts = {"connection": int(client.connection), "peer": known.get("peer"), "waiting": int(client.mqueue.count)}
+    found: list[Reason] = []
+    if client.paused:
+        words = f"the connection of client '{name}' does not read what it was sent"
+        found.append(Reason("connection_paused", words, dict(facts)))
+    inflight, size = known.get("inflight"), known.get("inflight_max")
+    if isinstance(inflight, int) and isinstance(size, int) and inflight >= size:
+        words = f"client '{name}' has {count(inflight, 'message')} unacknowledged, and takes no more than {size}"
+        oldest = next(iter(client.inflight), None)
+        found.append(
+            Reason(
+                "window_full", words, {**facts, "inflight": inflight, "inflight_max": size, "oldest_packet_id": oldest}
+            )
+        )
+    return found
+
+
+def message_reason(client: ClientSession, offset: int) -> Reason:
+    """How a message of the sessions' log is for one of them."""
+    for id, word in client.inflight.items():
+        phase = word & PHASE_MASK
+        if phase != AWAIT_PUBCOMP and word >> PHASE_BITS == offset:
+            words = f"it was sent as packet {id}, and the client's {AWAITED[phase]} has not come"
+            return Reason("in_flight", words, {"packet_id": id, "awaits": AWAITED[phase]})
+    ahead = 0
+    for first, end in client.mqueue.logged(0, offset + 1):
+        if first <= offset < end:
+            ahead += offset - first
+            return Reason("session_waits", f"it waits behind {count(ahead, 'message')}", {"ahead": ahead})
+        ahead += end - first
+    return Reason("not_for_session", "it is not for this session, or the client has had it")

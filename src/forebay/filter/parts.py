@@ -1,0 +1,52 @@
+"""Which part of a filter a message does not meet: what people ask when a consumer is not given it."""
+
+from __future__ import annotations
+
+from typing import final
+
+from forebay.filter.nodes import And, Call, Fact, Node, Path
+from forebay.filter.parser import Filter
+from forebay.filter.subject import Subject
+
+
+@final
+class Miss:
+    """The first part of a filter that does not hold.
+
+    text    the part, as the language writes it
+    value   False, or None where nobody knows
+    values  what the message says at each place that the part asks for, by how it is written
+    """
+
+    def __init__(self, text: str, value: object, values: dict[str, object]) -> None:
+        self.text = text
+        self.value = value
+        self.values = values
+
+
+def first_miss(filter: Filter, subject: Subject) -> Miss | None:
+    """The first part for which a message is not wanted; None where it is."""
+    if filter.matches(subject):
+        return None
+    part = failing(filter.root, subject)
+    values: dict[str, object] = {}
+    gather_values(part, subject, values)
+    return Miss(part.written(), part.evaluate(subject), values)
+
+
+def failing(node: Node, subject: Subject) -> Node:
+    """The part of a conjunction that does not hold; of anything else all of it."""
+    if isinstance(node, And):
+        for part in node.parts:
+            if part.evaluate(subject) is not True:
+                return failing(part, subject)
+    return node
+
+
+def gather_values(node: Node, subject: Subject, values: dict[str, object]) -> None:
+    """What the message says at each place that a part asks for."""
+    if isinstance(node, Fact | Path | Call):
+        values[node.written()] = node.evaluate(subject)
+    if not isinstance(node, Call):
+        for part in node.parts:
+            gather_values(part, subject, values)

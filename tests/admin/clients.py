@@ -1,0 +1,44 @@
+"""Clients of MQTT for tests over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from tests.broker_process import BrokerProcess
+
+WAIT_S_MAX = 60
+
+
+@contextmanager
+def mqtt(broker: BrokerProcess, client_id: str, expiry_s: int = 0, manual: bool = False) -> Iterator[paho.Client]:
+    """A connected client of version 5; `manual`: it acknowledges nothing by itself."""
+    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5, manual_ack=manual)
+    properties = Properties(PacketTypes.CONNECT)
+    properties.SessionExpiryInterval = expiry_s
+    client.connect("127.0.0.1", broker.mqtt_port, clean_start=False, properties=properties)
+    client.loop_start()
+    until(client.is_connected)
+    yield client
+    client.disconnect()
+    client.loop_stop()
+
+
+def publish_mqtt(broker: BrokerProcess, topic: str, body: str, **arguments: bool) -> None:
+    """Publish one message at QoS 1, and wait for its acknowledgement."""
+    with mqtt(broker, "") as client:
+        client.publish(topic, body, 1, **arguments).wait_for_publish(WAIT_S_MAX)
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
