@@ -561,6 +561,7 @@ class MqttSession(Session):
             "too_large": int(outbox.encoder.too_large),
             "expired": int(outbox.encoder.expired),
             "inflight": int(outbox.window.inflight),
+            "inflight_max": int(outbox.window.size),
         }
         if client is not None:
             facts["client_id"] = client.client_id.decode()
