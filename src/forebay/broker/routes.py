@@ -31,6 +31,7 @@ from forebay.wire.convert import decode
 
 QUEUE_PREFIX: Final = b"$queue/"
 SYS_PREFIX: Final = b"$SYS."
+SYS_TOPICS: Final = b"$SYS/"
 RESOLVED_MAX: Final = 10_000  # routes of contents remembered at most; beyond it they are forgotten together
 RESOLVED_OCTETS_MAX: Final = 512  # longer properties are seldom the same twice
 
@@ -200,7 +201,8 @@ class Routes(Topology):
         else:
             audience = self.fanout.audience_of(list(way.subscriptions), number)
             route = Route(TOPIC_EXCHANGE, topic, self.queues_of(way), audience)
-        route.flow = self.topics.flow
+        if not topic.startswith(SYS_TOPICS):  # what the broker says of itself is no client's publish
+            route.flow = self.topics.flow
         route.publisher = publisher
         route.client_number = number
         if number:
