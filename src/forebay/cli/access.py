@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from forebay.client.blocks import whole
 from forebay.client.connecting import Tls
 from forebay.client.control import ControlClient
 from forebay.core.errors import OptionError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 SERVER: Final = "localhost:5672"
 USER: Final = "guest"  # may log in from the broker's own machine only, unless the configuration says otherwise
+PORTION: Final = 1000  # messages that one request moves
 WIDE: Final = 100_000  # columns where nobody looks at them: a file or another program gets whole lines
 
 ServerOption = Annotated[
@@ -250,6 +252,33 @@ def confirm(question: str, yes: bool) -> None:
         refuse("nothing was done")
 
 
+def go_through(access: Access, operation: str, what: str, **arguments: object) -> tuple[int, int]:
+    """Run an operation over a queue, portion by portion; how many messages it took, and how many were held.
+
+    What arrives meanwhile is left alone: a message that dies again must not go round for ever.
+    """
+    done = held = 0
+    place: int | None = 0
+    end: int | None = None
+    with progress_bar(what, None) as advance:
+        while place is not None and (end is None or place < end):
+            answer = access.run(operation, **{**arguments, "from": place, "limit": PORTION})
+            done += whole(answer["done"])
+            held += whole(answer["held"])
+            end = whole(answer["end"]) if end is None else end
+            before, place = place, whole(answer["next"]) if "next" in answer else None
+            advance((end if place is None else place) - before)
+    return done, held
+
+
+def report(access: Access, sentence: str, done: int, held: int) -> None:
+    """Say how many messages an operation took, and how many it left."""
+    if access.as_json:
+        show_json({"done": done, "held": held})
+    else:
+        print(sentence + (f"; {held} are held by consumers and were left" if held else ""))
+
+
 def refuse(text: str) -> NoReturn:
     """End the command without having done anything."""
     print(f"forebay: {text}", file=sys.stderr)
@@ -365,6 +394,15 @@ def moment(time_ms: object) -> str:
     """A time in UTC."""
     assert isinstance(time_ms, int)
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + " UTC"
+
+
+def moment_ms(text: str) -> int | None:
+    """Milliseconds since 1970 of a time in ISO 8601, in UTC where it names no zone; None where it is no time."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return int((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def console() -> Console:

@@ -9,13 +9,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from types import FrameType
 from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from forebay.cli.access import Login, cell, logs_in, progress_bar, refuse
+from forebay.cli.access import Login, cell, logs_in, moment_ms, progress_bar, refuse
 from forebay.cli.publishing import SWAPPED, TOPIC_EXCHANGE
 from forebay.client.amqp import AmqpClient, Delivered
 from forebay.core.errors import OptionError
@@ -218,13 +217,8 @@ def place(text: str | None) -> object:
         return None
     if text.isdigit():
         return int(text)
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return text  # the broker says what it may be
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return f"timestamp={int(time.timestamp() * 1000)}"
+    time_ms = moment_ms(text)
+    return text if time_ms is None else f"timestamp={time_ms}"  # of what is neither, the broker says what it may be
 
 
 def checked(option: str, word: str, words: tuple[str, ...]) -> str:

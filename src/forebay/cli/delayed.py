@@ -28,3 +28,16 @@ def cancel_delayed(
     """Forget a message that waits."""
     confirm(f"Forget the message {name}?", yes)
     access.change(f"message {name} will not be published", "delayed.cancel", name=name)
+
+
+@app.command("publish")
+@asks
+def publish_delayed(
+    access: Access,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The key that its publisher gave it, or its number.")],
+) -> None:
+    """Publish a message that waits now, not at its time.
+
+    Example: forebay delayed publish reminder-7
+    """
+    access.change(f"message {name} is published", "delayed.publish", name=name)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import base64
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
 from forebay.cli.access import (
     Access,
@@ -17,18 +14,17 @@ from forebay.cli.access import (
     asks,
     cell,
     confirm,
+    go_through,
     moment,
     pairs,
+    report,
     show_json,
     show_table,
     value_of,
 )
-from forebay.client.blocks import whole
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="Dead letters: messages that nobody could handle, and where they wait.", no_args_is_help=True)
-
-PORTION = 1000  # messages that one request moves
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")]
 Where = Annotated[
@@ -132,30 +128,3 @@ def edit_letter(
         headers=headers or None,
         routing_key=key,
     )
-
-
-def go_through(access: Access, operation: str, what: str, **arguments: object) -> tuple[int, int]:
-    """Run an operation over a queue, portion by portion; how many messages it took, and how many were held.
-
-    What arrives meanwhile is left alone: a message that dies again must not go round for ever.
-    """
-    done = held = 0
-    place: int | None = 0
-    end: int | None = None
-    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        while place is not None and (end is None or place < end):
-            answer = access.run(operation, **{**arguments, "from": place, "limit": PORTION})
-            done += whole(answer["done"])
-            held += whole(answer["held"])
-            end = whole(answer["end"]) if end is None else end
-            place = whole(answer["next"]) if "next" in answer else None
-            progress.update(task, total=end, completed=end if place is None else place)
-    return done, held
-
-
-def report(access: Access, sentence: str, done: int, held: int) -> None:
-    if access.as_json:
-        show_json({"done": done, "held": held})
-    else:
-        print(sentence + (f"; {held} are held by consumers and were left" if held else ""))

@@ -12,7 +12,21 @@ from typing import Annotated
 import typer
 
 from forebay import __version__
-from forebay.cli import delayed, dlq, exchanges, logs, policies, queues, readers, spark, users, vhosts
+from forebay.cli import (
+    delayed,
+    dlq,
+    exchanges,
+    logs,
+    message,
+    policies,
+    queues,
+    readers,
+    sessions,
+    spark,
+    transactions,
+    users,
+    vhosts,
+)
 from forebay.cli.consuming import consume
 from forebay.cli.publishing import publish
 from forebay.cli.status import status
@@ -44,12 +58,18 @@ for name, group in {
     "group": readers.groups,
     "lease": readers.leases,
     "log": logs.app,
+    "message": message.app,
     "operator-policy": policies.operators,
     "permission": users.permissions,
     "policy": policies.app,
     "queue": queues.app,
+    "retained": sessions.retained,
+    "session": sessions.app,
     "spark": spark.app,
+    "stream": message.streams,
+    "subscription": sessions.subscriptions,
     "topic-permission": users.topics,
+    "transaction": transactions.app,
     "user": users.app,
     "vhost": vhosts.app,
 }.items():

@@ -6,13 +6,16 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import Access, YesOption, asks, confirm, json_object
+from forebay.cli.access import Access, YesOption, asks, confirm, go_through, json_object, report
 
 app = typer.Typer(help="Queues and streams.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.")]
 Arguments = Annotated[
     str | None, typer.Option(metavar="JSON", help="x-arguments as AMQP clients give them, as a JSON object.")
+]
+Where = Annotated[
+    str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
 ]
 
 
@@ -98,12 +101,49 @@ def truncate_queue(
 def list_messages(
     access: Access,
     name: Name,
-    where: Annotated[
-        str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
-    ] = None,
+    where: Where = None,
     limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 20,
     first: Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")] = 0,
     body_octets: Annotated[int, typer.Option(metavar="N", help="How much of each body.")] = 200,
 ) -> None:
     """Look at messages without taking them: the oldest that nobody has settled."""
     access.show_messages("queue.messages", limit, first, queue=name, where=where, body_octets_max=body_octets)
+
+
+@app.command("move")
+@asks
+def move_messages(
+    access: Access,
+    name: Name,
+    to: Annotated[str | None, typer.Option(metavar="QUEUE", help="The queue that they go to.")] = None,
+    exchange: Annotated[str | None, typer.Option(metavar="NAME", help="Or the exchange that they go to.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="Their routing key there; else each's own.")] = None,
+    where: Where = None,
+    yes: YesOption = False,
+) -> None:
+    """Move messages that wait to another queue or an exchange; those that a consumer holds just now are left.
+
+    Example: forebay queue move orders --to slow --where '/total > 1000' --yes
+    """
+    which = "all messages" if where is None else f"the messages where {where}"
+    confirm(f"Move {which} of {name}?", yes)
+    chosen = {"queue": name, "to": to, "exchange": exchange, "routing_key": key, "where": where}
+    done, held = go_through(access, "queue.move", "moved", **chosen)
+    report(access, f"{done} messages were moved", done, held)
+
+
+@app.command("discard")
+@asks
+def discard_messages(
+    access: Access,
+    name: Name,
+    where: Annotated[str, typer.Option(metavar="FILTER", help="Only messages for which this holds.")],
+    yes: YesOption = False,
+) -> None:
+    """Take away messages that wait and for which a filter holds; those that a consumer holds just now are left.
+
+    Example: forebay queue discard orders --where 'age_ms > 7 * 24 * 3600 * 1000' --yes
+    """
+    confirm(f"Take away the messages of {name} where {where}?", yes)
+    done, held = go_through(access, "queue.discard", "taken away", queue=name, where=where)
+    report(access, f"{done} messages are gone", done, held)

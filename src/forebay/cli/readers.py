@@ -77,6 +77,36 @@ def list_leases(access: Access, queue: OfQueue = None) -> None:
     access.list(columns, "lease.list", queue=queue)
 
 
+@groups.command("seek")
+@asks
+def seek_group(
+    access: Access,
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")],
+    to: Annotated[str, typer.Argument(metavar="PLACE", help="first, last, next, an offset, timestamp=MS, or 90m ago.")],
+) -> None:
+    """Have a group go on elsewhere in the log.
+
+    Example: forebay group seek prices audit first
+    """
+    access.change(f"group {group} of {queue} goes on at {to}", "group.seek", queue=queue, group=group, to=to)
+
+
+@leases.command("release")
+@asks
+def release_lease(
+    access: Access,
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")],
+    group: Annotated[str | None, typer.Option(metavar="NAME", help="Of this group; else of the nameless one.")] = None,
+) -> None:
+    """Take a message from the consumer that holds it: it is handed out again.
+
+    Example: forebay lease release orders 17
+    """
+    access.change(f"message {offset} of {queue} is free", "lease.release", queue=queue, offset=offset, group=group)
+
+
 @connections.command("list")
 @asks_broker
 def list_connections(
