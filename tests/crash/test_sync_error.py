@@ -1,9 +1,13 @@
-"""A failed sync: nothing more is confirmed, the broker says what happened and ends."""
+"""A sync that fails, and one that does not come back: what is confirmed, and what goes on."""
 
 from __future__ import annotations
 
+import os
 import subprocess
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pika
@@ -12,21 +16,38 @@ import pytest
 
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
+from tests.conformance.mqtt.raw import connected, publish
 
 EXIT_STORAGE = 74
-SOURCE = Path(__file__).with_name("failing_sync.c")
+SOURCE = Path(__file__).with_name("sync.c")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+PENDING_OCTETS_MAX = 64 << 20  # of server/pressure.py
+SLACK_OCTETS = 64 << 20  # what sockets and blocks hold on top, several times over
+
+
+@pytest.fixture
+def start_on_odd_disk(
+    start_broker: Callable[..., BrokerProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, Path], BrokerProcess]:
+    """Starts a broker whose disk fails, or hangs, while a file exists."""
+
+    def start(variable: str, flag: Path) -> BrokerProcess:
+        library = tmp_path / "sync.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+        monkeypatch.setenv("LD_PRELOAD", str(library))
+        monkeypatch.setenv(variable, str(flag))
+        broker = start_broker()
+        monkeypatch.delenv("LD_PRELOAD")
+        return broker
+
+    return start
 
 
 def test_a_failed_sync_ends_the_broker_unconfirmed(
-    start_broker: Callable[..., BrokerProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_on_odd_disk: Callable[[str, Path], BrokerProcess], tmp_path: Path
 ) -> None:
-    library = tmp_path / "failing_sync.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], check=True)
     flag = tmp_path / "fail"
-    monkeypatch.setenv("LD_PRELOAD", str(library))
-    monkeypatch.setenv("FAIL_SYNC", str(flag))
-    broker = start_broker()
-    monkeypatch.delenv("LD_PRELOAD")
+    broker = start_on_odd_disk("FAIL_SYNC", flag)
     channel = open_channel(broker)
     channel.queue_declare("q", durable=True)
     for number in range(10):
@@ -46,3 +67,56 @@ def test_a_failed_sync_ends_the_broker_unconfirmed(
     # What was confirmed is there; what was not may be, the write itself having worked.
     assert bodies[:10] == [b"%d" % number for number in range(10)]
     assert bodies[10:] in ([], [b"never confirmed"])
+
+
+def test_while_the_disk_hangs_nothing_is_confirmed_and_what_needs_no_disk_goes_on(
+    start_on_odd_disk: Callable[[str, Path], BrokerProcess], tmp_path: Path
+) -> None:
+    flag = tmp_path / "hold"
+    broker = start_on_odd_disk("HOLD_SYNC", flag)
+    channel = open_channel(broker)
+    channel.queue_declare("q", durable=True)
+    channel.queue_bind("q", "amq.topic", "kept")
+    reader = connected(broker, "reader")
+    reader.subscribe("live", qos=0)
+    flag.touch()
+    writer = connected(broker, "writer")
+    writer.send(publish("kept", b"to be confirmed", qos=1, id=7))
+    live = connected(broker, "live writer")
+    for number in range(20):
+        live.send(publish("live", b"%d" % number))
+        assert reader.delivery().body == b"%d" % number
+    assert channel.basic_get("q", auto_ack=False)[2] == b"to be confirmed"  # a work queue need not wait either
+
+    writer.socket.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        writer.packet()
+    flood(broker)
+    flag.unlink()
+    writer.socket.settimeout(60)
+    writer.acked(7)
+    for each in (reader, writer, live):
+        each.close()
+
+
+def flood(broker: BrokerProcess) -> None:
+    """Publish far more than there may be in hand; the broker stops reading it."""
+    before = int(Path(f"/proc/{broker.pid}/statm").read_text(encoding="ascii").split()[1])
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port, heartbeat=0))
+    channel = connection.channel()
+    sent = [0]
+
+    def publish_on() -> None:
+        with suppress(pika.exceptions.AMQPError, OSError):
+            while True:
+                channel.basic_publish("", "q", bytes(65_536))
+                sent[0] += 65_536
+
+    threading.Thread(target=publish_on, daemon=True).start()
+    last = -1
+    while last != sent[0]:
+        last = sent[0]
+        time.sleep(1)
+    after = int(Path(f"/proc/{broker.pid}/statm").read_text(encoding="ascii").split()[1])
+    assert PENDING_OCTETS_MAX // 2 < sent[0] < PENDING_OCTETS_MAX + SLACK_OCTETS
+    assert (after - before) * PAGE < 2 * PENDING_OCTETS_MAX + SLACK_OCTETS
