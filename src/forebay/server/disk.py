@@ -38,7 +38,7 @@ Parts = list[bytes]  # `list` is a method of the class below
 
 
 class DataDisk(Disk):
-    """Files under `root`, which this process alone uses: held by a lock on the file `LOCK` that names its process."""
+    """Files under `root`, which this process alone uses: held by a lock on the file `LOCK` that names its process.
 
     synced  is told after each sync when that began, in nanoseconds of the monotonic clock
     """
