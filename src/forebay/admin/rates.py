@@ -1,23 +1,17 @@
-"""How fast what is counted grows: samples of all counters, five seconds apart, and RabbitMQ's rates made of them.
-
-An object's sample is one array of numbers. All objects are sampled in one round, so that a round has one time; who is
-idle has one array for all its rounds. Counters begin at zero when the broker does: what has no sample yet had zero.
-"""
+"""What is sampled, every five seconds: everything that is counted, by queue, exchange, channel, connection, vhost."""
 
 from __future__ import annotations
 
 import asyncio
-from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 from fastapi import Depends, Query, Request
 
+from forebay.admin.samples import Fields, Numbers, Samples, Series, Window
 from forebay.admin.slices import sliced
 from forebay.admin.usage import Usage
 from forebay.broker.vhost import Vhost
-from forebay.core.ports import Clock
 from forebay.queue.counts import Counts
 from forebay.queue.queue import Queue
 from forebay.queue.totals import unacked
@@ -28,28 +22,12 @@ from forebay.server.net import Connection
 from forebay.session.traffic import Traffic
 
 SAMPLE_S: Final = 5
-SAMPLE_MS: Final = 1000 * SAMPLE_S
 MICROSECONDS_MS: Final = 1000
 BROKER_SAMPLES: Final = 121  # ten minutes and both their ends
 SAMPLES: Final = 13  # a minute
 AGE_S_MAX: Final = 600
 
-Key = TypeVar("Key")
 Facts = dict[str, object]
-Numbers = Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """What the numbers of a sample are, in RabbitMQ's names; the last `gauges` of them may fall, too."""
-
-    names: tuple[str, ...]
-    gauges: int = 0
-
-    @property
-    def counters(self) -> int:
-        """How many of them only ever grow."""
-        return len(self.names) - self.gauges
 
 
 QUEUE: Final = Fields(
@@ -103,15 +81,6 @@ NODE: Final = Fields(
     ),
     5,
 )
-IDLE: Final[Facts] = {"rate": 0.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Which samples a caller wants beside the rates: one every `step` seconds, `age` seconds back."""
-
-    age: int
-    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,33 +123,12 @@ def window(age: int | None, step: int | None) -> Window | None:
 Asked = Annotated[Windows, Depends(windows_of)]
 
 
-class Series:
-    """The samples of one object.
-
-    numbers  of the last rounds, the newest last
-    round    that of the newest
-    rates    each number's, as they are shown; made once a round
-    """
-
-    __slots__ = ("numbers", "rates", "round")
-
-    def __init__(self) -> None:
-        self.numbers: list[array[int]] = []
-        self.round = 0
-        self.rates: list[Facts] = []
-
-
-class Rates:
-    """The samples of everything that is counted.
-
-    times          of the last rounds in milliseconds, the newest last; `round` is the newest one's number
-    """
+class Rates(Samples):
+    """The samples of everything that is counted."""
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self.clock: Clock = app.clock
-        self.round = 0
-        self.times: list[int] = [self.now_ms()]
+        super().__init__(self.now_ms(), BROKER_SAMPLES)
         self.usage = Usage(app)
         self.node = Series()
         self.broker = Series()
@@ -191,7 +139,7 @@ class Rates:
         self.channels: dict[tuple[int, int], Series] = {}
 
     def now_ms(self) -> int:
-        return self.clock.now_us() // MICROSECONDS_MS
+        return self.app.clock.now_us() // MICROSECONDS_MS
 
     # ---- taking samples
 
@@ -206,10 +154,7 @@ class Rates:
 
     async def take(self) -> None:
         """One round."""
-        now_ms = self.now_ms()
-        self.round += 1
-        self.times.append(now_ms)
-        del self.times[: -BROKER_SAMPLES - 1]
+        self.begin(self.now_ms())
         whole = Sum()
         whole.counts.add(self.app.vhosts.past_counts)
         whole.flow.add(self.app.vhosts.past_flow)
@@ -252,72 +197,6 @@ class Rates:
             for channel in connection.session.describe_channels():
                 place = (id, number_of(channel, "channel"))
                 self.note(self.channels.setdefault(place, Series()), CHANNEL, channel_numbers(channel), SAMPLES)
-
-    def note(self, series: Series, fields: Fields, numbers: Numbers, most: int) -> None:
-        """Add this round's sample of one object, and find its rates."""
-        known = series.numbers
-        sample = array("q", numbers)
-        if known and known[-1] == sample:
-            sample = known[-1]
-            series.rates = [IDLE] * len(sample)
-        else:
-            elapsed_s = max(1, self.times[-1] - self.times[-2]) / 1000
-            series.rates = rates_of(known[-1] if known else zero(sample, fields), sample, elapsed_s)
-        known.append(sample)
-        if len(known) > most:
-            del known[0]
-        series.round = self.round
-
-    def forget(self, known: dict[Key, Series]) -> None:
-        """Drop what was not there in this round."""
-        for key in [key for key, series in known.items() if series.round != self.round]:
-            del known[key]
-
-    # ---- showing them
-
-    def details(self, series: Series | None, fields: Fields, index: int, asked: Window | None) -> Facts:
-        """The `..._details` of one number of an object."""
-        if series is None or not series.numbers:
-            return IDLE if asked is None else {"rate": 0.0, "samples": [], "avg": 0.0, "avg_rate": 0.0}
-        rate = series.rates[index]
-        if asked is None:
-            return rate
-        samples = self.samples(series, index, asked, index < fields.counters)
-        values = [each["sample"] for each in samples]
-        span_s = max(1, samples[0]["timestamp"] - samples[-1]["timestamp"]) / 1000 if samples else 1.0
-        average = sum(values) / len(values) if values else 0.0
-        growth = (values[0] - values[-1]) / span_s if values else 0.0
-        return {**rate, "samples": samples, "avg": average, "avg_rate": growth}
-
-    def samples(self, series: Series, index: int, asked: Window, is_counter: bool) -> list[dict[str, int]]:
-        """One number at the times that are asked for, the newest first; what is older than the object was 0."""
-        newest_ms = self.times[-1 - (self.round - series.round)]
-        found: list[dict[str, int]] = []
-        back = 0  # rounds before the newest
-        for age_ms in range(0, asked.age * 1000 + 1, asked.step * 1000):
-            wanted_ms = newest_ms - age_ms
-            while back < len(series.numbers) and self.time_of(series, back) > wanted_ms:
-                back += 1
-            if back < len(series.numbers):
-                found.append({"sample": series.numbers[-1 - back][index], "timestamp": wanted_ms})
-            elif is_counter:
-                found.append({"sample": 0, "timestamp": wanted_ms})
-        return found
-
-    def time_of(self, series: Series, back: int) -> int:
-        """When an object's sample was taken, so many rounds before its newest."""
-        return self.times[-1 - (self.round - series.round) - back]
-
-    def stats(
-        self, series: Series | None, fields: Fields, numbers: Numbers, asked: Window | None, first: int, end: int
-    ) -> Facts:
-        """Numbers `first` to `end` of an object as they are now, each with its details."""
-        found: Facts = {}
-        for index in range(first, end):
-            name = fields.names[index]
-            found[name] = numbers[index]
-            found[name + "_details"] = self.details(series, fields, index, asked)
-        return found
 
 
 class Sum:
@@ -410,22 +289,6 @@ def traffic_numbers(traffic: Traffic) -> list[int]:
 def number_of(facts: Facts, name: str) -> int:
     value = facts.get(name, 0)
     return value if isinstance(value, int) else 0
-
-
-def zero(sample: array[int], fields: Fields) -> array[int]:
-    """What an object's numbers were before there was anything: what is no counter has not changed since."""
-    before = array("q", sample)
-    for index in range(fields.counters):
-        before[index] = 0
-    return before
-
-
-def rates_of(before: Numbers, after: Numbers, elapsed_s: float) -> list[Facts]:
-    """The rate of each number, as it is shown."""
-    return [
-        IDLE if new == old else {"rate": round((new - old) / elapsed_s, 2)}
-        for old, new in zip(before, after, strict=True)
-    ]
 
 
 async def rates_for(request: Request) -> Rates:
