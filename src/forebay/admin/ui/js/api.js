@@ -77,6 +77,26 @@ function reasonOf(status, text) {
   return text.slice(0, 300) || `the broker answered with status ${status}`;
 }
 
+/**
+ * Has a route go through a queue until it is through: each answer tells where the next goes on.
+ * @param {string} method
+ * @param {string} where
+ * @param {Record<string, unknown>} body
+ * @returns {Promise<{done: number, refused: number, refusal: string}>}
+ */
+export async function through(method, where, body) {
+  const sum = { done: 0, refused: 0, refusal: "" };
+  let from = 0;
+  for (;;) {
+    const answer = await request(method, where, { body: { ...body, from } });
+    sum.done += answer.done;
+    sum.refused += answer.refused ?? 0;
+    sum.refusal ||= answer.refusal ?? "";
+    if (answer.next === undefined || answer.next === null) return sum;
+    from = answer.next;
+  }
+}
+
 export const get = (/** @type {string} */ where, /** @type {Asked} */ asked = {}) => request("GET", where, asked);
 export const post = (/** @type {string} */ where, /** @type {unknown} */ body = {}) => request("POST", where, { body });
 export const replace = (/** @type {string} */ where, /** @type {unknown} */ body = {}) => request("PUT", where, { body });

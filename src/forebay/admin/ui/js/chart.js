@@ -9,7 +9,7 @@ import { h, put, svg } from "./dom.js";
 import { clock, short } from "./format.js";
 
 const HEIGHT = 150;
-const LEFT = 46;
+const LEFT = 62;
 const RIGHT = 8;
 const TOP = 8;
 const BOTTOM = 20;
@@ -19,14 +19,15 @@ const TABLE_ROWS_MAX = 60;
 export class Chart {
   /**
    * @param {string} title
-   * @param {{format?: (value: any) => string, spanMs?: number, floor?: number}} [options]
-   *        floor: the least value that the axis reaches up to
+   * @param {{format?: (value: any) => string, spanMs?: number, floor?: number, binary?: boolean}} [options]
+   *        floor: the least value that the axis reaches up to; binary: its steps are of 1024
    */
-  constructor(title, { format = short, spanMs = 600_000, floor = 1 } = {}) {
+  constructor(title, { format = short, spanMs = 600_000, floor = 1, binary = false } = {}) {
     this.title = title;
     this.format = format;
     this.spanMs = spanMs;
     this.floor = floor;
+    this.binary = binary;
     /** @type {Series[]} */
     this.series = [];
     this.at = null;
@@ -80,7 +81,7 @@ export class Chart {
     const end = times.at(-1) ?? Date.now();
     const start = end - this.spanMs;
     const values = this.series.flatMap((each) => each.points.filter(([ms]) => ms >= start).map(([, value]) => value ?? 0));
-    const top = nice(Math.max(this.floor, this.limit?.value ?? 0, ...values));
+    const top = nice(Math.max(this.floor, this.limit?.value ?? 0, ...values), this.binary ? 1024 : 1000);
     return { start, end, top };
   }
 
@@ -109,7 +110,7 @@ export class Chart {
     for (let step = 0; step <= steps; step += 1) {
       const ms = start + ((end - start) * step) / steps;
       const anchor = step === 0 ? "start" : step === steps ? "end" : "middle";
-      parts.push(svg("text", { x: x(ms), y: HEIGHT - 5, "text-anchor": anchor }, clock(ms).slice(0, 5)));
+      parts.push(svg("text", { x: x(ms), y: HEIGHT - 5, "text-anchor": anchor }, clock(ms).slice(0, this.spanMs > 120_000 ? 5 : 8)));
     }
     return parts;
   }
@@ -197,27 +198,27 @@ export class Chart {
   }
 }
 
-/** The next value that an axis can end at. @param {number} value */
-function nice(value) {
-  const power = 10 ** Math.floor(Math.log10(value));
-  const step = [1, 1.5, 3, 6, 9, 10].find((each) => each * power >= value) ?? 10;
-  return step * power;
+/** The next value that an axis can end at: its thirds are short to write. @param {number} value @param {number} base of its units */
+function nice(value, base) {
+  const unit = base ** Math.floor(Math.log(value) / Math.log(base) + 1e-9);
+  const power = unit * 10 ** Math.floor(Math.log10(value / unit) + 1e-9);
+  return power * ([1.5, 3, 6, 9].find((each) => each * power >= value) ?? 15);
 }
 
 /** @param {Point[]} points @param {number} start @param {(ms: number) => number} x @param {(v: number) => number} y */
 function pathOf(points, start, x, y) {
   let drawing = false;
-  return points
-    .map(([ms, value]) => {
-      if (value === null || ms < start) {
-        drawing = false;
-        return "";
-      }
-      const part = `${drawing ? "L" : "M"}${x(ms).toFixed(1)} ${y(value).toFixed(1)}`;
-      drawing = true;
-      return part;
-    })
-    .join("");
+  const parts = points.map(([ms, value]) => {
+    if (value === null || ms < start) {
+      drawing = false;
+      return "";
+    }
+    // One point alone has no length: h0 makes it a dot.
+    const part = `${drawing ? "L" : "M"}${x(ms).toFixed(1)} ${y(value).toFixed(1)}${drawing ? "" : "h0"}`;
+    drawing = true;
+    return part;
+  });
+  return parts.join("");
 }
 
 /** @param {Point[]} points @param {number} ms */

@@ -56,7 +56,7 @@ export function duration(ms) {
 
 /** How long ago. @param {unknown} ms */
 export function ago(ms) {
-  return typeof ms === "number" ? `${duration(Math.max(Date.now() - ms, 0))} ago` : "–";
+  return typeof ms === "number" ? `${duration(Math.max(Math.floor((Date.now() - ms) / 1000), 0) * 1000)} ago` : "–";
 }
 
 /** A point in time, as the reader's clock has it. @param {unknown} ms */

@@ -71,6 +71,11 @@ export function may(what, vhost, name) {
   }
 }
 
+/** Whether the user may look at a queue's messages, and settle them. @param {string} vhost @param {string} queue */
+export function mayHandle(vhost, queue) {
+  return isAdministrator() || may("read", vhost, queue);
+}
+
 /** In which of the vhosts that are seen. @param {"configure" | "write" | "read"} what */
 export function maySomewhere(what) {
   return seenVhosts().some((vhost) => may(what, vhost));

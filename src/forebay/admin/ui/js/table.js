@@ -145,8 +145,10 @@ export class Table {
     for (const row of rows) {
       const key = this.options.key(row);
       const line = this.lines.get(key) ?? this.makeLine(key);
-      line.row = row;
-      this.fillLine(line, row);
+      // Buttons of the line have this object: it stays the same, and what is in it is of now.
+      for (const name of Object.keys(line.row)) delete line.row[name];
+      Object.assign(line.row, row);
+      this.fillLine(line, line.row);
       lines.set(key, line);
     }
     const elements = [...lines.values()].map((line) => line.element);
@@ -165,8 +167,7 @@ export class Table {
   makeLine(key) {
     const element = h("tr", { role: "row", tabindex: "-1" });
     const cells = this.columns.map((column) => {
-      const kinds = [column.num ? "num" : "", column.wrap ? "wrap" : "", column.lead ? "lead" : ""].join(" ").trim();
-      return h("td", { role: "cell", class: kinds || null, "data-label": column.title });
+      return h("td", { role: "cell", class: kindOf(column), "data-label": column.title });
     });
     element.append(...cells);
     if (this.options.actions) {
@@ -175,7 +176,7 @@ export class Table {
       element.prepend(h("td", { role: "cell", "data-label": "Choose" }, box));
     }
     element.addEventListener("focus", () => this.hold(element));
-    return { row: null, element, cells };
+    return { row: {}, element, cells };
   }
 
   /** @param {{element: any, cells: any[]}} line @param {any} row */
@@ -184,10 +185,9 @@ export class Table {
       const cell = line.cells[at];
       const made = column.cell(row);
       if (made instanceof Node || Array.isArray(made)) {
-        if (cell.contains(document.activeElement)) return; // somebody is at a button in it
         const holder = h("span", {}, made);
-        if (cell.firstElementChild?.isEqualNode(holder) && !holder.querySelector("button")) return;
         for (const anchor of holder.querySelectorAll("a")) anchor.tabIndex = -1; // Enter on the row follows it
+        if (cell.firstElementChild?.isEqualNode(holder)) return; // a click that has begun goes on
         put(cell, holder);
       } else if (cell.childElementCount || cell.textContent !== String(made)) {
         put(cell, made);
@@ -311,15 +311,20 @@ function compare(one, other) {
   return String(one ?? "").localeCompare(String(other ?? ""), "en", { numeric: true });
 }
 
+/** The classes of a column's cells. @param {Column} column */
+function kindOf(column) {
+  const kinds = [column.num && "num", column.wrap && "wrap", column.lead && "lead", !column.title && "end"];
+  return kinds.filter(Boolean).join(" ") || null;
+}
+
 /**
  * A small table of things at hand.
  * @param {string} label @param {Column[]} columns @param {any[]} rows @param {string} empty
  */
 export function plainTable(label, columns, rows, empty) {
   if (!rows.length) return h("div", { class: "empty" }, empty);
-  const kind = (/** @type {Column} */ column) => [column.num ? "num" : "", column.wrap ? "wrap" : "", column.lead ? "lead" : ""].join(" ").trim() || null;
   const cells = (/** @type {any} */ row) =>
-    columns.map((column) => h("td", { role: "cell", class: kind(column), "data-label": column.title }, nodes([column.cell(row)])));
+    columns.map((column) => h("td", { role: "cell", class: kindOf(column), "data-label": column.title }, nodes([column.cell(row)])));
   return h(
     "div",
     { class: "scroll" },

@@ -1,5 +1,6 @@
 /** Short messages in the corner; screen readers hear them. */
 import { h, iconButton } from "./dom.js";
+import { several } from "./format.js";
 
 const SHOWN_MS = 6000;
 const box = h("div", { class: "toasts", role: "status", "aria-live": "polite" });
@@ -20,6 +21,12 @@ export function toast(text, kind = "ok") {
 /** @param {unknown} error */
 export function complain(error) {
   toast(error instanceof Error ? error.message : String(error), "bad");
+}
+
+/** What became of the messages that something was done to. @param {{done: number, refused: number, refusal: string}} sum @param {string} how */
+export function tellSum({ done, refused, refusal }, how) {
+  toast(`${several(done, "message")} ${how}`);
+  if (refused) toast(`${several(refused, "message")} stayed: ${refusal}`, "bad");
 }
 
 /**

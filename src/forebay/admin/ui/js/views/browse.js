@@ -1,5 +1,5 @@
 /** Looks at messages where they are: nothing is handed out, and nobody waits for it. */
-import { operation } from "../api.js";
+import { get, operation, path } from "../api.js";
 import { h, put } from "../dom.js";
 import { moment, several } from "../format.js";
 import { complain } from "../toast.js";
@@ -22,23 +22,24 @@ export function browser(vhost, queue, stream, life) {
   const note = h("div", { class: "wrong", role: "alert" });
   const more = h("div", { class: "pager", hidden: true });
 
-  /** @param {number} offset @param {boolean} fresh */
-  const look = async (offset, fresh) => {
+  /** @param {{from?: number, time_ms?: number}} at @param {boolean} fresh */
+  const look = async (at, fresh) => {
     put(note);
     try {
-      const answer = await operation("queue.messages", { vhost, queue, from: offset, where: where.value, limit: PAGE, body_octets_max: BODY_OCTETS }, life.signal);
+      const query = { ...at, where: where.value, limit: PAGE, body_octets_max: BODY_OCTETS };
+      const answer = await get(path`/api/forebay/queues/${vhost}/${queue}/messages`, { query, signal: life.signal });
       const views = answer.items.map((/** @type {any} */ each) => messageView(each, { actions: messageActions(vhost, queue, each) }));
       if (fresh) put(list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, where.value ? "No message for which this holds." : "No messages."));
       else list.append(...views);
       more.hidden = answer.next === undefined || answer.next === null;
-      put(more, `${several(list.querySelectorAll(".message").length, "message")} shown`, button("More", () => look(answer.next, false)));
+      put(more, `${several(list.querySelectorAll(".message").length, "message")} shown`, button("More", () => look({ from: answer.next }, false)));
     } catch (error) {
       if (!life.signal.aborted) put(note, /** @type {Error} */ (error).message);
     }
   };
   const begin = async () => {
     try {
-      await look(await startOf(from.value.trim(), vhost, queue), true);
+      await look(startOf(from.value.trim()), true);
     } catch (error) {
       put(note, /** @type {Error} */ (error).message);
     }
@@ -48,13 +49,13 @@ export function browser(vhost, queue, stream, life) {
   return panel("Messages", [form, list, more], [explainButton(vhost, queue)]);
 }
 
-/** An offset, or that of a time. @param {string} text @param {string} vhost @param {string} queue */
-async function startOf(text, vhost, queue) {
-  if (text === "") return 0;
-  if (/^\d+$/.test(text)) return Number(text);
+/** @param {string} text an offset or a time */
+function startOf(text) {
+  if (text === "") return { from: 0 };
+  if (/^\d+$/.test(text)) return { from: Number(text) };
   const ms = new Date(text.replace(" ", "T")).getTime();
   if (Number.isNaN(ms)) throw new Error(`${text} is neither an offset nor a time such as ${moment(Date.now()).slice(0, 16)}`);
-  return (await operation("stream.offset", { vhost, queue, time_ms: ms })).offset;
+  return { time_ms: ms };
 }
 
 /** @param {string} vhost @param {string} queue @param {any} message */

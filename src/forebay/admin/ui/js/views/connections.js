@@ -19,7 +19,7 @@ export async function showConnections(main, life) {
   const table = new Table({
     label: "Connections",
     columns: [
-      { title: "Name", sort: "name", lead: true, wrap: true, cell: (row) => [h("a", { href: link("connections", row.name) }, row.user_provided_name || row.client_properties?.connection_name || row.name)] },
+      { title: "Name", sort: "name", lead: true, wrap: true, cell: (row) => [h("a", { href: link("connections", row.name) }, titleOf(row))] },
       ...vhostColumn(),
       { title: "User", sort: "user", cell: (row) => row.user },
       { title: "State", sort: "state", cell: connectionState },
@@ -42,6 +42,9 @@ export async function showConnections(main, life) {
   put(main, heading("Connections"), h("section", { class: "panel", "aria-label": "Connections" }, table.element));
   await life.every(POLL_MS, () => table.refresh());
 }
+
+/** What a client calls itself, or else its addresses. @param {any} row */
+const titleOf = (row) => row.user_provided_name || row.client_properties?.connection_name || row.variable_map?.client_id || row.name;
 
 /** @param {any} row */
 const mayClose = (row) => isAdministrator() || row.user === user();
@@ -72,7 +75,7 @@ export async function showConnection(main, life, [name]) {
   const actions = mayClose(first) ? [button("Close", () => askClose([first], () => go("#/connections")), "danger")] : [];
   put(
     main,
-    heading(first.user_provided_name || first.client_properties?.connection_name || name, { crumbs: [["Connections", "#/connections"]], about: about.element, actions }),
+    heading(titleOf(first), { crumbs: [["Connections", "#/connections"]], about: about.element, actions }),
     panel("Connection", slot.element, [], true),
     mqtt ? null : panel("Channels", channels.element),
     panel("Consumers", consumers.element),
@@ -100,7 +103,7 @@ function connectionFacts(row) {
       ["User", row.user],
       ["Virtual host", row.vhost],
       ["Protocol", row.protocol],
-      ["MQTT client", id && isAdministrator() ? h("a", { href: link("sessions", row.vhost, id) }, id) : id],
+      ["MQTT client", id ? h("a", { href: link("sessions", row.vhost, id) }, id) : id],
       ["Login", row.auth_mechanism],
       ["TLS", row.ssl ? `${row.ssl_protocol ?? "yes"} ${row.ssl_cipher ?? ""}` : "no"],
       ["Certificate of", row.peer_cert_subject],

@@ -3,6 +3,7 @@ import { items, operation } from "../api.js";
 import { confirm } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { duration, moment, octets, several } from "../format.js";
+import { isAdministrator } from "../session.js";
 import { Table, localSource } from "../table.js";
 import { attempt, toast } from "../toast.js";
 import { button, heading, inVhosts, vhostColumn } from "./parts.js";
@@ -27,7 +28,7 @@ export async function showDelayed(main, life) {
     signal: life.signal,
     sort: { key: "due_ms", reverse: false },
     empty: "No message waits for its time.",
-    actions: (rows) => [
+    actions: !isAdministrator() ? undefined : (rows) => [
       button("Publish now", () => attempt(async () => {
         for (const row of rows) await operation("delayed.publish", { vhost: row.vhost, name: String(row.number) });
         await table.reload();

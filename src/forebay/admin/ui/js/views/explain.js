@@ -2,30 +2,31 @@
 import { operation } from "../api.js";
 import { makeField, open } from "../dialog.js";
 import { h, put } from "../dom.js";
-import { plain } from "../format.js";
+import { moment, plain } from "../format.js";
 import { facts } from "./parts.js";
 
 /** @param {any} answer of `message.explain` */
 export function explainView(answer) {
-  const reasons = answer.reasons ?? [];
-  const summary = answer.summary ?? answer.sentence;
-  return h(
-    "div",
-    { class: "explained" },
-    summary ? h("p", {}, h("strong", {}, summary)) : null,
-    reasons.length ? h("ol", { class: "reasons" }, reasons.map(reason)) : h("p", { class: "muted" }, "Nothing keeps it."),
-  );
+  const none = h("p", { class: "muted" }, answer.complete ? "No queue has it." : "It was not found among the newest messages.");
+  return h("div", { class: "explained" }, answer.found.length ? answer.found.map(found) : none);
+}
+
+/** What is said of the message in one queue. @param {any} each */
+function found(each) {
+  return [
+    h("p", {}, `In ${each.queue} at offset ${each.offset}: `, h("strong", {}, each.state.replaceAll("_", " "))),
+    each.reasons.length ? h("ol", { class: "reasons" }, each.reasons.map(reason)) : h("p", {}, each.summary),
+  ];
 }
 
 /** @param {any} each */
-function reason(each) {
-  const said = each.sentence ?? each.text ?? each.reason ?? plain(each);
-  const rest = Object.entries(each.facts ?? {}).filter(([, value]) => value !== null && value !== "");
+function reason({ code, text, ...facts_ }) {
+  const rest = Object.entries(facts_).filter(([, value]) => value !== null && value !== "");
   return h(
     "li",
     {},
-    said,
-    rest.length ? h("details", { class: "small" }, h("summary", {}, "Facts"), facts(rest.map(([name, value]) => [name.replaceAll("_", " "), plain(value)]))) : null,
+    text,
+    rest.length ? h("details", { class: "small" }, h("summary", {}, "Facts"), facts([["code", code], ...rest.map(([name, value]) => /** @type {[string, any]} */ ([name.replace(/_ms$/, "").replaceAll("_", " "), name.endsWith("_ms") ? moment(value) : plain(value)]))])) : null,
   );
 }
 

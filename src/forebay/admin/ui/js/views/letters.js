@@ -1,14 +1,14 @@
 /** Dead letters: where they are, why they died, and the way back. */
-import { items, operation } from "../api.js";
+import { get, items, operation, path, through } from "../api.js";
 import { askForm, confirmName } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { ago, count, moment, several } from "../format.js";
 import { link } from "../router.js";
+import { isAdministrator, mayHandle } from "../session.js";
 import { Table, localSource, plainTable } from "../table.js";
-import { toast } from "../toast.js";
+import { tellSum, toast } from "../toast.js";
 import { messageView } from "./messages.js";
 import { button, heading, inVhosts, panel, queueLink, queueNames, Slot, vhostColumn } from "./parts.js";
-import { portions } from "./queue.js";
 
 const POLL_MS = 5000;
 const PAGE = 50;
@@ -64,7 +64,8 @@ export async function showLetters(main, life, [vhost, queue]) {
   const look = async (offset, fresh) => {
     put(note);
     try {
-      const answer = await operation("dlq.show", { vhost, queue, from: offset, where: where.value, limit: PAGE, body_octets_max: BODY_OCTETS }, life.signal);
+      const query = { from: offset, where: where.value, limit: PAGE, body_octets_max: BODY_OCTETS };
+      const answer = await get(path`/api/forebay/dead-letters/${vhost}/${queue}`, { query, signal: life.signal });
       const views = answer.items.map((/** @type {any} */ each) => letterView(each));
       if (fresh) put(list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, where.value ? "No dead letter for which this holds." : "No dead letters are here."));
       else list.append(...views);
@@ -83,6 +84,7 @@ export async function showLetters(main, life, [vhost, queue]) {
       else chosen.delete(letter.offset);
       drawBar();
     });
+    if (!isAdministrator()) return messageView(letter);
     const actions = [
       button("Redrive", () => redrive({ offsets: [letter.offset] }, `#${letter.offset}`)),
       typeof letter.body === "string" && !letter.is_cut ? button("Edit", () => askEdit(vhost, queue, letter, again)) : null,
@@ -97,8 +99,8 @@ export async function showLetters(main, life, [vhost, queue]) {
   };
   const form = h("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void look(0, true)) }, where, h("button", { type: "submit" }, "Look"), bar, note);
   const actions = [
-    button("Redrive all", () => redrive({ where: where.value }, where.value ? "what the filter chooses" : "all"), "primary"),
-    button("Discard", () => askDiscard(vhost, queue, where.value, again), "danger"),
+    !isAdministrator() ? null : button("Redrive all", () => redrive({ where: where.value }, where.value ? "what the filter chooses" : "all"), "primary"),
+    !mayHandle(vhost, queue) ? null : button("Discard", () => askDiscard(vhost, queue, where.value, again), "danger"),
   ];
   put(
     main,
@@ -137,7 +139,7 @@ async function askRedrive(vhost, queue, which, what, done) {
     fields: [{ name: "to", label: "Or to this queue", list: names }],
   };
   return askForm(form, async ({ to }) => {
-    toast(`${several(await portions("dlq.redrive", { vhost, queue, to, ...which }), "message")} sent back`);
+    tellSum(await through("POST", path`/api/forebay/dead-letters/${vhost}/${queue}/redrive`, { to, ...which }), "sent back");
     await done();
   });
 }
@@ -146,7 +148,7 @@ async function askRedrive(vhost, queue, which, what, done) {
 function askDiscard(vhost, queue, where, done) {
   const about = where ? `What the filter ${where} chooses will be gone.` : "All dead letters of this queue will be gone.";
   return confirmName({ title: "Discard dead letters?", about, name: queue, submit: "Discard" }, async () => {
-    toast(`${several(await portions("dlq.purge", { vhost, queue, where }), "message")} discarded`);
+    tellSum(await through("DELETE", path`/api/forebay/queues/${vhost}/${queue}/messages`, { where }), "discarded");
     await done();
   });
 }

@@ -17,11 +17,11 @@ const seen = new Seen(); // goes on where it was when somebody comes back to the
 export async function showOverview(main, life) {
   const charts = {
     messages: new Chart("Messages a second", { format: rate }),
-    queued: new Chart("Queued messages", { format: count }),
+    queued: new Chart("Queued messages", { format: count, floor: 3 }),
     times: new Chart("How long things take", { format: duration, floor: 0.1 }),
-    memory: new Chart("Memory", { format: octets, floor: 1024 * 1024 }),
-    disk: new Chart("Written to disk", { format: (value) => `${octets(value)}/s`, floor: 1024 }),
-    connections: new Chart("Connections", { format: count }),
+    memory: new Chart("Memory", { format: octets, floor: 1024 * 1024, binary: true }),
+    disk: new Chart("Written to disk", { format: (value) => `${octets(value)}/s`, floor: 1024, binary: true }),
+    connections: new Chart("Connections", { format: count, floor: 3 }),
   };
   const alarms = new Slot("div", { role: "alert" });
   const tiles = new Slot();
@@ -139,5 +139,5 @@ function timesOf(figures) {
 function listenersView(listeners) {
   if (!listeners.length) return null;
   const rows = listeners.map((each) => h("li", {}, h("b", {}, each.protocol), ` ${each.ip_address ?? ""}:${each.port}`));
-  return panel("Listeners", h("ul", { class: "row small" }, rows), [], true);
+  return panel("Listeners", h("ul", { class: "inline" }, rows), [], true);
 }

@@ -45,6 +45,11 @@ export function table(table, none) {
   return facts(entries.map(([name, value]) => [name, h("code", {}, plain(value))]));
 }
 
+// While the pointer is down nothing is filled anew: the button under it would be gone before the click.
+let pressed = false;
+window.addEventListener("pointerdown", () => (pressed = true), true);
+for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => setTimeout(() => (pressed = false)), true);
+
 /** A place that is filled again and again, but only when it says something else. */
 export class Slot {
   /** @param {string} [tag] @param {Record<string, any>} [attributes] */
@@ -56,9 +61,12 @@ export class Slot {
   /** @param {unknown} what what it shows, to tell changes by @param {() => any} make */
   show(what, make) {
     const said = JSON.stringify(what);
-    if (said === this.said) return;
+    if (said === this.said || pressed) return;
     this.said = said;
+    const buttons = () => [...this.element.querySelectorAll("a, button")];
+    const at = buttons().indexOf(/** @type {any} */ (document.activeElement));
     put(this.element, nodes([make()]));
+    if (at >= 0) /** @type {HTMLElement | undefined} */ (buttons()[at])?.focus();
   }
 }
 
@@ -111,7 +119,7 @@ export async function exchangeNames(vhost) {
 /** How a queue is. @param {any} queue */
 export function queueState(queue) {
   const word = queue.state ?? "running";
-  if (word === "running" && queue.messages_ready > 0 && queue.consumers === 0) return state("warn", "no consumers");
+  if (word === "running" && queue.type !== "stream" && queue.messages_ready > 0 && queue.consumers === 0) return state("warn", "no consumers");
   if (queue.idle_since && word === "running") return state("idle", "idle");
   const kind = { running: "ok", idle: "idle", flow: "warn" }[/** @type {string} */ (word)] ?? "bad";
   return state(/** @type {any} */ (kind), word);

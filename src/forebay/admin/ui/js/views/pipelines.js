@@ -3,6 +3,7 @@ import { items, operation } from "../api.js";
 import { confirm } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { count, duration, octets, several, state } from "../format.js";
+import { isAdministrator } from "../session.js";
 import { Table, localSource } from "../table.js";
 import { button, heading, inVhosts, panel, queueLink, vhostColumn } from "./parts.js";
 
@@ -21,7 +22,7 @@ export async function showPipelines(main, life) {
       { title: "Lag", sort: "ready", num: true, cell: (row) => count(row.ready) },
       { title: "Kept for it", sort: "octets", num: true, cell: (row) => octets(row.octets) },
       { title: "Hold ends", sort: "seconds_left", cell: (row) => state(row.seconds_left < HOLD_SHORT_S ? "warn" : "ok", `in ${duration(row.seconds_left * 1000)}`) },
-      { title: "", cell: (row) => button("Release", () => askRelease(row, life)) },
+      ...(isAdministrator() ? [{ title: "", cell: (/** @type {any} */ row) => button("Release", () => askRelease(row, life)) }] : []),
     ],
     key: (row) => `${row.vhost} ${row.queue} ${row.group}`,
     source: localSource((signal) => inVhosts(async (vhost) => (await items("group.list", { vhost }, signal)).filter((each) => each.kind === "reader"))),

@@ -1,14 +1,14 @@
 /** One queue or stream: figures, who reads it, what is in it. */
-import { get, items, operation, path, post, remove } from "../api.js";
+import { get, items, operation, path, post, remove, through } from "../api.js";
 import { Chart } from "../chart.js";
 import { askForm, confirm, confirmName } from "../dialog.js";
 import { h, put } from "../dom.js";
-import { ago, count, duration, moment, octets, rate, several, yes } from "../format.js";
+import { ago, count, duration, moment, octets, rate, yes } from "../format.js";
 import { levels, rates } from "../history.js";
 import { go, link } from "../router.js";
-import { isAdministrator, may } from "../session.js";
+import { isAdministrator, may, mayHandle } from "../session.js";
 import { plainTable } from "../table.js";
-import { attempt, toast } from "../toast.js";
+import { attempt, tellSum, toast } from "../toast.js";
 import { bindingColumns } from "./bindings.js";
 import { browser } from "./browse.js";
 import { askPublish } from "./publish.js";
@@ -25,7 +25,7 @@ export async function showQueue(main, life, [vhost, name]) {
   const stream = first.type === "stream";
   const charts = {
     flow: new Chart("Messages a second", { format: rate, spanMs: SPAN_S * 1000 }),
-    held: new Chart(stream ? "Messages kept" : "Messages held", { format: count, spanMs: SPAN_S * 1000 }),
+    held: new Chart(stream ? "Messages kept" : "Messages held", { format: count, spanMs: SPAN_S * 1000, floor: 3 }),
   };
   const slots = Object.fromEntries(["state", "facts", "set", "groups", "consumers", "leases", "bindings"].map((each) => [each, new Slot(each === "state" ? "span" : "div")]));
   put(
@@ -33,11 +33,11 @@ export async function showQueue(main, life, [vhost, name]) {
     heading(name, { crumbs: [["Queues and streams", "#/queues"], [vhost, "#/queues"]], about: slots.state.element, actions: actions(vhost, name, stream, life) }),
     h("div", { class: "columns" }, Object.values(charts).map((chart) => h("section", { class: "panel" }, chart.element))),
     h("div", { class: "columns" }, panel("Figures", slots.facts.element, [], true), panel("Declared with", slots.set.element, [], true)),
-    isAdministrator() ? panel("Groups", slots.groups.element) : null,
+    panel("Groups", slots.groups.element),
     panel("Consumers", slots.consumers.element),
-    isAdministrator() && !stream ? panel("Held by consumers", slots.leases.element) : null,
+    stream ? null : panel("Held by consumers", slots.leases.element),
     panel("Bindings to this queue", slots.bindings.element, may("write", vhost, name) ? [button("Bind", () => askBind(vhost, name, life))] : []),
-    isAdministrator() ? browser(vhost, name, stream, life) : null,
+    mayHandle(vhost, name) ? browser(vhost, name, stream, life) : null,
   );
   await life.every(POLL_MS, async () => {
     const queue = await get(where, { query: SAMPLES, signal: life.signal });
@@ -71,7 +71,6 @@ async function drawRest(vhost, name, slots, stream, life) {
   const bindings = await get(path`/api/queues/${vhost}/${name}/bindings`, { signal: life.signal });
   const shown = bindings.filter((/** @type {any} */ each) => each.source !== "");
   slots.bindings.show(shown, () => plainTable("Bindings", bindingColumns(vhost, life, "source"), shown, "Nothing but the default exchange, by its name."));
-  if (!isAdministrator()) return;
   const [groups, leases] = await Promise.all([
     items("group.list", { vhost, queue: name }, life.signal),
     stream ? [] : items("lease.list", { vhost, queue: name }, life.signal),
@@ -160,6 +159,7 @@ function groupTable(groups, vhost, queue, life) {
 /** @param {any} group @param {string} vhost @param {string} queue @param {any} life */
 function groupActions(group, vhost, queue, life) {
   if (group.kind === "stream") {
+    if (!mayHandle(vhost, queue)) return "";
     const seek = () =>
       askForm(
         {
@@ -175,7 +175,7 @@ function groupActions(group, vhost, queue, life) {
       );
     return button("Move", seek);
   }
-  if (group.kind !== "reader") return "";
+  if (group.kind !== "reader" || !isAdministrator()) return "";
   const about = "What only this reader keeps goes. A reader that still runs holds again what is left.";
   const release = () =>
     confirm({ title: `Release ${group.group}?`, about, submit: "Release" }, async () => {
@@ -198,7 +198,7 @@ function leaseTable(leases, vhost, queue, life) {
     {
       title: "",
       cell: (row) =>
-        row.count === 1
+        row.count === 1 && mayHandle(vhost, queue)
           ? button("Take back", () => attempt(async () => {
               await operation("lease.release", { vhost, queue, group: row.group, offset: row.first });
               await life.refresh();
@@ -213,15 +213,15 @@ function leaseTable(leases, vhost, queue, life) {
 function actions(vhost, name, stream, life) {
   return [
     may("write", vhost, "") ? button("Publish", async () => (await askPublish(vhost, "", name)) && life.refresh(), "primary") : null,
-    !stream && isAdministrator() ? button("Move messages", () => askMove(vhost, name, life)) : null,
-    !stream && may("read", vhost, name) ? button("Purge", () => askPurge(vhost, name, life)) : null,
+    !stream && mayHandle(vhost, name) ? button("Move messages", () => askMove(vhost, name, life)) : null,
+    !stream && mayHandle(vhost, name) ? button("Purge", () => askPurge(vhost, name, life)) : null,
     may("configure", vhost, name) ? button("Delete", () => askDelete(vhost, name), "danger") : null,
   ];
 }
 
 /** @param {string} vhost @param {string} name @param {any} life */
 function askPurge(vhost, name, life) {
-  const filter = isAdministrator() ? [{ name: "where", label: "Only those for which this holds", placeholder: "header.region = 'eu' AND age_ms > 60000", hint: "A filter; all that is ready without one" }] : [];
+  const filter = mayHandle(vhost, name) ? [{ name: "where", label: "Only those for which this holds", placeholder: "header.region = 'eu' AND age_ms > 60000", hint: "A filter; all that is ready without one" }] : [];
   const form = {
     title: `Purge ${name}?`,
     about: "What is ready will be gone. What consumers hold stays.",
@@ -231,7 +231,7 @@ function askPurge(vhost, name, life) {
   };
   return askForm(form, async ({ where, typed }) => {
     if (typed !== name) throw new Error(`typed: this is not ${name}`);
-    if (where) toast(`${several(await portions("queue.discard", { vhost, queue: name, where }), "message")} discarded`);
+    if (where) tellSum(await through("DELETE", path`/api/forebay/queues/${vhost}/${name}/messages`, { where }), "discarded");
     else {
       await remove(path`/api/queues/${vhost}/${name}/contents`);
       toast(`${name} is empty`);
@@ -253,33 +253,9 @@ async function askMove(vhost, name, life) {
     ],
   };
   return askForm(form, async ({ to, where }) => {
-    toast(`${several(await portions("queue.move", { vhost, queue: name, to, where }), "message")} moved to ${to}`);
+    tellSum(await through("POST", path`/api/forebay/queues/${vhost}/${name}/move`, { to, where }), `moved to ${to}`);
     await life.refresh();
   });
-}
-
-/**
- * All portions of an operation that goes through a queue, up to where the queue ended when it began.
- * @param {string} name @param {Record<string, unknown>} values
- * @returns {Promise<number>} messages done
- */
-export async function portions(name, values) {
-  let done = 0;
-  let refused = 0;
-  let refusal = "";
-  let from = 0;
-  let end = Infinity;
-  for (;;) {
-    const answer = await operation(name, { ...values, from, limit: 1000 });
-    done += answer.done;
-    refused += answer.refused ?? 0;
-    refusal = refusal || (answer.refusal ?? "");
-    if (end === Infinity && answer.end !== undefined) end = answer.end;
-    if (answer.next === undefined || answer.next === null || answer.next >= end) break;
-    from = answer.next;
-  }
-  if (refused) toast(`${several(refused, "message")} stayed: ${refusal}`, "bad");
-  return done;
 }
 
 /** @param {string} vhost @param {string} name */

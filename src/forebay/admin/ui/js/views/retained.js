@@ -3,6 +3,7 @@ import { items, operation } from "../api.js";
 import { confirm, open } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { moment, octets, several } from "../format.js";
+import { isAdministrator } from "../session.js";
 import { Table, localSource } from "../table.js";
 import { complain, toast } from "../toast.js";
 import { bodyOf, bodyView } from "./messages.js";
@@ -16,7 +17,7 @@ export async function showRetained(main, life) {
   const table = new Table({
     label: "Retained messages",
     columns: [
-      { title: "Topic", sort: "topic", lead: true, wrap: true, cell: (row) => button(row.topic, () => show(row), "link") },
+      { title: "Topic", sort: "topic", lead: true, wrap: true, cell: (row) => (isAdministrator() ? button(row.topic, () => show(row), "link") : row.topic) },
       ...vhostColumn(),
       { title: "QoS", sort: "qos", num: true, cell: (row) => row.qos },
       { title: "Size", sort: "octets", num: true, cell: (row) => octets(row.octets) },
@@ -30,7 +31,7 @@ export async function showRetained(main, life) {
     filter: false,
     bar: [filter],
     empty: "No topic retains a message.",
-    actions: (rows) => [
+    actions: !isAdministrator() ? undefined : (rows) => [
       button("Delete", () => confirm({ title: `Forget ${several(rows.length, "retained message")}?`, about: "Who subscribes later does not get them.", submit: "Delete" }, async () => {
         for (const row of rows) await operation("retained.delete", { vhost: row.vhost, topic: row.topic });
         toast(`${several(rows.length, "retained message")} deleted`);

@@ -4,6 +4,7 @@ import { confirm, confirmName } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { ago, count, duration, moment, octets, plain, state, several, yes } from "../format.js";
 import { go, link } from "../router.js";
+import { isAdministrator } from "../session.js";
 import { Table, localSource, plainTable } from "../table.js";
 import { toast } from "../toast.js";
 import { messageView } from "./messages.js";
@@ -31,7 +32,7 @@ export async function showSessions(main, life) {
     signal: life.signal,
     sort: { key: "client_id", reverse: false },
     empty: "There are no MQTT sessions.",
-    actions: (rows) => {
+    actions: !isAdministrator() ? undefined : (rows) => {
       const connected = rows.filter((row) => row.connected);
       return [
         connected.length ? button("Close", () => askClose(connected, () => table.reload())) : null,
@@ -76,7 +77,7 @@ export async function showSession(main, life, [vhost, client_id]) {
   const [about, slot, subscriptions, inflight] = [new Slot("span"), new Slot(), new Slot(), new Slot()];
   const list = h("div");
   const row = { ...first, vhost, client_id };
-  const actions = [
+  const actions = !isAdministrator() ? [] : [
     first.connected ? button("Close", () => askClose([row], () => life.refresh())) : null,
     button("Delete", () => askDelete([row], () => go("#/sessions")), "danger"),
   ];
@@ -86,17 +87,17 @@ export async function showSession(main, life, [vhost, client_id]) {
     panel("Session", slot.element, [], true),
     panel("Subscriptions", subscriptions.element),
     panel("In flight", inflight.element),
-    panel("Waiting", list, [button("Look again", () => look())]),
+    isAdministrator() ? panel("Waiting", list, [button("Look again", () => look())]) : null,
   );
   const look = async () => {
     const found = await operation("session.messages", { vhost, client_id, limit: MESSAGES, body_octets_max: 4096 }, life.signal);
     put(list, found.items.length ? found.items.map((/** @type {any} */ each) => messageView(each)) : h("div", { class: "empty" }, "Nothing waits for it."));
   };
-  void life.once(look);
+  if (isAdministrator()) void life.once(look);
   await life.every(POLL_MS, async () => {
     const session = await operation("session.show", { vhost, client_id }, life.signal);
-    const listed = Array.isArray(session.subscriptions) ? session.subscriptions : await items("subscription.list", { vhost, client_id }, life.signal);
-    const flying = Array.isArray(session.inflight) ? session.inflight : [];
+    const listed = session.subscriptions_list;
+    const flying = session.inflight_list;
     about.show([session.connected, session.paused], () => stateOf(session));
     slot.show(session, () => sessionFacts(session));
     subscriptions.show(listed, () => plainTable("Subscriptions", subscriptionColumns(), listed, "It has subscribed to nothing."));
@@ -111,7 +112,7 @@ function sessionFacts(session) {
     ["Connected", yes(session.connected)],
     ["Kept", session.durable ? (session.expiry_s === null ? "for ever" : `${duration(session.expiry_s * 1000)} after its connection`) : "while it is connected"],
     ["Gone since", session.ended_ms ? moment(session.ended_ms) : null],
-    ["Waiting", typeof session.waiting === "number" ? count(session.waiting) : null],
+    ["Waiting", count(session.waiting)],
     ["Dropped", count(session.dropped)],
     ["Does not read", session.paused ? "yes: nothing more is sent until it reads" : null],
     ["Will", will ? `${will.topic}, QoS ${will.qos}, ${octets(will.octets)}${will.due_ms ? `, published ${moment(will.due_ms)}` : ""}` : null],
