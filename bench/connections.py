@@ -46,7 +46,14 @@ def sockets_of(pid: int) -> int:
 
 def start(folder: Path, listener: str, count: int) -> tuple[subprocess.Popen[str], dict[str, str]]:
     """A broker with this listener only; its process and ready line."""
-    values: dict[str, object] = {"amqp": "", "mqtt": "", "mqtt_websocket": "", "http": "", listener: "127.0.0.1:0"}
+    values: dict[str, object] = {
+        "amqp": "",
+        "mqtt": "",
+        "mqtt_websocket": "",
+        "http": "",
+        "prometheus": "",
+        listener: "127.0.0.1:0",
+    }
     values["connections_max"] = count + 10
     if listener in {"mqtts", "mqtt_websocket_tls"}:
         certificate, key = folder / "certificate.pem", folder / "key.pem"

@@ -28,7 +28,13 @@ def start_forebay(data: Path, settings: dict[str, str]) -> tuple[subprocess.Pope
     command = [sys.executable, "-m", "forebay", "serve", "--data", str(data)]
     command += ["--amqp", "127.0.0.1:0", "--mqtt", "127.0.0.1:0"]
     # The usual ports of these are not free beside another broker.
-    environment = {**os.environ, "FOREBAY_MQTT_WEBSOCKET": "", "FOREBAY_HTTP": "127.0.0.1:0", **settings}
+    environment = {
+        **os.environ,
+        "FOREBAY_MQTT_WEBSOCKET": "",
+        "FOREBAY_HTTP": "127.0.0.1:0",
+        "FOREBAY_PROMETHEUS": "",
+        **settings,
+    }
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
     return process, json.loads(process.stdout.readline().removeprefix("ready "))

@@ -47,7 +47,14 @@ class Broker:
         self.peer = peer
         self.folder = Path(tempfile.mkdtemp(prefix="forebay-storm-"))
         self.config = self.folder / "options.yaml"
-        options = {"amqp": "", "mqtt_websocket": "", "http": "", "connections_max": count + 10, "mqtt": "127.0.0.1:0"}
+        options = {
+            "amqp": "",
+            "mqtt_websocket": "",
+            "http": "",
+            "prometheus": "",
+            "connections_max": count + 10,
+            "mqtt": "127.0.0.1:0",
+        }
         self.options: dict[str, object] = options
         self.port = 0
         self.pid = 0

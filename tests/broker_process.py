@@ -22,6 +22,7 @@ LISTENERS = {
     "mqtt_websocket_tls": "",
     "http": "",
     "https": "",
+    "prometheus": "",
 }
 FLAGS = ("amqp", "mqtt")  # the others have no flag of `forebay serve`
 # Below the ports that the system gives to outgoing connections; test processes that run side by side have their own.

@@ -27,6 +27,7 @@ FILES = ("spark-pipeline.yml", "transformations/flights.py", "transformations/vi
 QUEUES = """
 mqtt_websocket = ""
 http = ""
+prometheus = ""
 
 [[queues]]
 name = "flights"

@@ -11,6 +11,7 @@ from forebay.admin.answer import handle_errors
 from forebay.admin.bodies import JsonBodies
 from forebay.admin.forebay import routes as forebay_routes
 from forebay.admin.guards import Guards
+from forebay.admin.metrics import routes as metrics_routes
 from forebay.admin.openapi import describe
 from forebay.admin.paths import RawPaths
 from forebay.admin.rabbitmq import routes as rabbitmq_routes
@@ -50,6 +51,7 @@ def make_api(app: App) -> FastAPI:
     api.include_router(pages.make_router())
     api.include_router(sessions.router)
     api.include_router(whoami.router)
+    api.include_router(metrics_routes.router)
     api.include_router(forebay_routes.router)
     for router in rabbitmq_routes.ROUTERS:
         api.include_router(router)

@@ -7,16 +7,19 @@ they do takes part in the next turn; and no handler may take long: `slices.py`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay.admin.api import make_api
+from forebay.admin.metrics.routes import make_metrics_app
 from forebay.admin.rates import Rates
 from forebay.server.app import App
-from forebay.server.listen import Acceptor, Endpoint, http_endpoints, listen
+from forebay.server.listen import Acceptor, Endpoint, http_endpoints, listen, metrics_endpoints
 from forebay.server.peer import Peer, split_name
 from forebay.server.run import Service
 
@@ -74,15 +77,14 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.abort()
 
 
-class AdminService(Service):
-    """Web page, HTTP API, metrics."""
+class HttpService(Service):
+    """An application, and the listeners on which it answers."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, application: ASGIApp, endpoints: Sequence[Endpoint]) -> None:
         self.app = app
-        api = make_api(app)
-        self.rates: Rates = api.state.rates
+        self.endpoints = endpoints
         config = uvicorn.Config(
-            api,
+            application,
             http=HttpToolsProtocol,
             ws="none",
             lifespan="off",
@@ -104,15 +106,13 @@ class AdminService(Service):
         self.server.servers = []
         self.listeners: list[asyncio.Server | Acceptor] = []
         self.ticking: asyncio.Task[None] | None = None
-        self.sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> dict[str, str]:
         addresses: dict[str, str] = {}
-        for endpoint in http_endpoints(self.app.options, self.app.tls):
+        for endpoint in self.endpoints:
             listener, addresses[endpoint.name] = await listen(self.make_protocol, endpoint)
             self.listeners.append(listener)
         self.ticking = asyncio.create_task(self.tick())
-        self.sampling = asyncio.create_task(self.rates.run())
         return addresses
 
     def make_protocol(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
@@ -129,9 +129,35 @@ class AdminService(Service):
             await asyncio.sleep(HEADERS_S)
 
     async def stop(self) -> None:
-        for task in (self.ticking, self.sampling):
-            if task is not None:
-                task.cancel()
+        if self.ticking is not None:
+            self.ticking.cancel()
         for listener in self.listeners:
             listener.close()
         await self.server.shutdown()
+
+
+class AdminService(HttpService):
+    """Web page, HTTP API, metrics."""
+
+    def __init__(self, app: App) -> None:
+        api = make_api(app)
+        self.rates: Rates = api.state.rates
+        self.sampling: asyncio.Task[None] | None = None
+        super().__init__(app, api, http_endpoints(app.options, app.tls))
+
+    async def start(self) -> dict[str, str]:
+        addresses = await super().start()
+        self.sampling = asyncio.create_task(self.rates.run())
+        return addresses
+
+    async def stop(self) -> None:
+        if self.sampling is not None:
+            self.sampling.cancel()
+        await super().stop()
+
+
+class MetricsService(HttpService):
+    """Metrics for Prometheus, on a listener of their own."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__(app, make_metrics_app(app), metrics_endpoints(app.options))

@@ -42,6 +42,7 @@ class Vhosts:
     busy     those that took part in the turn
     syncing  those, beside "/", whose readers wait for the disk
     deleted  vhosts that are gone, for the server to end their connections
+    first_queues  how many there were at the start
     past_counts, past_queues, past_flow, past_moved  what was counted in them
     """
 
@@ -60,6 +61,7 @@ class Vhosts:
         self.deleted: list[Vhost] = []
         self.past_counts = Counts()
         self.past_queues: i64 = 0
+        self.first_queues: i64 = 0
         self.past_flow = Flow()
         self.past_moved = Counts()
         self.next_number: i64 = 1
@@ -297,6 +299,7 @@ class Vhosts:
                 vhost.recover_entry(entry)
         for vhost in self.by_number.values():
             vhost.finish_recovery(now_us)
+            self.first_queues += len(vhost.queues)
         options = self.options
         self.users.configure(options.users, options.administrators, options.permissions)
 

@@ -26,6 +26,7 @@ WORK = "flights-work"
 CONFIG = f"""
 mqtt_websocket = ""
 http = ""
+prometheus = ""
 
 [[queues]]
 name = "{STREAM}"

@@ -115,7 +115,11 @@ def serve(
         from forebay.admin.service import AdminService  # a broker without HTTP need not load it
 
         services.append(AdminService)
-    raise typer.Exit(run(options, services))
+    if options.prometheus:
+        from forebay.admin.service import MetricsService
+
+        services.append(MetricsService)
+    raise typer.Exit(run(source, loaded, services))
 
 
 @app.command()

@@ -96,6 +96,7 @@ class Options:
         "127.0.0.1:15672", ADDRESS, "Where the web page and the HTTP API are, and Prometheus asks.", flag=True
     )
     https: str = option("", ADDRESS, "The same over TLS.")
+    prometheus: str = option("127.0.0.1:15692", ADDRESS, "Where Prometheus asks for metrics, without a login.")
     http_cors_origins: list[str] = option(
         [], NAMES, "Origins whose pages may call the HTTP API with a password or a token; `*` for any."
     )

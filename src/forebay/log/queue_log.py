@@ -55,6 +55,8 @@ class BlockFiles:
         self.disk = disk
         self.files: dict[int, BlockFile] = {}
         self.opened: list[BlockFile] = []
+        self.reads: i64 = 0  # of blocks that were not in memory
+        self.octets_read: i64 = 0
 
     def add(self, file: BlockFile) -> None:
         assert file.number not in self.files
@@ -96,6 +98,8 @@ class BlockFiles:
         """The block that the index says is there; CorruptFile if it is not."""
         file = self.files[int(number)]
         handle = self.handle(file)
+        self.reads += 1
+        self.octets_read += octets
         # Two reads: cutting the head off one long read would copy all the rest.
         head = self.disk.pread(handle, HEAD_OCTETS, int(position))
         data = self.disk.pread(handle, int(octets) - HEAD_OCTETS, int(position) + HEAD_OCTETS)

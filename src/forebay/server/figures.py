@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import forebay
+from forebay.broker.client_session import ClientSession
 from forebay.broker.vhost import Vhost
 from forebay.core.message import MQTT
 from forebay.core.metrics import Totals
@@ -69,19 +70,20 @@ class Figures:
     def look(self, vhosts: Sequence[Vhost], sessions: Iterable[Session], resident_octets: int) -> None:
         """Bring the totals up to date."""
         totals = self.totals
-        for name in COUNTED_BY_SESSIONS:
-            setattr(totals, name, getattr(self.past, name))
+        self.begin(totals)
         for session in sessions:
             add_session(totals, session)
-        totals.clients_connected = sum(len(vhost.sessions.connected) for vhost in vhosts)
-        totals.clients_disconnected = sum(len(vhost.sessions.offline) for vhost in vhosts)
-        totals.clients_expired = sum(vhost.sessions.expired for vhost in vhosts)
-        totals.subscriptions = sum(len(vhost.fanout.subscriptions) for vhost in vhosts)
-        totals.shared_subscriptions = sum(len(group) for vhost in vhosts for group in vhost.shares.members.values())
-        totals.retained = sum(vhost.retained.count() for vhost in vhosts)
-        self.look_at_queues(vhosts)
+        look_at_vhosts(totals, vhosts)
+        for vhost in vhosts:
+            for client in vhost.sessions.by_number.values():
+                add_client(totals, client)
         totals.memory_octets = resident_octets
         totals.memory_octets_peak = max(resident_octets, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB)
+
+    def begin(self, totals: Totals) -> None:
+        """Set the totals of connections as if all had ended, and of clients to none: they are the caller's to add."""
+        for name in COUNTED_BY_SESSIONS:
+            setattr(totals, name, getattr(self.past, name))
 
     def traffic(self, sessions: Iterable[Session]) -> Traffic:
         """Of all AMQP connections, those that have ended and these."""
@@ -92,15 +94,25 @@ class Figures:
                 found.add(session.traffic())
         return found
 
-    def look_at_queues(self, vhosts: Sequence[Vhost]) -> None:
-        """What waits for clients, and what they did not get."""
-        totals = self.totals
-        clients = [client for vhost in vhosts for client in vhost.sessions.by_number.values()]
-        ended = sum(vhost.sessions.dropped for vhost in vhosts)
-        totals.dropped_queue_full = ended + sum(client.mqueue.dropped for client in clients)
-        totals.dropped_not_read = sum(vhost.fanout.dropped for vhost in vhosts)
-        totals.stored_messages = totals.retained + sum(client.mqueue.count for client in clients)
-        totals.stored_octets = sum(vhost.retained.octets() + vhost.sessions.log.octets for vhost in vhosts)
+
+def look_at_vhosts(totals: Totals, vhosts: Sequence[Vhost]) -> None:
+    """What there is for MQTT clients, and what those that are gone did not get."""
+    totals.clients_connected = sum(len(vhost.sessions.connected) for vhost in vhosts)
+    totals.clients_disconnected = sum(len(vhost.sessions.offline) for vhost in vhosts)
+    totals.clients_expired = sum(vhost.sessions.expired for vhost in vhosts)
+    totals.subscriptions = sum(len(vhost.fanout.subscriptions) for vhost in vhosts)
+    totals.shared_subscriptions = sum(len(group) for vhost in vhosts for group in vhost.shares.members.values())
+    totals.retained = sum(vhost.retained.count() for vhost in vhosts)
+    totals.dropped_queue_full = sum(vhost.sessions.dropped for vhost in vhosts)
+    totals.dropped_not_read = sum(vhost.fanout.dropped for vhost in vhosts)
+    totals.stored_messages = totals.retained
+    totals.stored_octets = sum(vhost.retained.octets() + vhost.sessions.log.octets for vhost in vhosts)
+
+
+def add_client(totals: Totals, client: ClientSession) -> None:
+    """Add what waits for a client, and what it did not get."""
+    totals.dropped_queue_full += client.mqueue.dropped
+    totals.stored_messages += client.mqueue.count
 
 
 def add_session(totals: Totals, session: Session) -> None:

@@ -99,6 +99,11 @@ def http_endpoints(options: Options, tls: Tls) -> list[Endpoint]:
     )
 
 
+def metrics_endpoints(options: Options) -> list[Endpoint]:
+    """The listener for Prometheus, if it has an address."""
+    return wanted_endpoints(options, (("prometheus", options.prometheus, HTTP, None, None),))
+
+
 def ready(tls: Tls) -> Tls:
     """The same, with its files read; OptionError where that cannot be."""
     assert tls.context is not None
