@@ -27,6 +27,7 @@ from forebay.cli import (
     users,
     vhosts,
 )
+from forebay.cli.bench import bench
 from forebay.cli.consuming import consume
 from forebay.cli.publishing import publish
 from forebay.cli.status import status
@@ -76,7 +77,7 @@ for name, group in {
     app.add_typer(group, name=name)
 
 
-for command in (status, publish, consume, top):
+for command in (bench, consume, publish, status, top):
     app.command()(command)
 
 
@@ -102,11 +103,13 @@ def serve(
     Prints one line, `ready` and a JSON object with the process id, the data folder and the listeners' addresses, once
     it accepts connections. Options given here go before the environment (FOREBAY_<NAME>), and that before the file.
     """
-    from forebay.server.config import load_options
+    from forebay.server.config import Source
 
     given = {"data": data, "amqp": amqp, "mqtt": mqtt, "http": http}
     flags = {name: value for name, value in given.items() if value is not None}
-    options = load_options(flags, os.environ, config)
+    source = Source(flags, os.environ, config)
+    loaded = source.load()
+    options = loaded.options
     from forebay.server.run import MakeService  # after the options: a mistake in them needs no event loop
     from forebay.server.run import serve as run
 

@@ -80,6 +80,8 @@ from forebay.wire.amqp091_methods import (
     QUEUE_BIND_OK,
     QUEUE_DECLARE,
     QUEUE_DECLARE_OK,
+    QUEUE_DELETE,
+    QUEUE_DELETE_OK,
     REPLIES,
 )
 
@@ -93,6 +95,7 @@ FRAME_OCTETS_MAX: Final = 131_072
 HEADER_HEAD_OCTETS: Final = 12  # of a content header: class, weight, octets of the body
 MANDATORY: Final = 1
 NO_ACK: Final = 2
+DURABLE: Final = 2
 EXCLUSIVE: Final = 4
 REASONS: Final = {code: reason for reason, (code, _) in reversed(REPLIES.items())}
 
@@ -242,13 +245,7 @@ class AmqpClient:
 
     def temporary_queue(self, exchange: str, binding_key: str) -> str:
         """The name of a queue that goes with this connection, bound to an exchange."""
-        args = BytesWriter()
-        put_short(args, 0)
-        put_short_string(args, b"")
-        args.append(EXCLUSIVE)
-        put_table(args, [])
-        self._put(CHANNEL, QUEUE_DECLARE, args)
-        queue = self._wait(QUEUE_DECLARE_OK).short_string()
+        queue = self._declare("", EXCLUSIVE)
         args = BytesWriter()
         put_short(args, 0)
         put_short_string(args, queue)
@@ -259,6 +256,28 @@ class AmqpClient:
         self._put(CHANNEL, QUEUE_BIND, args)
         self._wait(QUEUE_BIND_OK)
         return queue.decode()
+
+    def declare_queue(self, queue: str) -> None:
+        """Make a durable queue, or check that the one there is was declared alike."""
+        self._declare(queue, DURABLE)
+
+    def delete_queue(self, queue: str) -> None:
+        """Delete a queue with its messages; no error where there is none."""
+        args = BytesWriter()
+        put_short(args, 0)
+        put_short_string(args, name(queue, "queue"))
+        args.append(0)
+        self._put(CHANNEL, QUEUE_DELETE, args)
+        self._wait(QUEUE_DELETE_OK)
+
+    def _declare(self, queue: str, flags: int) -> bytes:
+        args = BytesWriter()
+        put_short(args, 0)
+        put_short_string(args, name(queue, "queue"))
+        args.append(flags)
+        put_table(args, [])
+        self._put(CHANNEL, QUEUE_DECLARE, args)
+        return self._wait(QUEUE_DECLARE_OK).short_string()
 
     def consume(self, queue: str, prefetch: int, no_ack: bool, arguments: dict[str, object]) -> None:
         """Have messages of a queue sent, up to `prefetch` that are not acknowledged."""
