@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 
-from forebay.broker.judge import Principal
+from forebay.broker.judge import Principal, Proof
 from forebay.broker.passwords import NOBODY, check_hash, is_hash, is_right
 from forebay.broker.throttle import SECOND_US, Throttle
 from forebay.broker.users import Users
@@ -83,25 +83,6 @@ class Mechanism(ABC):
         """A login that begins."""
 
 
-class Proof(ABC):
-    """What a connection waits for, and takes too long for the event loop.
-
-    connection  that waits
-    waits       for somebody else rather than for a processor
-    right       what came of it
-    """
-
-    waits = False
-
-    def __init__(self, connection: int) -> None:
-        self.connection = connection
-        self.right = False
-
-    @abstractmethod
-    def run(self) -> None:
-        """Find out; any thread may do it."""
-
-
 class HashProof(Proof):
     """A password that is to be compared with its hash.
 
@@ -120,7 +101,16 @@ class HashProof(Proof):
 
 
 class Backend(ABC):
-    """Somebody else who knows users."""
+    """Somebody else who knows users.
+
+    is_for_tokens  takes tokens, which nobody else is asked about
+    """
+
+    is_for_tokens = False
+
+    @abstractmethod
+    def takes(self, password: str, place: Place) -> bool:
+        """Whether that may be a password or token for this one."""
 
     @abstractmethod
     def prove(self, user: str, password: str, place: Place) -> Principal:
@@ -239,13 +229,21 @@ class Auth:
         """
         place = place or self.places.get(connection, NOWHERE)
         self.check_wait(place, user)
-        if len(self.backends) == 1 and self.backends[0] is None:
+        backends = self._backends_for(password, place)
+        if len(backends) == 1 and backends[0] is None:
             proof: Proof | None = self._begin_own(connection, user, password)
         else:
-            proof = self._begin_backends(connection, user, password, place)
+            proof = self._begin_backends(connection, user, password, place, backends)
         if proof is not None:
             self.proofs.append(proof)
         return proof
+
+    def _backends_for(self, password: str, place: Place) -> list[Backend | None]:
+        if len(self.backends) == 1:
+            return self.backends
+        found = [each for each in self.backends if each is None or each.takes(password, place)]
+        tokens: list[Backend | None] = [each for each in found if each is not None and each.is_for_tokens]
+        return tokens or found
 
     def check_wait(self, place: Place, user: str) -> None:
         """LoginRefused while nobody may try there, or as this user."""
@@ -263,11 +261,13 @@ class Auth:
             return None
         return HashProof(connection, user, password, known or NOBODY, known is not None)
 
-    def _begin_backends(self, connection: int, user: str, password: str, place: Place) -> Proof | None:
+    def _begin_backends(
+        self, connection: int, user: str, password: str, place: Place, backends: list[Backend | None]
+    ) -> Proof | None:
         if self._known_principal(user, password) is not None:
             return None
-        proof = BackendProof(connection, user, password, place, self.backends)
-        if None in self.backends:
+        proof = BackendProof(connection, user, password, place, backends)
+        if None in backends:
             proof.inner = self._begin_own(connection, user, password)
             if proof.inner is None and self._is_own(user, password):
                 return None
@@ -285,7 +285,7 @@ class Auth:
         """What a backend has said of this login, while that is good."""
         key = (user, digest(password))
         found = self._known.get(key)
-        if found is not None and found.until_us and found.until_us <= self.throttle.now_us:
+        if found is not None and found.known_until_us <= self.throttle.now_us:
             del self._known[key]
             return None
         return found
@@ -305,7 +305,7 @@ class Auth:
         """As `check`, after the proof has run."""
         if isinstance(proof, BackendProof):
             if proof.principal is not None:
-                if proof.principal.judge is not None:
+                if proof.principal.known_until_us:
                     self._remember(proof.user, proof.password, proof.principal)
                 return self._admitted(proof.principal, loopback)
             if proof.inner is None or not proof.inner.right:

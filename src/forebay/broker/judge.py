@@ -6,8 +6,37 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
+from forebay.core.errors import ForebayError
+
 QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"
+
+
+class Proof(ABC):
+    """What a connection waits for, and takes too long for the event loop.
+
+    connection  that waits
+    waits       for somebody else rather than for a processor
+    right       what came of it
+    """
+
+    waits = False
+
+    def __init__(self, connection: int) -> None:
+        self.connection = connection
+        self.right = False
+
+    @abstractmethod
+    def run(self) -> None:
+        """Find out; any thread may do it."""
+
+
+class Undecided(ForebayError):
+    """Somebody else has to be asked first: when the proof has run, the same may be tried again."""
+
+    def __init__(self, proof: Proof) -> None:
+        super().__init__("not decided yet")
+        self.proof = proof
 
 
 class Judge(ABC):
@@ -36,6 +65,7 @@ class Principal:
     tags      for the administration; None: those stored for the user
     until_us  when that ends, in microseconds; 0 for never
     vouched   a certificate says so
+    known_until_us  until when the same login may be answered from memory; 0 for never
     """
 
     def __init__(
@@ -45,9 +75,11 @@ class Principal:
         tags: Sequence[str] | None = None,
         until_us: int = 0,
         vouched: bool = False,
+        known_until_us: int = 0,
     ) -> None:
         self.user = user
         self.judge = judge
         self.tags = tags
         self.until_us = until_us
         self.vouched = vouched
+        self.known_until_us = known_until_us

@@ -31,6 +31,7 @@ from forebay.core.option_table import (
     NAMES,
     PATTERN,
     PRIORITIES,
+    SECRET,
     SERVER,
     TABLES,
     TEXT,
@@ -57,6 +58,16 @@ SHARED_STRATEGIES: Final = (ROUND_ROBIN, "random", "sticky", "least_inflight", "
 NONE: Final = "none"
 OPTIONAL: Final = "optional"
 REQUIRED: Final = "required"
+INTERNAL: Final = "internal"
+OAUTH: Final = "oauth"
+HTTP: Final = "http"
+MQTT: Final = "mqtt"
+AMQP: Final = "amqp"
+BLOCKS: Final = "blocks"
+ALGORITHMS: Final = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"),
+    *("EdDSA", "Ed25519", "HS256", "HS384", "HS512"),
+)
 CN: Final = "cn"
 DN: Final = "dn"
 SAN_DNS: Final = "san_dns"
@@ -105,8 +116,12 @@ class Options:
         60_000, "ms", 10, 10**7, "How long the body of an HTTP request may take; its head has `handshake_timeout_ms`."
     )
     http_connections_max: int = integer(1000, "connections", 1, 10**6, "HTTP connections at one time.")
-    http_login_idle_s: int = integer(3600, "s", 1, 10**8, "When a login of the web page that nobody uses ends.")
-    http_login_max_s: int = integer(12 * HOUR_S, "s", 1, 10**8, "When a login of the web page ends in any case.")
+    http_login_idle_s: int = integer(
+        3600, "s", 1, 10**8, "When a login of the web page that nobody uses ends.", reloadable=True
+    )
+    http_login_max_s: int = integer(
+        12 * HOUR_S, "s", 1, 10**8, "When a login of the web page ends in any case.", reloadable=True
+    )
 
     # definitions
     definitions_import_path: str = option(
@@ -117,15 +132,30 @@ class Options:
     )
 
     # TLS
-    tls_certificate: str = option("", FILE, "The broker's certificate and its chain, PEM.")
-    tls_key: str = option("", FILE, "Its private key, PEM; without it the key stands in `tls_certificate`.")
-    tls_client_ca: str = option("", FILE, "Certificates that clients' certificates must come from, PEM.")
-    tls_client_crl: str = option("", FILE, "Lists of revoked certificates, PEM: clients that show one are refused.")
-    tls_watch_s: int = integer(
-        60, "s", 0, 86_400, "How often is looked whether these files have changed; 0: only when the broker is told to."
+    tls_certificate: str = option("", FILE, "The broker's certificate and its chain, PEM.", reloadable=True)
+    tls_key: str = option(
+        "", FILE, "Its private key, PEM; without it the key stands in `tls_certificate`.", reloadable=True
     )
-    tls_client_auth: str = option(NONE, TEXT, "Whether clients show a certificate.", choices=(NONE, OPTIONAL, REQUIRED))
-    tls_minimum_version: str = option(TLS_1_2, TEXT, "The oldest version of TLS spoken.", choices=(TLS_1_2, TLS_1_3))
+    tls_client_ca: str = option(
+        "", FILE, "Certificates that clients' certificates must come from, PEM.", reloadable=True
+    )
+    tls_client_crl: str = option(
+        "", FILE, "Lists of revoked certificates, PEM: clients that show one are refused.", reloadable=True
+    )
+    tls_watch_s: int = integer(
+        60,
+        "s",
+        0,
+        86_400,
+        "How often is looked whether these files have changed; 0: only when the broker is told to.",
+        reloadable=True,
+    )
+    tls_client_auth: str = option(
+        NONE, TEXT, "Whether clients show a certificate.", choices=(NONE, OPTIONAL, REQUIRED), reloadable=True
+    )
+    tls_minimum_version: str = option(
+        TLS_1_2, TEXT, "The oldest version of TLS spoken.", choices=(TLS_1_2, TLS_1_3), reloadable=True
+    )
     tls_identity: str = option(
         NONE,
         TEXT,
@@ -135,28 +165,82 @@ class Options:
 
     # who
     users: dict[str, str] = option(
-        {"guest": "guest"}, USERS, "Users and their passwords, or the Argon2id hashes of these, `$argon2id$...`."
+        {"guest": "guest"},
+        USERS,
+        "Users and their passwords, or the Argon2id hashes of these, `$argon2id$...`.",
+        reloadable=True,
     )
-    loopback_users: list[str] = option(["guest"], NAMES, "Users who may connect from this machine only.")
+    loopback_users: list[str] = option(
+        ["guest"], NAMES, "Users who may connect from this machine only.", reloadable=True
+    )
     login_failures_free: int = integer(
-        30, "failures", 0, 10**6, "Wrong logins from one address, or as one user, before it has to wait; 0 never."
+        30,
+        "failures",
+        0,
+        10**6,
+        "Wrong logins from one address, or as one user, before it has to wait; 0 never.",
+        reloadable=True,
     )
-    login_wait_max_s: int = integer(60, "s", 1, 86_400, "The longest wait: it begins with 1 s and doubles.")
+    login_wait_max_s: int = integer(
+        60, "s", 1, 86_400, "The longest wait: it begins with 1 s and doubles.", reloadable=True
+    )
     audit_log: str = option(
         "", FILE, "To which lines of JSON are added that say who changed what; without it, they are in the log."
     )
-    administrators: list[str] = option(["*"], NAMES, "Which of `users` may administer the broker; `*` for all.")
+    administrators: list[str] = option(
+        ["*"], NAMES, "Which of `users` may administer the broker; `*` for all.", reloadable=True
+    )
     permissions: list[PermissionOptions] = option(
-        [], TABLES, "What users may do; one who is not named here may do everything.", inner=PermissionOptions
+        [],
+        TABLES,
+        "What users may do; one who is not named here may do everything.",
+        inner=PermissionOptions,
+        reloadable=True,
     )
     vhosts: list[VhostOptions] = option(
-        [], TABLES, 'Vhosts that are there from the start, beside "/".', inner=VhostOptions
+        [], TABLES, 'Vhosts that are there from the start, beside "/".', inner=VhostOptions, reloadable=True
     )
 
+    # who, as others say
+    auth_backends: list[str] = option(
+        [INTERNAL], NAMES, "Who is asked whether a login is right, in this order.", choices=(INTERNAL, OAUTH, HTTP)
+    )
+    auth_http_user_url: str = option("", PATTERN, "Where is asked who may log in: `allow`, with tags behind it.")
+    auth_http_vhost_url: str = option("", PATTERN, "Where is asked who may enter a vhost.")
+    auth_http_resource_url: str = option("", PATTERN, "Where is asked who may do something with a queue or exchange.")
+    auth_http_topic_url: str = option("", PATTERN, "Where is asked who may use a routing key or MQTT topic.")
+    auth_http_method: str = option("post", TEXT, "How is asked.", choices=("post", "get"))
+    auth_http_timeout_ms: int = integer(5000, "ms", 10, 10**6, "How long an answer may take; none is a no.")
+    auth_http_cache_s: int = integer(60, "s", 0, 10**8, "How long an answer is remembered.")
+    auth_http_protocols: list[str] = option(
+        [MQTT, AMQP, BLOCKS, HTTP], NAMES, "Whose logins are asked about.", choices=(MQTT, AMQP, BLOCKS, HTTP)
+    )
+    auth_http_ca: str = option("", FILE, "Authorities that may vouch for that server, PEM; else the system's.")
+    oauth_issuer: str = option("", PATTERN, "Who must have made a token (`iss`); its keys are looked up there.")
+    oauth_jwks_url: str = option("", PATTERN, "Where the issuer's keys are, if it does not say so itself.")
+    oauth_jwks_file: str = option("", FILE, "A file with the keys instead, a JSON Web Key Set.")
+    oauth_key: str = option("", SECRET, "One key for the algorithms HS256, HS384 and HS512 instead.")
+    oauth_ca: str = option("", FILE, "Authorities that may vouch for the issuer's server, PEM; else the system's.")
+    oauth_audience: str = option("", PATTERN, "For whom a token must be (`aud`): this broker.")
+    oauth_scope_prefix: str = option("", PATTERN, "How our scopes begin; else with the audience and a dot.")
+    oauth_algorithms: list[str] = option(
+        ["RS256", "PS256", "ES256", "EdDSA"], NAMES, "How tokens may be signed.", choices=ALGORITHMS
+    )
+    oauth_leeway_s: int = integer(30, "s", 0, 3600, "How far clocks may differ.")
+    oauth_user_claims: list[str] = option(["sub", "client_id"], NAMES, "Which claim is the user: the first there is.")
+    oauth_additional_scopes_key: str = option("", PATTERN, "A claim that has more scopes, beside `scope` and `scp`.")
+
     # queues
-    queues: list[QueueOptions] = option([], TABLES, "Queues that are there from the start.", inner=QueueOptions)
+    queues: list[QueueOptions] = option(
+        [], TABLES, "Queues that are there from the start.", inner=QueueOptions, reloadable=True
+    )
     visibility_timeout_ms: int = integer(
-        30_000, "ms", 10, 10**10, "How long a consumer may hold a message before somebody else gets it."
+        30_000,
+        "ms",
+        10,
+        10**10,
+        "How long a consumer may hold a message before somebody else gets it.",
+        reloadable=True,
     )
     consumer_timeout_ms: int = integer(
         1_800_000,
@@ -164,9 +248,15 @@ class Options:
         0,
         10**10,
         "How long an AMQP consumer may hold a message before it is cancelled; 0 for ever.",
+        reloadable=True,
     )
     delivery_limit: int = integer(
-        -1, "failures", -1, 2**31 - 1, "Failures after which a message of a classic queue dies; -1 sets no limit."
+        -1,
+        "failures",
+        -1,
+        2**31 - 1,
+        "Failures after which a message of a classic queue dies; -1 sets no limit.",
+        reloadable=True,
     )
     default_queue_type: str = option(
         CLASSIC,
@@ -175,65 +265,102 @@ class Options:
         choices=(CLASSIC, QUORUM, STREAM),
     )
     queue_type_equivalence_relaxed: bool = boolean(
-        False, "Whether a queue may be declared again with another `x-queue-type` than it has."
+        False, "Whether a queue may be declared again with another `x-queue-type` than it has.", reloadable=True
     )
     auto_commit_interval_ms: int = integer(
-        5_000, "ms", 1, 10**8, "How often the position of an auto-committing stream group is stored."
+        5_000, "ms", 1, 10**8, "How often the position of an auto-committing stream group is stored.", reloadable=True
     )
     ephemeral_expiry_ms: int = integer(
-        300_000, "ms", 0, 10**10, "How long an ephemeral queue outlives its last consumer."
+        300_000, "ms", 0, 10**10, "How long an ephemeral queue outlives its last consumer.", reloadable=True
     )
     hold_ttl_max_ms: int = integer(
-        24 * HOUR_S * 1000, "ms", 1000, 10**10, "For how long a reader may ask that records stay, without asking again."
+        24 * HOUR_S * 1000,
+        "ms",
+        1000,
+        10**10,
+        "For how long a reader may ask that records stay, without asking again.",
+        reloadable=True,
     )
 
     # messages and clients
-    message_octets_max: int = integer(16 * MIB, "octets", 1, 128 * MIB, "The longest message body accepted.")
-    handshake_timeout_ms: int = integer(10_000, "ms", 10, 10**7, "How long a client may take to log in.")
-    connections_max: int = integer(10_000, "connections", 1, 10**6, "Connections at one time, over all listeners.")
-    send_buffer_octets_max: int = integer(
-        16 * MIB, "octets", 64 * KIB, GIB, "Octets that may wait for a slow reader before deliveries to it pause."
+    message_octets_max: int = integer(
+        16 * MIB, "octets", 1, 128 * MIB, "The longest message body accepted.", reloadable=True
     )
-    table_depth_max: int = integer(32, "levels", 1, 128, "How deep an AMQP table may nest.")
+    handshake_timeout_ms: int = integer(
+        10_000, "ms", 10, 10**7, "How long a client may take to log in.", reloadable=True
+    )
+    connections_max: int = integer(
+        10_000, "connections", 1, 10**6, "Connections at one time, over all listeners.", reloadable=True
+    )
+    send_buffer_octets_max: int = integer(
+        16 * MIB,
+        "octets",
+        64 * KIB,
+        GIB,
+        "Octets that may wait for a slow reader before deliveries to it pause.",
+        reloadable=True,
+    )
+    table_depth_max: int = integer(32, "levels", 1, 128, "How deep an AMQP table may nest.", reloadable=True)
     drain_timeout_ms: int = integer(
-        10_000, "ms", 0, 10**7, "How long a client may take to leave, at a stop or when it is let go."
+        10_000, "ms", 0, 10**7, "How long a client may take to leave, at a stop or when it is let go.", reloadable=True
     )
 
     # MQTT
     mqtt_packet_octets_max: int = integer(
-        17 * MIB, "octets", 1 * KIB, 268_435_455 + 5, "The longest MQTT packet accepted."
+        17 * MIB, "octets", 1 * KIB, 268_435_455 + 5, "The longest MQTT packet accepted.", reloadable=True
     )
-    mqtt_topic_levels_max: int = integer(128, "levels", 1, 1024, "Levels of a topic or topic filter.")
-    mqtt_max_qos: int = integer(2, "QoS", 0, 2, "The highest QoS; subscriptions are granted it at most.")
+    mqtt_topic_levels_max: int = integer(128, "levels", 1, 1024, "Levels of a topic or topic filter.", reloadable=True)
+    mqtt_max_qos: int = integer(
+        2, "QoS", 0, 2, "The highest QoS; subscriptions are granted it at most.", reloadable=True
+    )
     mqtt_server_keep_alive_s: int = integer(
-        0, "s", 0, 65_535, "Keep alive that clients have to use; 0 takes the client's own."
+        0, "s", 0, 65_535, "Keep alive that clients have to use; 0 takes the client's own.", reloadable=True
     )
     mqtt_topic_alias_max: int = integer(
-        32, "aliases", 0, 65_535, "Topic aliases of a connection, each way; 0 allows none."
+        32, "aliases", 0, 65_535, "Topic aliases of a connection, each way; 0 allows none.", reloadable=True
     )
     mqtt_auth_methods: list[str] = option(
         [SCRAM_SHA_256],
         NAMES,
         "Methods of enhanced authentication that are offered.",
         choices=(SCRAM_SHA_256, SCRAM_SHA_512),
+        reloadable=True,
     )
-    mqtt_redirect: str = option("", SERVER, "Another server, to which every MQTT client is sent instead of served.")
+    mqtt_redirect: str = option(
+        "", SERVER, "Another server, to which every MQTT client is sent instead of served.", reloadable=True
+    )
     mqtt_redirect_code: str = option(
         ANOTHER,
         TEXT,
         f"What a redirected client is told: use the server for ever (`{MOVED}`) or this time (`{ANOTHER}`).",
         choices=(MOVED, ANOTHER),
+        reloadable=True,
     )
 
     # MQTT: messages on their way to and from a client
     mqtt_receive_max: int = integer(
-        1024, "messages", 1, 65_535, "QoS 1 and 2 messages that a client may publish before they are acknowledged."
+        1024,
+        "messages",
+        1,
+        65_535,
+        "QoS 1 and 2 messages that a client may publish before they are acknowledged.",
+        reloadable=True,
     )
     mqtt_max_awaiting_rel: int = integer(
-        1024, "messages", 0, 65_535, "QoS 2 messages of a client that may wait for its PUBREL; 0 sets no limit."
+        1024,
+        "messages",
+        0,
+        65_535,
+        "QoS 2 messages of a client that may wait for its PUBREL; 0 sets no limit.",
+        reloadable=True,
     )
     mqtt_max_inflight: int = integer(
-        32, "messages", 1, 65_535, "QoS 1 and 2 messages that are sent to a client before it acknowledges."
+        32,
+        "messages",
+        1,
+        65_535,
+        "QoS 1 and 2 messages that are sent to a client before it acknowledges.",
+        reloadable=True,
     )
     mqtt_max_mqueue_len: int = integer(
         1000, "messages", 0, 2**31 - 1, "Messages that wait for a client, gone or busy; 0 sets no limit."
@@ -259,32 +386,63 @@ class Options:
         0,
         2**32 - 1,
         "How long the session of a 3.1.1 client without clean session outlives its connection.",
+        reloadable=True,
     )
     mqtt_session_expiry_max_s: int = integer(
-        0, "s", 0, 2**32 - 1, "The longest session expiry interval that a client of version 5 gets; 0 sets no limit."
+        0,
+        "s",
+        0,
+        2**32 - 1,
+        "The longest session expiry interval that a client of version 5 gets; 0 sets no limit.",
+        reloadable=True,
     )
     mqtt_sessions_max: int = integer(
-        0, "sessions", 0, 2**31 - 1, "Sessions at one time, with and without a connection; 0 sets no limit."
+        0,
+        "sessions",
+        0,
+        2**31 - 1,
+        "Sessions at one time, with and without a connection; 0 sets no limit.",
+        reloadable=True,
     )
     mqtt_max_subscriptions: int = integer(
-        0, "subscriptions", 0, 2**31 - 1, "Subscriptions of a client; 0 sets no limit."
+        0, "subscriptions", 0, 2**31 - 1, "Subscriptions of a client; 0 sets no limit.", reloadable=True
     )
     mqtt_message_expiry_max_s: int = integer(
-        0, "s", 0, 2**32 - 1, "The longest time that a message waits for MQTT subscribers; 0 sets no limit."
+        0,
+        "s",
+        0,
+        2**32 - 1,
+        "The longest time that a message waits for MQTT subscribers; 0 sets no limit.",
+        reloadable=True,
     )
-    mqtt_retained_max: int = integer(0, "messages", 0, 2**31 - 1, "Retained messages kept; 0 sets no limit.")
+    mqtt_retained_max: int = integer(
+        0, "messages", 0, 2**31 - 1, "Retained messages kept; 0 sets no limit.", reloadable=True
+    )
     mqtt_retained_octets_max: int = integer(
-        1 * MIB, "octets", 0, 128 * MIB, "The longest body of a retained message; 0 sets no limit."
+        1 * MIB, "octets", 0, 128 * MIB, "The longest body of a retained message; 0 sets no limit.", reloadable=True
     )
-    mqtt_delayed_max: int = integer(0, "messages", 0, 2**31 - 1, "Delayed messages kept; 0 sets no limit.")
+    mqtt_delayed_max: int = integer(
+        0, "messages", 0, 2**31 - 1, "Delayed messages kept; 0 sets no limit.", reloadable=True
+    )
     mqtt_sys_interval_s: int = integer(
-        10, "s", 0, 86_400, "Seconds between updates of the broker's figures under `$SYS/broker/`; 0 for none."
+        10,
+        "s",
+        0,
+        86_400,
+        "Seconds between updates of the broker's figures under `$SYS/broker/`; 0 for none.",
+        reloadable=True,
     )
 
     # AMQP
-    amqp_frame_octets_max: int = integer(131_072, "octets", 4096, 16 * MIB, "The longest AMQP frame, offered in tune.")
-    amqp_channels_max: int = integer(2047, "channels", 1, 65_535, "Channels of a connection, offered in tune.")
-    amqp_heartbeat_s: int = integer(60, "s", 0, 65_535, "Seconds between heartbeats, offered in tune; 0 for none.")
+    amqp_frame_octets_max: int = integer(
+        131_072, "octets", 4096, 16 * MIB, "The longest AMQP frame, offered in tune.", reloadable=True
+    )
+    amqp_channels_max: int = integer(
+        2047, "channels", 1, 65_535, "Channels of a connection, offered in tune.", reloadable=True
+    )
+    amqp_heartbeat_s: int = integer(
+        60, "s", 0, 65_535, "Seconds between heartbeats, offered in tune; 0 for none.", reloadable=True
+    )
 
     # publishing only once
     deduplication_window_ms: int = integer(
@@ -294,7 +452,12 @@ class Options:
         1_000_000, "keys", 1, 2**31 - 1, "How many producers and keys it remembers; beyond it the oldest are forgotten."
     )
     transaction_octets_max: int = integer(
-        128 * MIB, "octets", 1 * MIB, GIB, "Messages of an AMQP transaction that may wait for its commit."
+        128 * MIB,
+        "octets",
+        1 * MIB,
+        GIB,
+        "Messages of an AMQP transaction that may wait for its commit.",
+        reloadable=True,
     )
     transaction_memory_ms: int = integer(
         7 * 24 * HOUR_S * 1000, "ms", 1000, 10**12, "How long the broker remembers which batch a sink committed last."

@@ -12,13 +12,13 @@ import logging
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from forebay.broker.audit import Origin
-from forebay.broker.auth import NOWHERE, Auth, Place, Proof
+from forebay.broker.auth import NOWHERE, Auth, Place
 from forebay.broker.configured import declare_configured
 from forebay.broker.control.table import Control
-from forebay.broker.judge import Principal
+from forebay.broker.judge import Principal, Proof, Undecided
 from forebay.broker.scram import make_scram
 from forebay.broker.shares_of_room import SharesOfRoom
 from forebay.broker.throttle import Throttle
@@ -28,6 +28,7 @@ from forebay.core.ports import Clock
 from forebay.log.store import Job, Liveness, Store, StoreOptions
 from forebay.log.wal import Commit
 from forebay.server.audit_log import AuditLog
+from forebay.server.backends import make_backends
 from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
 from forebay.server.connections import OpenConnections
@@ -55,6 +56,7 @@ TICKS_A_SECOND: Final = 10
 EXIT_STORAGE: Final = 74  # EX_IOERR
 EXIT_SOFTWARE: Final = 70  # EX_SOFTWARE
 logger = logging.getLogger("forebay")
+T = TypeVar("T")
 
 
 class Wanted(Liveness):
@@ -85,6 +87,7 @@ class App(Host):
         mechanisms = make_scram(options.users, options.mqtt_auth_methods, SystemRandom())
         throttle = Throttle(options.login_failures_free, options.login_wait_max_s * MICROSECONDS)
         self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users, throttle)
+        self.auth.backends = make_backends(options)
         self.audit_log = AuditLog(options.audit_log, loop.call_soon_threadsafe)
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
         self.sender = FileSender(loop.call_soon_threadsafe)
@@ -110,6 +113,8 @@ class App(Host):
         self.announcer.listeners += [self.event_stream, self.event_log]
         self.ticks = 0
         self.addresses: dict[str, str] = {}  # where it listens, by the names of the options
+        self.watchers: list[Callable[[], None]] = []  # called once a second, as long as turns come
+        self.leaving = False  # about to stop: health checks say so
         self.stopping: asyncio.Event = asyncio.Event()
         self.idle: asyncio.Event = asyncio.Event()
         self.exit_code = 0
@@ -163,6 +168,12 @@ class App(Host):
         self.connections[id] = connection
         self.auth.places[id] = Place(split_name(connection.peer)[0], protocol_of(session))
         return session
+
+    def seat(self, connection: Connection, make: Callable[[int], Session]) -> None:
+        """Have a connection that came by no listener take part, with the session that is made for its number."""
+        session = connection.session = make(self.next_session)
+        self.next_session += 1
+        self.connections[int(session.id)] = connection
 
     def touch(self, connection: Connection) -> None:
         """This connection takes part in the turn."""
@@ -262,6 +273,17 @@ class App(Host):
             self.vhosts.common.audit.note(origin, "login", {}, each.detail)
             facts: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
             self.vhosts.common.events.note("auth.failure", b"", facts)
+
+    async def decided(self, check: Callable[[], T]) -> T:
+        """What a check says for a caller without a session, once everybody has been asked whom it needs."""
+        while True:
+            try:
+                return check()
+            except Undecided as error:
+                waiting = self.proving[error.proof] = self.loop.create_future()
+                self.auth.proofs.append(error.proof)
+                self.begin_logins()
+                await waiting
 
     async def on_disk(self) -> None:
         """Everything that was done until now is on the disk; for callers without a session."""
@@ -465,6 +487,8 @@ class App(Host):
         watch_s = self.options.tls_watch_s
         if watch_s and (self.ticks // TICKS_A_SECOND) % watch_s == 0:
             self.tls.look()
+        for watcher in self.watchers:
+            watcher()
         self.flush_due = True
         self.schedule()
         job = self.store.plan(self.wanted, now_us)
@@ -501,40 +525,6 @@ class App(Host):
         logger.critical("storage failed, nothing more is confirmed: %s", error)
         self.exit_code = EXIT_STORAGE
         os._exit(EXIT_STORAGE)
-
-    async def drain(self) -> None:
-        """Stop reading, get everything accepted onto the disk, say goodbye."""
-        self.stopping.set()
-        for connection in self.connections.values():
-            connection.transport.pause_reading()
-        self.turn()
-        await self.written()
-        for connection in list(self.connections.values()):
-            if connection.session is not None:
-                connection.session.shut_down()
-                connection.flush()
-        await asyncio.sleep(0.05)
-        for connection in list(self.connections.values()):
-            connection.transport.close()
-            self.lost(connection)
-        self.ended = True
-        await self.written()  # what the end of the connections has left: queues that go with them
-        self.sender.stop()
-        self.thread.stop()
-        self.logins.stop()
-        self.audit_log.stop()
-        self.store.close()
-        self.disk.close_all()
-
-    async def written(self) -> None:
-        """Everything noted is on the disk and no commit on its way, or `drain_timeout_ms` is over."""
-        self.idle.clear()
-        self.start_commit(self.store.flush())
-        if self.store.in_flight():
-            try:
-                await asyncio.wait_for(self.idle.wait(), self.options.drain_timeout_ms / 1000)
-            except TimeoutError:
-                logger.warning("drain took longer than drain_timeout_ms=%d", self.options.drain_timeout_ms)
 
 
 def store_options(options: Options) -> StoreOptions:

@@ -1,16 +1,24 @@
-"""Passwords that take long to check: one after the other on a thread, while everything else goes on."""
+"""What logins wait for, on threads while everything else goes on.
+
+Passwords are checked one after the other: that takes a processor. Whoever else is to be asked takes time and nothing
+else, so that several are asked at once.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
-from forebay.broker.auth import Auth, Proof
+from forebay.broker.auth import Auth
+from forebay.broker.judge import Proof
 from forebay.server.disk import Worker
+
+ASKED_MAX: Final = 16  # at one time
 
 
 class Logins:
-    """The proofs that wait for the thread.
+    """The proofs that wait for a thread.
 
     concluded  takes each once its answer is there
     """
@@ -18,14 +26,21 @@ class Logins:
     def __init__(self, auth: Auth, concluded: Callable[[Proof], None], hand_back: Callable[..., object]) -> None:
         self.auth = auth
         self.concluded = concluded
+        self.hand_back = hand_back
         self.worker = Worker("login", self.done, hand_back)
         self.waiting: deque[Proof] = deque()
         self.running: Proof | None = None
+        self.questions: deque[Proof] = deque()  # for others, that wait
+        self.askers: list[Worker] = []
+        self.idle: list[Worker] = []
+        self.asking: dict[Proof, Worker] = {}
 
     def take(self) -> None:
         """Begin what sessions have asked for."""
         proofs, self.auth.proofs = self.auth.proofs, []
-        self.waiting.extend(proofs)
+        self.waiting.extend(proof for proof in proofs if not proof.waits)
+        self.questions.extend(proof for proof in proofs if proof.waits)
+        self.ask_on()
         self.go_on()
 
     def go_on(self) -> None:
@@ -38,6 +53,19 @@ class Logins:
                 self.running = proof
                 self.worker.work.put(proof)
 
+    def ask_on(self) -> None:
+        """Have as many asked as there may be at one time."""
+        while self.questions:
+            if not self.idle:
+                if len(self.askers) >= ASKED_MAX:
+                    return
+                self.askers.append(Worker(f"ask-{len(self.askers)}", self.asked, self.hand_back))
+                self.idle.append(self.askers[-1])
+            asker = self.idle.pop()
+            proof = self.questions.popleft()
+            self.asking[proof] = asker
+            asker.work.put(proof)
+
     def done(self, proof: Proof, error: BaseException | None) -> None:
         """A proof has run; one that ended with an error proves nothing."""
         assert error is None or not proof.right
@@ -45,6 +73,15 @@ class Logins:
         self.concluded(proof)
         self.go_on()
 
+    def asked(self, proof: Proof, error: BaseException | None) -> None:
+        """Somebody else has answered, or has not."""
+        assert error is None or not proof.right
+        self.idle.append(self.asking.pop(proof))
+        self.concluded(proof)
+        self.ask_on()
+
     def stop(self) -> None:
-        """Wait for the one that runs, and end."""
+        """Wait for the one that runs, and end; nobody waits for answers of others."""
         self.worker.stop()
+        for asker in self.askers:
+            asker.work.put(None)

@@ -8,8 +8,6 @@ import ssl
 from datetime import UTC, datetime
 from typing import Final
 
-from cryptography import x509
-
 from forebay.core.errors import OptionError
 from forebay.core.options import NONE, OPTIONAL, REQUIRED, TLS_1_2, TLS_1_3, Options
 
@@ -52,6 +50,10 @@ class Tls:
         logger.info("TLS: certificate %s is in use, until %s", self.options.tls_certificate, self.expiry())
         return True
 
+    def in_use(self) -> bool:
+        """Whether a listener needs it."""
+        return self._context is not None
+
     def look(self) -> None:
         """Read the files again if they have changed; what is wrong with them is said once."""
         if self._context is None:
@@ -86,6 +88,8 @@ def states_of(options: Options) -> list[tuple[int, int, int]]:
 
 def expiry_of(path: str) -> datetime:
     """Until when the first certificate of a PEM file is good."""
+    from cryptography import x509  # noqa: PLC0415  takes long, and few brokers need it
+
     with open(path, "rb") as file:
         return x509.load_pem_x509_certificates(file.read())[0].not_valid_after_utc.astimezone(UTC)
 

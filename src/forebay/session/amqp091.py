@@ -11,6 +11,7 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from forebay.broker.auth import Auth, LoginRefused
+from forebay.broker.judge import Principal, Undecided
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     CONNECTION,
@@ -102,7 +103,7 @@ class Amqp091Session(Session):
     """One AMQP 0.9.1 connection.
 
     current   the channel of the last frame where its frames may go the short way; `current_number` is its number
-    after     position after the frame that is being handled, where the next begins if this one is wrong
+    begun     position of the frame that is being handled; `after` is where the next begins if this one is wrong
     cause     the method that is being handled
     """
 
@@ -123,8 +124,10 @@ class Amqp091Session(Session):
         self.current: Channel | None = None
         self.current_number: i64 = -1
         self.after: i64 = 0
+        self.begun: i64 = 0
         self.cause: i64 = 0
         self.released = False
+        self.renewing = False  # the client proves again who it is
         self.heard = True
         self.heard_us: i64 = 0
         self.sent_us: i64 = 0
@@ -149,9 +152,11 @@ class Amqp091Session(Session):
                 break
             except LoginRefused as error:
                 self.refuse_login(error)
-            except PeerError as error:
-                self.fail(error.reason, error.text, error.scope)
-            except RequestError as error:
+            except Undecided as error:
+                self.ask(self.auth, error)
+                used = self.begun
+                break
+            except (PeerError, RequestError) as error:
                 self.fail(error.reason, error.text, error.scope)
             used = self.after
         if self.acked:
@@ -191,6 +196,7 @@ class Amqp091Session(Session):
                 if frame_end(data, pos, self.link.frame_octets_max) == 0:
                     return pos
             self.after = end + 1
+            self.begun = pos
             kind = data[pos]
             number = i64(data[pos + 1]) << 8 | i64(data[pos + 2])
             channel = self.current
@@ -298,17 +304,27 @@ class Amqp091Session(Session):
         proof = self.proof
         assert proof is not None
         self.proof = None
-        if self.closing or self.phase == CLOSE_OK:
-            return
+        if self.closing or self.phase == CLOSE_OK or (self.phase in (OPEN, RUNNING) and not self.renewing):
+            return  # or what needed the answer comes again
+        self.renewing = False
         try:
             self.handshake.conclude(proof)
+            if self.phase == START_OK:
+                self.logged_in()
+            else:
+                self.renewed(self.handshake.principal)
         except LoginRefused as error:
             self.refuse_login(error)
-            return
-        if self.phase == START_OK:
-            self.logged_in()
-        else:
-            put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
+
+    def renewed(self, principal: Principal) -> None:
+        """The client has proven again who it is: from here on it may do what the new token says."""
+        if principal.user != self.principal.user:
+            raise LoginRefused(f"user '{self.principal.user}' cannot become '{principal.user}'")
+        self.principal = principal
+        if principal.judge is not None:
+            self.rights.grants.judge = principal.judge
+            self.vhost.epoch += 1  # nobody remembers what the old one allowed
+        put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
 
     def logged_in(self) -> None:
         self.link.user = self.handshake.user.encode("utf-8", "surrogateescape")
@@ -331,9 +347,9 @@ class Amqp091Session(Session):
         user = self.handshake.user
         password = secret.decode("utf-8", "surrogateescape")
         self.proof = self.auth.begin(int(self.id), user, password)
+        self.renewing = self.proof is not None
         if self.proof is None:
-            self.auth.check(user, password, self.handshake.loopback)
-            put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
+            self.renewed(self.auth.check(user, password, self.handshake.loopback))
 
     def on_tune_ok(self, channels: i64, frame_octets: i64, heartbeat_s: i64) -> None:
         self.handshake.on_tune_ok(channels, frame_octets, heartbeat_s)

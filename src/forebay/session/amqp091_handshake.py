@@ -8,8 +8,8 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from forebay import __version__
-from forebay.broker.auth import Auth, Proof
-from forebay.broker.judge import Principal
+from forebay.broker.auth import Auth
+from forebay.broker.judge import Principal, Proof
 from forebay.core.errors import NOT_ALLOWED, UNEXPECTED, PeerError
 from forebay.core.options import Options
 from forebay.session.sasl import EXTERNAL, MECHANISMS, parse_external, parse_response

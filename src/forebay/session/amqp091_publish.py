@@ -12,14 +12,16 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64, u8
 
+from forebay.broker.judge import Undecided
 from forebay.broker.permissions import READ, Grants, Rights
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.routes import Route
 from forebay.broker.special import ASKS, MARKS, Special, check_message, publish_special, read_special
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
+from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, REFUSED, PeerError, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
+from forebay.routing.exchange import text
 from forebay.session.amqp091_extend import Extension, extend_offset, read_extension
 from forebay.session.amqp091_target import (
     CANCEL_DELAYED,
@@ -304,7 +306,10 @@ class Publisher:
             exchange = target.route.exchange
             is_topic = self.vhost.is_topic_exchange(exchange)
             for key in special.keys:
-                self.link.rights.check_publish(exchange, key, is_topic)
+                try:
+                    self.link.rights.check_publish(exchange, key, is_topic)
+                except Undecided:  # the message has been taken apart by now, and cannot come again
+                    raise RequestError(REFUSED, f"publish to '{text(key)}' once before copies are sent there") from None
 
     def publish_slowly(
         self, target: Target, special: Special | None, format: u8, properties: bytes, body: bytes

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from forebay.broker.audit import Origin
 from forebay.broker.auth import NOWHERE, Auth, LoginRefused
 from forebay.broker.control.table import Control
-from forebay.broker.judge import Principal
+from forebay.broker.judge import Principal, Undecided
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     INVALID,
@@ -110,6 +110,7 @@ class BlocksSession(Session):
 
     def receive(self, data: bytes) -> int:
         at: i64 = 0
+        begun: i64 = 0
         if self.is_proving():
             return 0
         try:
@@ -120,6 +121,7 @@ class BlocksSession(Session):
                 self.greeted = True
                 self.out.write(PREFACE)
             while not self.closing:
+                begun = at
                 if self.is_stage(data, at):
                     end = at + frame_octets(data, at, STAGE_OCTETS_MAX)
                     if end > len(data):
@@ -134,6 +136,9 @@ class BlocksSession(Session):
                 self.on_frame(frame)
                 if self.is_proving():
                     return int(at)
+        except Undecided as error:
+            self.ask(self.auth, error)
+            return int(begun)
         except PeerError as error:
             if not self.greeted:
                 self.greeted = True
@@ -228,8 +233,14 @@ class BlocksSession(Session):
         self.proof = None
         if self.closing:
             return
+        if self.user:
+            return  # what needed the answer comes again
         try:
-            self.logged_in(self.auth.conclude(proof, self.loopback))
+            if not self.principal.user:
+                self.principal = self.auth.conclude(proof, self.loopback)
+            self.logged_in(self.principal)
+        except Undecided as error:
+            self.ask(self.auth, error)
         except RequestError as error:
             self.refuse(error)
 

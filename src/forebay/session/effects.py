@@ -12,8 +12,8 @@ from typing import final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.broker.auth import Proof
-from forebay.broker.judge import Principal
+from forebay.broker.auth import Auth
+from forebay.broker.judge import Principal, Proof, Undecided
 from forebay.broker.permissions import Grants, Rights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
@@ -142,6 +142,13 @@ class Session(ABC):
     @abstractmethod
     def proven(self) -> None:
         """The proof has come out, right or wrong."""
+
+    def ask(self, auth: Auth, undecided: Undecided) -> None:
+        """Have somebody asked; what needs the answer is tried again when the proof has run."""
+        proof = undecided.proof
+        proof.connection = int(self.id)
+        self.proof = proof
+        auth.proofs.append(proof)
 
     def join(self, vhosts: Vhosts, name: bytes, principal: Principal) -> None:
         """Enter the vhost that the client asks for; RequestError(NOT_ALLOWED) where it may not, Undecided."""

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 
 from forebay.broker.auth import Auth
 from forebay.broker.client_session import ClientSession
-from forebay.broker.judge import Principal
+from forebay.broker.judge import Principal, Undecided
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import TAKEN_OVER, TIMED_OUT, UNSUPPORTED_VERSION, PeerError, RequestError
@@ -27,7 +27,7 @@ from forebay.session.mqtt_connect import GRACE_US, Terms, changed_expiry, is_v5,
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_publish import Inbox
 from forebay.session.mqtt_redirect import redirect_answer
-from forebay.session.mqtt_rights import check_publish
+from forebay.session.mqtt_rights import check_publish, decide
 from forebay.session.mqtt_subscriptions import Subscriptions
 from forebay.session.mqtt_window import Window
 from forebay.wire import mqtt_codes as codes
@@ -102,6 +102,7 @@ class MqttSession(Session):
         self.connected = False
         self.connect: Connect | None = None  # not answered yet: an exchange is under way
         self.exchange: Exchange | None = None
+        self.auth_block = b""  # properties of an authentication for the CONNACK
         self.terms: Terms | None = None
         self.octets_max: i64 = options.mqtt_packet_octets_max
         self.unread_octets_max: i64 = options.send_buffer_octets_max
@@ -122,6 +123,7 @@ class MqttSession(Session):
 
     def receive(self, data: bytes) -> int:
         at: i64 = 0
+        first: i64 = 0
         size: i64 = len(data)
         self.heard = True
         client = self.client
@@ -152,6 +154,13 @@ class MqttSession(Session):
                 at = end
                 if self.closing:
                     at = size
+        except Undecided as error:
+            self.ask(self.auth, error)
+            if first >> 4 == PUBLISH:
+                self.inbox.untake()
+            else:
+                self.others_received -= 1
+            return int(at)
         except PeerError as error:
             self.fail(error)
             at = size
@@ -286,16 +295,18 @@ class MqttSession(Session):
     def proven(self) -> None:
         proof = self.proof
         packet = self.connect
-        assert proof is not None and packet is not None
+        assert proof is not None
         self.proof = None
-        if self.closing:
-            return
+        if self.closing or self.connected:
+            return  # what needed the answer comes again
+        assert packet is not None
         try:
-            self.logged_in(self.auth.conclude(proof, self.loopback))
+            if not self.user:
+                self.logged_in(self.auth.conclude(proof, self.loopback))
         except RequestError as error:
             self.refuse_login(error)
             return
-        self.accept(packet, b"")
+        self.accept(packet, self.auth_block)
 
     def blocked(self, reason: str) -> None:
         """The protocol has no word for it."""
@@ -325,11 +336,18 @@ class MqttSession(Session):
         """Take the client's session up, and say in CONNACK what this broker can do."""
         terms = self.terms
         assert terms is not None
+        self.auth_block = auth_block
         try:
             self.join(self.vhosts, self.vhost_name, self.principal)
             self.rights.client_id = packet.client_id.decode()
             if packet.has_will:
                 check_publish(self.rights, packet.will_topic)
+            if self.principal.judge is not None and not packet.clean:
+                self.decide_subscriptions(packet.client_id)
+        except Undecided as error:
+            self.connect = packet
+            self.ask(self.auth, error)
+            return
         except RequestError as error:
             code = codes.NOT_AUTHORIZED if self.version == V5 else codes.V311_NOT_AUTHORIZED
             self.refuse(code, self.inbox.reason_block(error.text), error.text)
@@ -361,6 +379,12 @@ class MqttSession(Session):
         self.inbox.client = client
         self.subscriptions.begin(client, self.version)
         self.outbox.resume()
+
+    def decide_subscriptions(self, client_id: bytes) -> None:
+        """Undecided until it is known which of the subscriptions it may have that its session has kept."""
+        client = self.vhost.sessions.clients.get(client_id)
+        if client is not None:
+            decide(self.rights, list(client.subscriptions))
 
     def on_auth(self, packet: Ack) -> None:
         exchange = self.exchange

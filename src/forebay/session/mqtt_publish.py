@@ -78,6 +78,7 @@ class Inbox:
         self.ignored: i64 = 0
         self.received: i64 = 0
         self.body_octets: i64 = 0
+        self.taken_octets: i64 = 0  # of the publish in hand
 
     # ---- PUBLISH
 
@@ -86,7 +87,8 @@ class Inbox:
         packet = self.packet
         decode_publish(packet, data, flags, at, end, self.version)
         self.received += 1
-        self.body_octets += end - packet.properties_end
+        self.taken_octets = end - packet.properties_end
+        self.body_octets += self.taken_octets
         qos = packet.qos
         if qos > self.max_qos:
             raise PeerError(codes.QOS, f"PUBLISH: QoS {qos}: the maximum is {self.max_qos}")
@@ -137,6 +139,11 @@ class Inbox:
             self.unconfirmed += 1
         elif qos or outcome == REJECTED:
             self.answer(packet, outcome)
+
+    def untake(self) -> None:
+        """The publish in hand was not taken, and comes again."""
+        self.received -= 1
+        self.body_octets -= self.taken_octets
 
     def is_done(self, packet: Publish, topic: bytes, properties: bytes) -> bool:
         """Whether a publish that may say which message it is needs nothing more: then it is answered."""

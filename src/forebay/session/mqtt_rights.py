@@ -6,6 +6,7 @@ from typing import Final
 
 from forebay.broker.permissions import READ, WRITE, Rights
 from forebay.broker.topology import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE, dead_letter_address, queue_address
+from forebay.core.errors import RequestError
 from forebay.routing.topic_trie import swap_key
 
 QUEUE_PREFIX: Final = b"$queue/"
@@ -31,6 +32,15 @@ def check_subscribe(rights: Rights, filter: bytes) -> None:
     if filter.startswith(SHARE_PREFIX):
         filter = filter[filter.find(b"/", len(SHARE_PREFIX)) + 1 :]
     rights.check_source(TOPIC_EXCHANGE, swap_key(filter), True)
+
+
+def decide(rights: Rights, filters: list[bytes]) -> None:
+    """Undecided until it is known of each filter whether the user may have what it asks for."""
+    for filter in filters:
+        try:
+            check_subscribe(rights, filter)
+        except RequestError:
+            continue
 
 
 def check_command(rights: Rights, topic: bytes, at: int) -> None:

@@ -23,7 +23,7 @@ from forebay.queue.queue import CLASSIC
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_encode import QueueSubscription
 from forebay.session.mqtt_feed import Feed
-from forebay.session.mqtt_rights import check_subscribe
+from forebay.session.mqtt_rights import check_subscribe, decide
 from forebay.wire.mqtt import Suback, Subscribe
 from forebay.wire.mqtt_codes import (
     FAILURE,
@@ -102,6 +102,8 @@ class Subscriptions:
         self.reason = ""
         identifier = number_of(packet.properties, SUBSCRIPTION_ID, 0) if packet.properties else 0
         answers: list[int] = []
+        if self.rights.grants.judge is not None:
+            decide(self.rights, packet.filters)  # before anything is done, since it may be that all comes again
         for index, filter in enumerate(packet.filters):
             answers.append(int(self.add(filter, packet.options[index], identifier, packet.properties)))
         return Suback(SUBACK, packet.packet_id, bytes(answers), b"")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth import Auth, LoginRefused, Proof
+from forebay.broker.auth import Auth, HashProof, LoginRefused
 from forebay.broker.judge import Principal
 from forebay.broker.passwords import hash_password
 from forebay.broker.users import Users
@@ -123,7 +123,7 @@ def test_who_does_not_exist_takes_the_same_work(rig: Rig) -> None:
     assert rig.auth.begin(1, "nobody", "x") is None  # nobody has a hash, so nobody takes any
     rig.users.add("ada", "secret", [])
     proof = rig.auth.begin(1, "nobody", "x")
-    assert isinstance(proof, Proof)
+    assert isinstance(proof, HashProof)
     proof.run()
     with pytest.raises(LoginRefused) as caught:
         rig.auth.conclude(proof, True)

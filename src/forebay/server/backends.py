@@ -1,0 +1,20 @@
+"""Whom a broker asks about logins, as its options want it."""
+
+from __future__ import annotations
+
+from forebay.broker.auth import Backend
+from forebay.core.options import HTTP, OAUTH, Options
+from forebay.server.callout import Callout
+
+
+def make_backends(options: Options) -> list[Backend | None]:
+    """In the order of `auth_backends`; None stands for our own users. OptionError: one lacks what it needs."""
+    made: list[Backend | None] = []
+    for name in options.auth_backends:
+        if name == OAUTH:
+            from forebay.server.oauth import OAuth  # noqa: PLC0415  what it needs takes long to load
+
+            made.append(OAuth(options))
+        else:
+            made.append(Callout(options) if name == HTTP else None)
+    return made

@@ -1,0 +1,144 @@
+"""Asks an HTTP server who may log in and what they may do, in the way of RabbitMQ's plugin rabbitmq-auth-backend-http.
+
+    user      username, password, client_id, ip, protocol        allow | allow tag tag ... | deny
+    vhost     username, vhost, ip, tags                          allow | deny
+    resource  username, vhost, resource, name, permission, tags  allow | deny
+    topic     the same, and routing_key                          allow | deny
+
+Whatever else comes, or nothing in time, is a no. Questions are asked on a thread of logins, each once: what comes of it
+is remembered for `auth_http_cache_s`, a failure for a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Final
+
+from forebay.broker.auth import Backend, LoginRefused, Place, shown
+from forebay.broker.judge import Judge, Principal, Proof, Undecided
+from forebay.broker.users import TAGS
+from forebay.core.errors import OptionError
+from forebay.core.options import Options
+
+ALLOW: Final = "allow"
+DENY: Final = "deny"
+GET: Final = "get"
+ANSWER_OCTETS_MAX: Final = 4096
+ANSWERS_MAX: Final = 10_000  # remembered of one login
+FAILURE_S: Final = 1.0
+MICROSECONDS: Final = 1_000_000
+logger = logging.getLogger("forebay")
+
+Fields = tuple[tuple[str, str], ...]
+
+
+class Callout(Backend):
+    """The server. OptionError: an option that it needs is missing."""
+
+    def __init__(self, options: Options) -> None:
+        self.urls = {
+            "user": options.auth_http_user_url,
+            "vhost": options.auth_http_vhost_url,
+            "resource": options.auth_http_resource_url,
+            "topic": options.auth_http_topic_url,
+        }
+        for name, url in self.urls.items():
+            if not url.startswith(("http://", "https://")):
+                raise OptionError(f"auth_http_{name}_url: {url!r} is no address that begins with http:// or https://")
+        self.method = options.auth_http_method
+        self.timeout_s = options.auth_http_timeout_ms / 1000
+        self.cache_s = options.auth_http_cache_s
+        self.protocols = frozenset(options.auth_http_protocols)
+        self.context = ssl.create_default_context(cafile=options.auth_http_ca or None)
+
+    def takes(self, password: str, place: Place) -> bool:
+        return place.protocol in self.protocols
+
+    def prove(self, user: str, password: str, place: Place) -> Principal:
+        fields = (
+            ("username", user),
+            ("password", password),
+            ("client_id", place.client_id),
+            ("ip", place.address),
+            ("protocol", place.protocol),
+        )
+        words = self.ask("user", fields)
+        if words is None:
+            raise LoginRefused("the server that knows users does not answer", user)
+        if not words or words[0] != ALLOW:
+            raise LoginRefused(f"user '{shown(user)}' was refused by the server that knows users", user)
+        tags = [word.strip("[],") for word in words[1:]]
+        judge = CalloutJudge(self, user, tags, place.address)
+        until_us = int((time.time() + self.cache_s) * MICROSECONDS) if self.cache_s else 0
+        return Principal(user, judge, [tag for tag in tags if tag in TAGS], known_until_us=until_us)
+
+    def ask(self, what: str, fields: Fields) -> list[str] | None:
+        """The words of the answer; None where there is none. Takes as long as `auth_http_timeout_ms`."""
+        url = self.urls[what]
+        coded = urllib.parse.urlencode(fields, errors="surrogateescape")
+        data = None if self.method == GET else coded.encode("ascii")
+        request = urllib.request.Request(url if data is not None else f"{url}?{coded}", data=data)
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout_s, context=self.context) as answer:
+                octets: bytes = answer.read(ANSWER_OCTETS_MAX)
+        except (OSError, ValueError, urllib.error.URLError) as error:
+            # Not the request's address, which may hold a password.
+            logger.error("auth_http_%s_url: %s: %s", what, url, type(error).__name__ + ": " + str(error)[:200])
+            return None
+        return octets.decode("utf-8", "replace").lower().split()
+
+
+class CalloutJudge(Judge):
+    """Asks what one principal may do."""
+
+    def __init__(self, callout: Callout, user: str, tags: list[str], address: str) -> None:
+        self.callout = callout
+        self.user = user
+        self.tags = " ".join(tags)
+        self.address = address
+        self.answers: dict[tuple[str, Fields], tuple[bool, float]] = {}  # yes or no, and until when in seconds
+
+    def may_enter(self, vhost: str) -> bool:
+        return self.decided("vhost", (("vhost", vhost), ("ip", self.address)))
+
+    def may(self, vhost: str, right: str, kind: str, name: str) -> bool:
+        fields = (("vhost", vhost), ("resource", kind), ("name", name), ("permission", right))
+        return self.decided("resource", fields)
+
+    def may_topic(self, vhost: str, right: str, exchange: str, routing_key: str) -> bool:
+        place = (("vhost", vhost), ("resource", "topic"), ("name", exchange), ("permission", right))
+        return self.decided("topic", (*place, ("routing_key", routing_key)))
+
+    def decided(self, what: str, fields: Fields) -> bool:
+        """What is remembered; Undecided where that is nothing, or too old."""
+        found = self.answers.get((what, fields))
+        if found is None or found[1] < time.monotonic():
+            raise Undecided(Question(self, what, fields))
+        return found[0]
+
+
+class Question(Proof):
+    """One question about what a principal may do."""
+
+    waits = True
+
+    def __init__(self, judge: CalloutJudge, what: str, fields: Fields) -> None:
+        super().__init__(0)
+        self.judge = judge
+        self.what = what
+        self.fields = fields
+
+    def run(self) -> None:
+        judge = self.judge
+        words = judge.callout.ask(self.what, (("username", judge.user), *self.fields, ("tags", judge.tags)))
+        self.right = bool(words) and words is not None and words[0] == ALLOW
+        # At least as long as it takes to try again, or nothing would ever be decided.
+        kept_s = max(judge.callout.cache_s, FAILURE_S) if words is not None else FAILURE_S
+        while len(judge.answers) >= ANSWERS_MAX:
+            judge.answers.pop(next(iter(judge.answers)), None)
+        judge.answers[self.what, self.fields] = (self.right, time.monotonic() + kept_s)
