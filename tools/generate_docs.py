@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are made from the code: options, commands, operations, conformance to MQTT.
+"""Write the pages of docs/ that are made from the code: options, commands, operations, HTTP, conformance to MQTT.
 
 `tests/docs/test_generated.py` compares; `make docs` writes.
 """
@@ -25,6 +25,7 @@ from forebay.filter.subject import FACTS
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # as a script it would find only what lies beside it
+from tools.http_reference import http_page  # noqa: E402
 from tools.mqtt_conformance import conformance_page  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -156,6 +157,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "control.md": control_page,
     "filter-words.md": filters_tables,
+    "http-reference.md": lambda: http_page(HEAD),
     "mqtt-conformance.md": lambda: conformance_page(HEAD),
 }
 

@@ -59,6 +59,7 @@ test)
     check_mosquitto
     check_librabbitmq
     check_node
+    check_rabbitmqadmin
     ;;
 esac
 stop_if_missing

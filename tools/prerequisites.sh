@@ -103,6 +103,33 @@ check_node() {
     node_fits || need "node 16 or newer and npm, for MQTT.js and amqplib in the tests.  apt-get install nodejs npm"
 }
 
+# RabbitMQ's tool for its HTTP API: one Python file of its Debian package, which need not be installed.
+has_rabbitmqadmin() {
+    has_commands rabbitmqadmin || [ -f "$tools_cache/rabbitmqadmin" ]
+}
+
+fetch_rabbitmqadmin() {
+    command -v apt-get >/dev/null 2>&1 && command -v dpkg-deb >/dev/null 2>&1 || return 0
+    echo "Fetching rabbitmqadmin for the tests"
+    scratch=$(mktemp -d)
+    (
+        cd "$scratch"
+        apt-get download -qq rabbitmq-server || (apt-get update -qq && apt-get download -qq rabbitmq-server)
+        mkdir unpacked
+        dpkg-deb --fsys-tarfile rabbitmq-server_*.deb | tar -x -C unpacked --wildcards '*/rabbitmqadmin'
+        mkdir -p "$tools_cache"
+        mv "$(find unpacked -type f -name rabbitmqadmin | sort | head -n 1)" "$tools_cache/rabbitmqadmin"
+    ) >/dev/null 2>&1 || true
+    rm -rf "$scratch"
+}
+
+check_rabbitmqadmin() {
+    tools_cache=${XDG_CACHE_HOME:-$HOME/.cache}/forebay-tests
+    has_rabbitmqadmin || fetch_rabbitmqadmin
+    has_rabbitmqadmin ||
+        need "rabbitmqadmin, which the tests drive.  apt-get install rabbitmq-server, or put the file into $tools_cache"
+}
+
 stop_if_missing() {
     [ -z "$missing" ] && return
     echo "forebay needs some things that are not here:$missing" >&2

@@ -6,9 +6,10 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from forebay import __version__
-from forebay.admin import pages, sessions, whoami
+from forebay.admin import figures, pages, sessions, whoami
 from forebay.admin.answer import handle_errors
 from forebay.admin.bodies import JsonBodies
+from forebay.admin.bridge import publish, subscribe
 from forebay.admin.forebay import routes as forebay_routes
 from forebay.admin.guards import Guards
 from forebay.admin.metrics import routes as metrics_routes
@@ -27,7 +28,7 @@ def make_api(app: App) -> FastAPI:
     api = FastAPI(
         title="forebay",
         version=__version__,
-        openapi_url="/api/openapi.json",
+        openapi_url=None,  # `describe` answers there
         docs_url=None,  # its pages load scripts from elsewhere
         redoc_url=None,
         strict_content_type=False,
@@ -37,7 +38,6 @@ def make_api(app: App) -> FastAPI:
     api.state.rates = Rates(app)
     api.state.declared = Declared()
     handle_errors(api)
-    describe(api)
     api.add_middleware(JsonBodies)
     api.add_middleware(RawPaths)
     if app.options.http_cors_origins:
@@ -48,13 +48,20 @@ def make_api(app: App) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "X-Requested-With"],
         )
     api.add_middleware(Guards, body_octets_max=app.options.http_body_octets_max)
+    describe(api)
+    add_routes(api)
+    return api
+
+
+def add_routes(api: FastAPI) -> None:
+    """Have the application answer at all paths."""
     api.include_router(pages.make_router())
     api.include_router(sessions.router)
     api.include_router(whoami.router)
     api.include_router(metrics_routes.router)
+    api.include_router(figures.router)
     api.include_router(forebay_routes.router)
-    for router in rabbitmq_routes.ROUTERS:
+    api.include_router(publish.router)
+    api.include_router(subscribe.router)
+    for router in (*rabbitmq_routes.ROUTERS, *ROUTERS):
         api.include_router(router)
-    for router in ROUTERS:
-        api.include_router(router)
-    return api

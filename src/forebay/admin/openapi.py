@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from fastapi import FastAPI
+import orjson
+from fastapi import FastAPI, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 
-from forebay.admin.login import caller_of
+from forebay.admin.login import caller_of, client_of
 from forebay.admin.rights import administrator_of, monitor_of, policymaker_of
 
+PATH: Final = "/api/openapi.json"
 PREFIX: Final = "/api/"
 # Dependencies that ask for a tag, by what an operation says of it; the first that is found holds.
 NEEDS: Final = ((administrator_of, "administrator"), (monitor_of, "monitoring"), (policymaker_of, "policymaker"))
 ANY_TAG: Final = "management"
+NO_TAG: Final = "none"  # any user
 TAG_KEY: Final = "x-needs-tag"
 REFUSAL: Final = {"$ref": "#/components/schemas/Refusal"}
 REFUSAL_SHAPE: Final = {
@@ -35,13 +41,13 @@ NOT_FOUND: Final = "There is no such thing."
 
 def describe(api: FastAPI) -> None:
     """Have the application answer with a document that says all that its routes do."""
+    made: list[bytes] = []
 
-    def document() -> dict[str, Any]:
-        if api.openapi_schema is None:
-            api.openapi_schema = make_document(api)
-        return api.openapi_schema
-
-    api.openapi = document  # type: ignore[method-assign]
+    @api.get(PATH, include_in_schema=False)
+    async def show_document() -> Response:
+        if not made:  # half a second of work, which no turn is to wait for
+            made.append(orjson.dumps(await asyncio.to_thread(make_document, api)))
+        return Response(made[0], media_type="application/json")
 
 
 def make_document(api: FastAPI) -> dict[str, Any]:
@@ -64,7 +70,7 @@ def complete(path: str, operation: dict[str, Any], needs: str | None) -> None:
     """Put into one operation what FastAPI does not know."""
     responses = operation["responses"]
     responses.pop("422", None)
-    if not path.startswith(PREFIX):
+    if not path.startswith(PREFIX) and needs is None:
         return
     for status, text in EVERYWHERE.items():
         responses.setdefault(status, refused(text))
@@ -82,16 +88,25 @@ def refused(text: str) -> dict[str, Any]:
 def needed_tags(api: FastAPI) -> dict[tuple[str, str], str]:
     """The tag that a caller must have, by path and method; nothing for what everybody may ask."""
     found: dict[tuple[str, str], str] = {}
-    for route in api.routes:
-        if not isinstance(route, APIRoute):
-            continue
+    for route in api_routes(api.routes):
         asked = calls_of(route.dependant)
-        if caller_of not in asked:
+        if caller_of not in asked and client_of not in asked:
             continue
-        tag = next((name for call, name in NEEDS if call in asked), ANY_TAG)
+        least = ANY_TAG if caller_of in asked else NO_TAG
+        tag = next((name for call, name in NEEDS if call in asked), least)
         for method in route.methods or ():
             found[route.path_format, method.lower()] = tag
     return found
+
+
+def api_routes(routes: Iterable[BaseRoute]) -> Iterator[APIRoute]:
+    """The routes, those of routers within routers among them, which some versions of FastAPI keep as they are."""
+    for route in routes:
+        if isinstance(route, APIRoute):
+            yield route
+        else:
+            inner = getattr(route, "original_router", None)
+            yield from api_routes(() if inner is None else inner.routes)
 
 
 def calls_of(dependant: Dependant) -> list[object]:
