@@ -105,6 +105,15 @@ class Logs:
             if segment.file not in busy:
                 self.files.forget(segment.file)
 
+    def segment_totals(self) -> tuple[int, int]:
+        """How many segment files there are, and their octets."""
+        count = octets = 0
+        for stored in self.stored.values():
+            for each in stored.segments:
+                count += 1
+                octets += each.segment.octets
+        return count, octets
+
     def dead_segments(self) -> list[str]:
         """Give up the segments that hold nothing any more; their paths."""
         paths: list[str] = []

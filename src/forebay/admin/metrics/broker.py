@@ -67,16 +67,6 @@ class Timing:
     scale: float
 
 
-def segments(look: Look) -> tuple[int, int]:
-    """How many segment files there are, and their octets."""
-    count = octets = 0
-    for stored in list(look.app.store.logs.stored.values()):
-        for each in stored.segments:
-            count += 1
-            octets += each.segment.octets
-    return count, octets
-
-
 def by_reason(counts: Counts) -> dict[tuple[str, ...], Number]:
     """What died, by why."""
     return {
@@ -453,8 +443,14 @@ LOG_ROWS: Final[tuple[Row[Look], ...]] = (
         gauge("forebay_wal_bytes", family.LOG, "Octets used in these."),
         lambda look: sum(wal.tail for wal in look.app.store.wals),
     ),
-    Row(gauge("forebay_segment_files", family.LOG, "Segment files of queues."), lambda look: segments(look)[0]),
-    Row(gauge("forebay_segment_bytes", family.LOG, "Octets of these."), lambda look: segments(look)[1]),
+    Row(
+        gauge("forebay_segment_files", family.LOG, "Segment files of queues."),
+        lambda look: look.app.store.logs.segment_totals()[0],
+    ),
+    Row(
+        gauge("forebay_segment_bytes", family.LOG, "Octets of these."),
+        lambda look: look.app.store.logs.segment_totals()[1],
+    ),
     Row(
         gauge("forebay_log_pending_bytes", family.LOG, "Octets accepted and not on the disk so far."),
         lambda look: look.app.store.pending(),
