@@ -105,16 +105,14 @@ class BrokerProcess:
         """Start without waiting: for starts that must fail."""
         assert self._process is None, "the broker runs already"
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
-        config = self.folder / "options.yaml"
         # Not port 0: while a broker is down, the system would give its port to somebody's outgoing connection.
         self.listeners = {
             name: f"127.0.0.1:{free_port()}" if address == "127.0.0.1:0" else address
             for name, address in self.listeners.items()
         }
-        others = {name: address for name, address in self.listeners.items() if name not in FLAGS}
-        config.write_text(json.dumps({**self.options, **others}), encoding="utf-8")  # JSON is YAML
+        self.write_options()
         command = [*self.wrapper, sys.executable, "-m", "forebay", "serve"]
-        command += ["--config", str(config), "--data", str(self.data)]
+        command += ["--config", str(self.config), "--data", str(self.data)]
         for name in FLAGS:
             command += [f"--{name}", self.listeners[name]]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
@@ -122,6 +120,16 @@ class BrokerProcess:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment
             )
+
+    @property
+    def config(self) -> Path:
+        """Its configuration file."""
+        return self.folder / "options.yaml"
+
+    def write_options(self) -> None:
+        """Write the configuration file; a broker that runs reads it again only when it is told to."""
+        others = {name: address for name, address in self.listeners.items() if name not in FLAGS}
+        self.config.write_text(json.dumps({**self.options, **others}), encoding="utf-8")  # JSON is YAML
 
     def wait(self) -> int:
         """Wait until it ends by itself; its exit code."""

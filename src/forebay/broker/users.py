@@ -7,7 +7,7 @@ are made anew at each start, and cannot be changed while the broker runs.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -73,27 +73,39 @@ class Users:
         self._grants: dict[tuple[str, bytes, bool], Grants] = {}  # that somebody holds, or has held
 
     def configure(
-        self, users: Mapping[str, str], administrators: Iterable[str], permissions: Iterable[PermissionOptions]
+        self, users: Mapping[str, str], administrators: Collection[str], permissions: Collection[PermissionOptions]
     ) -> None:
         """Make the users of the configuration, in place of stored ones of the same name; OptionError."""
         everybody = "*" in administrators
         for name, password in users.items():
             tags = [ADMINISTRATOR] if everybody or name in administrators else []
             self.by_name[name] = User(name, password if is_hash(password) else "", tags, True)
+        check_configured(users, permissions)
         for each in permissions:
-            user = self.by_name.get(each.user)
-            if user is None or not user.configured:
-                raise OptionError(f"permissions: there is no user {each.user!r} in users")
-            user.restricted = True
+            self.by_name[each.user].restricted = True
             place = (each.user, each.vhost.encode())
             self.fixed.add(place)
-            try:
-                self.permissions[place] = checked_permission(each.configure, each.write, each.read)
-            except RequestError as error:
-                raise OptionError(f"permissions: of user {each.user!r}: {error.text}") from None
+            self.permissions[place] = checked_permission(each.configure, each.write, each.read)
         for name in {place[0] for place in [*self.permissions, *self.topics]} - set(self.by_name):
             self.forget_user(name)  # it was of a configuration that is no more
         self.changed()
+
+    def reconfigure(
+        self, users: Mapping[str, str], administrators: Collection[str], permissions: Collection[PermissionOptions]
+    ) -> None:
+        """As `configure`, in place of the users and permissions of the configuration before.
+
+        Those who are no more in it lose their connections.
+        """
+        for name, user in list(self.by_name.items()):
+            if user.configured and name not in users:
+                del self.by_name[name]
+                self.deleted.append(name)
+                self.forget_user(name)
+        for place in self.fixed:
+            self.permissions.pop(place, None)
+        self.fixed = set()
+        self.configure(users, administrators, permissions)
 
     # ---- users
 
@@ -350,6 +362,17 @@ class Users:
             assert op == "topic-permission-clear", op
             exchange = fields["exchange"]
             self.remove_topics(*place, None if exchange is None else octets(exchange))
+
+
+def check_configured(users: Mapping[str, str], permissions: Collection[PermissionOptions]) -> None:
+    """OptionError for permissions that `Users.configure` would refuse; nothing is changed."""
+    for each in permissions:
+        if each.user not in users:
+            raise OptionError(f"permissions: there is no user {each.user!r} in users")
+        try:
+            checked_permission(each.configure, each.write, each.read)
+        except RequestError as error:
+            raise OptionError(f"permissions: of user {each.user!r}: {error.text}") from None
 
 
 def place_of(entry: tuple[tuple[str, bytes], object]) -> tuple[str, bytes]:

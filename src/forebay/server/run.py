@@ -10,17 +10,22 @@ import signal
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import uvloop
 
-from forebay.core.errors import OptionError
+from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
+from forebay.server.config import Loaded, Source
+from forebay.server.drain import drain
 from forebay.server.handles import raise_limit
 from forebay.server.heap import tune_collector
 from forebay.server.listen import endpoints, listen, make_protocol
 from forebay.server.logs import start_log
+from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify, reloading
+from forebay.server.reload import Reloader, check_events
 from forebay.server.status import AppFacts
 from forebay.server.tls import Tls
 
@@ -38,20 +43,50 @@ class Service(ABC):
     async def stop(self) -> None:
         """End, before the connections do."""
 
+    def reload(self, options: Options) -> None:  # noqa: B027  most have nothing to do
+        """Go on with other options, which are checked and in force; within the turn."""
+
 
 MakeService = Callable[[App], Service]
 
 
-async def run(options: Options, makers: Sequence[MakeService]) -> int:
+class Signals:
+    """What the process is told from outside.
+
+    stop   SIGTERM or SIGINT has come
+    hurry  another one: no client is waited for any more
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.stop = asyncio.Event()
+        self.hurry = asyncio.Event()
+        self.number = 0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.on_stop, number)
+
+    def on_stop(self, number: int) -> None:
+        if self.stop.is_set():
+            self.hurry.set()
+            self.number = number
+        self.stop.set()
+
+    def exit_code(self, code: int) -> int:
+        """The code of a process that ended with `code` otherwise: a second signal is told by its number."""
+        return 128 + self.number if self.number and not code else code
+
+
+async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> int:
     loop = asyncio.get_running_loop()
+    options = loaded.options
     tls = Tls(options)
     listeners = endpoints(options, tls)
+    check_events(options)
     app = App(options, loop, tls)
     app.control.server = AppFacts(app)
+    reloader = app.control.configuration = Reloader(app, source, loaded)
     app.recover()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    signals = Signals(loop)
+    loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
     servers = []
     services: list[Service] = []
     ready: dict[str, object] = {"pid": os.getpid(), "data": app.disk.root}
@@ -63,6 +98,7 @@ async def run(options: Options, makers: Sequence[MakeService]) -> int:
         for make in makers:
             services.append(make(app))
             app.addresses.update(await services[-1].start())
+            reloader.followers.append(services[-1].reload)
     except OptionError:
         app.sender.stop()
         app.thread.stop()  # while there is a loop for it to come back to
@@ -72,20 +108,43 @@ async def run(options: Options, makers: Sequence[MakeService]) -> int:
     ready.update(app.addresses)
     sys.stdout.write("ready " + json.dumps(ready) + "\n")
     sys.stdout.flush()
-    await stop.wait()
+    notify(READY)
+    if is_watched():
+        app.watchers.append(partial(notify, WATCHDOG))
+    await signals.stop.wait()
+    notify(STOPPING)
+    await grace(app, signals.hurry)
     for server in servers:
         server.close()
     for service in services:
         await service.stop()
-    await app.drain()
-    return app.exit_code
+    await drain(app, signals.hurry)
+    return signals.exit_code(app.exit_code)
 
 
-def serve(options: Options, makers: Sequence[MakeService] = ()) -> int:
+async def grace(app: App, hurry: asyncio.Event) -> None:
+    """Say for a while that the broker is about to stop, so that nobody is sent here any more."""
+    app.leaving = True
+    if app.options.drain_grace_ms:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(hurry.wait(), app.options.drain_grace_ms / 1000)
+
+
+def on_hangup(reloader: Reloader) -> None:
+    """SIGHUP: read the configuration again. What is wrong with it is in the log."""
+    notify(reloading())
+    with suppress(RequestError):
+        reloader.reload()
+    notify(READY)
+
+
+def serve(source: Source, loaded: Loaded, makers: Sequence[MakeService] = ()) -> int:
     """Run a broker until SIGTERM; the process's exit code. StorageError or OptionError: it could not start.
 
+    source  to be asked again when the broker is told to
+    loaded  what it said
     makers  of the services that run beside it
     """
-    start_log(options)
-    raise_limit(options.connections_max)
-    return uvloop.run(run(options, makers))
+    start_log(loaded.options)
+    raise_limit(loaded.options.connections_max)
+    return uvloop.run(run(source, loaded, makers))

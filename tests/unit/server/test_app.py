@@ -11,6 +11,7 @@ import uvloop
 
 from forebay.core.options import make_options
 from forebay.server.app import EXIT_SOFTWARE, App
+from forebay.server.drain import drain
 from forebay.server.tls import Tls
 
 
@@ -24,7 +25,7 @@ def test_work_that_comes_back_after_the_end_is_left_as_after_a_crash(tmp_path: P
         job = app.store.plan(app.wanted, app.now_us())
         assert job is not None and job.spare is not None
         app.thread.submit_job(job)
-        await app.drain()
+        await drain(app, asyncio.Event())
         await asyncio.sleep(0)
         assert job.spare_handle >= 0
         app.job_done(job, None)

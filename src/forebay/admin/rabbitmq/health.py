@@ -111,7 +111,7 @@ async def is_not_critical(app: Broker, caller: Manager) -> Response:
 @router.get("/health/checks/is-in-service", responses=CHECK)
 async def is_in_service(app: Broker, caller: Manager) -> Response:
     """Whether the broker takes connections: it is not about to stop."""
-    return unhealthy("the broker is about to stop") if app.stopping.is_set() else healthy()
+    return unhealthy("the broker is about to stop") if app.leaving else healthy()
 
 
 @router.get("/health/checks/below-node-connection-limit", responses=CHECK)

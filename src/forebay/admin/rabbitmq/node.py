@@ -96,7 +96,7 @@ def node_facts(app: App, rates: Rates, asked: Windows) -> Facts:
         "name": NODE,
         "type": "disc",
         "running": True,
-        "being_drained": app.stopping.is_set(),
+        "being_drained": app.leaving,
         "os_pid": str(os.getpid()),
         "uptime": (app.clock.now_us() - started_us) // MILLISECONDS_US,
         "processors": os.cpu_count() or 1,

@@ -142,6 +142,29 @@ class ServerFacts(ABC):
         """Process, listeners, alarms, connections, memory and disk."""
 
 
+class Configuration(ABC):
+    """The options in force and where they came from, which only the server knows."""
+
+    @abstractmethod
+    def shown(self) -> list[dict[str, object]]:
+        """Every option: `name`, `value` without secrets, `origin`, `reloadable`."""
+
+    @abstractmethod
+    def reload(self) -> dict[str, object]:
+        """Read the configuration again and put in force what can be: `applied`, `restart`, `unchanged`.
+
+        raises  RequestError(INVALID): something in it is wrong, and nothing was changed
+        """
+
+
+class Webhooks(ABC):
+    """Where events are sent by HTTP, which only the server knows."""
+
+    @abstractmethod
+    def listed(self) -> list[dict[str, object]]:
+        """Each with its `url`, what it was sent, and how that went."""
+
+
 class Control:
     """All that operations work on, and the way in to them.
 
@@ -152,6 +175,8 @@ class Control:
         self.vhosts = vhosts
         self.connections = connections
         self.server: ServerFacts | None = None
+        self.configuration: Configuration | None = None
+        self.webhooks: Webhooks | None = None
 
     def run(self, origin: Origin, name: str, values: dict[str, object]) -> dict[str, object]:
         """The answer to one request of somebody who has logged in.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from forebay.broker.control import (
+    config,
     connections,
     delayed,
     exchanges,
@@ -24,6 +25,7 @@ from forebay.broker.control.operations import OPERATIONS, Control
 __all__ = ["OPERATIONS", "PARTS", "Control"]
 
 PARTS = (
+    config,
     connections,
     delayed,
     exchanges,

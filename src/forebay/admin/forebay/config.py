@@ -1,0 +1,43 @@
+"""/api/forebay/config, reload and webhooks: the options in force, reading them again, and where events are sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.answer import as_json
+from forebay.admin.forebay.asking import answer
+from forebay.admin.forebay.operations import ANSWERS
+from forebay.admin.login import Asker, Broker
+
+router = APIRouter(prefix="/api/forebay", tags=["forebay"])
+LIST: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "All of them.",
+        "content": {"application/json": {"schema": {"type": "array", "items": {"type": "object"}}}},
+    },
+    401: ANSWERS[401],
+}
+
+
+@router.get("/config", responses=LIST)
+async def show_config(app: Broker, caller: Asker) -> Response:
+    """Every option: `name`, `value` (no secrets), `origin`, `reloadable`."""
+    caller.check_administrator()
+    configuration = app.control.configuration
+    return as_json([] if configuration is None else configuration.shown())
+
+
+@router.post("/reload", responses={status: ANSWERS[status] for status in (200, 400, 401)})
+async def reload_config(app: Broker, caller: Asker) -> Response:
+    """Read the configuration again: `applied`, `restart`, `unchanged`; where anything is wrong, nothing is changed."""
+    return await answer(app, caller, "config.reload", {})
+
+
+@router.get("/webhooks", responses=LIST)
+async def list_webhooks(app: Broker, caller: Asker) -> Response:
+    """Where events are sent, and how that goes."""
+    caller.check_administrator()
+    webhooks = app.control.webhooks
+    return as_json([] if webhooks is None else webhooks.listed())

@@ -1,0 +1,78 @@
+"""The end of a broker that is told to stop: nothing accepted is lost, and every client is told.
+
+Listeners are closed by then. What was read is decided and written, what is confirmed leaves, each client gets its
+protocol's goodbye, and may take `drain_timeout_ms` to read it and to go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from forebay.server.app import App
+
+LOOK_S: Final = 0.01  # between two looks whether all have left
+logger = logging.getLogger("forebay")
+
+
+async def drain(app: App, hurry: asyncio.Event) -> None:
+    """Take leave of every client and close the files.
+
+    hurry  once it is set, nobody is waited for but the disk
+    """
+    app.leaving = True
+    app.stopping.set()
+    for connection in app.open:
+        connection.transport.pause_reading()
+    app.turn()
+    await written(app)
+    say_goodbye(app)
+    await left(app, hurry)
+    for connection in list(app.open):
+        connection.transport.abort()
+        app.lost(connection)
+    app.ended = True
+    await written(app)  # what the end of the connections has left: queues that go with them
+    app.sender.stop()
+    app.thread.stop()
+    app.logins.stop()
+    app.audit_log.stop()
+    app.store.close()
+    app.disk.close_all()
+
+
+def say_goodbye(app: App) -> None:
+    """Tell every client; those that have to answer are read again for it."""
+    for connection in list(app.open):
+        session = connection.session
+        if session is None:
+            connection.transport.close()
+            continue
+        session.vhost.pause(session.id, True)  # it settles nothing any more
+        session.shut_down()
+        connection.flush()
+        if not connection.closing:
+            connection.transport.resume_reading()
+
+
+async def left(app: App, hurry: asyncio.Event) -> None:
+    """Every client has taken its goodbye and gone, or `drain_timeout_ms` is over."""
+    limit_s = app.options.drain_timeout_ms / 1000
+    deadline = app.loop.time() + limit_s
+    while app.open and not hurry.is_set():
+        if app.loop.time() >= deadline:
+            logger.warning("%d clients have not left within drain_timeout_ms=%d", len(app.open), limit_s * 1000)
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+async def written(app: App) -> None:
+    """Everything noted is on the disk and no commit on its way, or `drain_timeout_ms` is over."""
+    app.idle.clear()
+    app.start_commit(app.store.flush())
+    if app.store.in_flight():
+        try:
+            await asyncio.wait_for(app.idle.wait(), app.options.drain_timeout_ms / 1000)
+        except TimeoutError:
+            logger.warning("drain took longer than drain_timeout_ms=%d", app.options.drain_timeout_ms)

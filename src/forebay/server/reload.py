@@ -1,0 +1,190 @@
+"""Putting new options in force while the broker runs.
+
+Everything is checked before anything is changed. Sessions keep the limits that they began with; what is read from
+`App.options` at each use needs nothing done here but to be replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from forebay.broker.configured import declare_configured, wanted_queues
+from forebay.broker.control.operations import Configuration
+from forebay.broker.scram import make_scram
+from forebay.broker.topology import FOREVER_MS, TOPIC_EXCHANGE
+from forebay.broker.users import check_configured
+from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import INVALID, OptionError, RequestError
+from forebay.core.option_table import option_fields
+from forebay.core.options import Options
+from forebay.routing.topic_trie import check_filter, swap_key
+from forebay.server.app import App
+from forebay.server.audit_log import AuditLog
+from forebay.server.chance import SystemRandom
+from forebay.server.config import Loaded, Source, shown_value
+from forebay.server.events import check_patterns
+from forebay.server.logs import change_log
+from forebay.server.tls import make_context
+
+MICROSECONDS: Final = 1000
+MICROSECONDS_S: Final = 1_000_000
+TLS_PREFIX: Final = "tls_"
+logger = logging.getLogger("forebay")
+
+
+class Reloader(Configuration):
+    """The options in force.
+
+    followers  told after the broker has taken new options: what runs beside it
+    """
+
+    def __init__(self, app: App, source: Source, loaded: Loaded) -> None:
+        self.app = app
+        self.source = source
+        self.loaded = loaded
+        self.followers: list[Callable[[Options], None]] = []
+
+    def shown(self) -> list[dict[str, object]]:
+        return replace(self.loaded, options=self.app.options).shown()
+
+    def reload(self) -> dict[str, object]:
+        old = self.app.options
+        try:
+            loaded = self.source.load()
+            applied, restart = differences(old, loaded.options)
+            effective = replace(old, **{name: getattr(loaded.options, name) for name in applied})
+            check_new(self.app, effective)
+        except OptionError as error:
+            logger.error("the configuration is as before, since the new one is wrong: %s", error)
+            raise RequestError(INVALID, str(error)) from None
+        self.loaded = loaded
+        put_in_force(self.app, old, effective)
+        for follower in self.followers:
+            follower(effective)
+        changes = [
+            {
+                "name": name,
+                "old": shown_value(Options, name, getattr(old, name)),
+                "new": shown_value(Options, name, getattr(effective, name)),
+            }
+            for name in applied
+        ]
+        words = [", ".join(names) or "none" for names in (applied, restart)]
+        logger.info("configuration read again; changed: %s; waiting for a restart: %s", *words)
+        facts: dict[str, object] = {"applied": applied, "restart": restart}
+        self.app.vhosts.common.events.note("config.reloaded", b"", facts)
+        self.app.schedule()
+        count = len(option_fields(Options)) - len(applied) - len(restart)
+        return {"applied": changes, "restart": restart, "unchanged": count}
+
+
+def differences(old: Options, new: Options) -> tuple[list[str], list[str]]:
+    """Options that differ: those that can be changed while the broker runs, and the others."""
+    changed = [(name, spec) for name, spec, _ in option_fields(Options) if getattr(old, name) != getattr(new, name)]
+    return [name for name, spec in changed if spec.reloadable], [name for name, spec in changed if not spec.reloadable]
+
+
+def check_events(options: Options) -> None:
+    """OptionError where a pattern of events means none, or a webhook has no address."""
+    check_patterns("events", options.events)
+    check_patterns("log_events", options.log_events)
+    for place, hook in enumerate(options.webhooks):
+        check_patterns(f"webhooks[{place}].events", hook.events)
+        if not hook.url.startswith(("http://", "https://")):
+            raise OptionError(f"webhooks[{place}].url: {hook.url!r} must begin with http:// or https://")
+
+
+def check_new(app: App, options: Options) -> None:
+    """OptionError for all that would fail when these options are put in force."""
+    check_events(options)
+    check_configured(options.users, options.permissions)
+    # Whoever checks users changes nothing until all are good; so a second one may be asked.
+    type(app.auth)(options.users, options.loopback_users)
+    check_vhosts(app.vhosts, options)
+    wanted_queues(app.vhosts, options)
+    for place, entry in enumerate(options.queues):
+        for topic in entry.topics:
+            try:
+                check_filter(topic.encode())
+            except RequestError as error:
+                raise OptionError(f"queues[{place}].topics: {error.text}") from None
+    if options.amqps or options.mqtts or options.mqtt_websocket_tls or options.https:
+        make_context(options)
+
+
+def check_vhosts(vhosts: Vhosts, options: Options) -> None:
+    for place, entry in enumerate(options.vhosts):
+        try:
+            vhosts.check_name(entry.name.encode())
+        except RequestError as error:
+            raise OptionError(f"vhosts[{place}].name: {error.text}") from None
+
+
+def put_in_force(app: App, old: Options, new: Options) -> None:
+    """Have every part of the broker go on with options that were checked."""
+    app.options = new
+    app.vhosts.options = new
+    app.send_buffer_octets_max = new.send_buffer_octets_max
+    app.pressure.options = new
+    app.pressure.shares.set(new)
+    app.figures.interval_s = new.mqtt_sys_interval_s
+    app.auth.throttle.free = new.login_failures_free
+    app.auth.throttle.wait_max_us = new.login_wait_max_s * MICROSECONDS_S
+    if new.audit_log != old.audit_log:
+        previous, app.audit_log = app.audit_log, AuditLog(new.audit_log, app.loop.call_soon_threadsafe)
+        previous.stop()
+    change_log(new)
+    for vhost in app.vhosts.all():
+        set_limits(vhost, new)
+    set_users(app, old, new)
+    declare_configured(app.vhosts, new)
+    unbind_topics(app.vhosts.default, old, new)
+    app.tell_of_events()
+    if any(getattr(old, name) != getattr(new, name) for name in names_from(TLS_PREFIX)):
+        app.tls.reload(new)
+    elif app.tls.in_use():
+        app.tls.reload()
+
+
+def names_from(prefix: str) -> Sequence[str]:
+    return [name for name, _, _ in option_fields(Options) if name.startswith(prefix)]
+
+
+def set_users(app: App, old: Options, new: Options) -> None:
+    """The configured users, and what they may do."""
+    if new.users != old.users or new.mqtt_auth_methods != old.mqtt_auth_methods:
+        app.auth.mechanisms = dict(make_scram(new.users, new.mqtt_auth_methods, SystemRandom()))
+    app.auth.set_users(new.users, new.loopback_users)
+    parts = ("users", "administrators", "permissions")
+    if any(getattr(old, name) != getattr(new, name) for name in parts):
+        app.vhosts.users.reconfigure(new.users, new.administrators, new.permissions)
+
+
+def set_limits(vhost: Vhost, options: Options) -> None:
+    """What a vhost took from the options when it was made."""
+    vhost.visibility_ms = options.visibility_timeout_ms
+    vhost.consumer_timeout_us = options.consumer_timeout_ms * MICROSECONDS or FOREVER_MS * MICROSECONDS
+    vhost.ephemeral_expiry_us = options.ephemeral_expiry_ms * MICROSECONDS
+    vhost.queue_type_relaxed = options.queue_type_equivalence_relaxed
+    vhost.sessions.sessions_max = options.mqtt_sessions_max
+    vhost.retained.messages_max = options.mqtt_retained_max
+    vhost.retained.octets_max = options.mqtt_retained_octets_max
+    vhost.delayed.messages_max = options.mqtt_delayed_max
+    if vhost.delivery_limit != options.delivery_limit:
+        vhost.delivery_limit = options.delivery_limit
+        for queue in vhost.queues.values():
+            vhost.policies.govern_queue(queue, vhost.delivery_limit)
+            vhost.mark(queue)
+
+
+def unbind_topics(vhost: Vhost, old: Options, new: Options) -> None:
+    """Queues that are still in the configuration get no more of topics that are not; no queue goes."""
+    wanted = {entry.name: set(entry.topics) for entry in new.queues}
+    for entry in old.queues:
+        for topic in entry.topics:
+            if entry.name in wanted and topic not in wanted[entry.name]:
+                vhost.unbind(entry.name.encode(), TOPIC_EXCHANGE, swap_key(topic.encode()), {})
