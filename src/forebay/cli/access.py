@@ -213,6 +213,11 @@ def logs_in(command: Callable[..., None], in_vhost: bool = True) -> Callable[...
     return run
 
 
+def logs_in_broker(command: Callable[..., None]) -> Callable[..., None]:
+    """As `logs_in`, for what is about no one vhost."""
+    return logs_in(command, False)
+
+
 def asks(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., None]:
     """Make a command of a function whose first parameter is an `Access`, which is there while it runs."""
     signature = inspect.signature(command, eval_str=True)

@@ -105,7 +105,9 @@ def run(plan: Plan, publishers: int, consumers: int, seconds: float) -> list[Don
     for place in range(clients):
         inner, outer = context.Pipe()
         target, over = (publish_all, published_all) if place < publishers else (consume_all, consumed_all)
-        process: BaseProcess = context.Process(target=target, args=(plan, ready, over, counts, place, outer), daemon=True)
+        process: BaseProcess = context.Process(
+            target=target, args=(plan, ready, over, counts, place, outer), daemon=True
+        )
         process.start()
         processes.append((process, inner))
     previous = signal.signal(signal.SIGINT, lambda *_: published_all.set())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -145,7 +146,12 @@ def clear_topic_permission(
 
 
 def new_password(name: str, hash: str | None, no_password: bool) -> str:
-    """What the broker is to keep of a new password."""
+    """What the broker is to keep of a new password: its hash, which takes a time in which a broker does much else."""
     if no_password:
         return ""
-    return hash if hash is not None else asked_password(f"New password of {name}", True)
+    if hash is not None:
+        return hash
+    password = asked_password(f"New password of {name}", True)
+    from forebay.broker.passwords import SALT_OCTETS, hash_password
+
+    return hash_password(password, os.urandom(SALT_OCTETS))

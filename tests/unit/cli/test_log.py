@@ -12,7 +12,7 @@ import pika
 import pytest
 from typer.testing import CliRunner
 
-from forebay.cli.main import app
+from forebay.cli.commands import command_line
 from tests.broker_process import BrokerProcess
 from tests.stores import Everything, Opened
 from tests.unit.cli.commands import Forebay
@@ -22,7 +22,7 @@ RUNNER = CliRunner()
 
 def run(*arguments: str) -> tuple[int, str]:
     """Exit code and what is printed by a command, in this process."""
-    done = RUNNER.invoke(app, ["log", *arguments])
+    done = RUNNER.invoke(command_line("log"), ["log", *arguments])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.output
 
@@ -89,7 +89,7 @@ def test_each_changed_octet_is_found_with_file_and_position(folder: Path, tmp_pa
 
 
 def test_damage_in_a_block_names_its_queue_and_offsets(folder: Path) -> None:
-    segment = sorted((folder / "queues" / "1").glob("*.seg"))[0]
+    segment = min((folder / "queues" / "1").glob("*.seg"))
     octets = bytearray(segment.read_bytes())
     octets[60 + 40] ^= 1
     segment.write_bytes(octets)
@@ -99,7 +99,7 @@ def test_damage_in_a_block_names_its_queue_and_offsets(folder: Path) -> None:
 
 
 def test_a_torn_tail_is_no_damage_and_said(folder: Path) -> None:
-    last = sorted((folder / "wal").glob("*.wal"))[-1]
+    last = max((folder / "wal").glob("*.wal"))
     used = {each["path"]: each["used"] for each in json.loads(run("inspect", str(folder), "--json")[1])["files"]}
     octets = bytearray(last.read_bytes())
     octets[used[f"wal/{last.name}"] - 9] ^= 1  # within the last frame
@@ -123,7 +123,7 @@ def test_a_file_whose_head_is_damaged_keeps_a_broker_from_starting(folder: Path)
 
 
 def test_wrong_folders_are_refused(tmp_path: Path) -> None:
-    forebay_error = RUNNER.invoke(app, ["log", "verify", str(tmp_path)]).exception
+    forebay_error = RUNNER.invoke(command_line("log"), ["log", "verify", str(tmp_path)]).exception
     assert "is no data folder of a broker" in str(forebay_error)
 
 

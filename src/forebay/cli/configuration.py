@@ -1,0 +1,85 @@
+"""`forebay config`: what a configuration says, and what is in force."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from forebay.cli.access import Access, JsonOption, asks_broker, cell, show_json, show_table
+
+app = typer.Typer(help="The configuration: of a file, and of a running broker.", no_args_is_help=True)
+webhooks = typer.Typer(help="Where events are sent.", no_args_is_help=True)
+
+
+@app.command("check")
+def check_config(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", envvar="FOREBAY_CONFIG", help="The file; else the environment alone."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a broker with this file and environment would stop at, with line and nearest key, or should be known.
+
+    Exits with 2 where it could not start.
+
+    Example: forebay config check /etc/forebay/forebay.yaml
+    """
+    from forebay.server.config import ERROR, check
+
+    found = check(file, os.environ)
+    errors = [each for each in found if each.level == ERROR]
+    if as_json:
+        show_json([asdict(each) for each in found])
+    for each in found if not as_json else ():
+        print(f"{each.level}: {cell(each.text)}", file=sys.stderr if each in errors else sys.stdout)
+    if not found and not as_json:
+        print(f"{file or 'the environment'} is good")
+    if errors:
+        raise typer.Exit(2)
+
+
+@app.command("show")
+@asks_broker
+def show_config(
+    access: Access,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only options with this in their names.")] = None,
+    changed: Annotated[bool, typer.Option("--changed", help="Only those that are not the default.")] = False,
+) -> None:
+    """Show the options in force in a running broker, and where each value came from; secrets are hidden.
+
+    Example: forebay config show --changed
+    """
+    chosen = [
+        each
+        for each in access.client.items("config.show")
+        if (name is None or name in str(each["name"])) and not (changed and each["origin"] == "default")
+    ]
+    if access.as_json:
+        show_json(chosen)
+    else:
+        show_table(("name", "value", "origin", "reloadable"), chosen)
+
+
+@app.command("reload")
+@asks_broker
+def reload_config(access: Access) -> None:
+    """Have a running broker read its configuration again; what cannot be changed while it runs is named.
+
+    Example: forebay config reload
+    """
+    access.show("config.reload")
+
+
+@webhooks.command("list")
+@asks_broker
+def list_webhooks(access: Access) -> None:
+    """List where events are sent: how many wait, were sent, failed, or were dropped.
+
+    Example: forebay webhook list
+    """
+    access.list(("name", "url", "waiting", "sent", "failed", "dropped", "stopped"), "webhook.list")

@@ -1,0 +1,96 @@
+"""`forebay serve`, `demo` and `version`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from forebay import __version__
+from forebay.cli.access import JsonOption, show_json
+from forebay.core.errors import OptionError
+
+
+def serve(
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="TOML or YAML file of options; see docs/options.md.")
+    ] = None,
+    data: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the broker's files.")] = None,
+    amqp: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where AMQP clients connect; port 0 takes any free one.")
+    ] = None,
+    mqtt: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where MQTT clients connect; port 0 takes any free one.")
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where web page and HTTP API are; empty for nowhere."),
+    ] = None,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Prints one line, `ready` and a JSON object with the process id, the data folder and the listeners' addresses, once
+    it accepts connections. Options given here go before the environment (FOREBAY_<NAME>), and that before the file.
+
+    Example: forebay serve --data /var/lib/forebay --amqp 0.0.0.0:5672
+    """
+    from forebay.server.config import Source
+
+    given = {"data": data, "amqp": amqp, "mqtt": mqtt, "http": http}
+    flags = {name: value for name, value in given.items() if value is not None}
+    source = Source(flags, os.environ, config)
+    loaded = source.load()
+    options = loaded.options
+    from forebay.server.run import MakeService  # after the options: a mistake in them needs no event loop
+    from forebay.server.run import serve as run
+
+    services: list[MakeService] = []
+    if options.http or options.https:
+        from forebay.admin.service import AdminService  # a broker without HTTP need not load it
+
+        services.append(AdminService)
+    if options.prometheus:
+        from forebay.admin.service import MetricsService
+
+        services.append(MetricsService)
+    raise typer.Exit(run(source, loaded, services))
+
+
+def demo(
+    rows: Annotated[
+        int | None, typer.Option(metavar="N", help="How many flights to send; all 336,776 by default.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Empty folder for all files, which then stay; see docs/demo.md.")
+    ] = None,
+) -> None:
+    """Send a year of flights through a broker of its own, with workers and Spark at the other end.
+
+    Exits with 1 if anything was lost, counted twice or computed otherwise than pandas does from the source file.
+
+    Example: forebay demo --rows 10000
+    """
+    try:
+        from forebay.cli import demo as job
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("forebay"):
+            raise
+        raise OptionError(f"the demo needs the package {error.name}: pip install 'forebay[demo]'") from error
+    raise typer.Exit(job.run(rows, data))
+
+
+def version(as_json: JsonOption = False) -> None:
+    """Print the version, and whether the hot modules are compiled.
+
+    Example: forebay version
+    """
+    from forebay.log import block
+
+    build = "interpreted" if block.__file__.endswith(".py") else "compiled"
+    python = sys.version.split()[0]
+    if as_json:
+        show_json({"version": __version__, "build": build, "python": python})
+    else:
+        print(f"forebay {__version__} ({build}, Python {python})")

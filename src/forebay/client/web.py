@@ -1,0 +1,77 @@
+"""A small client of the HTTP API, where a broker has one: it is asked over the block protocol where that is.
+
+What the API refuses is a RequestError with its words.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.error
+import urllib.request
+from typing import Any, Final
+
+from forebay.client.connecting import Tls, Unreachable
+from forebay.client.control import ControlClient
+from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, OutcomeUnknown, RequestError
+from forebay.core.option_table import split_address
+
+TIMEOUT_S: Final = 120.0
+REASONS: Final = {401: REFUSED, 403: REFUSED, 404: NOT_FOUND}
+
+
+class WebClient:
+    """One broker's API, for one user."""
+
+    def __init__(self, url: str, user: str, password: str, tls: Tls | None = None) -> None:
+        self.url = url
+        secure = urllib.request.HTTPSHandler(context=(tls or Tls()).context())
+        # The environment's proxies are for the world outside.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), secure)
+        self._login = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+    @classmethod
+    def beside(cls, control: ControlClient, user: str, password: str, tls: Tls | None) -> WebClient:
+        """The API of the broker that this connection leads to; RequestError(NOT_FOUND) where it has none."""
+        listeners = control.run("broker.status").get("listeners")
+        assert isinstance(listeners, dict)
+        host = split_address(control.server)[0]
+        # Who speaks TLS to the broker has its password read by nobody: not here either.
+        for name in ("https",) if tls is not None else ("http", "https"):
+            if name in listeners:
+                port = split_address(str(listeners[name]))[1]
+                return cls(f"{name}://{f'[{host}]' if ':' in host else host}:{port}", user, password, tls)
+        wanted = "https" if tls is not None else "http"
+        raise RequestError(NOT_FOUND, f"{control.server}: the broker has no listener for this: set its option {wanted}")
+
+    def get(self, path: str) -> Any:
+        """What is there, as JSON says it."""
+        return self._ask("GET", path, None)
+
+    def post(self, path: str, document: object) -> Any:
+        """The answer to a document that is sent there; None for an empty one."""
+        return self._ask("POST", path, json.dumps(document).encode())
+
+    def _ask(self, method: str, path: str, body: bytes | None) -> Any:
+        request = urllib.request.Request(self.url + path, body, method=method)
+        request.add_header("Authorization", self._login)
+        if body is not None:
+            request.add_header("Content-Type", "application/json")
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+                octets = answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._refused(error.code, error.read()) from None
+        except urllib.error.URLError as error:
+            raise Unreachable(f"no broker answers: {self.url}: {error.reason}") from None
+        except OSError as error:
+            raise OutcomeUnknown(f"{self.url}: {error}") from error
+        return json.loads(octets) if octets else None
+
+    def _refused(self, code: int, octets: bytes) -> RequestError:
+        try:
+            said = json.loads(octets)["reason"]
+        except (ValueError, KeyError, TypeError):
+            said = f"HTTP status {code}"
+        return RequestError(REASONS.get(code, INVALID), f"{self.url}: {said}")
