@@ -16,7 +16,7 @@ import typer
 
 from forebay.broker.control.table import OPERATIONS
 from forebay.cli.access import COMMON_NAMES
-from forebay.cli.main import app
+from forebay.cli.commands import command_line
 from forebay.core.option_groups import QueueOptions, RetentionOptions
 from forebay.core.option_table import INTEGER, OptionSpec, option_fields
 from forebay.core.options import Options
@@ -38,8 +38,8 @@ CLI_INTRODUCTION = """\
 Errors are one line and an exit code: 1 where something was refused or failed, 2 for a user's mistake, 3 where no broker
 answers or the connection ended before its answer came.
 
-All commands but `serve`, `demo` and `version` ask a running broker, and have these options beside their own.
-[Administration](administration.md) says how they are used.
+All commands but `serve`, `demo`, `log`, `config check`, `completion` and `version` ask a running broker, and have these
+options beside their own. [The guide](command-line.md) says how they are used.
 """
 CONTROL_INTRODUCTION = """\
 What administrators may ask of a running broker. The commands of [the command line](cli.md) ask for these, and
@@ -70,7 +70,7 @@ def options_page() -> str:
 
 def cli_page() -> str:
     """docs/cli.md."""
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(command_line())
     parts = [
         HEAD,
         "# Command line\n",
