@@ -10,11 +10,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from forebay.broker.auth import LoginRefused
+from forebay.broker.judge import Undecided
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 
 STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400}
 BAD_REQUEST: Final = 400
 TOO_MANY: Final = 429
+UNAVAILABLE: Final = 503
 SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
 WORDS: Final = {400: "bad_request", 401: "not_authorized", 404: "Object Not Found", 405: "method_not_allowed"}
 
@@ -43,6 +45,13 @@ def handle_errors(api: FastAPI) -> None:
             answer.headers["WWW-Authenticate"] = 'Basic realm="forebay", charset="UTF-8"'
         return answer
 
+    async def on_undecided(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Undecided)
+        await request.app.state.broker.prove(error.proof)
+        answer = refusal(UNAVAILABLE, "somebody else had to be asked who may do that: ask again")
+        answer.headers["Retry-After"] = "0"
+        return answer
+
     async def on_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestError)
         return refusal(STATUS.get(error.reason, BAD_REQUEST), error.text)
@@ -60,6 +69,7 @@ def handle_errors(api: FastAPI) -> None:
     api.add_exception_handler(RequestValidationError, on_invalid)
     api.add_exception_handler(HTTPException, on_other)
     api.add_exception_handler(LoginRefused, on_login)
+    api.add_exception_handler(Undecided, on_undecided)
     api.add_exception_handler(RequestError, on_request)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
@@ -91,6 +92,10 @@ async def client_of(request: Request) -> Caller:
             app.auth.refuse_at(place, error)
             app.schedule()
         raise
+    if principal.judge is not None:
+        # Handlers ask who may enter which vhost, and cannot wait for others to say so.
+        for vhost in app.vhosts.all():
+            await app.decided(partial(principal.judge.may_enter, text(vhost.name)))
     return Caller(app, principal, host)
 
 

@@ -280,10 +280,14 @@ class App(Host):
             try:
                 return check()
             except Undecided as error:
-                waiting = self.proving[error.proof] = self.loop.create_future()
-                self.auth.proofs.append(error.proof)
-                self.begin_logins()
-                await waiting
+                await self.prove(error.proof)
+
+    async def prove(self, proof: Proof) -> None:
+        """Have a proof run for a caller without a session."""
+        waiting = self.proving[proof] = self.loop.create_future()
+        self.auth.proofs.append(proof)
+        self.begin_logins()
+        await waiting
 
     async def on_disk(self) -> None:
         """Everything that was done until now is on the disk; for callers without a session."""

@@ -282,6 +282,9 @@ class MqttSession(Session):
             if packet.user is None and self.identity:
                 self.logged_in(self.auth.admit(self.identity, self.loopback, True))
                 return True
+            place = self.auth.places.get(int(self.id))
+            if place is not None:
+                place.client_id = packet.client_id.decode()
             self.proof = self.auth.begin(int(self.id), user, password)
             if self.proof is not None:
                 self.connect = packet
