@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from forebay.admin.rabbitmq.binding_keys import names_key, properties_key
 
 KEYS = st.text(max_size=30).map(lambda text: text.encode("utf-8", "replace"))
-ARGUMENTS = st.dictionaries(st.text(max_size=5), st.one_of(st.integers(), st.text(max_size=5), st.booleans()), max_size=3)
+ARGUMENTS = st.dictionaries(
+    st.text(max_size=5), st.one_of(st.integers(), st.text(max_size=5), st.booleans()), max_size=3
+)
 
 
 @given(KEYS, ARGUMENTS)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from forebay.admin.paging import Listing, field_at, only, path_of, rank
 
-VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.lists(st.integers()))
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.lists(st.integers())
+)
 OBJECTS = st.recursive(
     st.dictionaries(st.sampled_from("abc"), VALUES), lambda inner: st.dictionaries(st.sampled_from("abc"), inner)
 )
@@ -47,5 +49,5 @@ def test_dots_lead_into_objects() -> None:
 
 def test_names_pass_in_either_case() -> None:
     assert Listing(name="or").wants("ORDERS")
-    assert not Listing(name="or").wants("other" if "or" in "other" else "events")
+    assert not Listing(name="or").wants("events")
     assert Listing().wants("anything")

@@ -92,9 +92,7 @@ def test_who_is_gone_is_forgotten() -> None:
     st.integers(1, 120),
     st.integers(1, 60),
 )
-def test_samples_descend_in_time_and_are_what_was_noted(
-    growths: list[tuple[int, int]], age: int, step: int
-) -> None:
+def test_samples_descend_in_time_and_are_what_was_noted(growths: list[tuple[int, int]], age: int, step: int) -> None:
     total = 0
     numbers = []
     for growth, length in growths:

@@ -136,8 +136,8 @@ async def show_channel(
 
 def find_channel(app: App, caller: Caller, name: str) -> Placed:
     """The channel of that name; RequestError: NOT_FOUND, REFUSED."""
-    connection, _, _ = name.rpartition(" (")
-    for placed in channels_of(find_connection(app, caller, connection)):
+    connection, bracket, _ = name.rpartition(" (")
+    for placed in channels_of(find_connection(app, caller, connection)) if bracket else []:
         if name_of(placed) == name:
             return placed
     raise RequestError(NOT_FOUND, f"channel: '{name}' does not exist")

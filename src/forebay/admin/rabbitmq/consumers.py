@@ -46,11 +46,21 @@ def prefetch_of(consumer: Consumer) -> int:
     return 0 if consumer.no_ack or consumer.credit >= UNLIMITED >> 1 else int(consumer.credit + consumer.held)
 
 
+def single_active(group: Group | None) -> Consumer | None:
+    """The one consumer that is given everything; None where all are given something."""
+    if not isinstance(group, WorkGroup) or not group.limits.single_active:
+        return None
+    if group.active is None and group.consumers:
+        return group.consumers[0]  # as the group will choose when there is something to hand out
+    return group.active
+
+
 def status_of(group: Group | None, consumer: Consumer) -> str:
     """RabbitMQ's word for whether the consumer is given anything."""
-    if not isinstance(group, WorkGroup) or not group.limits.single_active:
+    active = single_active(group)
+    if active is None:
         return "up"
-    return "single_active" if group.active is consumer else "waiting"
+    return "single_active" if active is consumer else "waiting"
 
 
 def channel_details(app: App, consumer: Consumer) -> Facts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
@@ -16,7 +15,6 @@ from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.shapes import CHECK
 from forebay.core.errors import INVALID, RequestError
 from forebay.server.app import App
-from forebay.server.tls import expiry_of
 
 UNHEALTHY: Final = 503
 WITHIN_MAX: Final = 10_000
@@ -66,15 +64,10 @@ async def certificates_last(app: Broker, caller: Manager, within: Within, unit: 
     """Whether the certificate of the TLS listeners is valid for so long yet."""
     if unit not in DAYS:
         raise RequestError(INVALID, f"unit: '{unit}' is none of {', '.join(DAYS)}")
+    until = app.tls.expiry()
+    if until is None or until > datetime.now(UTC) + timedelta(days=within * DAYS[unit]):
+        return healthy()
     path = app.options.tls_certificate
-    if not path:
-        return healthy()
-    try:
-        until = await asyncio.to_thread(expiry_of, path)
-    except (OSError, ValueError, IndexError) as error:
-        return unhealthy(f"tls_certificate: '{path}' cannot be read: {error}")
-    if until > datetime.now(UTC) + timedelta(days=within * DAYS[unit]):
-        return healthy()
     return unhealthy("Certificates expiring", expired=[{"certfile": path, "certfile_expires_on": [until.isoformat()]}])
 
 

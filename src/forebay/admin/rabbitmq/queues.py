@@ -10,7 +10,7 @@ from forebay.admin.login import Broker
 from forebay.admin.paging import Wanted, answer_list, answer_one
 from forebay.admin.paths import QueueName, VhostName
 from forebay.admin.rabbitmq.connections import peer_facts
-from forebay.admin.rabbitmq.consumers import consumer_facts
+from forebay.admin.rabbitmq.consumers import consumer_facts, single_active
 from forebay.admin.rabbitmq.node import NODE
 from forebay.admin.rates import QUEUE, Asked, Rates, Sampled, Windows, queue_numbers
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
@@ -20,7 +20,6 @@ from forebay.broker.vhost import Vhost
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
 from forebay.queue.spec import QueueSpec
 from forebay.queue.totals import oldest_us
-from forebay.queue.work_group import WorkGroup
 from forebay.records.shown import plain
 from forebay.routing.exchange import text
 from forebay.server.app import App
@@ -178,7 +177,7 @@ class Details:
         able = 0
         total = 0
         for group in queue.groups.values():
-            active = group.active if isinstance(group, WorkGroup) else None
+            active = single_active(group)
             if active is not None:
                 facts["single_active_consumer_tag"] = text(active.tag)
             for consumer in group.consumers:

@@ -1,0 +1,123 @@
+"""The health checks: yes, and no with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pika
+import pytest
+
+from tests.admin.clients import until
+from tests.broker_process import BrokerProcess
+from tests.certificates import Certificates
+
+CHECKS = [
+    "alarms",
+    "local-alarms",
+    "virtual-hosts",
+    "node-is-quorum-critical",
+    "is-in-service",
+    "below-node-connection-limit",
+    "ready-to-serve-clients",
+    "certificate-expiration/4/weeks",
+]
+ENOUGH = 1 << 60  # octets that no disk has free
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One that has TLS."""
+    folder = Path(tmp_path_factory.mktemp("health"))
+    options = Certificates(folder / "certificates").options(amqps="127.0.0.1:0")
+    broker = BrokerProcess(folder, http="127.0.0.1:0", **options)
+    try:
+        broker.start()
+        yield broker
+        broker.finish()
+    finally:
+        broker.abandon()
+
+
+def check(broker: BrokerProcess, name: str) -> tuple[int, Any]:
+    path = name if name.startswith("/") else f"/health/checks/{name}"
+    answer = httpx.get(broker.http_url + "/api" + path, auth=("guest", "guest"), timeout=60)
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_all_is_well(broker: BrokerProcess, name: str) -> None:
+    status, body = check(broker, name)
+    assert status == 200, body
+    assert body["status"] == "ok"
+
+
+def test_listeners(broker: BrokerProcess) -> None:
+    assert check(broker, f"port-listener/{broker.amqp_port}") == (200, {"status": "ok", "port": broker.amqp_port})
+    status, body = check(broker, "port-listener/1")
+    assert (status, body["missing"]) == (503, 1)
+    assert broker.amqp_port in body["ports"]
+    for protocol in ("amqp", "mqtt", "amqps", "http", "http/web-mqtt"):
+        encoded = protocol.replace("/", "%2F")
+        assert check(broker, f"protocol-listener/{encoded}")[0] == 200, protocol
+    status, body = check(broker, "protocol-listener/stomp")
+    assert (status, body["status"], body["missing"]) == (503, "failed", "stomp")
+
+
+def test_a_certificate_that_ends_too_soon(broker: BrokerProcess) -> None:
+    status, body = check(broker, "certificate-expiration/1000/years")
+    assert status == 503
+    assert body["expired"][0]["certfile"].endswith("broker.pem")
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("certificate-expiration/1/parsecs", "parsecs"),
+        ("certificate-expiration/x/days", "'x'"),
+        ("port-listener/x", "'x'"),
+        ("port-listener/70000", "70000"),
+    ],
+)
+def test_what_cannot_be_asked(broker: BrokerProcess, path: str, named: str) -> None:
+    status, body = check(broker, path)
+    assert status == 400
+    assert named in body["reason"]
+
+
+def test_a_vhost_is_alive(broker: BrokerProcess) -> None:
+    assert check(broker, "/aliveness-test/%2F") == (200, {"status": "ok"})
+    assert check(broker, "/aliveness-test/nowhere")[0] == 404
+
+
+def test_too_little_disk(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, http="127.0.0.1:0", disk_free_min_octets=ENOUGH)
+    try:
+        broker.start()
+        until(lambda: check(broker, "alarms")[0] == 503)
+        for name in ("alarms", "local-alarms", "ready-to-serve-clients"):
+            status, body = check(broker, name)
+            assert status == 503
+            assert [alarm["resource"] for alarm in body["alarms"]] == ["disk"]
+        assert check(broker, "is-in-service")[0] == 200
+        answer = httpx.get(broker.http_url + "/api/nodes", auth=("guest", "guest"), timeout=60)
+        assert answer.json()[0]["disk_free_alarm"] is True
+        broker.finish()
+    finally:
+        broker.abandon()
+
+
+def test_no_room_for_connections(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, http="127.0.0.1:0", connections_max=1)
+    try:
+        broker.start()
+        assert check(broker, "below-node-connection-limit")[0] == 200
+        with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)):
+            status, body = check(broker, "below-node-connection-limit")
+            assert (status, body["limit"], body["connections"]) == (503, 1, 1)
+            assert check(broker, "ready-to-serve-clients")[0] == 503
+        broker.finish()
+    finally:
+        broker.abandon()
