@@ -7,6 +7,10 @@ from typing import Any, Final
 
 import typer
 
+EXIT_CODES: Final = (
+    "Exit codes: 0 done; 1 refused or failed; 2 the command was wrong; "
+    "3 no broker answered, or nobody knows what it did."
+)
 Loaded = Mapping[str, typer.Typer | Callable[..., Any]]  # groups, and commands that are in none
 
 
@@ -200,9 +204,11 @@ def command_line(word: str = "") -> typer.Typer:
     for name in [word] if word in LOADERS else LOADERS:
         command = LOADERS[name]()[name]
         if isinstance(command, typer.Typer):
+            for each in command.registered_commands:
+                each.epilog = EXIT_CODES
             app.add_typer(command, name=name)
         else:
-            app.command(name)(command)
+            app.command(name, epilog=EXIT_CODES)(command)
     if word in LOADERS:
         app.callback()(nothing)  # with one command alone it would be no group, and take no word
     return app

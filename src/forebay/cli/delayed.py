@@ -14,7 +14,10 @@ app = typer.Typer(help="Messages that wait for their time.", no_args_is_help=Tru
 @app.command("list")
 @asks
 def list_delayed(access: Access) -> None:
-    """List the messages that wait, the next one first."""
+    """List the messages that wait, the next one first.
+
+    Example: forebay delayed list
+    """
     access.list(("number", "key", "due_ms", "exchange", "topic", "octets"), "delayed.list")
 
 
@@ -25,7 +28,10 @@ def cancel_delayed(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The key that its publisher gave it, or its number.")],
     yes: YesOption = False,
 ) -> None:
-    """Forget a message that waits."""
+    """Forget a message that waits.
+
+    Example: forebay delayed cancel reminder-7 --yes
+    """
     confirm(f"Forget the message {name}?", yes)
     access.change(f"message {name} will not be published", "delayed.cancel", name=name)
 

@@ -35,7 +35,10 @@ Where = Annotated[
 @app.command("list")
 @asks
 def list_letter_queues(access: Access) -> None:
-    """List the queues that dead letters go to, with what is in them by cause and origin."""
+    """List the queues that dead letters go to, with what is in them by cause and origin.
+
+    Example: forebay dlq list
+    """
     items = list(access.client.items("dlq.list", vhost=access.vhost))
     if access.as_json:
         show_json(items)
@@ -61,7 +64,10 @@ def show_letters(
     first: Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")] = 0,
     body_octets: Annotated[int, typer.Option(metavar="N", help="How much of each body.")] = 200,
 ) -> None:
-    """Show dead letters, with why, where and when they died."""
+    """Show dead letters, with why, where and when they died.
+
+    Example: forebay dlq show dead --where "death_queue = 'orders'" --limit 5
+    """
     access.show_messages("dlq.show", limit, first, queue=queue, where=where, body_octets_max=body_octets)
 
 
@@ -75,7 +81,10 @@ def redrive_letters(
         str | None, typer.Option(metavar="QUEUE", help="Where they go; else to where each died first.")
     ] = None,
 ) -> None:
-    """Send dead letters back; those that a consumer holds just now are left."""
+    """Send dead letters back; those that a consumer holds just now are left.
+
+    Example: forebay dlq redrive dead --where '/total < 100'
+    """
     done, held = go_through(access, "dlq.redrive", "sent back", queue=queue, where=where, to=to)
     report(access, f"{done} messages were sent back", done, held)
 
@@ -83,7 +92,10 @@ def redrive_letters(
 @app.command("purge")
 @asks
 def purge_letters(access: Access, queue: Queue, where: Where = None, yes: YesOption = False) -> None:
-    """Discard dead letters; those that a consumer holds just now are left."""
+    """Discard dead letters; those that a consumer holds just now are left.
+
+    Example: forebay dlq purge dead --where 'age_ms > 7 * 24 * 3600 * 1000' --yes
+    """
     which = "all messages" if where is None else f"the messages where {where}"
     confirm(f"Discard {which} in {queue}?", yes)
     done, held = go_through(access, "dlq.purge", "discarded", queue=queue, where=where)
@@ -107,7 +119,10 @@ def edit_letter(
     ] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Another routing key.")] = None,
 ) -> None:
-    """Change a dead letter; it goes to the end of its queue."""
+    """Change a dead letter; it goes to the end of its queue.
+
+    Example: forebay dlq edit dead 17 --body '{"total": 20}' --header repaired=true
+    """
     headers: dict[str, object] = dict.fromkeys(remove_header or [])
     headers |= {name: value_of(value) for name, value in pairs("--header", header).items()}
     encoded = None

@@ -22,7 +22,10 @@ Arguments = Annotated[str | None, typer.Option(metavar="JSON", help="Arguments a
 @app.command("list")
 @asks
 def list_exchanges(access: Access) -> None:
-    """List the exchanges."""
+    """List the exchanges.
+
+    Example: forebay exchange list
+    """
     columns = ("exchange", "type", "bindings", "durable", "auto_delete", "internal", "alternate")
     access.list(columns, "exchange.list")
 
@@ -40,7 +43,10 @@ def declare_exchange(
     internal: Annotated[bool, typer.Option("--internal", help="Clients cannot publish to it.")] = False,
     arguments: Arguments = None,
 ) -> None:
-    """Make an exchange, or check that the one there is was declared alike."""
+    """Make an exchange, or check that the one there is was declared alike.
+
+    Example: forebay exchange declare shop --type topic
+    """
     access.change(
         f"exchange {name} is there",
         "exchange.declare",
@@ -61,7 +67,10 @@ def delete_exchange(
     if_unused: Annotated[bool, typer.Option("--if-unused", help="Only if nothing is bound to it.")] = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete an exchange with its bindings."""
+    """Delete an exchange with its bindings.
+
+    Example: forebay exchange delete shop --if-unused
+    """
     confirm(f"Delete exchange {name} with its bindings?", yes or if_unused)
     access.change(f"exchange {name} is deleted", "exchange.delete", exchange=name, if_unused=if_unused)
 
@@ -73,7 +82,10 @@ def list_bindings(
     exchange: Annotated[str | None, typer.Option(metavar="NAME", help="Only those from this exchange.")] = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only those to this queue.")] = None,
 ) -> None:
-    """List bindings."""
+    """List bindings.
+
+    Example: forebay binding list --exchange shop
+    """
     columns = ("exchange", "destination", "destination_type", "routing_key", "arguments")
     access.list(columns, "binding.list", exchange=exchange, queue=queue)
 
@@ -88,7 +100,10 @@ def add_binding(
     to_exchange: ToExchange = False,
     arguments: Arguments = None,
 ) -> None:
-    """Bind a queue or an exchange to an exchange."""
+    """Bind a queue or an exchange to an exchange.
+
+    Example: forebay binding add shop orders --key 'order.*'
+    """
     said = f"{destination} is bound to exchange {exchange}"
     change_binding(access, said, "binding.add", exchange, destination, key, to_exchange, arguments)
 
@@ -103,7 +118,10 @@ def delete_binding(
     to_exchange: ToExchange = False,
     arguments: Arguments = None,
 ) -> None:
-    """Take a binding away; key and arguments must be those it was made with."""
+    """Take a binding away; key and arguments must be those it was made with.
+
+    Example: forebay binding delete shop orders --key 'order.*'
+    """
     said = f"{destination} is not bound so to exchange {exchange}"
     change_binding(access, said, "binding.delete", exchange, destination, key, to_exchange, arguments)
 

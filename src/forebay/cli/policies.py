@@ -25,7 +25,10 @@ Priority = Annotated[int, typer.Option(metavar="N", help="Of those that match th
 @app.command("list")
 @asks
 def list_policies(access: Access) -> None:
-    """List the policies."""
+    """List the policies.
+
+    Example: forebay policy list
+    """
     access.list(COLUMNS, "policy.list")
 
 
@@ -39,21 +42,30 @@ def set_policy(
     apply_to: ApplyTo = "all",
     priority: Priority = 0,
 ) -> None:
-    """Make a policy, or replace the one of that name; it applies at once."""
+    """Make a policy, or replace the one of that name; it applies at once.
+
+    Example: forebay policy set short '^tmp[.]' '{"message-ttl": 60000}' --apply-to queues
+    """
     change(access, "policy.set", name, pattern, definition, apply_to, priority)
 
 
 @app.command("clear")
 @asks
 def clear_policy(access: Access, name: Name) -> None:
-    """Take a policy away."""
+    """Take a policy away.
+
+    Example: forebay policy clear short
+    """
     access.change(f"policy {name} is gone", "policy.clear", policy=name)
 
 
 @operators.command("list")
 @asks
 def list_operator_policies(access: Access) -> None:
-    """List the operator policies."""
+    """List the operator policies.
+
+    Example: forebay operator-policy list
+    """
     access.list(COLUMNS, "operator_policy.list")
 
 
@@ -67,14 +79,20 @@ def set_operator_policy(
     apply_to: ApplyTo = "all",
     priority: Priority = 0,
 ) -> None:
-    """Make an operator policy, or replace the one of that name; it applies at once."""
+    """Make an operator policy, or replace the one of that name; it applies at once.
+
+    Example: forebay operator-policy set most '.*' '{"max-length": 1000000}'
+    """
     change(access, "operator_policy.set", name, pattern, definition, apply_to, priority)
 
 
 @operators.command("clear")
 @asks
 def clear_operator_policy(access: Access, name: Name) -> None:
-    """Take an operator policy away."""
+    """Take an operator policy away.
+
+    Example: forebay operator-policy clear most
+    """
     access.change(f"policy {name} is gone", "operator_policy.clear", policy=name)
 
 

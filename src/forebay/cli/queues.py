@@ -22,14 +22,20 @@ Where = Annotated[
 @app.command("list")
 @asks
 def list_queues(access: Access) -> None:
-    """List the queues with how much is in them."""
+    """List the queues with how much is in them.
+
+    Example: forebay queue list
+    """
     access.list(("queue", "type", "ready", "unacked", "consumers", "groups", "octets", "durable"), "queue.list")
 
 
 @app.command("show")
 @asks
 def show_queue(access: Access, name: Name) -> None:
-    """Show one queue: figures, arguments, and its groups."""
+    """Show one queue: figures, arguments, and its groups.
+
+    Example: forebay queue show orders
+    """
     access.show("queue.show", queue=name)
 
 
@@ -43,7 +49,10 @@ def declare_queue(
     auto_delete: Annotated[bool, typer.Option("--auto-delete", help="It goes with its last consumer.")] = False,
     arguments: Arguments = None,
 ) -> None:
-    """Make a queue, or check that the one there is was declared alike."""
+    """Make a queue, or check that the one there is was declared alike.
+
+    Example: forebay queue declare orders --type quorum --arguments '{"x-max-length": 1000}'
+    """
     access.change(
         f"queue {name} is there",
         "queue.declare",
@@ -64,7 +73,10 @@ def delete_queue(
     if_empty: Annotated[bool, typer.Option("--if-empty", help="Only if nothing is ready in it.")] = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete a queue with its messages."""
+    """Delete a queue with its messages.
+
+    Example: forebay queue delete orders --if-empty
+    """
     confirm(f"Delete queue {name} with its messages?", yes or if_empty)
     access.change(
         f"queue {name} is deleted, and with it {{messages}} messages",
@@ -78,7 +90,10 @@ def delete_queue(
 @app.command("purge")
 @asks
 def purge_queue(access: Access, name: Name, yes: YesOption = False) -> None:
-    """Take away all messages that are ready in a queue."""
+    """Take away all messages that are ready in a queue.
+
+    Example: forebay queue purge orders --yes
+    """
     confirm(f"Take away all messages that are ready in queue {name}?", yes)
     access.change(f"{{messages}} messages are gone from queue {name}", "queue.purge", queue=name)
 
@@ -91,7 +106,10 @@ def truncate_queue(
     below: Annotated[int, typer.Argument(metavar="OFFSET", help="The first offset to keep.")],
     yes: YesOption = False,
 ) -> None:
-    """Have a stream forget its messages below an offset; what a reader holds stays."""
+    """Have a stream forget its messages below an offset; what a reader holds stays.
+
+    Example: forebay queue truncate prices 1000 --yes
+    """
     confirm(f"Forget the messages of {name} below offset {below}?", yes)
     access.change(f"{name} starts at offset {{start}}", "queue.truncate", queue=name, below=below)
 
@@ -106,7 +124,10 @@ def list_messages(
     first: Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")] = 0,
     body_octets: Annotated[int, typer.Option(metavar="N", help="How much of each body.")] = 200,
 ) -> None:
-    """Look at messages without taking them: the oldest that nobody has settled."""
+    """Look at messages without taking them: the oldest that nobody has settled.
+
+    Example: forebay queue messages orders --where '/total > 100' --limit 5
+    """
     access.show_messages("queue.messages", limit, first, queue=name, where=where, body_octets_max=body_octets)
 
 

@@ -20,7 +20,10 @@ OfQueue = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this 
 @consumers.command("list")
 @asks
 def list_consumers(access: Access, queue: OfQueue = None) -> None:
-    """List consumers."""
+    """List consumers.
+
+    Example: forebay consumer list --queue orders
+    """
     columns = (
         "queue",
         "group",
@@ -39,7 +42,10 @@ def list_consumers(access: Access, queue: OfQueue = None) -> None:
 @groups.command("list")
 @asks
 def list_groups(access: Access, queue: OfQueue = None) -> None:
-    """List groups with how far they are."""
+    """List groups with how far they are.
+
+    Example: forebay group list --queue prices
+    """
     columns = ("queue", "group", "filter", "kind", "ready", "leased", "consumers", "cursor", "committed")
     access.list((*columns, "seconds_left"), "group.list", queue=queue)
 
@@ -52,7 +58,10 @@ def commit_group(
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of a stream group.")],
     offset: Annotated[int, typer.Argument(metavar="OFFSET", help="Where it resumes.")],
 ) -> None:
-    """Have a stream group resume at an offset."""
+    """Have a stream group resume at an offset.
+
+    Example: forebay group commit prices audit 1000
+    """
     access.change(
         f"group {group} of {queue} resumes at {offset}", "group.commit", queue=queue, group=group, offset=offset
     )
@@ -65,14 +74,20 @@ def release_group(
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of a group of kind reader.")],
 ) -> None:
-    """End a reader's hold: messages that only it keeps go."""
+    """End a reader's hold: messages that only it keeps go.
+
+    Example: forebay group release flights spark-1
+    """
     access.change(f"group {group} holds nothing of {queue}", "group.release", queue=queue, group=group)
 
 
 @leases.command("list")
 @asks
 def list_leases(access: Access, queue: OfQueue = None) -> None:
-    """List what consumers hold, in runs of messages."""
+    """List what consumers hold, in runs of messages.
+
+    Example: forebay lease list --queue orders
+    """
     columns = ("queue", "group", "consumer", "connection", "first", "count", "left", "deliveries", "until_ms")
     access.list(columns, "lease.list", queue=queue)
 
@@ -113,7 +128,10 @@ def list_connections(
     access: Access,
     of_vhost: Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only those in this vhost.")] = None,
 ) -> None:
-    """List the connections of all protocols."""
+    """List the connections of all protocols.
+
+    Example: forebay connection list
+    """
     access.list(("id", "peer", "protocol", "vhost", "user", "client_id"), "connection.list", vhost=of_vhost)
 
 
@@ -123,7 +141,10 @@ def list_channels(
     access: Access,
     connection: Annotated[int | None, typer.Option(metavar="ID", help="Only those of this connection.")] = None,
 ) -> None:
-    """List the channels of AMQP connections, with what is on its way over them."""
+    """List the channels of AMQP connections, with what is on its way over them.
+
+    Example: forebay channel list --connection 7
+    """
     columns = ("connection", "channel", "vhost", "user", "consumers", "unacked", "prefetch", "confirms", "unconfirmed")
     access.list(columns, "channel.list", connection=connection)
 
@@ -138,6 +159,9 @@ def close_connection(
     ] = "closed by an administrator",
     yes: YesOption = False,
 ) -> None:
-    """End a connection, and tell its client why."""
+    """End a connection, and tell its client why.
+
+    Example: forebay connection close 7 --reason 'maintenance' --yes
+    """
     confirm(f"End connection {id}?", yes)
     access.change(f"connection {id} is ended", "connection.close", id=id, reason=reason)

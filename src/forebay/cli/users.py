@@ -38,7 +38,10 @@ OfVhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="On
 @app.command("list")
 @asks_broker
 def list_users(access: Access) -> None:
-    """List the users."""
+    """List the users.
+
+    Example: forebay user list
+    """
     access.list(("name", "tags", "configured"), "user.list")
 
 
@@ -53,7 +56,10 @@ def add_user(
     hash: Hash = None,
     no_password: NoPassword = False,
 ) -> None:
-    """Make a user, whose password is asked for or piped in; it may not enter any vhost yet."""
+    """Make a user, whose password is asked for or piped in; it may not enter any vhost yet.
+
+    Example: forebay user add ann --tags monitoring
+    """
     password = new_password(name, hash, no_password)
     access.change(f"user {name} is there", "user.add", user=name, password=password, tags=part_list(tags))
 
@@ -61,7 +67,10 @@ def add_user(
 @app.command("password")
 @asks_broker
 def change_password(access: Access, name: Name, hash: Hash = None, no_password: NoPassword = False) -> None:
-    """Set a user's password, which is asked for or piped in."""
+    """Set a user's password, which is asked for or piped in.
+
+    Example: forebay user password ann
+    """
     password = new_password(name, hash, no_password)
     access.change(f"the password of {name} is changed", "user.password", user=name, password=password)
 
@@ -73,14 +82,20 @@ def set_tags(
     name: Name,
     tags: Annotated[str, typer.Argument(metavar="A,B", help="All tags that it has from now on.")] = "",
 ) -> None:
-    """Set a user's tags, in place of those it has."""
+    """Set a user's tags, in place of those it has.
+
+    Example: forebay user tags ann policymaker,management
+    """
     access.change(f"the tags of {name} are changed", "user.tags", user=name, tags=part_list(tags))
 
 
 @app.command("delete")
 @asks_broker
 def delete_user(access: Access, name: Name, yes: YesOption = False) -> None:
-    """Delete a user with its permissions."""
+    """Delete a user with its permissions.
+
+    Example: forebay user delete ann --yes
+    """
     confirm(f"Delete user {name} with its permissions?", yes)
     access.change(f"user {name} is deleted", "user.delete", user=name)
 
@@ -88,14 +103,20 @@ def delete_user(access: Access, name: Name, yes: YesOption = False) -> None:
 @permissions.command("list")
 @asks_broker
 def list_permissions(access: Access, of: OfUser = None, of_vhost: OfVhost = None) -> None:
-    """List what users may do; users of the configuration without any may do everything."""
+    """List what users may do; users of the configuration without any may do everything.
+
+    Example: forebay permission list --of ann
+    """
     access.list(("user", "vhost", "configure", "write", "read"), "permission.list", user=of, vhost=of_vhost)
 
 
 @permissions.command("set")
 @asks
 def set_permission(access: Access, name: Name, configure: Configure, write: Write, read: Read) -> None:
-    """Let a user enter the vhost, and say by regular expressions over names what it may do there."""
+    """Let a user enter the vhost, and say by regular expressions over names what it may do there.
+
+    Example: forebay permission set ann '^shop[.]' '.*' '.*' --vhost shop
+    """
     access.change(
         f"the permissions of {name} are changed",
         "permission.set",
@@ -109,21 +130,30 @@ def set_permission(access: Access, name: Name, configure: Configure, write: Writ
 @permissions.command("clear")
 @asks
 def clear_permission(access: Access, name: Name) -> None:
-    """Let a user enter the vhost no more."""
+    """Let a user enter the vhost no more.
+
+    Example: forebay permission clear ann --vhost shop
+    """
     access.change(f"{name} may not enter any more", "permission.clear", user=name)
 
 
 @topics.command("list")
 @asks_broker
 def list_topic_permissions(access: Access, of: OfUser = None, of_vhost: OfVhost = None) -> None:
-    """List restrictions on topic exchanges."""
+    """List restrictions on topic exchanges.
+
+    Example: forebay topic-permission list --of ann
+    """
     access.list(("user", "vhost", "exchange", "write", "read"), "topic_permission.list", user=of, vhost=of_vhost)
 
 
 @topics.command("set")
 @asks
 def set_topic_permission(access: Access, name: Name, exchange: Exchange, write: Write, read: Read) -> None:
-    """Restrict a user to the routing keys of a topic exchange in which these patterns are found."""
+    """Restrict a user to the routing keys of a topic exchange in which these patterns are found.
+
+    Example: forebay topic-permission set ann amq.topic '^kitchen[.]' '.*'
+    """
     access.change(
         f"the topic permissions of {name} are changed",
         "topic_permission.set",
@@ -141,7 +171,10 @@ def clear_topic_permission(
     name: Name,
     exchange: Annotated[str | None, typer.Argument(metavar="EXCHANGE", help="All where none is named.")] = None,
 ) -> None:
-    """Lift a user's restriction on a topic exchange, or on all."""
+    """Lift a user's restriction on a topic exchange, or on all.
+
+    Example: forebay topic-permission clear ann amq.topic
+    """
     access.change(f"{name} is not restricted so", "topic_permission.clear", user=name, exchange=exchange)
 
 

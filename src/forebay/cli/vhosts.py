@@ -23,7 +23,10 @@ QueuesMax = Annotated[int | None, typer.Option(metavar="N", help="Queues at one 
 @app.command("list")
 @asks_broker
 def list_vhosts(access: Access) -> None:
-    """List the vhosts with what is in them."""
+    """List the vhosts with what is in them.
+
+    Example: forebay vhost list
+    """
     access.list(("vhost", "connections", "exchanges", "queues", "ready", "delayed", "description"), "vhost.list")
 
 
@@ -38,7 +41,10 @@ def add_vhost(
     connections_max: ConnectionsMax = None,
     queues_max: QueuesMax = None,
 ) -> None:
-    """Make a vhost."""
+    """Make a vhost.
+
+    Example: forebay vhost add shop --default-queue-type quorum
+    """
     settings = (description, tags, default_queue_type, connections_max, queues_max)
     change(access, f"vhost {name} is there", "vhost.add", name, *settings)
 
@@ -54,7 +60,10 @@ def set_vhost(
     connections_max: ConnectionsMax = None,
     queues_max: QueuesMax = None,
 ) -> None:
-    """Change what is given, and leave the rest."""
+    """Change what is given, and leave the rest.
+
+    Example: forebay vhost set shop --queues-max 1000
+    """
     settings = (description, tags, default_queue_type, connections_max, queues_max)
     change(access, f"vhost {name} is changed", "vhost.set", name, *settings)
 
@@ -62,7 +71,10 @@ def set_vhost(
 @app.command("delete")
 @asks_broker
 def delete_vhost(access: Access, name: Name, yes: YesOption = False) -> None:
-    """Delete a vhost with all that is in it, and end its connections."""
+    """Delete a vhost with all that is in it, and end its connections.
+
+    Example: forebay vhost delete shop --yes
+    """
     confirm(f"Delete vhost {name} with all its queues and messages?", yes)
     access.change(f"vhost {name} is deleted", "vhost.delete", vhost=name)
 

@@ -1,0 +1,69 @@
+"""What every command has: help with an example that can be typed, JSON, and exit codes that it tells."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from forebay.cli.commands import EXIT_CODES, LOADERS, command_line
+from tests.unit.cli.test_main import forebay_command
+
+# What prints nothing that a program would read: a broker's ready line is JSON as it is, and so is a file.
+WITHOUT_JSON = {"completion", "demo", "serve", "spark init"}
+
+
+def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command that is no group, by its words."""
+    for name, each in sorted(command.commands.items()):
+        words = f"{path} {name}".strip()
+        if hasattr(each, "commands"):
+            yield from commands(each, words)
+        else:
+            yield words, each
+
+
+ROOT = typer.main.get_command(command_line())
+COMMANDS = dict(commands(ROOT))
+
+
+def example_of(command: Any) -> list[str]:
+    """The words of the example in a command's help, without what the shell does with them."""
+    words = shlex.split(" ".join((command.help or "").split()).partition("Example: ")[2])
+    return words[: min(words.index(mark) if mark in words else len(words) for mark in ("|", ">", "<"))]
+
+
+def test_every_name_is_loaded_by_its_own_loader() -> None:
+    assert set(LOADERS) == set(ROOT.commands)  # type: ignore[attr-defined]
+    for name, load in LOADERS.items():
+        assert name in load()
+        assert set(typer.main.get_command(command_line(name)).commands) == {name}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_help_has_an_example_that_the_command_accepts(words: str) -> None:
+    command = COMMANDS[words]
+    example = example_of(command)
+    own = words.split()
+    assert example[: len(own) + 1] == ["forebay", *own], f"{words}: {command.help}"
+    command.make_context("forebay", example[len(own) + 1 :])
+    assert command.epilog == EXIT_CODES
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_json_is_everywhere(words: str) -> None:
+    options = {option for item in COMMANDS[words].params for option in item.opts}
+    assert ("--json" in options) == (words not in WITHOUT_JSON)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_parameter_says_what_it_is(words: str) -> None:
+    assert [item.name for item in COMMANDS[words].params if not getattr(item, "help", None)] == []
+
+
+def test_the_exit_codes_are_in_the_help(tmp_path: Any) -> None:
+    text = forebay_command(tmp_path, "queue", "list", "--help").stdout
+    assert EXIT_CODES in " ".join(text.split())
