@@ -109,23 +109,41 @@ class Samples:
         return {**rate, "samples": samples, "avg": average, "avg_rate": growth}
 
     def samples(self, series: Series, index: int, asked: Window, is_counter: bool) -> list[dict[str, int]]:
-        """One number at the times that are asked for, the newest first; what is older than the object was 0."""
-        newest_ms = self.times[-1 - (self.round - series.round)]
+        """One number at the times that are asked for, the newest first: between two rounds, in proportion.
+
+        What is older than the object was 0 for a counter, and is left out for anything else.
+        """
+        newest_ms = self.time_of(series, 0)
+        rounds = len(series.numbers)
         found: list[dict[str, int]] = []
         back = 0  # rounds before the newest
         for age_ms in range(0, asked.age * 1000 + 1, asked.step * 1000):
             wanted_ms = newest_ms - age_ms
-            while back < len(series.numbers) and self.time_of(series, back) > wanted_ms:
+            while back < rounds and self.time_of(series, back) > wanted_ms:
                 back += 1
-            if back < len(series.numbers):
-                found.append({"sample": series.numbers[-1 - back][index], "timestamp": wanted_ms})
+            if back < rounds:
+                older = series.numbers[-1 - back][index]
+                value = self.between(series, index, back, older, wanted_ms) if back else older
             elif is_counter:
-                found.append({"sample": 0, "timestamp": wanted_ms})
+                value = self.between(series, index, back, 0, wanted_ms)
+            else:
+                continue
+            found.append({"sample": value, "timestamp": wanted_ms})
         return found
+
+    def between(self, series: Series, index: int, back: int, older: int, wanted_ms: int) -> int:
+        """One number at a time between a round, where it was `older`, and the one after it."""
+        older_ms = self.time_of(series, back)
+        if wanted_ms <= older_ms:
+            return older
+        newer = series.numbers[-back][index]
+        span_ms = self.time_of(series, back - 1) - older_ms
+        return older + (newer - older) * (wanted_ms - older_ms) // span_ms
 
     def time_of(self, series: Series, back: int) -> int:
         """When an object's sample was taken, so many rounds before its newest."""
-        return self.times[-1 - (self.round - series.round) - back]
+        at = len(self.times) - 1 - (self.round - series.round) - back
+        return self.times[max(0, at)]
 
     def stats(
         self, series: Series | None, fields: Fields, numbers: Numbers, asked: Window | None, first: int, end: int

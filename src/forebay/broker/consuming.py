@@ -89,6 +89,7 @@ class Consuming(Publishing):
             self.next_consumer_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED
         )
         self.next_consumer_id += 1
+        consumer.prefetch = credit
         consumer.exclusive = exclusive
         consumer.priority = asked.priority
         self.set_timeout(where, consumer, cancels, asked.timeout_us)

@@ -72,6 +72,12 @@ def test_samples_at_the_times_that_are_asked_for() -> None:
     assert lengths["samples"] == [{"sample": 6, "timestamp": 15_000}, {"sample": 4, "timestamp": 5_000}]
 
 
+def test_between_two_samples_in_proportion() -> None:
+    samples, series = sampled([(10, 4), (110, 4)], 10_000)
+    found = samples.samples(series, PUBLISH, Window(20, 5), True)
+    assert [each["sample"] for each in found] == [110, 60, 10, 5, 0]
+
+
 def test_who_is_gone_is_forgotten() -> None:
     samples = Samples(0, KEPT)
     here, gone = Series(), Series()
@@ -110,5 +116,6 @@ def test_samples_descend_in_time_and_are_what_was_noted(growths: list[tuple[int,
     assert set(values) <= {0, *(publish for publish, _ in numbers)}
     for each in found:
         since = each["timestamp"] // 5000 - 1  # the round at or before that time
-        if len(numbers) - KEPT <= since and since >= 0:
-            assert each["sample"] == numbers[since][PUBLISH]
+        if since >= max(0, len(numbers) - KEPT):
+            after = numbers[min(since + 1, len(numbers) - 1)][PUBLISH]
+            assert numbers[since][PUBLISH] <= each["sample"] <= after

@@ -16,7 +16,7 @@ from forebay.admin.shapes import CONSUMERS
 from forebay.admin.slices import sliced
 from forebay.broker.vhost import Vhost
 from forebay.queue.group import Group
-from forebay.queue.leases import UNLIMITED, Consumer
+from forebay.queue.leases import Consumer
 from forebay.queue.queue import Queue
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
@@ -39,11 +39,6 @@ async def consumers_in(vhosts: list[Vhost]) -> list[Placed]:
 def consumers_of(place: tuple[Vhost, Queue]) -> list[Placed]:
     vhost, queue = place
     return [(vhost, queue, consumer) for consumer in queue.consumers()]
-
-
-def prefetch_of(consumer: Consumer) -> int:
-    """How many messages it may hold; 0 for no limit."""
-    return 0 if consumer.no_ack or consumer.credit >= UNLIMITED >> 1 else int(consumer.credit + consumer.held)
 
 
 def single_active(group: Group | None) -> Consumer | None:
@@ -94,7 +89,7 @@ def consumer_facts(app: App, placed: Placed) -> Facts:
         "channel_details": channel_details(app, consumer),
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.exclusive,
-        "prefetch_count": prefetch_of(consumer),
+        "prefetch_count": int(consumer.prefetch),
         "active": status != "waiting",
         "activity_status": status,
         "arguments": arguments,
