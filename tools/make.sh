@@ -60,6 +60,7 @@ test)
     check_librabbitmq
     check_node
     check_rabbitmqadmin
+    check_prometheus
     ;;
 esac
 stop_if_missing

@@ -103,31 +103,43 @@ check_node() {
     node_fits || need "node 16 or newer and npm, for MQTT.js and amqplib in the tests.  apt-get install nodejs npm"
 }
 
-# RabbitMQ's tool for its HTTP API: one Python file of its Debian package, which need not be installed.
-has_rabbitmqadmin() {
-    has_commands rabbitmqadmin || [ -f "$tools_cache/rabbitmqadmin" ]
+# Programs of Debian packages that need not be installed, for these start servers: `fetch_program PACKAGE NAME` takes the
+# one file out of the package.
+tools_cache=${XDG_CACHE_HOME:-$HOME/.cache}/forebay-tests
+
+has_program() {
+    has_commands "$1" || [ -f "$tools_cache/$1" ]
 }
 
-fetch_rabbitmqadmin() {
+fetch_program() {
     command -v apt-get >/dev/null 2>&1 && command -v dpkg-deb >/dev/null 2>&1 || return 0
-    echo "Fetching rabbitmqadmin for the tests"
+    echo "Fetching $2 for the tests"
     scratch=$(mktemp -d)
     (
         cd "$scratch"
-        apt-get download -qq rabbitmq-server || (apt-get update -qq && apt-get download -qq rabbitmq-server)
+        apt-get download -qq "$1" || (apt-get update -qq && apt-get download -qq "$1")
         mkdir unpacked
-        dpkg-deb --fsys-tarfile rabbitmq-server_*.deb | tar -x -C unpacked --wildcards '*/rabbitmqadmin'
+        dpkg-deb --fsys-tarfile "$1"_*.deb | tar -x -C unpacked --wildcards "*/$2"
         mkdir -p "$tools_cache"
-        mv "$(find unpacked -type f -name rabbitmqadmin | sort | head -n 1)" "$tools_cache/rabbitmqadmin"
+        mv "$(find unpacked -type f -name "$2" | sort | head -n 1)" "$tools_cache/$2"
     ) >/dev/null 2>&1 || true
     rm -rf "$scratch"
 }
 
+# RabbitMQ's tool for its HTTP API, one Python file.
 check_rabbitmqadmin() {
-    tools_cache=${XDG_CACHE_HOME:-$HOME/.cache}/forebay-tests
-    has_rabbitmqadmin || fetch_rabbitmqadmin
-    has_rabbitmqadmin ||
+    has_program rabbitmqadmin || fetch_program rabbitmq-server rabbitmqadmin
+    has_program rabbitmqadmin ||
         need "rabbitmqadmin, which the tests drive.  apt-get install rabbitmq-server, or put the file into $tools_cache"
+}
+
+# The Prometheus server asks a broker for metrics, and its promtool checks rules.
+check_prometheus() {
+    for name in prometheus promtool; do
+        has_program "$name" || fetch_program prometheus "$name"
+        has_program "$name" ||
+            need "$name, which the tests drive.  apt-get install prometheus, or put the file into $tools_cache"
+    done
 }
 
 stop_if_missing() {

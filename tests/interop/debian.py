@@ -7,11 +7,16 @@ import shutil
 from pathlib import Path
 
 
-def rabbitmqadmin() -> Path:
-    """RabbitMQ's own command-line tool for its HTTP API: tools/prerequisites.sh fetches it where there is none."""
-    fetched = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forebay-tests" / "rabbitmqadmin"
+def program(name: str) -> Path:
+    """A program that is installed, or that tools/prerequisites.sh has fetched."""
+    fetched = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forebay-tests" / name
     if fetched.exists():
         return fetched
-    installed = shutil.which("rabbitmqadmin")
-    assert installed is not None, "rabbitmqadmin is missing: `make test` fetches it into ~/.cache/forebay-tests"
+    installed = shutil.which(name)
+    assert installed is not None, f"{name} is missing: `make test` fetches it into ~/.cache/forebay-tests"
     return Path(installed)
+
+
+def rabbitmqadmin() -> Path:
+    """RabbitMQ's own command-line tool for its HTTP API."""
+    return program("rabbitmqadmin")
