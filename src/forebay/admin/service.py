@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay.admin.api import make_api
+from forebay.admin.bridge.transport import end_all
 from forebay.admin.metrics.routes import make_metrics_app
 from forebay.admin.rates import Rates
 from forebay.server.app import App
@@ -153,6 +154,7 @@ class AdminService(HttpService):
     async def stop(self) -> None:
         if self.sampling is not None:
             self.sampling.cancel()
+        end_all(self.app)
         await super().stop()
 
 

@@ -84,6 +84,7 @@ class ClientSession:
     away_from   offset: what was published at QoS 0 from here to `away_to` waits, as the client was not there
     inflight    packet identifier -> offset << PHASE_BITS | phase, in the order of sending
     received    identifiers of QoS 2 publishes whose PUBREL has not come
+    missed      QoS 0 messages not given to its connection, which did not keep up
     """
 
     def __init__(self, number: i64, client_id: bytes, durable: bool, expiry_s: i64, rules: MqueueRules) -> None:
@@ -93,6 +94,7 @@ class ClientSession:
         self.expiry_s: i64 = expiry_s
         self.connection: i64 = 0
         self.paused = False
+        self.missed: i64 = 0
         self.ended = False
         self.ended_us: i64 = 0  # when its connection ended, 0 while it has one
         self.covered: i64 = 0

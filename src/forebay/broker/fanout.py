@@ -205,6 +205,7 @@ class Fanout:
                 client = target.client
                 if client.paused and target.qos == 0:
                     self.dropped += count
+                    client.missed += count
                 elif client.connection:
                     target.session_id = client.connection
                     delivery = Delivery(target, block, index, count, None)

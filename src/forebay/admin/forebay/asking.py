@@ -8,9 +8,8 @@ from typing import Final
 from fastapi import Response
 
 from forebay.admin.answer import as_json
-from forebay.admin.login import HTTP, Caller
+from forebay.admin.login import Caller
 from forebay.admin.rights import check_vhost
-from forebay.broker.audit import Origin
 from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
 from forebay.broker.permissions import READ, WRITE
 from forebay.broker.users import ADMINISTRATOR
@@ -65,14 +64,10 @@ async def perform(app: App, caller: Caller, name: str, values: dict[str, object]
     changes = app.control.changes(name)
     if changes:
         app.store.hurry()
-    facts = run(app, caller, name, given)
+    facts = caller.perform(name, given)
     if changes:
         await app.on_disk()
     return facts
-
-
-def run(app: App, caller: Caller, name: str, given: dict[str, object]) -> dict[str, object]:
-    return app.control.perform(Origin(caller.principal, caller.address, HTTP), name, given)
 
 
 def check(app: App, caller: Caller, name: str, values: dict[str, object]) -> None:
@@ -115,7 +110,7 @@ async def in_portions(
     while True:
         app.store.hurry()
         most = LIMIT_DEFAULT if left is None else min(left, LIMIT_DEFAULT)
-        facts = run(app, caller, name, {**given, "limit": most, "scan": SCAN_SLICE})
+        facts = caller.perform(name, {**given, "limit": most, "scan": SCAN_SLICE})
         end = number(facts, "end") if end is None else end
         for each in SUMS:
             if each in facts:
@@ -145,7 +140,7 @@ async def messages(app: App, caller: Caller, name: str, values: dict[str, object
     first = given.get("from", 0)
     looked = 0
     while True:
-        facts = run(app, caller, name, {**given, "limit": min(limit - len(items), SCAN_SLICE), "scan": SCAN_SLICE})
+        facts = caller.perform(name, {**given, "limit": min(limit - len(items), SCAN_SLICE), "scan": SCAN_SLICE})
         found = facts["items"]
         assert isinstance(found, list)
         items += found

@@ -1,0 +1,208 @@
+"""GET /subscribe: messages go out over HTTP as Server-Sent Events; POST /ack settles those of a work queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
+from starlette.types import Receive, Scope, Send
+
+from forebay.admin.answer import as_json, refusal
+from forebay.admin.bridge.publish import ANSWERS, UNAVAILABLE, InVhost, place_of, refused
+from forebay.admin.bridge.transport import EventTransport, connect
+from forebay.admin.changing import Responses
+from forebay.admin.login import Broker, Caller, Client
+from forebay.broker.permissions import READ
+from forebay.broker.sessions import is_topic
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, NOT_FOUND, PeerError, RequestError
+from forebay.queue.leases import Lease
+from forebay.server.app import App
+from forebay.server.peer import UNKNOWN, Peer, peer_at
+from forebay.session.http import EventSession
+from forebay.session.mqtt_rights import check_subscribe
+from forebay.wire.mqtt_codes import filter_error
+
+PREFETCH_MAX: Final = 1000
+OFFSETS_MAX: Final = 10_000
+HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # a proxy must not gather them first
+EVENTS: Final[Responses] = {
+    200: {"description": "Events, until the client goes.", "content": {"text/event-stream": {}}},
+    **{status: ANSWERS[status] for status in (400, 401, 403, 404, 503)},
+}
+DONE: Final[Responses] = {
+    200: {"description": "How many were held, and are settled.", "content": {"application/json": {}}},
+    **{status: ANSWERS[status] for status in (400, 401, 403, 404)},
+}
+router = APIRouter(tags=["bridge"])
+
+TopicFilter = Annotated[str, Path(description="A topic filter, or $queue/<queue>[/<filter>]; percent-encoded.")]
+From = Annotated[
+    str | None,
+    Query(alias="from", description="Of a queue: first, last, next, an offset, timestamp=<ms>, or 90m for a time ago."),
+]
+Group = Annotated[str, Query(description="Of a queue: the group that reads it.")]
+Where = Annotated[str, Query(description="Of a queue: only messages for which this filter holds: docs/filters.md.")]
+Prefetch = Annotated[
+    int, Query(ge=0, le=PREFETCH_MAX, description="Take from a work queue; so many may be held until POST /ack.")
+]
+LastId = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, description="The offset that came last.")]
+
+
+@router.get("/subscribe/{filter:path}", responses=EVENTS, response_class=StreamingResponse)
+async def subscribe(
+    app: Broker,
+    caller: Client,
+    request: Request,
+    filter: TopicFilter,
+    vhost: InVhost = "/",
+    start: From = None,
+    group: Group = "",
+    where: Where = "",
+    prefetch: Prefetch = 0,
+    retained: Annotated[bool, Query(description="Of topics: begin with what is retained.")] = True,
+    last_id: LastId = None,
+) -> Response:
+    """Be given what is published on topics, or read a queue, as events (text/event-stream).
+
+    A queue is read as a stream, from where `from` or `Last-Event-ID` says: nothing is taken from others. With
+    `prefetch` its messages are taken as consumers take them, and are to be acknowledged with POST /ack.
+    """
+    wanted = unquote(filter).encode("utf-8", "surrogateescape")
+    try:
+        place, rights = await place_of(app, caller, vhost)
+        fault = filter_error(wanted, app.options.mqtt_topic_levels_max)
+        if fault:
+            raise RequestError(INVALID, fault)
+        await app.decided(lambda: check_subscribe(rights, wanted))
+        arguments = None if is_topic(wanted) else arguments_of(start, last_id, group, where, prefetch)
+        transport, session = await begun(app, request, caller, place)
+    except RequestError as error:
+        return refused(error)
+    except PeerError as error:
+        return refusal(UNAVAILABLE, error.text)
+    try:
+        if arguments is None:
+            session.subscribe(wanted, retained)
+        else:
+            session.consume(wanted, prefetch, arguments)
+    except RequestError as error:
+        transport.connection.connection_lost(None)
+        return refused(error)
+    app.touch(transport.connection)
+    return Events(transport)
+
+
+async def begun(app: App, request: Request, caller: Caller, vhost: Vhost) -> tuple[EventTransport, EventSession]:
+    """A session in a vhost; RequestError where the caller may not enter, PeerError where there are too many."""
+    peer: Peer = UNKNOWN if request.client is None else peer_at(*request.client)
+    made: list[EventSession] = []
+
+    def make(id: int) -> EventSession:
+        made.append(EventSession(id, app.vhosts))
+        return made[0]
+
+    transport = connect(app, peer, make)
+    if not made:
+        raise PeerError("connections", "there are as many connections as there may be: connections_max")
+    session = made[0]
+    try:
+        await app.decided(lambda: session.begin(vhost.name, caller.principal))
+    except RequestError:
+        transport.connection.connection_lost(None)
+        raise
+    return transport, session
+
+
+def arguments_of(start: str | None, last_id: int | None, group: str, where: str, prefetch: int) -> dict[str, object]:
+    """The consumer arguments that a request for a queue asks for; RequestError(INVALID) where they exclude another."""
+    arguments: dict[str, object] = {}
+    if group:
+        arguments["x-consumer-group"] = group
+    if where:
+        arguments["x-filter"] = where
+    if prefetch:
+        if start is not None or last_id is not None:
+            raise RequestError(INVALID, "from: what is taken from a work queue begins where the others are")
+    elif last_id is not None:
+        arguments["x-stream-offset"] = f"offset={last_id + 1}"
+    else:
+        arguments["x-stream-offset"] = start or ("resume" if group else "next")
+    return arguments
+
+
+class Events(StreamingResponse):
+    """The answer to a subscriber; when it ends, for whatever reason, so does its session."""
+
+    def __init__(self, transport: EventTransport) -> None:
+        super().__init__(octets_of(transport), media_type="text/event-stream", headers=HEADERS)
+        self.transport = transport
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except asyncio.CancelledError:  # the broker stops, and this reader does not take what it was sent
+            if not self.transport.is_closing():
+                raise
+        finally:  # a generator that was never begun would not say so
+            self.transport.connection.connection_lost(None)
+
+
+async def octets_of(transport: EventTransport) -> AsyncIterator[bytes]:
+    """What the session writes, until one of both ends it."""
+    while data := await transport.take():
+        yield data
+
+
+# ---- settling
+
+
+class Settlement(BaseModel):
+    """Which messages of a work queue are settled, and how."""
+
+    queue: str = Field(description="The queue.")
+    offsets: list[int] = Field(description="Their offsets: the ids of the events.", max_length=OFFSETS_MAX)
+    group: Annotated[str, Field(description="The group, if it has a name.")] = ""
+    action: Annotated[
+        str, Field(description="ack, nack (hand it out again) or reject.", pattern="^(ack|nack|reject)$")
+    ] = "ack"
+    delay_ms: Annotated[int, Field(ge=0, le=10**10, description="Of nack: not before so long.")] = 0
+
+
+@router.post("/ack", responses=DONE)
+async def settle(app: Broker, caller: Client, settlement: Settlement, vhost: InVhost = "/") -> Response:
+    """Settle messages that subscribers hold; those that nobody holds any more are not counted."""
+    try:
+        where, rights = await place_of(app, caller, vhost)
+        name = settlement.queue.encode()
+        await app.decided(lambda: rights.check_queue(READ, name))
+        where.touch()
+        settled = 0
+        for offset in settlement.offsets:
+            lease = held(where, name, settlement.group.encode(), offset)
+            settled += 0 if lease is None else settle_one(where, lease, offset, settlement)
+    except RequestError as error:
+        return refused(error)
+    app.store.hurry()
+    await app.on_disk()
+    return as_json({"settled": settled})
+
+
+def held(vhost: Vhost, queue: bytes, group: bytes, offset: int) -> Lease | None:
+    """Who holds a message; RequestError(NOT_FOUND) without such a queue."""
+    if vhost.queue(queue).find_group(group) is None:
+        raise RequestError(NOT_FOUND, f"group: nobody has taken anything from queue '{queue.decode()}'")
+    return vhost.find_lease(queue, group, offset)
+
+
+def settle_one(vhost: Vhost, lease: Lease, offset: int, settlement: Settlement) -> int:
+    if settlement.action == "ack":
+        return int(vhost.ack(lease, offset, 1))
+    if settlement.action == "nack":
+        return int(vhost.nack(lease, offset, 1, settlement.delay_ms, True))
+    return int(vhost.reject(lease, offset, 1))

@@ -1,0 +1,99 @@
+"""The connection of a subscriber over HTTP: what its session writes waits here until the answer can take it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from forebay.server.app import App
+from forebay.server.net import Connection
+from forebay.server.peer import Peer
+from forebay.session.effects import Session
+
+
+class EventTransport(asyncio.Transport):
+    """What a connection takes for its socket; whoever answers takes the octets out of it.
+
+    octets  that wait
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.connection = connection
+        self.octets = 0
+        self._chunks: list[bytes] = []
+        self._high = 0
+        self._paused = False
+        self._closing = False
+        self._ready = asyncio.Event()
+
+    # ---- what the connection does
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high = high or 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.octets
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._closing:
+            return
+        self._chunks.append(bytes(data))
+        self.octets += len(data)
+        self._ready.set()
+        if self.octets > self._high and not self._paused:
+            self._paused = True
+            self.connection.pause_writing()
+
+    def close(self) -> None:
+        """Nothing more is written; what waits is still taken."""
+        self._closing = True
+        self._ready.set()
+
+    def abort(self) -> None:
+        """The end, whatever waits."""
+        self._chunks.clear()
+        self.octets = 0
+        self.close()
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def pause_reading(self) -> None:
+        """Nothing is read."""
+
+    def resume_reading(self) -> None:
+        """Nothing is read."""
+
+    # ---- what whoever answers does
+
+    async def take(self) -> bytes:
+        """What waits, as soon as there is something; empty at the end."""
+        await self._ready.wait()
+        data = b"".join(self._chunks)
+        self._chunks.clear()
+        self.octets = 0
+        if not self._closing:
+            self._ready.clear()
+        if self._paused:
+            self._paused = False
+            self.connection.resume_writing()
+        return data
+
+
+def connect(app: App, peer: Peer, make: Callable[[int], Session]) -> EventTransport:
+    """A connection of a subscriber that has logged in, with the session that is made for it."""
+    connection = Connection(app, "", peer)
+    transport = EventTransport(connection)
+    connection.connection_made(transport)
+    if not transport.is_closing():  # there are as many connections as there may be
+        app.seat(connection, make)
+    return transport
+
+
+def end_all(app: App) -> None:
+    """The broker stops: have every subscriber over HTTP be told so, and its answer end."""
+    for connection in list(app.connections.values()):
+        if isinstance(connection.transport, EventTransport) and connection.session is not None:
+            connection.session.shut_down()
+            connection.flush()

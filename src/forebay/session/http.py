@@ -1,0 +1,227 @@
+"""A subscriber over HTTP: what it is given becomes Server-Sent Events (WHATWG HTML, section 9.2).
+
+    id: 17                          of queues: the offset, where a reader that comes back goes on
+    data: {"topic": "a/b", "payload": "on", …}
+
+A line that begins with a colon says only that the connection lives. Topics are given as at QoS 0: a reader that does
+not keep up loses messages, and is told how many; of queues it loses none, they wait in the log.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Final, final
+
+import msgspec
+from mypy_extensions import i64
+
+from forebay.broker.client_session import ClientSession, Subscription
+from forebay.broker.fanout import topic_at
+from forebay.broker.judge import Principal
+from forebay.broker.vhosts import Vhosts
+from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAINED
+from forebay.log.block import Block
+from forebay.queue.leases import Consumer, Delivery, Encoded, Lease
+from forebay.records.properties import properties_of
+from forebay.records.shown import plain
+from forebay.routing.exchange import text
+from forebay.session.effects import Session
+
+HEARTBEAT_S: Final = 15  # of silence, after which a comment says that the connection lives
+MICROSECONDS: Final = 1000
+RETRY_LINE: Final = b"retry: 1000\n\n"
+HEARTBEAT: Final = b":\n\n"
+EVENTS: Final = -1  # key of `Encodings.made`; those of MQTT are not below 0
+RETAINED_AT_ONCE: Final = 1000  # that a new subscriber is given
+TAG: Final = b"events"
+
+
+@final
+class EventSession(Session):
+    """One subscriber, to topics or to a queue.
+
+    client    its subscription to topics; None for a queue
+    consumer  of a queue; None for topics
+    sent      events
+    """
+
+    def __init__(self, session_id: int, vhosts: Vhosts) -> None:
+        super().__init__(session_id, vhosts.default)
+        self.vhosts = vhosts
+        self.client: ClientSession | None = None
+        self.consumer: Consumer | None = None
+        self.sent: i64 = 0
+        self.told_missed: i64 = 0
+        self.silent_s: i64 = 0
+        self.is_over = False
+
+    # ---- what it subscribes to
+
+    def begin(self, vhost: bytes, principal: Principal) -> None:
+        """Enter a vhost; RequestError(NOT_ALLOWED), Undecided."""
+        self.join(self.vhosts, vhost, principal)
+        self.out.write(RETRY_LINE)
+
+    def subscribe(self, filter: bytes, retained: bool) -> None:
+        """Be given what is published to topics, and what is retained; RequestError for no filter."""
+        vhost = self.vhost
+        client = vhost.attach_client(b"http-%d-%d" % (int(vhost.sessions.now_us), self.id), self.id, True, 0, None)
+        self.client = client
+        vhost.subscribe_client(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
+        if not retained:
+            return
+        for number in vhost.retained.numbers(filter)[:RETAINED_AT_ONCE]:
+            message = vhost.retained.message(number, vhost.now_us)
+            if message is not None:
+                vhost.give_retained(client, 0, 0, message)
+
+    def consume(self, queue: bytes, credit: i64, arguments: dict[str, object]) -> None:
+        """Be given the messages of a queue; RequestError as `Vhost.consume`.
+
+        credit  messages that it may hold unacknowledged; 0: nothing is to be acknowledged
+        """
+        self.consumer = self.vhost.consume(queue, self.id, 0, TAG, credit == 0, False, credit, arguments)
+
+    # ---- what it is given
+
+    def deliver(self, delivery: Delivery) -> None:
+        if self.is_over:
+            return
+        self.silent_s = 0
+        self.tell_missed()
+        consumer = self.consumer
+        encodings = delivery.encodings
+        if consumer is None and encodings is not None:
+            made = encodings.made.get(EVENTS)
+            if made is None:
+                octets = self.encoded(delivery)
+                made = encodings.made[EVENTS] = Encoded(octets, [], [], delivery.count, len(octets))
+            self.out.write(made.octets)
+        else:
+            self.out.write(self.encoded(delivery))
+        self.sent += delivery.count
+
+    def encoded(self, delivery: Delivery) -> bytes:
+        """The events of one delivery."""
+        block = delivery.block
+        lease = delivery.lease
+        parts: list[bytes] = []
+        for index in range(delivery.index, delivery.index + delivery.count):
+            facts = event_facts(block, index)
+            if self.consumer is not None:
+                offset = int(block.base + index)
+                parts.append(b"id: %d\n" % offset)
+                facts["offset"] = offset
+                facts["stored_ms"] = int(block.timestamp_us(index) // MICROSECONDS)
+                if lease is not None:
+                    facts.update(lease_facts(lease))
+            elif block.format(index) & RETAINED:  # in queues the bit means something else
+                facts["retained"] = True
+            parts.append(b"data: " + msgspec.json.encode(facts) + b"\n\n")
+        return b"".join(parts)
+
+    def tell_missed(self) -> None:
+        """Say how many messages the reader has lost since it was told last."""
+        client = self.client
+        if client is None or client.missed == self.told_missed:
+            return
+        lost = client.missed - self.told_missed
+        self.told_missed = client.missed
+        self.out.write(b'event: dropped\ndata: {"messages": %d}\n\n' % int(lost))
+
+    def end(self, reason: str) -> None:
+        """The last event, and the end."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.closing = True
+        self.reason = reason
+        self.out.write(b"event: end\ndata: " + msgspec.json.encode({"reason": reason}) + b"\n\n")
+
+    # ---- what the server asks of every session
+
+    def receive(self, data: bytes) -> int:
+        return len(data)
+
+    def wanted(self, rest: bytes) -> int:
+        return 0
+
+    def cancelled(self, consumer: Consumer) -> None:
+        self.end(f"queue '{text(consumer.queue_name)}' was deleted")
+
+    def end_turn(self, lsn: int, durable: int) -> None:
+        """It confirms nothing."""
+
+    def on_durable(self, durable: int) -> None:
+        """It confirms nothing."""
+
+    def waiting(self) -> bool:
+        return False
+
+    def tick(self, now_us: int) -> None:
+        self.silent_s += 1
+        if self.silent_s >= HEARTBEAT_S and not self.is_over:
+            self.silent_s = 0
+            self.tell_missed()
+            self.out.write(HEARTBEAT)
+
+    def taken_over(self) -> None:
+        self.end("another subscriber came with the same name")
+
+    def shut_down(self) -> None:
+        self.end("the broker stops")
+
+    def closed(self) -> None:
+        client = self.client
+        if client is not None:
+            self.vhost.detach_client(client, self.id)
+        self.vhost.session_closed(self.id)
+
+    def describe(self) -> dict[str, object]:
+        facts: dict[str, object] = {"protocol": "HTTP events", "user": self.principal.user, "sent": int(self.sent)}
+        client = self.client
+        if client is not None:
+            facts["client_id"] = client.client_id.decode()
+            facts["dropped"] = int(client.missed)
+        return facts
+
+    def dismiss(self, text: str) -> None:
+        self.end(text)
+
+    def is_publisher(self) -> bool:
+        return False
+
+    def blocked(self, reason: str) -> None:
+        """It publishes nothing."""
+
+    def proven(self) -> None:
+        """It has logged in before it began."""
+
+
+def event_facts(block: Block, index: i64) -> dict[str, object]:
+    """What is told of a message."""
+    format = block.format(index)
+    properties = properties_of(format & FORMAT_MASK, block.properties(index))
+    facts: dict[str, object] = {"topic": text(topic_at(block, index))}
+    body = block.body(index)
+    try:
+        facts["payload"] = body.decode()
+    except UnicodeDecodeError:
+        facts["payload_base64"] = base64.b64encode(body).decode()
+    if properties.content_type is not None:
+        facts["content_type"] = properties.content_type
+    if properties.message_id is not None:
+        facts["message_id"] = properties.message_id
+    headers: dict[str, object] = {}
+    for name, value in properties.headers:
+        headers[name] = plain(value)
+    if headers:
+        facts["headers"] = headers
+    if format & FORMAT_MASK == MQTT:
+        facts["qos"] = int((format & QOS_MASK) >> QOS_SHIFT)
+    return facts
+
+
+def lease_facts(lease: Lease) -> dict[str, object]:
+    """How often a message that is to be acknowledged was handed out, and in which group."""
+    return {"deliveries": int(lease.deliveries), "group": text(lease.consumer.group_name)}
