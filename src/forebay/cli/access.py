@@ -18,7 +18,7 @@ import typer
 from forebay.client.blocks import whole
 from forebay.client.connecting import Tls
 from forebay.client.control import ControlClient
-from forebay.core.errors import OptionError
+from forebay.core.errors import ForebayError, OptionError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SERVER: Final = "localhost:5672"
 USER: Final = "guest"  # may log in from the broker's own machine only, unless the configuration says otherwise
+COMPLETION_S: Final = 1.0  # nobody who presses a key waits longer
 PORTION: Final = 1000  # messages that one request moves
 WIDE: Final = 100_000  # columns where nobody looks at them: a file or another program gets whole lines
 
@@ -91,6 +92,20 @@ TLS: Final = (
 )
 VHOST: Final = inspect.Parameter("vhost", KEYWORD, default="/", annotation=VhostOption)
 COMMON_NAMES: Final = (*(parameter.name for parameter in (*COMMON, *TLS)), VHOST.name)
+
+
+def queue_names(context: typer.Context, incomplete: str) -> list[str]:
+    """For a shell: queues whose names begin so; none where no broker answers at once, or a password must be typed."""
+    given = context.params
+    user = given.get("user") or USER
+    password = given.get("password") or (USER if user == USER else "")
+    try:
+        with ControlClient.connect(given.get("server") or SERVER, user, password, COMPLETION_S) as client:
+            items = client.run("queue.list", vhost=given.get("vhost") or "/", limit=1000)["items"]
+    except ForebayError:
+        return []
+    assert isinstance(items, list)
+    return [each["queue"] for each in items if each["queue"].startswith(incomplete)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`forebay completion`, and what completes names that only the broker knows."""
+"""`forebay completion`: what has a shell complete what is typed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
-from forebay.cli.access import SERVER, USER
-from forebay.client.control import ControlClient
-from forebay.core.errors import ForebayError, OptionError
+from forebay.core.errors import OptionError
 
-WAIT_S: Final = 1.0  # nobody waits longer for the names of queues
 BASH: Final = """\
 _forebay_completion() {
     local IFS=$'\\n'
@@ -45,18 +42,3 @@ def completion(
     if shell not in SCRIPTS:
         raise OptionError(f"SHELL: {shell!r} is none of {', '.join(SCRIPTS)}")
     print(SCRIPTS[shell])
-
-
-def queue_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Queues whose names begin so; none where no broker answers at once, or a password would have to be typed."""
-    given = context.params
-    user = given.get("user") or USER
-    password = given.get("password") or (USER if user == USER else "")
-    try:
-        with ControlClient.connect(given.get("server") or SERVER, user, password, WAIT_S) as client:
-            answer = client.run("queue.list", vhost=given.get("vhost") or "/", limit=1000)
-    except ForebayError:
-        return []
-    items = answer["items"]
-    assert isinstance(items, list)
-    return [each["queue"] for each in items if each["queue"].startswith(incomplete)]

@@ -14,7 +14,7 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from forebay.cli.access import Login, cell, logs_in, moment_ms, progress_bar, refuse
+from forebay.cli.access import Login, cell, logs_in, moment_ms, progress_bar, queue_names, refuse
 from forebay.cli.publishing import SWAPPED, TOPIC_EXCHANGE
 from forebay.client.amqp import AmqpClient, Delivered
 from forebay.core.errors import OptionError
@@ -46,7 +46,9 @@ ACK, NO_ACK, REQUEUE = MODES = ("ack", "no-ack", "requeue")
 @logs_in
 def consume(
     login: Login,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="Of this queue.")] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-q", metavar="NAME", help="Of this queue.", autocompletion=queue_names)
+    ] = None,
     topic: Annotated[
         str | None, typer.Option("--topic", "-t", metavar="FILTER", help="Of these topics, from now on.")
     ] = None,

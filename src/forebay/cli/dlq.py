@@ -17,6 +17,7 @@ from forebay.cli.access import (
     go_through,
     moment,
     pairs,
+    queue_names,
     report,
     show_json,
     show_table,
@@ -26,7 +27,7 @@ from forebay.core.errors import OptionError
 
 app = typer.Typer(help="Dead letters: messages that nobody could handle, and where they wait.", no_args_is_help=True)
 
-Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.")]
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.", autocompletion=queue_names)]
 Where = Annotated[
     str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
 ]

@@ -20,7 +20,7 @@ UNREACHABLE = 3
 def main() -> None:
     """Run the command line; known errors become one line and an exit code."""
     try:
-        command_line(sys.argv[1] if len(sys.argv) > 1 else "")()
+        command_line(first_word())(prog_name="forebay")
     except OptionError as error:
         print(f"forebay: {error}", file=sys.stderr)
         sys.exit(MISTAKE)
@@ -33,3 +33,10 @@ def main() -> None:
     except BrokenPipeError:  # whoever read what was printed has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
         sys.exit(FAILED)
+
+
+def first_word() -> str:
+    """The command that is meant, or that a shell completes: what others need is not loaded."""
+    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS")
+    words = typed.split() if typed is not None and "_FOREBAY_COMPLETE" in os.environ else [*sys.argv, ""]
+    return words[1] if len(words) > 2 else ""

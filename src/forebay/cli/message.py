@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.access import Access, asks, cell, moment_ms, show_fields, show_json, show_message
+from forebay.cli.access import Access, asks, cell, moment_ms, queue_names, show_fields, show_json, show_message
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="One message: where it is, what holds it up, and what became of it.", no_args_is_help=True)
 streams = typer.Typer(help="The log of a queue or stream.", no_args_is_help=True)
 
-Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)]
 Offset = Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")]
 QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="The queue that has it.")]
 OffsetOption = Annotated[int | None, typer.Option(metavar="N", help="Its offset in the queue.")]

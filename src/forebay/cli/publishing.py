@@ -10,7 +10,7 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from forebay.cli.access import Login, logs_in, pairs, progress_bar, refuse, show_json, value_of
+from forebay.cli.access import Login, logs_in, pairs, progress_bar, queue_names, refuse, show_json, value_of
 from forebay.client.amqp import AmqpClient
 from forebay.core.errors import OptionError
 from forebay.core.message import Properties
@@ -28,7 +28,9 @@ NUMBERS: Final = ("priority", "expiration_ms", "timestamp_s")
 def publish(
     login: Login,
     body: Annotated[str | None, typer.Argument(metavar="BODY", help="The body; else standard input.")] = None,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="To this queue.")] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-q", metavar="NAME", help="To this queue.", autocompletion=queue_names)
+    ] = None,
     exchange: Annotated[str | None, typer.Option("--exchange", "-e", metavar="NAME", help="To this exchange.")] = None,
     key: Annotated[str, typer.Option("--key", "-k", metavar="KEY", help="The routing key, with --exchange.")] = "",
     topic: Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="To this topic of MQTT.")] = None,

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import Access, YesOption, asks, confirm, go_through, json_object, report
+from forebay.cli.access import Access, YesOption, asks, confirm, go_through, json_object, queue_names, report
 
 app = typer.Typer(help="Queues and streams.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=queue_names)]
 Arguments = Annotated[
     str | None, typer.Option(metavar="JSON", help="x-arguments as AMQP clients give them, as a JSON object.")
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import Access, YesOption, asks, asks_broker, confirm
+from forebay.cli.access import Access, YesOption, asks, asks_broker, confirm, queue_names
 
 consumers = typer.Typer(help="Consumers.", no_args_is_help=True)
 groups = typer.Typer(help="Consumer groups: how far they have read.", no_args_is_help=True)
@@ -14,7 +14,7 @@ leases = typer.Typer(help="Messages that consumers hold.", no_args_is_help=True)
 channels = typer.Typer(help="Channels of AMQP connections.", no_args_is_help=True)
 connections = typer.Typer(help="Connections of clients.", no_args_is_help=True)
 
-OfQueue = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this queue.")]
+OfQueue = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this queue.", autocompletion=queue_names)]
 
 
 @consumers.command("list")

@@ -43,6 +43,7 @@ def serve(
     source = Source(flags, os.environ, config)
     loaded = source.load()
     options = loaded.options
+    from forebay.admin.webhooks import WebhookService
     from forebay.server.run import MakeService  # after the options: a mistake in them needs no event loop
     from forebay.server.run import serve as run
 
@@ -51,6 +52,7 @@ def serve(
         from forebay.admin.service import AdminService  # a broker without HTTP need not load it
 
         services.append(AdminService)
+    services.append(WebhookService)
     if options.prometheus:
         from forebay.admin.service import MetricsService
 
