@@ -136,13 +136,13 @@ def test_an_mqtt_client_may_do_what_the_server_allows(
     assert not client.subscribe("mine/a").is_failure
     assert client.subscribe("other/a").is_failure
     for number in range(3):
-        client.publish("mine/a", b"%d" % number, qos=1)
+        client.publish("mine/a", b"%d" % number)
     assert [client.next().payload for _ in range(3)] == [b"0", b"1", b"2"]
     client.end()
     again = Client(broker, "sensor", version=version, password="secret", expiry_s=600)
     again.client.username_pw_set("app", "secret")
     again.connect()
-    again.publish("mine/a", b"again", qos=1)
+    again.publish("mine/a", b"again")
     assert again.next().payload == b"again"
     again.end()
     assert server.questions("/user")[0]["protocol"] == "mqtt"

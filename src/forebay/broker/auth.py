@@ -245,6 +245,12 @@ class Auth:
         tokens: list[Backend | None] = [each for each in found if each is not None and each.is_for_tokens]
         return tokens or found
 
+    def name_client(self, connection: int, client_id: str) -> None:
+        """A client has said what it is called."""
+        place = self.places.get(connection)
+        if place is not None:
+            place.client_id = client_id
+
     def check_wait(self, place: Place, user: str) -> None:
         """LoginRefused while nobody may try there, or as this user."""
         wait_us = self.throttle.wait_us(place.address, user)

@@ -9,6 +9,7 @@ from mypy_extensions import i64
 
 from forebay.broker.audit import Audit
 from forebay.broker.events import Events
+from forebay.broker.topic_acl import AclBook
 from forebay.queue.queue import Queue
 from forebay.queue.watch import Watch
 
@@ -29,6 +30,7 @@ class Common:
     next_queue  number of the next queue: no two vhosts have queues of one number
     events      what happens, for whoever listens
     audit       who has changed what
+    acl         which MQTT topics clients may use
     touched     numbers of the vhosts in which somebody may have done something since the turn before
     secret      chance, of which names are made that nobody may guess
     watches     of connections that wait until a queue has more
@@ -44,6 +46,7 @@ class Common:
         self.next_queue: i64 = 1
         self.events = Events()
         self.audit = Audit()
+        self.acl = AclBook()
         self.touched: list[int] = []
         self.secret = b""
         self.watches: list[Watch] = []

@@ -11,6 +11,7 @@ import re
 from typing import Final, final
 
 from forebay.broker.judge import EXCHANGE, QUEUE, Judge
+from forebay.broker.topic_acl import ClientAcl
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.routing.exchange import text
 
@@ -97,6 +98,7 @@ class Rights:
         self.vhost = text(vhost)
         self.client_id = ""
         self.grants = grants
+        self.acl: ClientAcl | None = None  # of MQTT topics, beside the grants
 
     def refuse(self, right: str, what: str) -> None:
         raise RequestError(REFUSED, f"{right} access to {what} in vhost '{self.vhost}' refused for user '{self.user}'")

@@ -326,6 +326,12 @@ class Options:
         choices=(SCRAM_SHA_256, SCRAM_SHA_512),
         reloadable=True,
     )
+    mqtt_acl: str = option(
+        "",
+        FILE,
+        "Which topics clients may use, as in mosquitto's `acl_file`; whatever it does not allow is refused.",
+        reloadable=True,
+    )
     mqtt_redirect: str = option(
         "", SERVER, "Another server, to which every MQTT client is sent instead of served.", reloadable=True
     )

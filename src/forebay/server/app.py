@@ -27,6 +27,7 @@ from forebay.core.options import Options
 from forebay.core.ports import Clock
 from forebay.log.store import Job, Liveness, Store, StoreOptions
 from forebay.log.wal import Commit
+from forebay.server.acl_file import load_acl
 from forebay.server.audit_log import AuditLog
 from forebay.server.backends import make_backends
 from forebay.server.chance import SystemRandom
@@ -88,6 +89,7 @@ class App(Host):
         throttle = Throttle(options.login_failures_free, options.login_wait_max_s * MICROSECONDS)
         self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users, throttle)
         self.auth.backends = make_backends(options)
+        load_acl(self.vhosts.common.acl, options.mqtt_acl)
         self.audit_log = AuditLog(options.audit_log, loop.call_soon_threadsafe)
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
         self.sender = FileSender(loop.call_soon_threadsafe)

@@ -14,6 +14,7 @@ from typing import Final
 from forebay.broker.configured import declare_configured, wanted_queues
 from forebay.broker.control.operations import Configuration
 from forebay.broker.scram import make_scram
+from forebay.broker.topic_acl import AclBook
 from forebay.broker.topology import FOREVER_MS, TOPIC_EXCHANGE
 from forebay.broker.users import check_configured
 from forebay.broker.vhost import Vhost
@@ -22,6 +23,7 @@ from forebay.core.errors import INVALID, OptionError, RequestError
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
 from forebay.routing.topic_trie import check_filter, swap_key
+from forebay.server.acl_file import load_acl
 from forebay.server.app import App
 from forebay.server.audit_log import AuditLog
 from forebay.server.chance import SystemRandom
@@ -104,6 +106,7 @@ def check_new(app: App, options: Options) -> None:
     check_configured(options.users, options.permissions)
     # Whoever checks users changes nothing until all are good; so a second one may be asked.
     type(app.auth)(options.users, options.loopback_users)
+    load_acl(AclBook(), options.mqtt_acl)
     check_vhosts(app.vhosts, options)
     wanted_queues(app.vhosts, options)
     for place, entry in enumerate(options.queues):
@@ -138,7 +141,9 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
         previous, app.audit_log = app.audit_log, AuditLog(new.audit_log, app.loop.call_soon_threadsafe)
         previous.stop()
     change_log(new)
+    load_acl(app.vhosts.common.acl, new.mqtt_acl)
     for vhost in app.vhosts.all():
+        vhost.epoch += 1  # nobody remembers what the old rules allowed
         set_limits(vhost, new)
     set_users(app, old, new)
     declare_configured(app.vhosts, new)
