@@ -160,9 +160,12 @@ class EventSession(Session):
 
     def tick(self, now_us: int) -> None:
         self.silent_s += 1
-        if self.silent_s >= HEARTBEAT_S and not self.is_over:
-            self.silent_s = 0
+        if self.is_over:
+            return
+        if self.client is not None and not self.client.paused:
             self.tell_missed()
+        if self.silent_s >= HEARTBEAT_S:
+            self.silent_s = 0
             self.out.write(HEARTBEAT)
 
     def taken_over(self) -> None:
