@@ -74,6 +74,7 @@ run)
 Starting a broker; Ctrl-C stops it. Once it says `ready`:
   MQTT  127.0.0.1:1883    user guest, password guest
   AMQP  127.0.0.1:5672    the same
+  page  http://127.0.0.1:15672    the same
   data  ./data
 Try next, in another terminal (apt-get install mosquitto-clients amqp-tools):
   mosquitto_sub -u guest -P guest -t 'sensors/#' -v
