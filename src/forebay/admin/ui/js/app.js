@@ -187,11 +187,13 @@ async function route() {
   // Whoever came by a link reads on at the view; the first one keeps the focus where it is.
   if (document.activeElement && document.activeElement !== document.body) main.focus({ preventScroll: true });
   const own = life;
+  main.setAttribute("aria-busy", "true");
   try {
     await show(main, own, path.slice(1), query);
   } catch (error) {
     if (!own.signal.aborted) put(main, failure(error));
   }
+  if (!own.signal.aborted) main.setAttribute("aria-busy", "false"); // views that ask nothing more end here
 }
 
 /** @param {unknown} error */
@@ -203,6 +205,7 @@ function failure(error) {
 
 /** @param {unknown} error of the last poll, or null */
 function showLive(error) {
+  main.setAttribute("aria-busy", "false"); // what the view shows is there
   const said = error ? /** @type {Error} */ (error).message : "live";
   if (live.title === said) return;
   live.title = said;

@@ -14,6 +14,8 @@ const LINE = 52;
 const NAME_CHARACTERS = 26;
 const KEY_CHARACTERS = 22;
 const ZOOM = 1.25;
+const SCALE_MIN = 0.8;
+const SCALE_MAX = 1.6;
 const SWEEPS = 6;
 
 export class Graph {
@@ -87,9 +89,11 @@ export class Graph {
   fit() {
     const box = this.drawing.getBoundingClientRect();
     if (!box.width || !this.size) return;
-    const scale = Math.max(this.size.w / (box.width - 32), this.size.h / (box.height - 32), 0.8);
+    const whole = Math.max(this.size.w / (box.width - 32), this.size.h / (box.height - 32), SCALE_MIN);
+    const scale = Math.min(whole, SCALE_MAX); // what does not fit can still be read, and is reached by moving
     const [w, hh] = [box.width * scale, box.height * scale];
-    this.view = { x: (this.size.w - w) / 2, y: (this.size.h - hh) / 2, w, h: hh };
+    const at = (/** @type {number} */ all, /** @type {number} */ seen) => (seen >= all ? (all - seen) / 2 : -16);
+    this.view = { x: at(this.size.w, w), y: at(this.size.h, hh), w, h: hh };
     this.look();
   }
 

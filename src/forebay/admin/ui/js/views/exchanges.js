@@ -78,7 +78,7 @@ export async function showExchange(main, life, [vhost, part]) {
   ];
   put(
     main,
-    heading(name || "(default exchange)", { crumbs: [["Exchanges", "#/exchanges"], [vhost, "#/exchanges"]], actions }),
+    heading(name || "(default exchange)", { crumbs: [["Exchanges", "#/exchanges"], [`vhost ${vhost}`, "#/exchanges"]], actions }),
     h("div", { class: "columns" }, h("section", { class: "panel" }, chart.element), panel("Declared with", declared(first), [], true)),
     panel("Leads to", out.element, name && may("read", vhost, name) ? [button("Bind", () => askBind(vhost, name, life))] : []),
     panel("Bound to", into.element),

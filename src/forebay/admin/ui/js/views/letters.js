@@ -104,7 +104,7 @@ export async function showLetters(main, life, [vhost, queue]) {
   ];
   put(
     main,
-    heading(queue, { crumbs: [["Dead letters", "#/dead-letters"], [vhost, "#/dead-letters"]], actions, about: queueLink(vhost, queue) }),
+    heading(queue, { crumbs: [["Dead letters", "#/dead-letters"], [`vhost ${vhost}`, "#/dead-letters"]], actions, about: queueLink(vhost, queue) }),
     summary.element,
     panel("Dead letters", [form, list, more]),
   );

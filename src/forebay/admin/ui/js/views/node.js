@@ -1,5 +1,5 @@
 /** The broker's process and its options. */
-import { get, operation, post } from "../api.js";
+import { get, items, operation } from "../api.js";
 import { h, put } from "../dom.js";
 import { count, duration, meter, octets, plain, several, state, yes } from "../format.js";
 import { isAdministrator } from "../session.js";
@@ -16,7 +16,7 @@ export async function showNode(main, life) {
   const options = isAdministrator() ? optionTable(life) : null;
   const reload = button("Reload the configuration", async () => {
     try {
-      put(answer, reloaded(await post("/api/forebay/reload")));
+      put(answer, reloaded(await operation("config.reload")));
       await options?.reload();
     } catch (error) {
       complain(error);
@@ -75,8 +75,7 @@ function optionTable(life) {
     ],
     key: (row) => row.name,
     source: localSource(async (signal) => {
-      const shown = await operation("config.show", {}, signal);
-      return shown.items ?? shown.options ?? [];
+      return items("config.show", {}, signal);
     }),
     signal: life.signal,
     sort: { key: "name", reverse: false },

@@ -2,15 +2,15 @@
 import { get } from "../api.js";
 import { Chart } from "../chart.js";
 import { h, put } from "../dom.js";
-import { count, duration, octets, rate } from "../format.js";
+import { count, duration, octets, rate, several } from "../format.js";
 import { Seen, levels, rates, sum } from "../history.js";
 import { isMonitor } from "../session.js";
 import { heading, panel, Slot } from "./parts.js";
 
 const POLL_MS = 3000;
-const SPAN_S = 600;
+const SPANS_S = [60, 300, 600];
+const SPAN_KEY = "forebay.span";
 const STEP_S = 5;
-const SAMPLES = { lengths_age: SPAN_S, lengths_incr: STEP_S, msg_rates_age: SPAN_S, msg_rates_incr: STEP_S };
 const seen = new Seen(); // goes on where it was when somebody comes back to the view
 
 /** @type {import("../app.js").Show} */
@@ -23,6 +23,14 @@ export async function showOverview(main, life) {
     disk: new Chart("Written to disk", { format: (value) => `${octets(value)}/s`, floor: 1024, binary: true }),
     connections: new Chart("Connections", { format: count, floor: 3 }),
   };
+  let span = Number(localStorage.getItem(SPAN_KEY)) || SPANS_S[1];
+  const spans = h("select", { "aria-label": "Time that charts show" }, SPANS_S.map((each) => h("option", { value: each }, `last ${several(each / 60, "minute")}`)));
+  spans.value = String(span);
+  spans.addEventListener("change", () => {
+    span = Number(spans.value);
+    localStorage.setItem(SPAN_KEY, spans.value);
+    void life.refresh();
+  });
   const alarms = new Slot("div", { role: "alert" });
   const tiles = new Slot();
   const listeners = new Slot();
@@ -31,15 +39,17 @@ export async function showOverview(main, life) {
   const shown = isMonitor() ? Object.values(charts) : [charts.messages, charts.queued];
   put(
     main,
-    heading("Overview", { about }),
+    heading("Overview", { about, actions: [spans] }),
     alarms.element,
     tiles.element,
     h("div", { class: "columns" }, shown.map((chart) => h("section", { class: "panel" }, chart.element))),
     listeners.element,
   );
   await life.every(POLL_MS, async () => {
+    for (const chart of shown) chart.spanMs = span * 1000;
+    const samples = { lengths_age: span, lengths_incr: STEP_S, msg_rates_age: span, msg_rates_incr: STEP_S };
     const [overview, nodes, figures] = await Promise.all([
-      get("/api/overview", { query: SAMPLES, signal: life.signal }),
+      get("/api/overview", { query: samples, signal: life.signal }),
       isMonitor() ? get("/api/nodes", { signal: life.signal }) : [],
       isMonitor() ? get("/api/forebay/figures", { signal: life.signal }).catch(() => ({})) : {},
     ]);

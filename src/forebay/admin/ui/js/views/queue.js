@@ -30,7 +30,7 @@ export async function showQueue(main, life, [vhost, name]) {
   const slots = Object.fromEntries(["state", "facts", "set", "groups", "consumers", "leases", "bindings"].map((each) => [each, new Slot(each === "state" ? "span" : "div")]));
   put(
     main,
-    heading(name, { crumbs: [["Queues and streams", "#/queues"], [vhost, "#/queues"]], about: slots.state.element, actions: actions(vhost, name, stream, life) }),
+    heading(name, { crumbs: [["Queues and streams", "#/queues"], [`vhost ${vhost}`, "#/queues"]], about: slots.state.element, actions: actions(vhost, name, stream, life) }),
     h("div", { class: "columns" }, Object.values(charts).map((chart) => h("section", { class: "panel" }, chart.element))),
     h("div", { class: "columns" }, panel("Figures", slots.facts.element, [], true), panel("Declared with", slots.set.element, [], true)),
     panel("Groups", slots.groups.element),
@@ -88,7 +88,7 @@ function figures(queue) {
     ["Unacknowledged", count(queue.messages_unacknowledged)],
     ["Consumers", count(queue.consumers)],
     ["Size", octets(queue.message_bytes)],
-    ["Oldest unsettled", own.oldest_ms ? ago(own.oldest_ms) : null],
+    ["Oldest unsettled", own.oldest_ms > 0 ? ago(own.oldest_ms) : null],
     ["Offsets", own.end === undefined ? null : `${count(own.start)} to ${count(own.end)}`],
     ["Published", count(stats.publish)],
     ["Delivered", count(stats.deliver_get)],

@@ -83,7 +83,7 @@ export async function showSession(main, life, [vhost, client_id]) {
   ];
   put(
     main,
-    heading(client_id, { crumbs: [["MQTT sessions", "#/sessions"], [vhost, "#/sessions"]], about: about.element, actions }),
+    heading(client_id, { crumbs: [["MQTT sessions", "#/sessions"], [`vhost ${vhost}`, "#/sessions"]], about: about.element, actions }),
     panel("Session", slot.element, [], true),
     panel("Subscriptions", subscriptions.element),
     panel("In flight", inflight.element),
