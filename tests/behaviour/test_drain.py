@@ -42,7 +42,7 @@ def mqtt_client(broker: BrokerProcess, **given: Any) -> tuple[paho.Client, list[
     told: list[tuple[Any, Any]] = []
     client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5, **given)
     client.on_disconnect = lambda *args: told.append((args[3], args[4]))
-    properties = Properties(PacketTypes.CONNECT)
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     properties.SessionExpiryInterval = 3600
     client.connect("127.0.0.1", broker.mqtt_port, properties=properties)
     client.loop_start()

@@ -117,7 +117,7 @@ def test_events_outlive_the_broker_and_have_filters_as_queues_have(start_broker:
     messages: list[paho.MQTTMessage] = []
     reader = client(broker, "reader")
     reader.on_message = lambda _client, _data, message: messages.append(message)
-    properties = Properties(PacketTypes.SUBSCRIBE)
+    properties = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
     properties.UserProperty = [("stream-offset", "first")]
     reader.subscribe("$queue/$events/queue/+", qos=1, properties=properties)
     wait_until(lambda: messages)
