@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeVar
 
+import orjson
 from fastapi import Depends, Query, Response
 
 from forebay.admin.answer import as_json
-from forebay.admin.slices import sliced
+from forebay.admin.slices import encoded, sliced
 from forebay.core.errors import INVALID, RequestError
 from forebay.filter.pattern import BadPattern, Pattern
 
+JSON: Final = "application/json"
 PAGE_SIZE_DEFAULT: Final = 100
 PAGE_SIZE_MAX: Final = 500
 PAGE_MAX: Final = 1 << 31
@@ -183,13 +185,14 @@ async def answer_list(
     shown = await sliced(items[first:end], make) if made is None else made[first:end]
     if wanted.columns:
         shown = await sliced(shown, lambda facts: only(facts, wanted.columns))
+    octets = await encoded(shown)
     if wanted.page is None:
-        return as_json(shown)
+        return Response(octets, media_type=JSON)
     return as_json(
         {
             "filtered_count": found,
             "item_count": len(shown),
-            "items": shown,
+            "items": orjson.Fragment(octets),
             "page": wanted.page,
             "page_count": -(-found // wanted.page_size),
             "page_size": wanted.page_size,

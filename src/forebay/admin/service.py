@@ -26,6 +26,7 @@ from forebay.server.run import Service
 
 LEAVE_S: Final = 1  # that answers under way may take when the broker stops; streams of events end only by that
 MILLISECONDS: Final = 1000
+KEEP_ALIVE_S: Final = 75  # that a connection may be idle: longer than people's tools wait between two looks
 HEADERS_S: Final = 1.0  # how often the Date of answers is made anew
 
 
@@ -94,6 +95,7 @@ class HttpService(Service):
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=LEAVE_S,
+            timeout_keep_alive=KEEP_ALIVE_S,
         )
         config.load()
         options = app.options
