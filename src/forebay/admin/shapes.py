@@ -1,14 +1,49 @@
-"""What answers look like, for the OpenAPI document alone: no answer is checked against this while the broker runs."""
+"""What answers look like, for the OpenAPI document alone: no answer is checked against this while the broker runs.
+
+Every field may be missing, since callers may ask for only some (`columns`).
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Generic, NotRequired, TypeVar
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
+
+from forebay.admin.rates import BROKER, CHANNEL, EXCHANGE, NODE, QUEUE
+from forebay.admin.samples import Fields
 
 Item = TypeVar("Item")
 Object = dict[str, Any]
+
+WHOLE: Object = {"type": "integer"}
+SAMPLE: Object = {"type": "object", "properties": {"sample": WHOLE, "timestamp": WHOLE}}
+DETAILS: Object = {
+    "type": "object",
+    "properties": {
+        "rate": {"type": "number", "description": "A second, between the last two samples."},
+        "samples": {"type": "array", "items": SAMPLE, "description": "The newest first, where they were asked for."},
+        "avg": {"type": "number"},
+        "avg_rate": {"type": "number"},
+    },
+}
+
+
+def numbers(fields: Fields, first: int = 0, end: int | None = None) -> Any:
+    """An object with these numbers and their rates."""
+    chosen = slice(first, end)
+    properties = dict.fromkeys(fields.names[chosen], WHOLE) | dict.fromkeys(fields.details[chosen], DETAILS)
+    return WithJsonSchema({"type": "object", "properties": properties})
+
+
+QueueStats = Annotated[Object, numbers(QUEUE, 0, QUEUE.counters)]
+ChannelStats = Annotated[Object, numbers(CHANNEL)]
+ExchangeStats = Annotated[Object, numbers(EXCHANGE)]
+BrokerStats = Annotated[Object, numbers(BROKER, 0, BROKER.counters)]
+QueueTotals = Annotated[Object, numbers(BROKER, BROKER.counters)]
+Churn = Annotated[Object, numbers(NODE, 0, NODE.counters)]
+Details = Annotated[Object, WithJsonSchema(DETAILS)]
+Own = Annotated[Object, Field(description="What RabbitMQ's objects do not have.")]
 
 
 class Page(TypedDict, Generic[Item]):
@@ -23,6 +58,259 @@ class Page(TypedDict, Generic[Item]):
     total_count: Annotated[int, Field(description="Items without the filter.")]
 
 
+class Listener(TypedDict):
+    """Where the broker listens."""
+
+    node: str
+    protocol: str
+    ip_address: str
+    port: int
+
+
+class Kind(TypedDict):
+    """A kind of exchange, or a mechanism to log in."""
+
+    name: str
+    description: str
+    enabled: bool
+
+
+class ObjectTotals(TypedDict):
+    """How many there are."""
+
+    connections: int
+    channels: int
+    exchanges: int
+    queues: int
+    consumers: int
+
+
+class Overview(TypedDict, total=False):
+    """The broker at a glance."""
+
+    management_version: Annotated[str, Field(description="The version of RabbitMQ whose API this is.")]
+    rabbitmq_version: str
+    product_name: str
+    product_version: Annotated[str, Field(description="This broker's.")]
+    cluster_name: str
+    node: str
+    rates_mode: str
+    default_queue_type: str
+    exchange_types: list[Kind]
+    message_stats: BrokerStats
+    queue_totals: QueueTotals
+    object_totals: ObjectTotals
+    churn_rates: Annotated[Churn, Field(description="For monitors.")]
+    listeners: Annotated[list[Listener], Field(description="For monitors.")]
+    contexts: Annotated[list[Object], Field(description="For monitors.")]
+    forebay: Own
+
+
+class Name(TypedDict):
+    """What something is called."""
+
+    name: str
+
+
+class Node(TypedDict, total=False):
+    """The node."""
+
+    name: str
+    running: bool
+    being_drained: Annotated[bool, Field(description="It is about to stop.")]
+    os_pid: str
+    uptime: Annotated[int, Field(description="In milliseconds.")]
+    processors: int
+    mem_used: Annotated[int, Field(description="In octets.")]
+    mem_limit: int
+    mem_alarm: Annotated[bool, Field(description="Publishers are not read.")]
+    disk_free: Annotated[int, Field(description="In octets.")]
+    disk_free_limit: int
+    disk_free_alarm: Annotated[bool, Field(description="Publishers are not read.")]
+    fd_used: int
+    fd_total: int
+    sockets_used: int
+    sockets_total: int
+    proc_used: Annotated[int, Field(description="Threads.")]
+    proc_total: int
+    db_dir: str
+    exchange_types: list[Kind]
+    auth_mechanisms: list[Kind]
+
+
+class NodeMemory(TypedDict):
+    """What the memory of a node is used for."""
+
+    memory: Object
+
+
+class Peer(TypedDict, total=False):
+    """A connection, and where its client is."""
+
+    name: str
+    peer_host: str
+    peer_port: int
+
+
+class Connection(TypedDict, total=False):
+    """A connection."""
+
+    name: Annotated[str, Field(description="The client's address and ours.")]
+    protocol: Annotated[str, Field(description="AMQP 0-9-1, MQTT 3-1-1, MQTT 5-0, ...")]
+    user: str
+    vhost: str
+    node: str
+    state: Annotated[str, Field(description="running, blocked (not read for now) or closing.")]
+    host: str
+    port: int
+    peer_host: str
+    peer_port: int
+    connected_at: Annotated[int, Field(description="In milliseconds since 1970.")]
+    timeout: Annotated[int, Field(description="Heartbeat or keep alive in seconds.")]
+    channels: int
+    client_properties: Object
+    user_provided_name: str
+    recv_oct: int
+    recv_oct_details: Details
+    send_oct: int
+    send_oct_details: Details
+    recv_cnt: Annotated[int, Field(description="Reads of the socket.")]
+    send_cnt: Annotated[int, Field(description="Writes to the socket.")]
+    send_pend: Annotated[int, Field(description="Octets that the client has not taken yet.")]
+    ssl: bool
+    ssl_protocol: str | None
+    ssl_cipher: str | None
+    peer_cert_subject: str | None
+    forebay: Own
+
+
+class UserConnection(TypedDict, total=False):
+    """A connection, in short."""
+
+    name: str
+    vhost: str
+    user: str
+    node: str
+
+
+class ChannelDetails(TypedDict, total=False):
+    """The channel that a consumer is on."""
+
+    name: str
+    number: int
+    user: str
+    connection_name: str
+    peer_host: str
+    peer_port: int
+    node: str
+
+
+class QueueName(TypedDict, total=False):
+    """Which queue."""
+
+    name: str
+    vhost: str
+
+
+class Consumer(TypedDict, total=False):
+    """A consumer."""
+
+    consumer_tag: str
+    queue: QueueName
+    channel_details: ChannelDetails
+    ack_required: bool
+    exclusive: bool
+    prefetch_count: Annotated[int, Field(description="Messages it may hold; 0 for no limit.")]
+    active: bool
+    activity_status: Annotated[str, Field(description="up, single_active or waiting.")]
+    arguments: Object
+    consumer_timeout: Annotated[int, Field(description="In milliseconds.")]
+    forebay: Own
+
+
+class Channel(TypedDict, total=False):
+    """A channel."""
+
+    name: str
+    number: int
+    user: str
+    vhost: str
+    connection_details: Peer
+    state: str
+    consumer_count: int
+    confirm: bool
+    transactional: bool
+    prefetch_count: int
+    global_prefetch_count: int
+    messages_unacknowledged: int
+    messages_unconfirmed: int
+    message_stats: Annotated[ChannelStats, Field(description="Missing where nothing has gone over it.")]
+    consumer_details: Annotated[list[Consumer], Field(description="Of a single channel.")]
+
+
+class Queue(TypedDict, total=False):
+    """A queue."""
+
+    name: str
+    vhost: str
+    type: Annotated[str, Field(description="classic, quorum or stream.")]
+    durable: bool
+    auto_delete: bool
+    exclusive: bool
+    arguments: Object
+    node: str
+    state: str
+    policy: str | None
+    operator_policy: str | None
+    effective_policy_definition: Object
+    messages: int
+    messages_details: Details
+    messages_ready: int
+    messages_ready_details: Details
+    messages_unacknowledged: int
+    messages_unacknowledged_details: Details
+    messages_persistent: int
+    message_bytes: Annotated[int, Field(description="What the queue's log holds, with what belongs to it.")]
+    message_bytes_persistent: int
+    consumers: int
+    consumer_capacity: Annotated[float, Field(description="The part of the consumers that could take a message now.")]
+    consumer_utilisation: float
+    exclusive_consumer_tag: str | None
+    single_active_consumer_tag: str | None
+    message_stats: Annotated[QueueStats, Field(description="Missing where nothing has happened yet.")]
+    owner_pid_details: Annotated[Peer, Field(description="Whose it is, of an exclusive queue.")]
+    consumer_details: Annotated[list[Consumer], Field(description="Of a single queue.")]
+    delivery_limit: int
+    forebay: Own
+
+
+class Exchange(TypedDict, total=False):
+    """An exchange."""
+
+    name: str
+    vhost: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: Object
+    policy: str | None
+    message_stats: Annotated[ExchangeStats, Field(description="Missing where nothing has gone through it.")]
+    forebay: Own
+
+
+class Binding(TypedDict, total=False):
+    """A binding."""
+
+    source: Annotated[str, Field(description="An exchange; empty: the one without a name.")]
+    vhost: str
+    destination: str
+    destination_type: Annotated[str, Field(description="queue or exchange.")]
+    routing_key: str
+    arguments: Object
+    properties_key: Annotated[str, Field(description="Names it among the bindings between the same two.")]
+
+
 class Check(TypedDict):
     """What a health check finds."""
 
@@ -30,30 +318,52 @@ class Check(TypedDict):
     reason: Annotated[NotRequired[str], Field(description="Why it failed.")]
 
 
+class Flag(TypedDict, total=False):
+    """A feature flag."""
+
+    name: str
+    desc: str
+    doc_url: str
+    state: str
+    stability: str
+    provided_by: str
+
+
+class Auth(TypedDict):
+    """How to log in."""
+
+    oauth_enabled: bool
+
+
 def answers(model: Any, note: str) -> dict[int | str, dict[str, Any]]:
     """What a route answers; the errors that all may answer with are put in by `openapi.py`."""
     return {200: {"model": model, "description": note}}
 
 
-OVERVIEW = answers(Object, "The broker at a glance.")
-CLUSTER_NAME = answers(Object, "The name.")
-NODES = answers(list[Object] | Page[Object], "The nodes.")
-ONE_NODE = answers(Object, "The node.")
-MEMORY = answers(Object, "What the memory is used for.")
-CONNECTIONS = answers(list[Object] | Page[Object], "Connections.")
-USER_CONNECTIONS = CONNECTIONS
-ONE_CONNECTION = answers(Object, "The connection.")
-CHANNELS = answers(list[Object] | Page[Object], "Channels.")
-ONE_CHANNEL = answers(Object, "The channel.")
-CONSUMERS = answers(list[Object] | Page[Object], "Consumers.")
-QUEUES = answers(list[Object] | Page[Object], "Queues.")
-ONE_QUEUE = answers(Object, "The queue.")
-EXCHANGES = answers(list[Object] | Page[Object], "Exchanges.")
-ONE_EXCHANGE = answers(Object, "The exchange.")
-BINDINGS = answers(list[Object] | Page[Object], "Bindings.")
-ONE_BINDING = answers(Object, "The binding.")
+def lists(model: Any, note: str) -> dict[int | str, dict[str, Any]]:
+    """What a route answers that lists these: all of them, or a page."""
+    return answers(list[model] | Page[model], note)
+
+
+OVERVIEW = answers(Overview, "The broker at a glance.")
+CLUSTER_NAME = answers(Name, "The name.")
+NODES = lists(Node, "The nodes.")
+ONE_NODE = answers(Node, "The node.")
+MEMORY = answers(NodeMemory, "What the memory is used for.")
+CONNECTIONS = lists(Connection, "Connections.")
+USER_CONNECTIONS = lists(UserConnection, "Connections, in short.")
+ONE_CONNECTION = answers(Connection, "The connection.")
+CHANNELS = lists(Channel, "Channels.")
+ONE_CHANNEL = answers(Channel, "The channel.")
+CONSUMERS = lists(Consumer, "Consumers.")
+QUEUES = lists(Queue, "Queues.")
+ONE_QUEUE = answers(Queue, "The queue.")
+EXCHANGES = lists(Exchange, "Exchanges.")
+ONE_EXCHANGE = answers(Exchange, "The exchange.")
+BINDINGS = lists(Binding, "Bindings.")
+ONE_BINDING = answers(Binding, "The binding.")
 CHECK = {**answers(Check, "The answer is yes."), 503: {"model": Check, "description": "The answer is no."}}
 EXTENSIONS = answers(list[Object], "None.")
-FEATURES = answers(list[Object] | Page[Object], "The flags.")
+FEATURES = lists(Flag, "The flags.")
 NOTHING_LISTED = answers(list[Object], "None.")
-AUTH = answers(Object, "No OAuth.")
+AUTH = answers(Auth, "Without OAuth.")
