@@ -158,8 +158,9 @@ async function submitForm(fields, wrong, send, work) {
 
 /** What the broker says, next to the field that it names. @param {ReturnType<typeof makeField>[]} fields @param {Element} wrong @param {string} reason */
 function showRefusal(fields, wrong, reason) {
-  const start = /^([\w-]+)[:.[ ]/.exec(reason)?.[1]?.replaceAll("-", "_");
-  const meant = fields.find((each) => each.field.name.replaceAll("-", "_") === start);
+  const names = (/** @type {string} */ name) => new RegExp(`(^|[ .])${name.replaceAll(/[-_]/g, "[-_]")}[:.]`, "u").test(reason);
+  const argument = /\barg '/.test(reason) ? "arguments" : ""; // of a queue or exchange, in RabbitMQ's words
+  const meant = fields.find(({ field }) => field.name === argument || names(field.name));
   if (meant) {
     meant.complain(reason);
     meant.input.focus();

@@ -45,6 +45,7 @@ export function octets(value) {
 /** A length of time. @param {unknown} ms */
 export function duration(ms) {
   if (typeof ms !== "number" || !Number.isFinite(ms)) return "–";
+  if (ms === 0) return "0 s";
   if (ms < 1) return `${trim(ms * 1000)} µs`;
   if (ms < 1000) return `${trim(ms)} ms`;
   const seconds = ms / 1000;
@@ -56,7 +57,9 @@ export function duration(ms) {
 
 /** How long ago. @param {unknown} ms */
 export function ago(ms) {
-  return typeof ms === "number" ? `${duration(Math.max(Math.floor((Date.now() - ms) / 1000), 0) * 1000)} ago` : "–";
+  if (typeof ms !== "number") return "–";
+  const seconds = Math.floor((Date.now() - ms) / 1000);
+  return seconds < 1 ? "just now" : `${duration(seconds * 1000)} ago`;
 }
 
 /** A point in time, as the reader's clock has it. @param {unknown} ms */
