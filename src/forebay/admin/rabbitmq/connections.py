@@ -109,11 +109,12 @@ def name_text(name: tuple[tuple[tuple[str, str], ...], ...]) -> str:
 def mqtt_facts(described: Facts) -> Facts:
     """What only connections of MQTT have."""
     session = {key: described[key] for key in ("durable", "subscriptions", "waiting", "dropped") if key in described}
+    named = {"client_id": described.get("client_id", "")}  # none yet, or none any more
     return {
-        "client_properties": {"client_id": described["client_id"]},
+        "client_properties": named,
         "timeout": described["keep_alive_s"],
         "auth_mechanism": "none",
-        "variable_map": {"client_id": described["client_id"]},
+        "variable_map": named,
         "channel_max": 0,
         "channels": 0,
         "frame_max": 0,
@@ -166,12 +167,13 @@ def connection_facts(app: App, rates: Rates, asked: Windows, connection: Connect
         **rates.stats(series, CONNECTION, octets, asked.octets, 0, len(octets)),
         **tls_facts(connection),
     }
-    if "client_id" in described:
+    if "keep_alive_s" in described:
         facts.update(mqtt_facts(described))
     elif "client" in described:
         facts.update(amqp_facts(described))
     else:
-        facts.update({"client_properties": {}, "channels": 0})
+        named = {"client_id": described["client_id"]} if "client_id" in described else {}
+        facts.update({"client_properties": named, "channels": 0, "timeout": 0, "auth_mechanism": "none"})
     return facts
 
 
