@@ -69,7 +69,7 @@ async def arguments_of(request: Request) -> dict[str, object]:
     return values
 
 
-@router.get("/operations", responses={200: ANSWERS[200], 401: ANSWERS[401]})
+@router.get("/operations", responses={200: {"model": list[dict[str, Any]]}, 401: ANSWERS[401]})
 async def list_operations(caller: Asker) -> Response:
     """The operations there are: name, description, whether they change something, and their parameters."""
     return as_json([described(each) for _, each in sorted(OPERATIONS.items())])
