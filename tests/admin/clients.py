@@ -13,7 +13,7 @@ from paho.mqtt.properties import Properties
 
 from tests.broker_process import BrokerProcess
 
-WAIT_S_MAX = 60
+WAIT_S_MAX = 40
 
 
 @contextmanager

@@ -121,7 +121,7 @@ def subscribed(http: httpx.Client, path: str, **request: object) -> Iterator[Sub
 def test_a_message_goes_to_a_queue_with_all_it_says(http: httpx.Client, broker: BrokerProcess) -> None:
     run(http, "queue.declare", queue="orders")
     headers = {"Content-Type": "application/json", "X-Region": "eu", "X-Forwarded-For": "1.2.3.4"}
-    parameters = {"priority": 3, "expiration_s": 1000, "key": "k1"}
+    parameters = {"priority": "3", "expiration_s": "1000", "key": "k1"}
     answer = http.post("/publish/$queue/orders", content=b'{"total": 7}', headers=headers, params=parameters)
     assert (answer.status_code, answer.json()) == (200, {"routed": True, "offsets": {"orders": 0}})
     (message,) = messages(http, "orders")
@@ -141,7 +141,7 @@ def test_a_message_goes_to_a_queue_with_all_it_says(http: httpx.Client, broker: 
 def test_a_topic_reaches_mqtt_clients_and_is_retained(http: httpx.Client, broker: BrokerProcess) -> None:
     got: Queue[tuple[str, bytes, bool]] = Queue()
     with mqtt(broker, "listener") as client:
-        client.on_message = lambda _, __, message: got.put((message.topic, message.payload, message.retain))
+        client.on_message = lambda _, __, message: got.put((message.topic, bytes(message.payload), message.retain))
         client.subscribe("home/#", 1)
         until(lambda: http.get("/api/forebay/sessions/%2F/listener").json()["subscriptions"] == 1)
         assert http.post("/publish/home/hall%2Flight", content=b"on").json()["routed"] is True
@@ -156,15 +156,18 @@ def test_a_topic_reaches_mqtt_clients_and_is_retained(http: httpx.Client, broker
 
 def test_a_repeated_request_publishes_once_also_after_kill_9(http: httpx.Client, broker: BrokerProcess) -> None:
     run(http, "queue.declare", queue="once")
-    ask = {"content": b"pay", "headers": {"Idempotency-Key": "payment-1"}}
-    assert http.post("/publish/$queue/once", **ask).json() == {"routed": True, "offsets": {"once": 0}}
-    again = http.post("/publish/$queue/once", **ask).json()
-    assert (again["routed"], again["duplicate"]) == (True, True)
+
+    def pay(key: str) -> Event:
+        answer = http.post("/publish/$queue/once", content=b"pay", headers={"Idempotency-Key": key})
+        found: Event = answer.json()
+        return found
+
+    assert pay("payment-1") == {"routed": True, "offsets": {"once": 0}}
+    assert pay("payment-1") == {"routed": True, "offsets": {}, "duplicate": True}
     broker.kill9()
     broker.start()
-    assert http.post("/publish/$queue/once", **ask).json()["duplicate"] is True
-    other = {"content": b"pay", "headers": {"Idempotency-Key": "payment-2"}}
-    assert http.post("/publish/$queue/once", **other).json()["offsets"] == {"once": 1}
+    assert pay("payment-1")["duplicate"] is True
+    assert pay("payment-2")["offsets"] == {"once": 1}
     assert len(messages(http, "once")) == 2
 
 

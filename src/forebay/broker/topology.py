@@ -18,6 +18,7 @@ from forebay.broker.common import Common, Part
 from forebay.broker.events import binding_facts, queue_facts
 from forebay.broker.facts import MessageFacts
 from forebay.broker.internal import INTERNAL, InternalLog
+from forebay.broker.permissions import allows
 from forebay.broker.policies import Policies
 from forebay.broker.queue_catalog import group_command, is_anonymous, keyed_command, queue_command
 from forebay.broker.vhost_settings import VhostSettings
@@ -30,6 +31,7 @@ from forebay.queue.group import Group
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import EPHEMERAL, SHARE, Queue, kind_of
 from forebay.queue.spec import QueueSpec, check_declaration, locked
+from forebay.queue.trace import QueueTrace, Trace
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.bindings import Bindings
 from forebay.routing.exchange import Exchange, TopicExchange, check_arguments, text
@@ -94,6 +96,7 @@ class Topology(Part):
         self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
         self.cancelled: list[Consumer] = []  # consumers that lost their queue, for their sessions to tell
         self.internals: list[InternalLog] = []
+        self.traces: list[Trace] = []
         for exchange, kind in BUILT_IN:
             self.bindings.add_exchange(make_exchange(kind, exchange, True, False, False, {}))
         topics = self.bindings.exchange(TOPIC_EXCHANGE)
@@ -279,9 +282,19 @@ class Topology(Part):
         self.queues_by_id[id] = queue
         self.common.next_queue = max(self.common.next_queue, id + 1)
         self.epoch += 1
+        if self.traces:
+            self.trace_queue(queue)
         if kind != SHARE:
             self.events.note("queue.created", self.name, queue_facts(queue))
         return queue
+
+    def trace_queue(self, queue: Queue) -> None:
+        """Have the traces of this vhost that mean the queue write down what happens in it; the latest of them does."""
+        found: QueueTrace | None = None
+        for trace in self.traces:
+            if allows(trace.pattern, text(queue.name)):
+                found = QueueTrace(trace, queue.name, queue.log, self.facts)
+        queue.set_trace(found)
 
     def change_spec(self, queue: Queue, spec: QueueSpec) -> None:
         """Let a queue go on as if it had been declared so; its type and what it was durable for stay."""

@@ -16,6 +16,7 @@ from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import Counts
 from forebay.queue.leases import Consumer, Delivery, Lease
+from forebay.queue.trace import QueueTrace
 from forebay.routing.topic_trie import matches, swap_key
 
 BURST: Final = 256  # records for one consumer before the next one's turn
@@ -42,6 +43,7 @@ class Group(ABC):
     id      number within the queue, in the write-ahead log
     cursor  next offset never yet handed out
     picky   some records may not be wanted
+    trace   somebody wants to know what happens to its records
     counts  of its queue
     """
 
@@ -60,6 +62,7 @@ class Group(ABC):
         self.budget: i64 = 0  # octets left to hand out in this turn
         self.scan: i64 = 0  # records left to look at in this turn
         self.memo: dict[bytes, bool] = {}
+        self.trace: QueueTrace | None = None
 
     @abstractmethod
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:

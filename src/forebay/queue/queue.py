@@ -16,6 +16,7 @@ from forebay.queue.leases import Consumer, Delivery
 from forebay.queue.limits import DROP_HEAD, Limits
 from forebay.queue.spec import QueueSpec
 from forebay.queue.stream_group import StreamGroup
+from forebay.queue.trace import QueueTrace
 from forebay.queue.watch import Watch
 from forebay.queue.work_group import WorkGroup
 
@@ -45,6 +46,7 @@ class Queue:
     dirty    in the vhost's list of queues that this turn has to look at
     holds    records that stay for readers of blocks
     watches  readers that wait for more
+    trace    somebody wants to know what happens to its messages
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Queue:
         self.unused_since_us: i64 = 0
         self.holds = Holds()
         self.watches: list[Watch] = []
+        self.trace: QueueTrace | None = None
 
     def find_group(self, key: bytes) -> Group | None:
         """The group of that key: its name, or `name@filter` where it has a filter."""
@@ -87,6 +90,7 @@ class Queue:
         else:
             group = StreamGroup(id, name, filter, self.log, start, auto)
         group.counts = self.counts
+        group.trace = self.trace
         self.groups[id] = group
         self.group_ids[group_key(name, filter)] = id
         if id >= self.next_group:
@@ -127,6 +131,12 @@ class Queue:
         if self.kind in (STREAM, SHARE):
             return False
         return limits.message_ttl_us >= 0 or limits.max_messages >= 0 or limits.max_octets >= 0
+
+    def set_trace(self, trace: QueueTrace | None) -> None:
+        """From now on write down what happens to its messages, or with None no longer."""
+        self.trace = trace
+        for group in self.groups.values():
+            group.trace = trace
 
     def drop_group(self, group: Group) -> None:
         del self.groups[group.id]

@@ -18,6 +18,7 @@ from forebay.log.queue_log import QueueLog
 from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS, Group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.stream_values import Selection
+from forebay.queue.trace import DELIVERED
 
 
 @final
@@ -79,6 +80,8 @@ class StreamGroup(Group):
             return None
         self.cursor += count
         self.budget -= block.body_span(index, count) + 64 * count
+        if self.trace is not None:
+            self.trace.note(DELIVERED, self.name, consumer, first, count, self.log.stamp_us, "")
         if consumer.no_ack:
             return Delivery(consumer, block, index, count, None)
         consumer.credit -= count

@@ -20,6 +20,7 @@ from forebay.queue.leases import DELAYED, DYING, RETURNED, Dying
 from forebay.queue.limits import DROP_HEAD, Limits
 from forebay.queue.order import Order
 from forebay.queue.settlement import Settlement
+from forebay.queue.trace import DIED
 
 TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
 NEVER: Final = 1 << 62
@@ -55,6 +56,7 @@ class Waiting(Settlement):
         self.measuring = False
         self.measured: i64 = 0
         self.ready_octets: i64 = 0
+        self.now_us: i64 = 0  # at the last look at the clock
         self.head: i64 = -1  # the record whose expiry was looked up last, and what was found
         self.head_ttl_us: i64 = -1
         self.head_expiry_us: i64 = NEVER
@@ -208,6 +210,8 @@ class Waiting(Settlement):
     def kill(self, first: i64, count: i64, cause: str, attempts: i64) -> None:
         """Records that wait nowhere any more, and that nobody holds, die."""
         self.counts.die(cause, count)
+        if self.trace is not None:
+            self.trace.note(DIED, self.name, None, first, count, self.now_us, cause)
         if self.attempts:
             self.forget_attempts(first, count)
         if self.limits.dead_letter_exchange is None:

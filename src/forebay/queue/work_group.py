@@ -26,6 +26,9 @@ from forebay.queue.picker import HASH_TOPIC, Picker
 from forebay.queue.retries import retry_us
 from forebay.queue.selecting import Selecting
 from forebay.queue.selector import Selector
+from forebay.queue.trace import ACKED, DELIVERED, QueueTrace
+from forebay.queue.trace import REJECTED as TRACE_REJECTED
+from forebay.queue.trace import RETURNED as RETURNED_EVENT
 from forebay.queue.waiting import FAILURE, FROM_NOW, NEVER
 
 
@@ -55,7 +58,6 @@ class WorkGroup(Selecting):
         self.settled: i64 = 0
         self.overdue: list[Consumer] = []
         self.active: Consumer | None = None
-        self.now_us: i64 = 0
 
     # ---- handing out
 
@@ -164,6 +166,8 @@ class WorkGroup(Selecting):
     def lease(self, consumer: Consumer, block: Block, first: i64, count: i64, attempts: i64, now_us: i64) -> Delivery:
         consumer.credit -= count
         self.delivered += count
+        if self.trace is not None:
+            self.trace.note(DELIVERED, self.name, consumer, first, count, now_us, "")
         index = first - block.base
         octets = block.body_span(index, count)
         self.budget -= octets + 64 * count
@@ -257,9 +261,17 @@ class WorkGroup(Selecting):
     # ---- settling
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
+        if self.trace is not None:
+            self.trace_held(self.trace, ACKED, lease, first, count)
         settled = self.settle(lease, first, count)
         self.counts.acked += settled
         return settled
+
+    def trace_held(self, trace: QueueTrace, type: str, lease: Lease, first: i64, count: i64) -> None:
+        """Write down what happens to those of these records that the lease holds."""
+        if lease.left:
+            for start, length in held_runs(lease, first, count):
+                trace.note(type, self.name, lease.consumer, start, length, self.now_us, "")
 
     def settle(self, lease: Lease, first: i64, count: i64) -> i64:
         """Settle records of a lease, whatever became of them; how many were held by it until now."""
@@ -330,6 +342,9 @@ class WorkGroup(Selecting):
             due_us = FROM_NOW + rest_us if rest_us else 0
         for start, length in self.withdraw(lease, first, count):
             given += length
+            if self.trace is not None:
+                why = "failed" if failed else "given back"
+                self.trace.note(RETURNED_EVENT, self.name, lease.consumer, start, length, self.now_us, why)
             if failed and 0 <= limit < failures:
                 self.kill(start, length, DELIVERY_LIMIT, lease.deliveries + failures * FAILURE)
                 continue
@@ -349,6 +364,8 @@ class WorkGroup(Selecting):
 
     def discard(self, lease: Lease, first: i64, count: i64) -> i64:
         """Settle records that a consumer rejects, and that go nowhere from here; how many were held by the lease."""
+        if self.trace is not None:
+            self.trace_held(self.trace, TRACE_REJECTED, lease, first, count)
         settled = self.settle(lease, first, count)
         self.counts.rejected += settled
         return settled

@@ -1,0 +1,117 @@
+"""What happens to the messages of chosen queues, written down while somebody wants to know: who asks for nothing pays
+one look at a field that is None for each run of messages.
+
+The latest events are kept in memory, so many and no more; they go with the broker.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.filter.parser import Filter
+from forebay.log.queue_log import QueueLog
+from forebay.queue.facts import Facts
+from forebay.queue.leases import Consumer
+
+PUBLISHED: Final = "published"
+DELIVERED: Final = "delivered"
+ACKED: Final = "acked"
+RETURNED: Final = "returned"
+REJECTED: Final = "rejected"
+DIED: Final = "died"
+
+
+@final
+class TraceEvent:
+    """One event of one message.
+
+    connection  session of the consumer; 0 where there is none
+    detail      why, where there is a reason
+    """
+
+    def __init__(
+        self,
+        time_us: i64,
+        type: str,
+        queue: bytes,
+        group: bytes,
+        offset: i64,
+        message_id: str,
+        consumer: Consumer | None,
+        detail: str,
+    ) -> None:
+        self.time_us: i64 = time_us
+        self.type = type
+        self.queue = queue
+        self.group = group
+        self.offset: i64 = offset
+        self.message_id = message_id
+        self.connection: i64 = 0
+        self.channel: i64 = 0
+        self.tag = b""
+        if consumer is not None:
+            self.connection = consumer.session_id
+            self.channel = consumer.channel
+            self.tag = consumer.tag
+        self.detail = detail
+
+
+@final
+class Trace:
+    """One trace: which queues and messages, and the latest events.
+
+    pattern  of names of queues
+    where    only messages for which this filter holds; None: all
+    seen     events so far, those that gave way to later ones among them
+    """
+
+    def __init__(self, name: str, pattern: str, where: Filter | None, events_max: i64) -> None:
+        self.name = name
+        self.pattern = pattern
+        self.where = where
+        self.events_max: i64 = events_max
+        self.seen: i64 = 0
+        self.events: deque[TraceEvent] = deque()
+
+    def add(self, event: TraceEvent) -> None:
+        """Keep an event, and give up the oldest where there are too many."""
+        self.seen += 1
+        self.events.append(event)
+        if len(self.events) > self.events_max:
+            self.events.popleft()
+
+
+@final
+class QueueTrace:
+    """A trace as one queue has it."""
+
+    def __init__(self, trace: Trace, queue: bytes, log: QueueLog, facts: Facts) -> None:
+        self.trace = trace
+        self.queue = queue
+        self.log = log
+        self.facts = facts
+
+    def note(
+        self, type: str, group: bytes, consumer: Consumer | None, first: i64, count: i64, now_us: i64, detail: str
+    ) -> None:
+        """Something has happened to these records, as many of them as are kept."""
+        trace = self.trace
+        skipped = count - trace.events_max
+        if skipped > 0:
+            trace.seen += skipped
+            first += skipped
+            count -= skipped
+        for offset in range(first, first + count):
+            block = self.log.block(offset)
+            if block is None or block.base > offset:
+                continue
+            subject = self.facts.subject(self.queue, block, offset - block.base, 0, 0)
+            where = trace.where
+            if where is not None and not where.matches(subject):
+                continue
+            named = subject.fact("message_id")
+            message_id = named if isinstance(named, str) else ""
+            trace.add(TraceEvent(now_us, type, self.queue, group, offset, message_id, consumer, detail))
