@@ -43,6 +43,7 @@ from forebay.log.block import Block
 from forebay.log.store import Store
 from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
 from forebay.queue.queue import SHARE, STREAM, Queue
+from forebay.queue.trace import PUBLISHED as TRACE_PUBLISHED
 from forebay.routing.exchange import text
 from forebay.wire.mqtt_properties import WILL_DELAY, rest_of_expiry, without
 
@@ -315,6 +316,8 @@ class Publishing(Routes):
                 self.awaiting.append(queue)
         elif queue.watches:
             self.wake_watches(queue)
+        if block is not None and queue.trace is not None:
+            queue.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, log.stamp_us, "")
 
     def wake_watches(self, queue: Queue) -> None:
         """Tell who waits for the queue that there is more to read, if there is."""
