@@ -23,6 +23,7 @@ from forebay.records.shown import plain
 from forebay.wire.amqp091_properties import decode_properties
 
 PREFETCH: Final = 500
+PREFETCH_MAX: Final = 65_535
 ACK_AFTER: Final = 100  # messages, or when no more has come
 POLL_S: Final = 0.2
 DEPTH_MAX: Final = 16  # of tables in headers
@@ -88,8 +89,8 @@ def consume(
     given = {name: value for name, value in arguments.items() if value is not None}
     with login.amqp() as client, progress_bar("messages", count or None, out is not None) as advance:
         source = queue if queue is not None else client.temporary_queue(TOPIC_EXCHANGE, str(topic).translate(SWAPPED))
-        prefetch = min(count or PREFETCH, PREFETCH)
-        client.consume(source, prefetch if mode != REQUEUE else 0, mode == NO_ACK, given)
+        prefetch = min(count, PREFETCH_MAX) if mode == REQUEUE else min(count or PREFETCH, PREFETCH)
+        client.consume(source, prefetch, mode == NO_ACK, given)
         reading = Reading(client, Printer(form, opened(out)), mode, count, prefetch)
         reading.run(follow or topic is not None, wait, advance)
     if reading.taken < count and not reading.stopped:

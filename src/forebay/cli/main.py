@@ -30,8 +30,10 @@ def main() -> None:
     except ForebayError as error:
         print(f"forebay: {error}", file=sys.stderr)
         sys.exit(FAILED)
-    except BrokenPipeError:  # whoever read what was printed has seen enough
+    except OSError as error:  # of the output: everything else is one of the errors above by now
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
+        if not isinstance(error, BrokenPipeError):  # else whoever read what was printed has seen enough
+            print(f"forebay: {error}", file=sys.stderr)
         sys.exit(FAILED)
 
 

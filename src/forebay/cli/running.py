@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from forebay import __version__
 from forebay.cli.access import JsonOption, show_json
 from forebay.core.errors import OptionError
+
+if TYPE_CHECKING:
+    from forebay.server.run import MakeService
 
 
 def serve(
@@ -44,8 +47,7 @@ def serve(
     loaded = source.load()
     options = loaded.options
     from forebay.admin.webhooks import WebhookService
-    from forebay.server.run import MakeService  # after the options: a mistake in them needs no event loop
-    from forebay.server.run import serve as run
+    from forebay.server.run import serve as run  # after the options: a mistake in them needs no event loop
 
     services: list[MakeService] = []
     if options.http or options.https:
@@ -57,7 +59,20 @@ def serve(
         from forebay.admin.service import MetricsService
 
         services.append(MetricsService)
+    if options.otel_endpoint:
+        services.append(telemetry_service())
     raise typer.Exit(run(source, loaded, services))
+
+
+def telemetry_service() -> MakeService:
+    """What sends OpenTelemetry's data; OptionError where its SDK is not installed."""
+    try:
+        from forebay.admin.telemetry import TelemetryService
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("forebay"):
+            raise
+        raise OptionError(f"otel_endpoint needs the package {error.name}: pip install 'forebay[otel]'") from error
+    return TelemetryService
 
 
 def demo(

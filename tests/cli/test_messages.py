@@ -1,0 +1,252 @@
+"""`forebay publish` and `forebay consume` against a broker."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pika
+
+from tests.broker_process import BrokerProcess
+from tests.unit.cli.commands import Forebay
+from tests.unit.cli.test_terminal import Terminal
+
+WAIT_S_MAX = 60
+
+
+def ready(forebay: Forebay, queue: str) -> int:
+    found: int = forebay.json("queue", "show", queue)["ready"]
+    return found
+
+
+def received(printed: str) -> list[dict[str, Any]]:
+    """What `consume --json` prints: an object a line."""
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+class Running:
+    """A command that goes on until it is told to stop."""
+
+    def __init__(self, forebay: Forebay, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "forebay", *arguments],
+            env={**forebay.inherited, **forebay.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def lines(self, count: int) -> list[bytes]:
+        """The next lines that it prints."""
+        assert self.process.stdout is not None
+        return [self.process.stdout.readline() for _ in range(count)]
+
+    def interrupt(self) -> int:
+        """Ctrl-C; the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        _, said = self.process.communicate(timeout=WAIT_S_MAX)
+        assert said == b""
+        return self.process.returncode
+
+
+def until_consumed(forebay: Forebay, queue: str) -> None:
+    """Wait until somebody consumes from the queue."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while not forebay.json("consumer", "list", "--queue", queue):
+        assert time.monotonic() < deadline
+
+
+def test_what_is_published_is_what_is_consumed(forebay: Forebay, shared: BrokerProcess) -> None:
+    forebay("queue", "declare", "facts")
+    said = forebay(
+        *("publish", "--queue", "facts", '{"total": 100}', "-H", "region=eu", "-H", "count=3"),
+        *("-P", "content-type=application/json", "-P", "priority=4", "-P", "message-id=m1", "-P", "correlation-id=c"),
+    )
+    assert said == "1 messages are on disk\n"
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", shared.amqp_port)) as connection:
+        channel = connection.channel()
+        _, properties, body = channel.basic_get("facts")
+        assert (properties.content_type, properties.priority, properties.message_id) == ("application/json", 4, "m1")
+        assert (properties.delivery_mode, properties.headers) == (2, {"region": "eu", "count": 3})
+        assert body == b'{"total": 100}'
+        channel.basic_publish("", "facts", b"\xff\x00", pika.BasicProperties(type="odd", headers={"a": [1, None]}))
+        channel.basic_ack(1)
+    (odd,) = received(forebay("consume", "--queue", "facts", "--count", "1", "--json"))
+    assert (odd["body_base64"], odd["properties"], odd["headers"]) == ("/wA=", {"type": "odd"}, {"a": [1, None]})
+    forebay("publish", "--queue", "facts", "one\x1b[2J", "-H", "who=me")
+    assert forebay("consume", "--queue", "facts", "--count", "1").splitlines() == [
+        "exchange (default)  key facts",
+        "    header who: me",
+        "    one\\x1b[2J",
+    ]
+    assert ready(forebay, "facts") == 0
+
+
+def test_bodies_come_from_lines_files_and_standard_input(forebay: Forebay, tmp_path: Path) -> None:
+    forebay("queue", "declare", "bodies")
+    counts = json.loads(forebay("publish", "-q", "bodies", "--lines", "--json", stdin="1\n2\n\n3"))
+    assert {name: counts[name] for name in ("published", "confirmed", "refused", "unroutable")} == {
+        "published": 4,
+        "confirmed": 4,
+        "refused": 0,
+        "unroutable": 0,
+    }
+    (tmp_path / "body").write_bytes(b"from\na file")
+    forebay("publish", "-q", "bodies", "--file", str(tmp_path / "body"), "--count", "2")
+    forebay("publish", "-q", "bodies", stdin="from\nstdin")
+    found = [each["body"] for each in received(forebay("consume", "-q", "bodies", "--json", "--count", "7"))]
+    assert found == ["1", "2", "", "3", "from\na file", "from\na file", "from\nstdin"]
+    assert "cannot be read: No such file" in forebay.fails(2, "publish", "-q", "bodies", "--file", "nowhere")
+
+
+def test_many_messages_keep_their_order(forebay: Forebay) -> None:
+    forebay("queue", "declare", "many")
+    text = "".join(f"line {number}\n" for number in range(20_000))
+    forebay("publish", "-q", "many", "--lines", stdin=text)
+    assert forebay("consume", "-q", "many", "-o", "lines", "--count", "20000") == text
+    assert ready(forebay, "many") == 0
+
+
+def test_what_leads_nowhere_and_what_is_refused_fails(forebay: Forebay) -> None:
+    assert "1 of 1 messages led to no queue" in forebay.fails(1, "publish", "-q", "nowhere", "x")
+    assert "no exchange 'none'" in forebay.fails(1, "publish", "-e", "none", "x")
+    forebay("queue", "declare", "full", "--arguments", '{"x-max-length": 2, "x-overflow": "reject-publish"}')
+    assert "3 of 5 messages were refused" in forebay.fails(1, "publish", "-q", "full", "x", "-n", "5")
+    assert ready(forebay, "full") == 2
+    assert "one of --queue, --exchange and --topic" in forebay.fails(2, "publish", "x")
+    assert "it goes with --exchange" in forebay.fails(2, "publish", "-q", "full", "--key", "k", "x")
+    assert "'colour' is none of" in forebay.fails(2, "publish", "-q", "full", "x", "-P", "colour=red")
+    assert "is not NAME=VALUE" in forebay.fails(2, "publish", "-q", "full", "x", "-H", "colour")
+    assert "is no whole number" in forebay.fails(2, "publish", "-q", "full", "x", "-P", "priority=high")
+
+
+def test_consuming_takes_as_many_as_are_asked_for(forebay: Forebay) -> None:
+    forebay("queue", "declare", "counted")
+    forebay("publish", "-q", "counted", "--lines", stdin="1\n2\n3\n4\n5\n")
+    assert forebay("consume", "-q", "counted", "-n", "2", "-o", "lines") == "1\n2\n"
+    assert forebay("consume", "-q", "counted", "-n", "1", "-o", "raw", "--settle", "requeue") == "3"
+    (third,) = received(forebay("consume", "-q", "counted", "-n", "1", "--json"))
+    assert third["body"] == "3"
+    (fourth,) = received(forebay("consume", "-q", "counted", "-n", "1", "--json"))
+    assert (fourth["body"], fourth["redelivered"]) == ("4", False)  # nobody was given it before
+    done = forebay.run("consume", "-q", "counted", "-n", "9", "-o", "lines", "--wait", "0.5")
+    assert (done.returncode, done.stdout) == (1, "5\n")
+    assert "1 messages came, not 9" in done.stderr
+    assert ready(forebay, "counted") == 0
+
+
+def test_filters_groups_and_places(forebay: Forebay) -> None:
+    forebay("queue", "declare", "chosen")
+    forebay("publish", "-q", "chosen", "--lines", stdin='{"n": 1}\n{"n": 2}\n{"n": 3}\n')
+    assert forebay("consume", "-q", "chosen", "--filter", "/n >= 2", "-n", "2", "-o", "lines") == '{"n": 2}\n{"n": 3}\n'
+    assert ready(forebay, "chosen") == 1
+    assert "filter, position" in forebay.fails(1, "consume", "-q", "chosen", "--filter", "/n >=")
+    forebay("queue", "declare", "stream", "--type", "stream")
+    forebay("publish", "-q", "stream", "--lines", stdin="a\nb\nc\nd\n")
+    assert forebay("consume", "-q", "stream", "--from", "first", "-n", "4", "-o", "lines") == "a\nb\nc\nd\n"
+    assert forebay("consume", "-q", "stream", "--from", "2", "-n", "2", "-o", "lines") == "c\nd\n"
+    assert forebay("consume", "-q", "stream", "--from", "2026-01-01", "-n", "1", "-o", "lines") == "a\n"
+    assert forebay("consume", "-q", "stream", "--from", "1h", "-n", "1", "-o", "lines") == "a\n"
+    assert "x-stream-offset" in forebay.fails(1, "consume", "-q", "stream", "--from", "somewhere")
+    read = ("consume", "-q", "stream", "--group", "g", "-o", "lines", "-n", "2")
+    forebay("group", "commit", "stream", "g", "0") if forebay.json("group", "list", "--queue", "stream") else None
+    assert forebay(*read, "--from", "first") == "a\nb\n"
+
+
+def test_topics_of_mqtt_both_ways(forebay: Forebay) -> None:
+    reading = Running(forebay, "consume", "--topic", "kitchen/+/now", "--count", "2", "--json")
+    deadline = time.monotonic() + WAIT_S_MAX
+    while not forebay.json("consumer", "list"):
+        assert time.monotonic() < deadline
+    for place in ("oven", "fridge.1"):
+        forebay("publish", "--topic", f"kitchen/{place}/now", "21")
+    found = [json.loads(line) for line in reading.lines(2)]
+    assert [each["routing_key"] for each in found] == ["kitchen.oven.now", "kitchen.fridge/1.now"]
+    assert reading.process.wait(WAIT_S_MAX) == 0
+    reading.process.communicate()
+    assert "led to nobody" in forebay("publish", "--topic", "nobody/listens", "x")
+
+
+def test_ctrl_c_ends_it_and_only_what_was_printed_is_settled(forebay: Forebay) -> None:
+    forebay("queue", "declare", "watched")
+    reading = Running(forebay, "consume", "-q", "watched", "--follow", "-o", "lines")
+    until_consumed(forebay, "watched")
+    forebay("publish", "-q", "watched", "--lines", stdin="1\n2\n3\n")
+    assert reading.lines(3) == [b"1\n", b"2\n", b"3\n"]
+    assert reading.interrupt() == 0
+    shown = forebay.json("queue", "show", "watched")
+    assert (shown["ready"], shown["unacked"]) == (0, 0)
+
+
+def test_whoever_reads_no_further_loses_nothing(forebay: Forebay) -> None:
+    forebay("queue", "declare", "cut")
+    text = "".join(f"{number}\n" for number in range(50_000))
+    forebay("publish", "-q", "cut", "--lines", stdin=text)
+    reading = Running(forebay, "consume", "-q", "cut", "-o", "lines")
+    assert reading.lines(2) == [b"0\n", b"1\n"]
+    assert reading.process.stdout is not None
+    reading.process.stdout.close()  # as `| head -2` does
+    assert reading.process.wait(WAIT_S_MAX) == 1
+    assert reading.process.stderr is not None
+    assert reading.process.stderr.read() == b""
+    reading.process.stderr.close()
+    rest = forebay("consume", "-q", "cut", "-o", "lines").splitlines()
+    # What was printed and not read by anybody is in the pipe: no more than that is missing.
+    first = int(rest[0])
+    assert sorted(map(int, rest)) == list(range(min(map(int, rest)), 50_000))
+    assert first < 50_000
+
+
+def test_what_goes_to_a_file_is_there_before_it_is_settled(forebay: Forebay, tmp_path: Path) -> None:
+    forebay("queue", "declare", "kept")
+    forebay("publish", "-q", "kept", "--lines", stdin="1\n2\n")
+    out = tmp_path / "out"
+    out.write_text("0\n")
+    assert forebay("consume", "-q", "kept", "-o", "lines", "--out", str(out)) == ""
+    assert out.read_text() == "0\n1\n2\n"
+    assert ready(forebay, "kept") == 0
+    assert "cannot be written" in forebay.fails(2, "consume", "-q", "kept", "--out", str(tmp_path / "no" / "out"))
+
+
+def test_what_cannot_be_printed_stays_in_the_queue(forebay: Forebay) -> None:
+    forebay("queue", "declare", "unprinted")
+    forebay("publish", "-q", "unprinted", "--lines", stdin="1\n2\n")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "forebay", "consume", "-q", "unprinted", "-o", "lines"],
+            env={**forebay.inherited, **forebay.environment},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+    assert ready(forebay, "unprinted") == 2
+
+
+def test_a_rate_is_kept_to(forebay: Forebay) -> None:
+    forebay("queue", "declare", "slowly")
+    counts = json.loads(forebay("publish", "-q", "slowly", "x", "-n", "11", "--rate", "20", "--json"))
+    assert (counts["confirmed"], counts["seconds"] >= 0.5) == (11, True)
+
+
+def test_a_deleted_queue_ends_the_reading(forebay: Forebay) -> None:
+    forebay("queue", "declare", "going")
+    reading = Running(forebay, "consume", "-q", "going", "--follow")
+    until_consumed(forebay, "going")
+    forebay("queue", "delete", "going", "--yes")
+    _, said = reading.process.communicate(timeout=WAIT_S_MAX)
+    assert reading.process.returncode == 1
+    assert b"the queue is gone" in said
+
+
+def test_progress_is_shown_where_somebody_looks(forebay: Forebay) -> None:
+    forebay("queue", "declare", "progress")
+    terminal = Terminal(forebay, "publish", "-q", "progress", "x", "-n", "40", "--rate", "40")
+    assert terminal.end() == 0, terminal.shown
+    assert "published" in terminal.shown
+    assert "40 messages are on disk" in terminal.shown
