@@ -8,9 +8,9 @@ QUIET=(--quiet --disable-pip-version-check)
 
 # What Spark and the long job on top of it show does not depend on the build: of the compiled modules Spark imports only
 # log/block, whose octets the tests of both builds compare, and the demo is the same clients against the broker that
-# every other test of both builds starts. Style, pages, tidiness and the document of the HTTP API are one for
-# both builds by nature. So: once.
-ONCE="tests/spark tests/demo tests/docs tests/admin/test_schema.py tests/test_tidy.py"
+# every other test of both builds starts. Style, pages, tidiness, the document of the HTTP API and the web page are one
+# for both builds by nature. So: once.
+ONCE="tests/spark tests/demo tests/docs tests/admin/test_schema.py tests/ui tests/test_tidy.py"
 
 # environment FOLDER EXTRAS [PURE]: a virtual environment with forebay in it, made anew only where something changed.
 environment() {
@@ -60,6 +60,7 @@ test)
     check_mosquitto
     check_librabbitmq
     check_node
+    check_chromium
     check_rabbitmqadmin
     check_prometheus
     ;;

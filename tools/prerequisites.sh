@@ -142,6 +142,16 @@ check_prometheus() {
     done
 }
 
+# Chromium shows the web page to the tests; Playwright drives it.
+has_chromium() {
+    has_commands chromium || has_commands chromium-browser
+}
+
+check_chromium() {
+    has_chromium || try_install chromium
+    has_chromium || need "chromium, in which the tests look at the web page.  apt-get install chromium"
+}
+
 stop_if_missing() {
     [ -z "$missing" ] && return
     echo "forebay needs some things that are not here:$missing" >&2

@@ -12,7 +12,7 @@ export class ApiError extends Error {
 /** The broker did not answer. */
 export class Unreachable extends Error {}
 
-/** @typedef {{body?: unknown, query?: Record<string, unknown>, signal?: AbortSignal}} Asked */
+/** @typedef {{body?: unknown, query?: Record<string, unknown>, signal?: AbortSignal, headers?: Record<string, string>}} Asked */
 
 /**
  * A path whose values are percent-encoded: path`/api/queues/${vhost}/${name}`.
@@ -44,11 +44,11 @@ export async function request(method, where, asked = {}) {
 }
 
 /** @param {string} method @param {string} where @param {Asked} asked */
-async function send(method, where, { body, query = {}, signal }) {
+async function send(method, where, { body, query = {}, signal, headers: more = {} }) {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "" && value !== null);
   const tail = given.length ? `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : "";
   /** @type {Record<string, string>} */
-  const headers = { "X-Requested-With": "forebay", Accept: "application/json" };
+  const headers = { ...more, "X-Requested-With": "forebay", Accept: "application/json" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   try {
     return await fetch(where + tail, {

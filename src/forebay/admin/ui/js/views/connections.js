@@ -59,7 +59,8 @@ function askClose(rows, done) {
     fields: [{ name: "reason", label: "Reason, which clients are told", value: "closed by an administrator" }],
   };
   return askForm(form, async ({ reason }) => {
-    for (const row of rows) await request("DELETE", path`/api/connections/${row.name}`, { query: { reason } });
+    const headers = { "X-Reason": reason.replaceAll(/[^\x20-\x7e]/g, "?") }; // a header holds no other letters
+    for (const row of rows) await request("DELETE", path`/api/connections/${row.name}`, { headers });
     toast(`${several(rows.length, "connection")} closed`);
     await done();
   });

@@ -1,0 +1,67 @@
+"""One browser and one broker for the tests of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from playwright.sync_api import Browser, Page
+
+from tests.broker_process import BrokerProcess
+from tests.ui.browser import WAIT_S_MAX, Watch, log_in, open_browser, open_page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    broker = BrokerProcess(tmp_path_factory.mktemp("ui"), http="127.0.0.1:0")
+    try:
+        broker.start()
+        yield broker
+        broker.finish()
+    finally:
+        broker.abandon()
+
+
+@pytest.fixture(scope="module")
+def api(broker: BrokerProcess) -> Iterator[httpx.Client]:
+    """The API, for what a test needs to be there."""
+    with httpx.Client(base_url=broker.http_url, auth=("guest", "guest"), timeout=WAIT_S_MAX) as api:
+        yield api
+
+
+@pytest.fixture
+def watched(browser: Browser, broker: BrokerProcess) -> Iterator[tuple[Page, Watch]]:
+    """The page, in which the administrator has logged in, and what is seen of it."""
+    with open_page(browser, broker) as (page, watch):
+        log_in(page)
+        yield page, watch
+
+
+@pytest.fixture
+def page(watched: tuple[Page, Watch]) -> Page:
+    return watched[0]
+
+
+@pytest.fixture
+def watch(watched: tuple[Page, Watch]) -> Watch:
+    return watched[1]
+
+
+@pytest.fixture
+def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
+    """A channel of a real client, with confirms."""
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    yield channel
+    if connection.is_open:
+        connection.close()

@@ -1,0 +1,81 @@
+"""Who may see and do what on the page, and what it does when the broker goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.broker_process import BrokerProcess
+from tests.ui.browser import log_in, open_page, show
+
+CHANGES = ("New ", "Delete", "Purge", "Publish", "Move", "Bind", "Unbind", "Redrive", "Discard", "Close", "Reload")
+
+
+@pytest.fixture(scope="module")
+def ann(api: httpx.Client) -> str:
+    """Somebody who may look, and change nothing."""
+    for name, values in (
+        ("user.add", {"user": "ann", "password": "ann", "tags": ["monitoring"]}),
+        ("permission.set", {"user": "ann", "vhost": "/", "configure": "^$", "write": "^$", "read": "^$"}),
+        ("queue.declare", {"queue": "orders"}),
+        ("exchange.declare", {"exchange": "shop"}),
+        ("binding.add", {"exchange": "shop", "destination": "orders"}),
+    ):
+        api.post(f"/api/forebay/operations/{name}", json=values).raise_for_status()
+    return "ann"
+
+
+def test_a_login_lasts_until_its_end(browser: Browser, broker: BrokerProcess) -> None:
+    with open_page(browser, broker) as (page, watch):
+        watch.expected = {401}
+        page.get_by_label("User").fill("guest")
+        page.get_by_label("Password").fill("wrong")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).not_to_be_empty()
+        log_in(page)
+        show(page, "#/queues", "Queues and streams")
+        page.reload()
+        page.get_by_role("heading", level=1, name="Queues and streams").wait_for()
+        assert "forebay_session" not in page.evaluate("document.cookie")
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_role("button", name="Log in").wait_for()
+        page.reload()
+        page.get_by_role("button", name="Log in").wait_for()
+
+
+def test_who_may_change_nothing_finds_no_button_for_it(browser: Browser, broker: BrokerProcess, ann: str) -> None:
+    with open_page(browser, broker) as (page, _):
+        log_in(page, ann, ann)
+        side = page.get_by_role("navigation", name="Views")
+        expect(side.get_by_role("link", name="Users")).to_have_count(0)
+        views = side.get_by_role("link").evaluate_all("links => links.map(link => [link.hash, link.textContent])")
+        assert len(views) > 10
+        for address, title in [*views, ("#/queues/%2F/orders", "orders"), ("#/exchanges/%2F/shop", "shop")]:
+            show(page, address, title)
+            found = page.locator("main :not(th) > button").all_inner_texts()
+            assert [name for name in found if name.startswith(CHANGES)] == [], address
+            assert (
+                page.locator("main input[type=checkbox][aria-label^=Choose]").count() == 0 or address == "#/connections"
+            )
+
+
+def test_a_broker_that_went_is_told_of_and_comes_back(browser: Browser, tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, http="127.0.0.1:0")
+    try:
+        broker.start()
+        with open_page(browser, broker) as (page, watch):
+            log_in(page)
+            expect(page.locator(".live")).to_have_text("live")
+            broker.kill9()
+            expect(page.locator(".live")).to_have_text("no answer")
+            watch.expected = {401}  # a broker that starts again knows of no login
+            broker.start()
+            page.get_by_text("You have been logged out").wait_for()
+            log_in(page)
+            expect(page.locator(".live")).to_have_text("live")
+        broker.finish()
+    finally:
+        broker.abandon()

@@ -1,0 +1,279 @@
+"""What people do on the page, and what real clients then see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pika
+import pika.exceptions
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from playwright.sync_api import Dialog, Page, expect
+
+from tests.admin.clients import mqtt, publish_mqtt
+from tests.broker_process import BrokerProcess
+from tests.ui.browser import Watch, show, until
+
+
+def fill(page: Page, title: str, fields: dict[str, str], button: str) -> None:
+    """Fill in the form that is open, and send it."""
+    dialog = page.get_by_role("dialog", name=title)
+    for name, value in fields.items():
+        field = dialog.get_by_label(name, exact=True)
+        if field.evaluate("element => element.tagName") == "SELECT":
+            field.select_option(value)
+        else:
+            field.fill(value)
+    dialog.get_by_role("button", name=button, exact=True).click()
+
+
+def bodies(channel: BlockingChannel, queue: str) -> list[bytes]:
+    """All that is ready in a queue, taken."""
+    found: list[bytes] = []
+    while True:
+        method, _, body = channel.basic_get(queue, auto_ack=True)
+        if method is None:
+            return found
+        found.append(body)
+
+
+def test_a_queue_from_its_declaration_to_its_end(page: Page, watch: Watch, channel: BlockingChannel) -> None:
+    watch.expected = {400, 404}  # what is refused below; and who still asks for the queue while it is deleted
+    show(page, "#/queues", "Queues and streams")
+    page.get_by_role("button", name="New queue").click()
+    fill(page, "New queue", {"Name": "jobs", "Arguments": '{"x-max-length": "many"}'}, "Declare")
+    expect(page.get_by_role("dialog")).to_contain_text("x-max-length")  # the broker's own words
+    fill(page, "New queue", {"Arguments": '{"x-max-length": 100}'}, "Declare")
+    page.get_by_role("heading", level=1, name="jobs").wait_for()
+    assert channel.queue_declare("jobs", durable=True, arguments={"x-max-length": 100}).method.message_count == 0
+    for number in (1, 2):
+        page.get_by_role("button", name="Publish").click()
+        given = {"Body": json.dumps({"total": number * 100}), "Headers": '{"region": "eu"}'}
+        fill(page, "Publish to queue jobs", given, "Publish")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("searchbox", name="Filter messages").fill("/total > 100")
+    page.get_by_role("button", name="Look").click()
+    messages = page.locator("details.message")
+    expect(messages).to_have_count(1)
+    messages.first.click()
+    expect(messages.locator("pre")).to_have_text(json.dumps({"total": 200}, indent=2))
+    page.get_by_role("button", name="Hex").click()
+    expect(messages.locator("pre")).to_contain_text("7b 22 74 6f 74 61 6c 22")
+    page.get_by_role("searchbox", name="Filter messages").fill("/total >")
+    page.get_by_role("button", name="Look").click()
+    expect(page.get_by_role("alert")).to_contain_text("filter")
+    page.get_by_role("button", name="Purge").click()
+    fill(page, "Purge jobs?", {"Type jobs to confirm": "job"}, "Purge")
+    expect(page.get_by_role("dialog")).to_contain_text("this is not jobs")
+    where = "Only those for which this holds"
+    fill(page, "Purge jobs?", {where: "/total < 150", "Type jobs to confirm": "jobs"}, "Purge")
+    page.get_by_text("1 message discarded").wait_for()
+    method, properties, body = channel.basic_get("jobs", auto_ack=True)
+    assert method is not None and json.loads(body) == {"total": 200} and properties.headers == {"region": "eu"}
+    page.get_by_role("button", name="Delete").click()
+    fill(page, "Delete jobs?", {"Type jobs to confirm": "jobs"}, "Delete")
+    page.get_by_role("heading", level=1, name="Queues and streams").wait_for()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker):
+        channel.queue_declare("jobs", passive=True)
+
+
+def test_messages_are_moved_by_filter_and_explained(page: Page, channel: BlockingChannel) -> None:
+    for queue in ("here", "there"):
+        channel.queue_declare(queue, durable=True)
+    for number in range(4):
+        channel.basic_publish("", "here", str(number).encode(), pika.BasicProperties(priority=number))
+    show(page, "#/queues/%2F/here", "here")
+    page.locator("details.message").first.click()
+    page.get_by_role("button", name="Why is it still here?").first.click()
+    expect(page.locator("ol.reasons")).to_contain_text("has no consumers")
+    page.get_by_role("button", name="Move messages").click()
+    given = {"To queue": "there", "Only those for which this holds": "priority >= 2"}
+    fill(page, "Move messages from here", given, "Move")
+    page.get_by_text("2 messages moved to there").wait_for()
+    assert (bodies(channel, "here"), bodies(channel, "there")) == ([b"0", b"1"], [b"2", b"3"])
+
+
+def test_dead_letters_go_back_one_by_one_and_by_filter(page: Page, api: httpx.Client, channel: BlockingChannel) -> None:
+    to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    channel.queue_declare("dead", durable=True)
+    channel.queue_declare("orders", durable=True, arguments=to_dead)
+    for number in range(5):
+        channel.basic_publish("", "orders", json.dumps({"n": number}).encode())
+    for _ in range(5):
+        method, _, _ = channel.basic_get("orders")
+        assert method is not None
+        channel.basic_reject(method.delivery_tag, requeue=False)
+    until(lambda: api.get("/api/queues/%2F/dead").json()["messages"] == 5, "not all have died")
+    show(page, "#/dead-letters", "Dead letters")
+    row = page.get_by_role("row", name="dead")
+    expect(row).to_contain_text("rejected 5")
+    row.get_by_role("link").click()
+    page.get_by_role("heading", level=1, name="dead").wait_for()
+    page.get_by_role("checkbox", name="Choose #1", exact=True).check()
+    page.get_by_role("button", name="Redrive chosen").click()
+    fill(page, "Redrive 1 chosen message?", {}, "Redrive")
+    page.get_by_text("1 message sent back").wait_for()
+    assert bodies(channel, "orders") == [b'{"n": 1}']
+    page.get_by_role("searchbox", name="Filter dead letters").fill("/n >= 3")
+    page.get_by_role("button", name="Look").click()
+    expect(page.locator("details.message")).to_have_count(2)
+    page.get_by_role("button", name="Redrive all").click()
+    fill(page, "Redrive what the filter chooses?", {}, "Redrive")
+    page.get_by_text("2 messages sent back").wait_for()
+    assert bodies(channel, "orders") == [b'{"n": 3}', b'{"n": 4}']
+
+
+def test_a_connection_is_closed_and_its_client_told(page: Page, broker: BrokerProcess) -> None:
+    named = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, client_properties={"connection_name": "to close"})
+    connection = pika.BlockingConnection(named)
+    show(page, "#/connections", "Connections")
+    row = page.get_by_role("row", name="to close")
+    row.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Close").click()
+    fill(page, "Close 1 connection?", {"Reason, which clients are told": "out of office"}, "Close")
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="out of office"):
+        until(lambda: connection.process_data_events(1) is not None, "the client is told nothing")
+    page.keyboard.press("r")
+    expect(row).to_have_count(0)
+
+
+def test_exchanges_are_bound_and_drawn(page: Page, channel: BlockingChannel) -> None:
+    channel.queue_declare("drawn", durable=True)
+    show(page, "#/exchanges", "Exchanges")
+    page.get_by_role("button", name="New exchange").click()
+    fill(page, "New exchange", {"Name": "sketch", "Type": "topic"}, "Declare")
+    page.get_by_role("heading", level=1, name="sketch").wait_for()
+    page.get_by_role("button", name="Publish").click()
+    fill(page, "Publish to sketch", {"Routing key": "a.b", "Body": "lost"}, "Publish")
+    expect(page.get_by_role("dialog")).to_contain_text("no queue takes a message with this key")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Bind").click()
+    fill(page, "Bind to sketch", {"What": "q", "Its name": "drawn", "Routing key": "a.*"}, "Bind")
+    page.get_by_role("table", name="Leads to").get_by_role("link", name="drawn").wait_for()
+    channel.basic_publish("sketch", "a.b", b"taken", mandatory=True)
+    show(page, "#/topology", "Topology")
+    node = page.get_by_role("link", name="exchange sketch, topic")
+    node.focus()
+    assert page.locator("path.edge.near").count() == 1
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", level=1, name="sketch").wait_for()
+    page.get_by_role("button", name="Unbind").click()
+    fill(page, "Unbind?", {}, "Unbind")
+    page.get_by_text("Nothing is bound to it").wait_for()
+    page.get_by_role("button", name="Delete").click()
+    fill(page, "Delete sketch?", {"Type sketch to confirm": "sketch"}, "Delete")
+    page.get_by_role("heading", level=1, name="Exchanges").wait_for()
+
+
+def test_a_policy_limits_at_once(page: Page, watch: Watch, channel: BlockingChannel) -> None:
+    watch.expected = {400}
+    channel.queue_declare("short", durable=True)
+    show(page, "#/policies", "Policies")
+    page.get_by_role("button", name="New").first.click()
+    given = {"Name": "few", "Pattern": "^short(", "Sets": '{"max-length": 2}'}
+    fill(page, "New policy", given, "Save")
+    pattern = page.get_by_role("dialog").get_by_label("Pattern", exact=True)
+    expect(pattern).to_have_attribute("aria-invalid", "true")
+    fill(page, "New policy", {"Pattern": "^short$"}, "Save")
+    row = page.get_by_role("row", name="few")
+    expect(row).to_contain_text("short")
+    for number in range(4):
+        channel.basic_publish("", "short", str(number).encode())
+    assert bodies(channel, "short") == [b"2", b"3"]
+    row.get_by_role("button", name="Delete").click()
+    fill(page, "Delete this policy?", {"Type few to confirm": "few"}, "Delete")
+    expect(row).to_have_count(0)
+
+
+def test_a_user_in_a_vhost_of_its_own(page: Page, broker: BrokerProcess) -> None:
+    show(page, "#/vhosts", "Virtual hosts")
+    page.get_by_role("button", name="New virtual host").click()
+    fill(page, "New virtual host", {"Name": "plant", "Description": "the works"}, "Save")
+    page.get_by_role("row", name="plant").wait_for()
+    expect(page.get_by_label("Virtual host", exact=True).locator("option")).to_have_text(["all", "/", "plant"])
+    show(page, "#/users", "Users")
+    page.get_by_role("button", name="New user").click()
+    fill(page, "New user", {"Name": "eve", "Password": "a long password"}, "Add")
+    page.get_by_role("link", name="eve").click()
+    page.get_by_role("button", name="Give").click()
+    fill(page, "Permissions of eve", {"Virtual host": "plant", "configure": "^own"}, "Save")
+    page.get_by_role("table", name="Permissions").get_by_text("plant").wait_for()
+    credentials = pika.PlainCredentials("eve", "a long password")
+    parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, "plant", credentials)
+    connection = pika.BlockingConnection(parameters)
+    connection.channel().queue_declare("own.queue", durable=True)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="ACCESS_REFUSED"):
+        connection.channel().queue_declare("other", durable=True)
+    page.get_by_role("button", name="Change tags").click()
+    fill(page, "Tags of eve", {}, "Save")  # without a word on the password it stays
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    pika.BlockingConnection(parameters).close()
+    show(page, "#/vhosts", "Virtual hosts")
+    page.get_by_role("row", name="plant").get_by_role("button", name="Delete").click()
+    fill(page, "Delete virtual host plant?", {"Type plant to confirm": "plant"}, "Delete")
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker):
+        until(lambda: connection.process_data_events(1) is not None, "the client is told nothing")
+
+
+def test_mqtt_sessions_retained_and_delayed_messages(page: Page, broker: BrokerProcess) -> None:
+    with mqtt(broker, "boiler", 600) as client:
+        client.subscribe("boiler/#", 1)
+        publish_mqtt(broker, "plant/temperature", '{"c": 21}', retain=True)
+    publish_mqtt(broker, "boiler/open", "now")
+    publish_mqtt(broker, "$delayed/3600/boiler/later", "wait")
+    show(page, "#/sessions", "MQTT sessions")
+    row = page.get_by_role("row", name="boiler")
+    expect(row).to_contain_text("gone")
+    row.get_by_role("link").click()
+    page.get_by_role("heading", level=1, name="boiler").wait_for()
+    expect(page.get_by_role("table", name="Subscriptions")).to_contain_text("boiler/#")
+    expect(page.locator("details.message")).to_contain_text("boiler/open")
+    page.get_by_role("button", name="Delete").click()
+    fill(page, "Delete 1 session?", {"Type boiler to confirm": "boiler"}, "Delete")
+    page.get_by_text("There are no MQTT sessions.").wait_for()
+    show(page, "#/retained", "Retained")
+    page.get_by_role("button", name="plant/temperature").click()
+    expect(page.get_by_role("dialog").locator("pre")).to_have_text(json.dumps({"c": 21}, indent=2))
+    page.keyboard.press("Escape")
+    page.get_by_role("checkbox", name="Choose / plant/temperature").check()
+    page.get_by_role("button", name="Delete").click()
+    fill(page, "Forget 1 retained message?", {}, "Delete")
+    page.get_by_text("No topic retains a message.").wait_for()
+    show(page, "#/delayed", "Delayed")
+    expect(page.get_by_role("table")).to_contain_text("boiler/later")
+    page.get_by_role("checkbox", name="Choose / #").check()
+    page.get_by_role("button", name="Cancel").click()
+    fill(page, "Cancel 1 message?", {}, "Cancel them")
+    page.get_by_text("No message waits for its time.").wait_for()
+
+
+def test_definitions_go_out_and_come_in(page: Page, channel: BlockingChannel, tmp_path: Path) -> None:
+    channel.queue_declare("kept", durable=True)
+    show(page, "#/definitions", "Definitions")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Save as a file").click()
+    file = tmp_path / waiting.value.suggested_filename
+    waiting.value.save_as(file)
+    definitions = json.loads(file.read_text(encoding="utf-8"))
+    assert "kept" in {queue["name"] for queue in definitions["queues"]}
+    channel.queue_delete("kept")
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_role("button", name="Import").click()
+    page.get_by_text("Imported, and on disk.").wait_for()
+    channel.queue_declare("kept", passive=True)
+
+
+def test_no_question_of_the_browser_is_ever_asked(page: Page, channel: BlockingChannel) -> None:
+    """A dialog of the browser itself would hold up everything, and cannot be read by all."""
+    asked: list[Dialog] = []
+    page.on("dialog", lambda dialog: asked.append(dialog))
+    channel.queue_declare("spared", durable=True)
+    show(page, "#/queues/%2F/spared", "spared")
+    page.get_by_role("button", name="Delete").click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert page.evaluate("document.activeElement.textContent") == "Delete"
+    assert asked == []
+    channel.queue_declare("spared", passive=True)

@@ -1,0 +1,258 @@
+"""What people see on the page, with real clients at work behind it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from playwright.sync_api import Browser, Page, expect
+
+from tests.broker_process import BrokerProcess
+from tests.ui.browser import PHONE, log_in, open_page, show, until
+
+UI = Path(__file__).parent.parent.parent / "src" / "forebay" / "admin" / "ui"
+OCTETS_MAX = 250_000
+LINES_MAX = 600
+CHART_LINES_MAX = 250
+CONTRAST_MIN = 4.5
+NASTY = "<img src=x onerror=\"document.title='broken out'\">'&quot;"
+# The contrast of each text with what is behind it, as WCAG 2.2 computes it; those below the least are answered.
+CONTRASTS = """
+least => {
+  const channels = color => color.match(/[\\d.]+/g).map(Number);
+  const linear = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+  const behind = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = channels(getComputedStyle(at).backgroundColor);
+      if (color.length === 3 || color[3] === 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    const box = element.getBoundingClientRect();
+    if (!own || !box.width || element.closest('svg, :disabled, .visually-hidden')) continue;
+    const [a, b] = [light(channels(getComputedStyle(element).color)), light(behind(element))].sort((x, y) => y - x);
+    const contrast = (a + 0.05) / (b + 0.05);
+    if (contrast < least) found.push(`${element.tagName} ${element.textContent.slice(0, 30)}: ${contrast.toFixed(2)}`);
+  }
+  return found;
+}
+"""
+# Whatever can be used has a name that is said aloud.
+NAMELESS = """
+() => [...document.querySelectorAll('a, button, input, select, textarea')].filter(element => element.offsetParent)
+  .filter(element => !(element.textContent.trim() || element.getAttribute('aria-label') || element.labels?.length))
+  .map(element => element.outerHTML.slice(0, 120))
+"""
+
+
+def operate(api: httpx.Client, name: str, **values: object) -> None:
+    api.post(f"/api/forebay/operations/{name}", json=values).raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def shop(api: httpx.Client, broker: BrokerProcess) -> None:
+    """Something in each view."""
+    operate(api, "exchange.declare", exchange="shop", type="topic")
+    for queue, kind in (("orders", "classic"), ("invoices", "quorum"), ("audit", "stream"), ("dead", "classic")):
+        operate(api, "queue.declare", queue=queue, type=kind)
+        operate(api, "binding.add", exchange="shop", destination=queue, routing_key=f"{queue}.#")
+    definition = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+    operate(api, "policy.set", policy="letters", pattern="^orders$", definition=definition, apply_to="queues")
+    operate(api, "user.add", user="ann", password="a long password", tags=["monitoring"])
+    operate(api, "permission.set", user="ann", vhost="/", configure="^$", write="^$", read=".*")
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    for number in range(20):
+        body = json.dumps({"number": number}).encode()
+        channel.basic_publish("shop", "orders.new", body, pika.BasicProperties(headers={"region": "eu"}))
+        channel.basic_publish("shop", "audit.new", bytes([number, 255]))
+    method, _, _ = channel.basic_get("orders")
+    assert method is not None
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    connection.close()
+
+
+VIEWS = {
+    "#/overview": "Overview",
+    "#/queues": "Queues and streams",
+    "#/queues/%2F/orders": "orders",
+    "#/queues/%2F/audit": "audit",
+    "#/dead-letters": "Dead letters",
+    "#/dead-letters/%2F/dead": "dead",
+    "#/exchanges": "Exchanges",
+    "#/exchanges/%2F/shop": "shop",
+    "#/exchanges/%2F/%00": "(default exchange)",
+    "#/topology": "Topology",
+    "#/delayed": "Delayed",
+    "#/retained": "Retained",
+    "#/connections": "Connections",
+    "#/channels": "Channels",
+    "#/sessions": "MQTT sessions",
+    "#/consumers": "Consumers",
+    "#/pipelines": "Pipelines",
+    "#/policies": "Policies",
+    "#/users": "Users",
+    "#/users/ann": "ann",
+    "#/vhosts": "Virtual hosts",
+    "#/definitions": "Definitions",
+    "#/node": "Node",
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.usefixtures("shop")
+def test_every_view_can_be_read(browser: Browser, broker: BrokerProcess, theme: str) -> None:
+    with open_page(browser, broker, color_scheme=theme) as (page, _):
+        log_in(page)
+        for address, title in VIEWS.items():
+            show(page, address, title)
+            assert page.evaluate(CONTRASTS, CONTRAST_MIN) == [], address
+            assert page.evaluate(NAMELESS) == [], address
+            assert page.title().startswith(title) or "%00" in address
+
+
+@pytest.mark.usefixtures("shop")
+def test_no_view_is_wider_than_a_phone(browser: Browser, broker: BrokerProcess) -> None:
+    with open_page(browser, broker, viewport=PHONE) as (page, _):
+        log_in(page)
+        for address, title in VIEWS.items():
+            show(page, address, title)
+            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], address
+        side = page.get_by_role("navigation", name="Views")
+        expect(side).not_to_be_visible()
+        page.get_by_role("button", name="Views").click()
+        side.get_by_role("link", name="Exchanges").click()
+        page.get_by_role("heading", level=1, name="Exchanges").wait_for()
+        expect(side).not_to_be_visible()
+
+
+def test_rates_move(page: Page, channel: BlockingChannel) -> None:
+    channel.queue_declare("moving", durable=True)
+    tile = page.locator(".tiles div", has_text="Published")
+    chart = page.get_by_role("img", name=re.compile("Messages a second"))
+
+    def moves() -> bool:
+        for _ in range(50):
+            channel.basic_publish("", "moving", b"x")
+        published = re.search(r"published: now ([\d.]+k?)/s", chart.get_attribute("aria-label") or "")
+        return tile.inner_text() != "Published\n0\n/s" and published is not None and published[1] != "0"
+
+    until(moves, "the overview shows no rate")
+    page.get_by_text("Values").first.click()
+    expect(page.get_by_role("columnheader", name="published")).to_be_visible()
+
+
+def test_a_thousand_queues_come_in_pages_and_are_found_by_name(api: httpx.Client, page: Page) -> None:
+    for number in range(130):
+        operate(api, "queue.declare", queue=f"tenant.{number:03}")
+    show(page, "#/queues", "Queues and streams")
+    table = page.get_by_role("table", name="Queues and streams")
+    expect(table.locator("tbody tr")).to_have_count(100)
+    page.get_by_role("button", name="Next").click()
+    expect(table.get_by_role("link", name="tenant.129")).to_be_visible()
+    page.get_by_role("button", name="Name").click()
+    expect(page.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "descending")
+    expect(table.locator("tbody tr").first).to_contain_text("tenant.129")
+    page.keyboard.press("f")
+    page.keyboard.type("tenant.07")
+    expect(table.locator("tbody tr")).to_have_count(10)
+    page.get_by_role("searchbox").fill("no such queue")
+    expect(page.get_by_text("Nothing matches “no such queue”.")).to_be_visible()
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_keyboard_is_enough(page: Page) -> None:
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "content"
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    page.get_by_role("link", name="audit").wait_for()
+    while page.evaluate("document.activeElement.tagName") != "TR":
+        page.keyboard.press("Tab")
+    assert "audit" in page.evaluate("document.activeElement.innerText")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    assert page.evaluate("document.activeElement.getAttribute('aria-selected')") == "true"
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", level=1, name="dead").wait_for()
+    page.go_back()
+    page.get_by_role("heading", level=1, name="Queues and streams").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("invoic")
+    expect(page.get_by_role("option", name="invoices")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", level=1, name="invoices").wait_for()
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys).to_contain_text("jump to any view")
+    page.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+
+
+def test_names_and_bodies_with_markup_are_only_text(api: httpx.Client, page: Page, channel: BlockingChannel) -> None:
+    operate(api, "exchange.declare", exchange=NASTY, type="topic")
+    operate(api, "queue.declare", queue=NASTY)
+    operate(api, "binding.add", exchange=NASTY, destination=NASTY, routing_key=NASTY)
+    headers = pika.BasicProperties(headers={NASTY: NASTY}, message_id=NASTY)
+    channel.basic_publish(NASTY, NASTY, NASTY.encode(), headers)
+    page.evaluate("name => { location.hash = '#/queues/%2F/' + encodeURIComponent(name) }", NASTY)
+    page.get_by_role("heading", level=1, name=NASTY).wait_for()
+    page.locator("details.message").first.click()
+    expect(page.locator("pre").first).to_have_text(NASTY)
+    for address, title in (
+        ("#/queues", "Queues and streams"),
+        ("#/topology", "Topology"),
+        ("#/exchanges", "Exchanges"),
+    ):
+        show(page, address, title)
+        page.get_by_role("table").get_by_text(NASTY[:20]).first.wait_for()
+        assert page.locator("img").count() == 0
+    page.keyboard.press("/")
+    page.keyboard.type("onerror")
+    expect(page.get_by_role("listbox").get_by_role("option").first).to_contain_text(NASTY)
+    assert "broken out" not in page.title()
+
+
+def test_the_theme_is_kept(browser: Browser, broker: BrokerProcess) -> None:
+    with open_page(browser, broker, color_scheme="light") as (page, _):
+        log_in(page)
+        page.get_by_role("button", name="Light or dark").click()
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        page.reload()
+        page.get_by_role("heading", level=1, name="Overview").wait_for()
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_a_hidden_tab_asks_nothing(page: Page) -> None:
+    page.wait_for_load_state("networkidle")
+    # Chromium without a window never hides a tab by itself.
+    page.evaluate("Object.defineProperty(document, 'hidden', { get: () => true, configurable: true })")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(4000)  # longer than from one poll to the next
+    assert asked == []
+    with page.expect_request("**/api/overview*"):
+        page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def test_files_are_few_small_and_lead_nowhere_else() -> None:
+    files = [path for path in UI.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < OCTETS_MAX
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        assert set(re.findall(r"https?://[^\s\"'`)]+", text)) <= {"http://www.w3.org/2000/svg"}, path
+        assert len(text.splitlines()) <= LINES_MAX, path
+        assert "innerHTML" not in text and "insertAdjacent" not in text and "eval(" not in text, path
+    assert len((UI / "js" / "chart.js").read_text(encoding="utf-8").splitlines()) < CHART_LINES_MAX
