@@ -10,6 +10,7 @@ from mypy_extensions import i64
 from forebay.broker.audit import Audit
 from forebay.broker.events import Events
 from forebay.broker.topic_acl import AclBook
+from forebay.log.block import Block
 from forebay.queue.queue import Queue
 from forebay.queue.watch import Watch
 
@@ -23,6 +24,16 @@ class Part(ABC):
 
 
 @final
+class Sealed:
+    """Records that a queue took in this turn."""
+
+    def __init__(self, vhost: bytes, queue: Queue, block: Block) -> None:
+        self.vhost = vhost
+        self.queue = queue
+        self.block = block
+
+
+@final
 class Common:
     """One for all vhosts.
 
@@ -32,6 +43,7 @@ class Common:
     audit       who has changed what
     acl         which MQTT topics clients may use
     touched     numbers of the vhosts in which somebody may have done something since the turn before
+    tracing     what is published is to be told to whoever makes traces of it: `sealed`
     secret      chance, of which names are made that nobody may guess
     watches     of connections that wait until a queue has more
     woken       connections whose wait is over, for the server to have them take part in the turn
@@ -48,6 +60,8 @@ class Common:
         self.audit = Audit()
         self.acl = AclBook()
         self.touched: list[int] = []
+        self.tracing = False
+        self.sealed: list[Sealed] = []
         self.secret = b""
         self.watches: list[Watch] = []
         self.woken: list[int] = []

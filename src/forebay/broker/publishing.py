@@ -11,7 +11,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker import events
 from forebay.broker.client_session import ClientSession, Will
-from forebay.broker.common import Common
+from forebay.broker.common import Common, Sealed
 from forebay.broker.deduplication import Deduplication
 from forebay.broker.delayed import Delayed
 from forebay.broker.facts import marks_of
@@ -310,6 +310,8 @@ class Publishing(Routes):
             self.common.crowd(queue)
         if block is not None:
             queue.counts.published += block.count
+            if self.common.tracing:
+                self.common.sealed.append(Sealed(self.name, queue, block))
         if block is not None and log.durable:
             self.store.append(log, block)
             if queue not in self.awaiting:

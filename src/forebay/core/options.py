@@ -131,6 +131,17 @@ class Options:
         False, "Whether it is left alone at a start where it is as it was at the one before."
     )
 
+    # telemetry
+    otel_endpoint: str = option(
+        "", PATTERN, "Where OpenTelemetry's data is sent, as OTLP over HTTP: `http://HOST:4318`; empty for nowhere."
+    )
+    otel_service_name: str = option("forebay", TEXT, "What the broker is called there.")
+    otel_metrics_interval_s: int = integer(60, "s", 0, 86_400, "How often metrics are sent there; 0: never.")
+    otel_traces: bool = boolean(False, "Whether spans are sent there of messages that bring a trace context.")
+    otel_traces_per_million: int = integer(
+        0, "messages", 0, 10**6, "Of a million messages without a trace context, how many get one here."
+    )
+
     # TLS
     tls_certificate: str = option("", FILE, "The broker's certificate and its chain, PEM.", reloadable=True)
     tls_key: str = option(

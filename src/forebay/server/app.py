@@ -47,6 +47,7 @@ from forebay.server.pressure import Pressure
 from forebay.server.protocols import make_session, protocol_of
 from forebay.server.sending import FileSender
 from forebay.server.tls import Tls
+from forebay.server.tracing import Tracer
 from forebay.session.effects import Session
 
 TICK_S: Final = 0.1
@@ -80,6 +81,7 @@ class App(Host):
         self.send_buffer_octets_max = options.send_buffer_octets_max
         self.clock: Clock = SystemClock()
         self.histograms = Histograms()
+        self.tracer: Tracer | None = None
         self.disk = DataDisk(options.data, self.histograms.synced)
         self.store = Store(self.disk, self.clock, store_options(options))
         self.vhosts = Vhosts(self.store, options)
@@ -136,6 +138,11 @@ class App(Host):
         self.tell_of_events()
         if self.figures.interval_s:
             self.tell_figures(now_us)
+
+    def trace(self, tracer: Tracer) -> None:
+        """From now on this one is told of messages on their way."""
+        self.tracer = tracer
+        self.vhosts.common.tracing = True
 
     def tell_of_events(self) -> None:
         """Have events told as the options say."""
@@ -366,6 +373,8 @@ class App(Host):
         if lsn > durable and self.waiting:
             self.histograms.await_disk(lsn)
         self.histograms.end_turn()
+        if self.tracer is not None:
+            self.tracer.turned(now_us)
         self.pressure.end_turn()
         if self.vhosts.has_work() or self.announcer.events.noted:
             self.schedule()
@@ -376,11 +385,17 @@ class App(Host):
         deliveries = self.vhosts.end_turn(now_us)
         if deliveries:
             self.histograms.deliver(deliveries[-1], now_us)
+        tracer = self.tracer
+        if tracer is not None:
+            sealed, self.vhosts.common.sealed = self.vhosts.common.sealed, []
+            tracer.sealed(sealed, now_us)
         for delivery in deliveries:
             connection = self.connections.get(delivery.consumer.session_id)
             if connection is None or connection.session is None:
                 continue  # closed in this very turn: `session_closed` has taken the lease back
             connection.session.deliver(delivery)
+            if tracer is not None:
+                tracer.delivered(delivery, connection.session.vhost, now_us)
             if tells:
                 self.announcer.delivered(delivery, connection.session)
             if not connection.dirty:

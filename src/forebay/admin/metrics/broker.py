@@ -366,6 +366,10 @@ MQTT_ROWS: Final[tuple[Row[Look], ...]] = (
         lambda look: look.totals.connects,
     ),
     Row(
+        gauge("forebay_mqtt_sessions", family.MQTT, "MQTT sessions, with and without a connection."),
+        lambda look: look.totals.clients_connected + look.totals.clients_disconnected,
+    ),
+    Row(
         gauge("forebay_mqtt_sessions_offline", family.MQTT, "MQTT sessions without a connection."),
         lambda look: look.totals.clients_disconnected,
     ),

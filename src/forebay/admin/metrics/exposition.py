@@ -5,7 +5,9 @@ The two differ in how a counter's family is named, and in the end of the documen
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.admin.metrics.family import COUNTER, Metric, Number
@@ -20,18 +22,43 @@ def wants_open_metrics(accept: str) -> bool:
     return "application/openmetrics-text" in accept
 
 
-def labelled(names: Sequence[str], values: Sequence[str]) -> str:
-    """Labels as they stand behind a sample's name; empty for none."""
-    if not names:
-        return ""
-    return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in zip(names, values, strict=True)) + "}"
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The labels of a sample, and how they stand behind its name."""
+
+    pairs: tuple[tuple[str, str], ...]
+    text: str
+
+
+UNLABELLED: Final = Labels((), "")
+Samples = Sequence[tuple[Labels, Number]]
+
+
+def labelled(names: Sequence[str], values: Sequence[str]) -> Labels:
+    """Labels of these names."""
+    pairs = tuple(zip(names, values, strict=True))
+    if not pairs:
+        return UNLABELLED
+    return Labels(pairs, "{" + ",".join([f'{name}="{escaped(value)}"' for name, value in pairs]) + "}")
 
 
 def escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-class Text:
+class Sink(ABC):
+    """Where metrics are written."""
+
+    @abstractmethod
+    def add(self, metric: Metric, samples: Samples) -> None:
+        """A family with its samples; one that is there already is not written again."""
+
+    @abstractmethod
+    def add_histogram(self, metric: Metric, measured: Histogram, scale: float) -> None:
+        """A histogram, of which `scale` makes the metric's unit."""
+
+
+class Text(Sink):
     """The document while it is written: each family once, with all its samples.
 
     prefix  put behind the first word of the names: `rabbitmq_` becomes `rabbitmq_detailed_`
@@ -50,12 +77,11 @@ class Text:
         first, _, rest = name.partition("_")
         return f"{first}_{self.prefix}{rest}"
 
-    def add(self, metric: Metric, samples: Sequence[tuple[str, Number]]) -> None:
-        """A family with its samples, each with its labels as text."""
+    def add(self, metric: Metric, samples: Samples) -> None:
         if not samples or not self.head(metric):
             return
         name = self.named(metric.written)
-        self.parts.append("".join([f"{name}{labels} {value}\n" for labels, value in samples]))
+        self.parts.append("".join([f"{name}{labels.text} {value}\n" for labels, value in samples]))
 
     def head(self, metric: Metric) -> bool:
         """Write what comes before the samples; False for a family that is there already."""
@@ -68,14 +94,13 @@ class Text:
         return True
 
     def add_histogram(self, metric: Metric, measured: Histogram, scale: float) -> None:
-        """A histogram; its buckets are cumulative here."""
         if not self.head(metric):
             return
         name = self.named(metric.name)
         counts = measured.counts.copy()
         total = measured.total
         lines: list[str] = []
-        below = 0
+        below = 0  # buckets are cumulative here
         for bucket in range(BUCKETS - 1):
             below += counts[bucket]
             lines.append(f'{name}_bucket{{le="{bound(bucket) / scale}"}} {below}\n')

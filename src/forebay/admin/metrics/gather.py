@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Final, TypeVar
 
 from forebay.admin.metrics.broker import ROWS, SPREADS, TIMINGS, Look
-from forebay.admin.metrics.exposition import Text, labelled
+from forebay.admin.metrics.exposition import UNLABELLED, Labels, Sink, labelled
 from forebay.admin.metrics.family import Metric, Number, Row
 from forebay.admin.metrics.objects import (
     CHANNELS,
@@ -67,12 +67,12 @@ class Sheet:
     """The samples of objects of one kind: labels and numbers where each has its own, else one number of all."""
 
     labels: tuple[str, ...]
-    samples: dict[str, list[tuple[str, Number]]] = field(default_factory=dict)
+    samples: dict[str, list[tuple[Labels, Number]]] = field(default_factory=dict)
     together: dict[str, Number] = field(default_factory=dict)
 
     def take(self, rows: Sequence[Row[Item]], item: Item, values: tuple[str, ...] | None) -> None:
         """Read one object; `values` of its labels where it has samples of its own."""
-        shown = "" if values is None else labelled(self.labels, values)
+        shown = UNLABELLED if values is None else labelled(self.labels, values)
         for row in rows:
             number = row.read(item)
             if number is None:
@@ -84,13 +84,13 @@ class Sheet:
                 before = self.together.get(name)
                 self.together[name] = number if before is None else row.combine(before, number)
 
-    def write(self, rows: Sequence[Row[Item]], out: Text) -> None:
+    def write(self, rows: Sequence[Row[Item]], out: Sink) -> None:
         """Write what was read, by metric."""
         for row in rows:
             own = self.samples.get(row.metric.name)
             if own is None:
                 number = self.together.get(row.metric.name)
-                own = [] if number is None else [("", number)]
+                own = [] if number is None else [(UNLABELLED, number)]
             out.add(row.metric, own)
 
 
@@ -119,7 +119,7 @@ class Gathering:
         self.connection_sheet = Sheet(("connection", "vhost", "user"))
         self.channel_sheet = Sheet(("connection", "channel", "vhost"))
 
-    async def run(self, out: Text) -> None:
+    async def run(self, out: Sink) -> None:
         """Read everything that is asked for, and write it."""
         vhosts = self.app.vhosts
         self.counts.add(vhosts.past_counts)
@@ -227,7 +227,7 @@ class Gathering:
 
     # ---- writing
 
-    async def write(self, look: Look, out: Text) -> None:
+    async def write(self, look: Look, out: Sink) -> None:
         """Objects first: a metric that is written of each of them is not written of all together."""
         self.queue_sheet.write(QUEUES, out)
         await asyncio.sleep(0)
@@ -254,13 +254,13 @@ class Gathering:
                 out.add_histogram(timing.metric, timing.read(self.app), timing.scale)
 
 
-def write_single(rows: Iterable[Row[Item]], item: Item, wants: Callable[[Metric], bool], out: Text) -> None:
+def write_single(rows: Iterable[Row[Item]], item: Item, wants: Callable[[Metric], bool], out: Sink) -> None:
     """Metrics that have one sample."""
     for row in rows:
         if wants(row.metric):
             number = row.read(item)
             if number is not None:
-                out.add(row.metric, [("", number)])
+                out.add(row.metric, [(UNLABELLED, number)])
 
 
 def group_name(group: Group) -> str:

@@ -1,0 +1,26 @@
+"""Traces: what the server tells of messages on their way, where somebody wants to know."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from forebay.broker.common import Sealed
+from forebay.broker.vhost import Vhost
+from forebay.queue.leases import Delivery
+
+
+class Tracer(ABC):
+    """Who is told; everything within the turn, so that nothing of it may take long."""
+
+    @abstractmethod
+    def sealed(self, sealed: Sequence[Sealed], now_us: int) -> None:
+        """These records were published in this turn."""
+
+    @abstractmethod
+    def delivered(self, delivery: Delivery, vhost: Vhost, now_us: int) -> None:
+        """These records go out now."""
+
+    @abstractmethod
+    def turned(self, now_us: int) -> None:
+        """The turn is over: of what went out before, something may be settled."""
