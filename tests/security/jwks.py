@@ -11,7 +11,7 @@ from typing import Any
 
 from joserfc import jwt
 from joserfc.errors import SecurityWarning
-from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
+from joserfc.jwk import ECKey, Key, KeyParameters, OKPKey, RSAKey
 
 AUDIENCE = "forebay"
 
@@ -52,7 +52,7 @@ class Issuer:
 
     def make(self, id: str, kind: str = "RS256") -> None:
         """A key more."""
-        parameters = {"kid": id, "use": "sig"}
+        parameters: KeyParameters = {"kid": id, "use": "sig"}
         if kind.startswith(("RS", "PS")):
             self.keys[id] = RSAKey.generate_key(2048, parameters)
         elif kind.startswith("ES"):

@@ -13,6 +13,7 @@ import httpx
 import pika
 import pika.exceptions
 import pytest
+from paho.mqtt.enums import MQTTProtocolVersion
 
 from tests.broker_process import BrokerProcess
 from tests.interop.mqtt_client import V5, V311, Client
@@ -127,7 +128,7 @@ def test_an_amqp_client_may_do_what_the_server_allows(
 
 @pytest.mark.parametrize("version", [V311, V5])
 def test_an_mqtt_client_may_do_what_the_server_allows(
-    start_broker: Callable[..., BrokerProcess], server: Server, version: int
+    start_broker: Callable[..., BrokerProcess], server: Server, version: MQTTProtocolVersion
 ) -> None:
     broker = start_broker(**server.options())
     client = Client(broker, "sensor", version=version, password="secret", expiry_s=600)

@@ -8,13 +8,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import httpx
 import pika
 import pika.exceptions
 import pytest
 from joserfc import jwt
-from joserfc.jwk import OctKey
+from joserfc.jwk import OctKey, RSAKey
 
 from tests.broker_process import BrokerProcess
 from tests.interop.mqtt_client import Client
@@ -97,7 +98,7 @@ def test_users_of_our_own_log_in_as_before(broker: BrokerProcess) -> None:
         {"sub": None},
     ],
 )
-def test_a_token_that_is_not_good_is_refused(broker: BrokerProcess, issuer: Issuer, claims: dict[str, object]) -> None:
+def test_a_token_that_is_not_good_is_refused(broker: BrokerProcess, issuer: Issuer, claims: dict[str, Any]) -> None:
     assert refused(broker, issuer.token(*ALL, **claims))
 
 
@@ -109,7 +110,9 @@ def test_a_token_that_nobody_has_signed_is_refused(broker: BrokerProcess, issuer
     assert refused(broker, f"{head}.{body}.{signature[:-4]}AAAA")
     # The public key as a secret: what a server falls for that does not look at the kind of its key.
     confused = base64.urlsafe_b64encode(json.dumps({"alg": "HS256", "kid": "one"}).encode()).decode().rstrip("=")
-    public = issuer.keys["one"].as_pem(private=False)
+    key = issuer.keys["one"]
+    assert isinstance(key, RSAKey)
+    public = key.as_pem(private=False)
     code = hmac.digest(public, f"{confused}.{body}".encode(), "sha256")
     assert refused(broker, f"{confused}.{body}.{base64.urlsafe_b64encode(code).decode().rstrip('=')}")
     stranger = Issuer()

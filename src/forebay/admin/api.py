@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from forebay import __version__
-from forebay.admin import figures, pages, sessions, whoami
+from forebay.admin import figures, pages, probes, sessions, whoami
 from forebay.admin.answer import handle_errors
 from forebay.admin.bodies import JsonBodies
 from forebay.admin.bridge import publish, subscribe
@@ -58,6 +58,7 @@ def add_routes(api: FastAPI) -> None:
     api.include_router(pages.make_router())
     api.include_router(sessions.router)
     api.include_router(whoami.router)
+    api.include_router(probes.router)
     api.include_router(metrics_routes.router)
     api.include_router(figures.router)
     api.include_router(forebay_routes.router)

@@ -12,7 +12,7 @@ from typing import Final, final
 
 from forebay.broker.judge import EXCHANGE, QUEUE, Judge
 from forebay.broker.topic_acl import ClientAcl
-from forebay.core.errors import INVALID, REFUSED, RequestError
+from forebay.core.errors import INVALID, REFUSED, LimitReached, RequestError
 from forebay.routing.exchange import text
 
 CONFIGURE: Final = "configure"
@@ -21,6 +21,7 @@ READ: Final = "read"
 EVERYTHING: Final = ".*"
 DEFAULT_EXCHANGE: Final = "amq.default"  # what errors and patterns call the exchange without a name
 PATTERN_CHARACTERS_MAX: Final = 4096
+UNLIMITED: Final = -1
 
 
 @final
@@ -48,6 +49,41 @@ class TopicPermission:
     def facts(self) -> dict[str, object]:
         """The patterns by name."""
         return {WRITE: self.write, READ: self.read}
+
+
+@final
+class Usage:
+    """What one user has open.
+
+    connections_max, channels_max  at one time, over all vhosts; -1 sets no limit
+    connections                    numbers of its connections, each with how many channels it has
+    """
+
+    def __init__(self) -> None:
+        self.connections_max = UNLIMITED
+        self.channels_max = UNLIMITED
+        self.connections: dict[int, int] = {}
+
+    def enter(self, user: str, connection: int) -> None:
+        """A connection more; LimitReached."""
+        most = self.connections_max
+        if most >= 0 and connection not in self.connections and len(self.connections) >= most:
+            raise LimitReached(f"connection refused for user '{user}': user connection limit ({most}) is reached")
+        self.connections.setdefault(connection, 0)
+
+    def leave(self, connection: int) -> None:
+        """A connection has ended."""
+        self.connections.pop(connection, None)
+
+    def check_channel(self, user: str, connection: int, channels: int) -> None:
+        """That a connection which has so many channels may have one more; LimitReached."""
+        self.connections[connection] = channels + 1
+        if 0 <= self.channels_max < sum(self.connections.values()):
+            self.connections[connection] = channels
+            raise LimitReached(
+                f"number of channels opened for user '{user}' has reached the maximum allowed user limit of "
+                f"({self.channels_max})"
+            )
 
 
 @final
@@ -98,6 +134,7 @@ class Rights:
         self.vhost = text(vhost)
         self.client_id = ""
         self.grants = grants
+        self.usage = Usage()  # its user's, once it is in a vhost
         self.acl: ClientAcl | None = None  # of MQTT topics, beside the grants
 
     def refuse(self, right: str, what: str) -> None:

@@ -5,8 +5,9 @@
     topic [read|write|readwrite|deny] FILTER     of this user
     pattern [read|write|readwrite|deny] FILTER   of everybody
 
-In a pattern %u or ${username} stands for the user, %c or ${clientid} for the client. Whatever no rule allows is refused. A client's own rules are looked at before patterns, and what denies before what
-allows. A subscription is allowed if one rule allows all that it asks for, and refused if it asks for anything denied.
+In a pattern %u or ${username} stands for the user, %c or ${clientid} for the client. Whatever no rule allows is
+refused. A client's own rules are looked at before patterns, and what denies before what allows. A subscription is
+allowed if one rule allows all that it asks for, and refused if it asks for anything denied.
 """
 
 from __future__ import annotations

@@ -12,11 +12,20 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from forebay.broker.checked import octets, sequence
+from forebay.broker.checked import octets, sequence, table, whole
 from forebay.broker.common import Common
 from forebay.broker.judge import Principal
 from forebay.broker.passwords import SALT_OCTETS, check_hash, hash_password, is_hash
-from forebay.broker.permissions import EVERYTHING, Grants, Permission, Rights, TopicPermission, check_pattern
+from forebay.broker.permissions import (
+    EVERYTHING,
+    UNLIMITED,
+    Grants,
+    Permission,
+    Rights,
+    TopicPermission,
+    Usage,
+    check_pattern,
+)
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
     CONNECTION,
@@ -36,6 +45,7 @@ BROKER = 7  # kind of entry in the write-ahead log: what belongs to no vhost
 ADMINISTRATOR = "administrator"
 TAGS = (ADMINISTRATOR, "management", "monitoring", "policymaker")
 NAME_CHARACTERS_MAX = 255
+LIMITS = ("connections_max", "channels_max")
 
 
 @dataclass
@@ -69,6 +79,8 @@ class Users:
         self.permissions: dict[tuple[str, bytes], Permission] = {}
         self.topics: dict[tuple[str, bytes], dict[bytes, TopicPermission]] = {}
         self.deleted: list[str] = []
+        self.limits: dict[str, dict[str, int]] = {}  # LIMITS by user, where some are set
+        self.usages: dict[str, Usage] = {}
         self.fixed: set[tuple[str, bytes]] = set()  # permissions of the configuration
         self._grants: dict[tuple[str, bytes, bool], Grants] = {}  # that somebody holds, or has held
 
@@ -86,7 +98,8 @@ class Users:
             place = (each.user, each.vhost.encode())
             self.fixed.add(place)
             self.permissions[place] = checked_permission(each.configure, each.write, each.read)
-        for name in {place[0] for place in [*self.permissions, *self.topics]} - set(self.by_name):
+        named = {place[0] for place in [*self.permissions, *self.topics]} | set(self.limits)
+        for name in named - set(self.by_name):
             self.forget_user(name)  # it was of a configuration that is no more
         self.changed()
 
@@ -188,6 +201,46 @@ class Users:
             return principal.tags
         user = self.by_name.get(principal.user)
         return () if user is None else user.tags
+
+    def usage_of(self, name: str) -> Usage:
+        """What a user has open, and may have."""
+        usage = self.usages.get(name)
+        if usage is None:
+            usage = self.usages[name] = Usage()
+            self.limit(name)
+        return usage
+
+    def limit(self, name: str) -> None:
+        """Hold a user to the limits that are set for it."""
+        usage = self.usages.get(name)
+        if usage is not None:
+            limits = self.limits.get(name, {})
+            usage.connections_max = limits.get("connections_max", UNLIMITED)
+            usage.channels_max = limits.get("channels_max", UNLIMITED)
+
+    def set_limits(self, name: str, limits: Mapping[str, object]) -> None:
+        """Set some limits of a user, who may be of the configuration; -1 takes one away.
+
+        limits  by name: LIMITS
+        raises  RequestError: NOT_FOUND, INVALID naming the limit and its value
+        """
+        self.user(name)
+        for key, value in limits.items():
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            if key not in LIMITS or not is_number or not UNLIMITED <= int(str(value)) < 1 << 31:
+                known = " and ".join(LIMITS)
+                raise RequestError(INVALID, f"user: {key}: {value!r} is no limit; known are {known}, from -1")
+        merged = {**self.limits.get(name, {}), **{key: int(str(value)) for key, value in limits.items()}}
+        self.keep_limits(name, {key: value for key, value in merged.items() if value != UNLIMITED})
+        self.note({"op": "user-limits", "name": name, "limits": dict(self.limits.get(name, {}))})
+        self.tell("user.changed", {"user": name, "what": "limits"})
+
+    def keep_limits(self, name: str, limits: dict[str, int]) -> None:
+        if limits:
+            self.limits[name] = limits
+        else:
+            self.limits.pop(name, None)
+        self.limit(name)
 
     def has_hashes(self) -> bool:
         """Whether anybody can log in by a password that was set while the broker ran."""
@@ -311,6 +364,7 @@ class Users:
     def forget_user(self, name: str) -> None:
         self.permissions = {place: each for place, each in self.permissions.items() if place[0] != name}
         self.topics = {place: each for place, each in self.topics.items() if place[0] != name}
+        self.keep_limits(name, {})
 
     def forget_vhost(self, vhost: bytes) -> None:
         """A vhost is gone, and with it what anybody may do there."""
@@ -337,11 +391,17 @@ class Users:
             for exchange, topic in given.items():
                 fact = {"op": "topic-permission", "user": name, "vhost": vhost, "exchange": exchange}
                 facts.append({**fact, **topic.facts()})
+        for name, limits in self.limits.items():
+            facts.append({"op": "user-limits", "name": name, "limits": dict(limits)})
         return facts
 
     def apply(self, fields: dict[str, object]) -> None:
         """One fact or command, in recovery."""
         op = fields["op"]
+        if op == "user-limits":
+            limits = table(fields["limits"])
+            self.keep_limits(str(fields["name"]), {key: whole(value) for key, value in limits.items()})
+            return
         if op == "user":
             name = str(fields["name"])
             self.by_name[name] = User(name, str(fields["hash"]), [str(tag) for tag in sequence(fields["tags"])])

@@ -20,7 +20,16 @@ from forebay.broker.permissions import Rights
 from forebay.broker.topology import CATALOG
 from forebay.broker.users import BROKER, Users
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import CONNECTION, INVALID, NOT_ALLOWED, NOT_FOUND, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import (
+    CONNECTION,
+    INVALID,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    PRECONDITION,
+    REFUSED,
+    LimitReached,
+    RequestError,
+)
 from forebay.core.options import Options
 from forebay.log.store import Entry, Store
 from forebay.queue.counts import Counts
@@ -90,10 +99,11 @@ class Vhosts:
         rights = self.users.rights(principal, name)
         most = vhost.settings.connections_max
         if most >= 0 and len(vhost.entered) >= most:
-            limit = f"connection limit ({most}) is reached"
-            raise RequestError(
-                NOT_ALLOWED, f"access to vhost '{text(name)}' refused for user '{user}': {limit}", CONNECTION
+            raise LimitReached(
+                f"access to vhost '{text(name)}' refused for user '{user}': connection limit ({most}) is reached"
             )
+        rights.usage = self.users.usage_of(user)
+        rights.usage.enter(user, session_id)
         vhost.entered.add(session_id)
         return rights
 

@@ -55,6 +55,13 @@ class RequestError(ForebayError):
         self.scope = scope
 
 
+class LimitReached(RequestError):
+    """There are as many already as there may be: the connection that wants another ends."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(NOT_ALLOWED, text, CONNECTION)
+
+
 class OptionError(ForebayError):
     """An option, argument or configuration key has a value that it cannot have."""
 

@@ -22,6 +22,7 @@ from forebay.core.option_groups import (
     VhostOptions,
     WebhookOptions,
 )
+from forebay.core.option_names import ALGORITHMS, BACKENDS, IDENTITIES, INTERNAL, NONE, PROTOCOLS, USUAL
 from forebay.core.option_table import (
     ADDRESS,
     FILE,
@@ -55,25 +56,8 @@ MOVED: Final = "moved"
 ANOTHER: Final = "another"
 ROUND_ROBIN: Final = "round_robin"
 SHARED_STRATEGIES: Final = (ROUND_ROBIN, "random", "sticky", "least_inflight", "hash_topic", "hash_clientid")
-NONE: Final = "none"
 OPTIONAL: Final = "optional"
 REQUIRED: Final = "required"
-INTERNAL: Final = "internal"
-OAUTH: Final = "oauth"
-HTTP: Final = "http"
-MQTT: Final = "mqtt"
-AMQP: Final = "amqp"
-BLOCKS: Final = "blocks"
-ALGORITHMS: Final = (
-    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"),
-    *("EdDSA", "Ed25519", "HS256", "HS384", "HS512"),
-)
-CN: Final = "cn"
-DN: Final = "dn"
-SAN_DNS: Final = "san_dns"
-SAN_EMAIL: Final = "san_email"
-SAN_IP: Final = "san_ip"
-SAN_URI: Final = "san_uri"
 TLS_1_2: Final = "1.2"
 TLS_1_3: Final = "1.3"
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
@@ -171,7 +155,7 @@ class Options:
         NONE,
         TEXT,
         "Who a client is that shows a certificate and sends no user name: what of it is the name, or nobody.",
-        choices=(NONE, CN, DN, SAN_DNS, SAN_EMAIL, SAN_IP, SAN_URI),
+        choices=IDENTITIES,
     )
 
     # who
@@ -212,9 +196,36 @@ class Options:
         [], TABLES, 'Vhosts that are there from the start, beside "/".', inner=VhostOptions, reloadable=True
     )
 
+    # how fast
+    address_connections_per_min: int = integer(
+        0, "connections", 0, 10**6, "Connections a minute from one address; 0 sets no limit.", reloadable=True
+    )
+    address_connections_burst: int = integer(
+        20, "connections", 1, 10**6, "How many of them may come at once.", reloadable=True
+    )
+    client_messages_per_s: int = integer(
+        0, "messages", 0, 10**9, "Messages a second over one connection; 0 sets no limit.", reloadable=True
+    )
+    client_messages_burst: int = integer(
+        100, "messages", 1, 10**9, "How many of them may come at once.", reloadable=True
+    )
+    client_octets_per_s: int = integer(
+        0, "octets", 0, 2**40, "Octets a second from one connection; 0 sets no limit.", reloadable=True
+    )
+    client_subscribes_per_s: int = integer(
+        0, "subscriptions", 0, 10**6, "Subscriptions and consumers a second over one connection; 0 sets no limit."
+    )
+    client_subscribes_burst: int = integer(10, "subscriptions", 1, 10**6, "How many of them may come at once.")
+    user_messages_per_s: int = integer(
+        0, "messages", 0, 10**9, "Messages a second of one user; 0 sets no limit.", reloadable=True
+    )
+    user_octets_per_s: int = integer(
+        0, "octets", 0, 2**40, "Octets a second from all connections of one user; 0 sets no limit.", reloadable=True
+    )
+
     # who, as others say
     auth_backends: list[str] = option(
-        [INTERNAL], NAMES, "Who is asked whether a login is right, in this order.", choices=(INTERNAL, OAUTH, HTTP)
+        [INTERNAL], NAMES, "Who is asked whether a login is right, in this order.", choices=BACKENDS
     )
     auth_http_user_url: str = option("", PATTERN, "Where is asked who may log in: `allow`, with tags behind it.")
     auth_http_vhost_url: str = option("", PATTERN, "Where is asked who may enter a vhost.")
@@ -223,9 +234,7 @@ class Options:
     auth_http_method: str = option("post", TEXT, "How is asked.", choices=("post", "get"))
     auth_http_timeout_ms: int = integer(5000, "ms", 10, 10**6, "How long an answer may take; none is a no.")
     auth_http_cache_s: int = integer(60, "s", 0, 10**8, "How long an answer is remembered.")
-    auth_http_protocols: list[str] = option(
-        [MQTT, AMQP, BLOCKS, HTTP], NAMES, "Whose logins are asked about.", choices=(MQTT, AMQP, BLOCKS, HTTP)
-    )
+    auth_http_protocols: list[str] = option(list(PROTOCOLS), NAMES, "Whose logins are asked about.", choices=PROTOCOLS)
     auth_http_ca: str = option("", FILE, "Authorities that may vouch for that server, PEM; else the system's.")
     oauth_issuer: str = option("", PATTERN, "Who must have made a token (`iss`); its keys are looked up there.")
     oauth_jwks_url: str = option("", PATTERN, "Where the issuer's keys are, if it does not say so itself.")
@@ -234,9 +243,7 @@ class Options:
     oauth_ca: str = option("", FILE, "Authorities that may vouch for the issuer's server, PEM; else the system's.")
     oauth_audience: str = option("", PATTERN, "For whom a token must be (`aud`): this broker.")
     oauth_scope_prefix: str = option("", PATTERN, "How our scopes begin; else with the audience and a dot.")
-    oauth_algorithms: list[str] = option(
-        ["RS256", "PS256", "ES256", "EdDSA"], NAMES, "How tokens may be signed.", choices=ALGORITHMS
-    )
+    oauth_algorithms: list[str] = option(list(USUAL), NAMES, "How tokens may be signed.", choices=ALGORITHMS)
     oauth_leeway_s: int = integer(30, "s", 0, 3600, "How far clocks may differ.")
     oauth_user_claims: list[str] = option(["sub", "client_id"], NAMES, "Which claim is the user: the first there is.")
     oauth_additional_scopes_key: str = option("", PATTERN, "A claim that has more scopes, beside `scope` and `scp`.")

@@ -45,6 +45,7 @@ from forebay.server.net import Connection, Host
 from forebay.server.peer import split_name
 from forebay.server.pressure import Pressure
 from forebay.server.protocols import make_session, protocol_of
+from forebay.server.rates import Rates
 from forebay.server.sending import FileSender
 from forebay.server.tls import Tls
 from forebay.server.tracing import Tracer
@@ -115,6 +116,8 @@ class App(Host):
         self.event_stream = EventStream(self.vhosts)
         self.event_log = EventLog()
         self.announcer.listeners += [self.event_stream, self.event_log]
+        self.rates = Rates(options, loop, self.may_read)
+        self.is_rated = self.rates.is_on()
         self.ticks = 0
         self.addresses: dict[str, str] = {}  # where it listens, by the names of the options
         self.watchers: list[Callable[[], None]] = []  # called once a second, as long as turns come
@@ -154,7 +157,8 @@ class App(Host):
     # ---- connections
 
     def opened(self, connection: Connection) -> None:
-        if self.stopping.is_set() or len(self.open) >= min(self.options.connections_max, self.handles):
+        is_full = self.stopping.is_set() or len(self.open) >= min(self.options.connections_max, self.handles)
+        if is_full or not self.rates.may_connect(connection.peer, connection.opened_us):
             connection.transport.abort()
         else:
             self.open.add(connection)
@@ -220,6 +224,8 @@ class App(Host):
             return
         del self.connections[session.id]
         self.auth.places.pop(session.id, None)
+        self.rates.forget(connection)
+        session.rights.usage.leave(session.id)
         if session.reason:
             logger.info("connection from %s ended: %s", connection.peer, session.reason)
         self.figures.ended(session)
@@ -282,6 +288,11 @@ class App(Host):
             self.vhosts.common.audit.note(origin, "login", {}, each.detail)
             facts: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
             self.vhosts.common.events.note("auth.failure", b"", facts)
+
+    def may_read(self, connection: Connection) -> bool:
+        """Whether nothing holds a connection up but its rate."""
+        session = connection.session
+        return connection not in self.pressure.choked and session is not None and not session.is_proving()
 
     async def decided(self, check: Callable[[], T]) -> T:
         """What a check says for a caller without a session, once everybody has been asked whom it needs."""
@@ -356,6 +367,8 @@ class App(Host):
         durable = self.store.durable
         dirty = self.dirty
         self.dirty = []
+        if self.is_rated:
+            self.rates.charge(dirty, now_us)
         for connection in dirty:
             connection.dirty = False
             session = connection.session

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from forebay.broker.auth import Backend
-from forebay.core.options import HTTP, OAUTH, Options
+from forebay.core.option_names import HTTP, OAUTH
+from forebay.core.options import Options
 from forebay.server.callout import Callout
 
 

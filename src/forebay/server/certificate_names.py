@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from forebay.core.options import CN, DN, SAN_DNS, SAN_EMAIL, SAN_IP, SAN_URI
+from forebay.core.option_names import CN, DN, SAN_DNS, SAN_EMAIL, SAN_IP, SAN_URI
 
 SAN_KINDS: Final = {SAN_DNS: "DNS", SAN_EMAIL: "email", SAN_IP: "IP Address", SAN_URI: "URI"}
 # RFC 4514, section 3; other types are written with their long names.

@@ -15,8 +15,9 @@ from functools import partial
 from typing import Any, Final
 
 from forebay.core.errors import OptionError, PeerError
+from forebay.core.option_names import NONE
 from forebay.core.option_table import split_address
-from forebay.core.options import NONE, Options
+from forebay.core.options import Options
 from forebay.server.net import Connection, Host
 from forebay.server.peer import UNKNOWN, Peer, peer_at
 from forebay.server.protocols import MQTT_ONLY

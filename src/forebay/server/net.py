@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from typing import Final, cast
 
 from forebay.core.metrics import Totals
-from forebay.core.options import NONE
+from forebay.core.option_names import NONE
 from forebay.server.certificate_names import name_in
 from forebay.server.peer import UNKNOWN, Peer, peer_at
 from forebay.server.sending import FileSender, Sending

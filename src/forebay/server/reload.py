@@ -134,6 +134,8 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     app.send_buffer_octets_max = new.send_buffer_octets_max
     app.pressure.options = new
     app.pressure.shares.set(new)
+    app.rates.set(new)
+    app.is_rated = app.rates.is_on()
     app.figures.interval_s = new.mqtt_sys_interval_s
     app.auth.throttle.free = new.login_failures_free
     app.auth.throttle.wait_max_us = new.login_wait_max_s * MICROSECONDS_S

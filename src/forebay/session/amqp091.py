@@ -464,9 +464,8 @@ class Amqp091Session(Session):
             raise PeerError(NOT_IMPLEMENTED, f"method {method >> 16}.{method & 0xFFFF}")
 
     def on_channel_open(self, number: i64) -> None:
-        most = self.handshake.channels_max
-        if number > most > 0:
-            raise PeerError(NOT_ALLOWED, f"channel {number} is above the negotiated channel_max {most}")
+        self.handshake.check_channel(number)
+        self.rights.usage.check_channel(self.rights.user, int(self.id), len(self.channels))
         self.link.past.channels += 1
         self.channels[number] = Channel(self.link, number, self.outlets, self.acked)
         put_method(self.out, number, CHANNEL_OPEN_OK, b"\0\0\0\0")
@@ -514,6 +513,7 @@ class Amqp091Session(Session):
             put_cancel(self.out, outlet.channel, consumer.tag)
 
     def end_turn(self, lsn: int, durable: int) -> None:
+        self.rights.usage.connections[int(self.id)] = len(self.channels)
         published = self.link.published
         if published:
             for publisher in published:

@@ -65,6 +65,8 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     if tag in channel.outlets:
         raise PeerError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag.decode('utf-8', 'replace')}'")
     vhost = session.vhost
+    if link.subscribes is not None and not link.subscribes.take(int(vhost.now_us)):
+        raise RequestError(PRECONDITION, "more consumers a second than client_subscribes_per_s")
     if consume.queue == REPLY_QUEUE:
         on_consume_replies(session, channel, consume, tag)
         return

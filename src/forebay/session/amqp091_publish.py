@@ -33,6 +33,7 @@ from forebay.session.amqp091_target import (
     command_at,
 )
 from forebay.session.amqp091_tx import Held, Transaction
+from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, Reader, put_content
 from forebay.wire.amqp091_methods import BASIC_ACK, BASIC_NACK, NO_ROUTE, UNEXPECTED_FRAME, put_return, put_settle
@@ -72,6 +73,7 @@ class Link:
         self.published: list[Publisher] = []  # with publishes of this turn to confirm
         self.waiting: list[Publisher] = []  # with confirms that wait for the disk
         self.extensions: list[Extension] = []  # asked for by delivery tags, which the channels know
+        self.subscribes = subscribe_bucket(options)
         self.committed = False  # a transaction or a purge in this turn: nothing leaves before it is on the disk
         self.transaction_octets_max: i64 = options.transaction_octets_max
         self.past = Traffic()  # of channels that are closed

@@ -18,7 +18,7 @@ from forebay.broker.client_session import ClientSession
 from forebay.broker.judge import Principal, Undecided
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
-from forebay.core.errors import TAKEN_OVER, TIMED_OUT, UNSUPPORTED_VERSION, PeerError, RequestError
+from forebay.core.errors import TAKEN_OVER, TIMED_OUT, UNSUPPORTED_VERSION, LimitReached, PeerError, RequestError
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer, Delivery
 from forebay.session.effects import Session
@@ -351,7 +351,8 @@ class MqttSession(Session):
             self.ask(self.auth, error)
             return
         except RequestError as error:
-            code = codes.NOT_AUTHORIZED if self.version == V5 else codes.V311_NOT_AUTHORIZED
+            refused = codes.QUOTA_EXCEEDED if isinstance(error, LimitReached) else codes.NOT_AUTHORIZED
+            code = refused if self.version == V5 else codes.V311_NOT_AUTHORIZED
             self.refuse(code, self.inbox.reason_block(error.text), error.text)
             return
         sessions = self.vhost.sessions

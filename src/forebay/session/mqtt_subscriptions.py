@@ -24,6 +24,7 @@ from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_encode import QueueSubscription
 from forebay.session.mqtt_feed import Feed
 from forebay.session.mqtt_rights import check_subscribe, decide
+from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.wire.mqtt import Suback, Subscribe
 from forebay.wire.mqtt_codes import (
     FAILURE,
@@ -76,6 +77,7 @@ class Subscriptions:
         self.levels_max: i64 = options.mqtt_topic_levels_max
         self.max_qos: i64 = options.mqtt_max_qos
         self.count_max: i64 = options.mqtt_max_subscriptions
+        self.subscribes = subscribe_bucket(options)
         self.client = outbox.client
         self.default_group = ""
         self.queues: dict[bytes, QueueSubscription] | None = None  # by topic filter
@@ -113,6 +115,8 @@ class Subscriptions:
         wrong = filter_error(filter, self.levels_max)
         if wrong:
             return self.refused(REQUEST_CODES[INVALID], wrong)
+        if self.subscribes is not None and not self.subscribes.take(int(self.vhost.now_us)):
+            return self.refused(QUOTA_EXCEEDED, "more subscriptions a second than client_subscribes_per_s")
         client = self.client
         if self.count_max and filter not in client.subscriptions and i64(len(client.subscriptions)) >= self.count_max:
             return self.refused(QUOTA_EXCEEDED, f"there are {self.count_max} subscriptions, mqtt_max_subscriptions")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import OptionError
-from forebay.core.options import CN, make_options
+from forebay.core.option_names import CN
+from forebay.core.options import make_options
 from forebay.server.certificate_names import name_in
 from forebay.server.tls import make_context
 from tests.broker_process import BrokerProcess

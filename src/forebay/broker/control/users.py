@@ -7,6 +7,7 @@ from typing import Final
 
 from forebay.broker.control.operations import (
     PAGE,
+    TABLE,
     TEXT,
     TEXTS,
     VHOST,
@@ -58,6 +59,18 @@ def change_password(control: Control, given: Given) -> dict[str, object]:
 def set_tags(control: Control, given: Given) -> dict[str, object]:
     """Set a user's tags, in place of those it has."""
     control.vhosts.users.set_tags(given.text("user"), given.texts("tags"))
+    return {}
+
+
+@operation(
+    "user.limits",
+    USER,
+    Parameter("limits", TABLE, "connections_max and channels_max at one time; -1 sets no limit"),
+    changes=True,
+)
+def set_limits(control: Control, given: Given) -> dict[str, object]:
+    """Limit what a user may have open at one time, over all vhosts; who has more already keeps it."""
+    control.vhosts.users.set_limits(given.text("user"), given.table("limits"))
     return {}
 
 

@@ -1,0 +1,158 @@
+"""How fast clients may come, publish and subscribe. Nothing is done here while no option asks for it.
+
+Who connects too often is cut off. Who publishes too fast is not read for as long as it takes: nothing is lost, and what
+the client sends meanwhile waits in the sockets. One read may be taken beyond the limit; its debt is paid by waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from forebay.core.buckets import Bucket
+from forebay.core.options import Options
+from forebay.server.net import Connection
+from forebay.server.peer import split_name
+from forebay.session.amqp091 import Amqp091Session
+from forebay.session.effects import Session
+from forebay.session.mqtt import MqttSession
+
+REMEMBERED_MAX: Final = 10_000
+MINUTE_S: Final = 60.0
+
+
+class Charged:
+    """What was charged to one connection until now."""
+
+    def __init__(self, messages: Bucket | None, octets: Bucket | None) -> None:
+        self.messages = messages
+        self.octets = octets
+        self.published = 0
+        self.received = 0
+
+
+class Rates:
+    """Buckets of addresses, connections and users.
+
+    may_read   whether nobody else wants a connection not to be read
+    refused    connections that came too soon
+    slowed     how often a connection was not read for a while
+    """
+
+    def __init__(
+        self, options: Options, loop: asyncio.AbstractEventLoop, may_read: Callable[[Connection], bool]
+    ) -> None:
+        self.options = options
+        self.loop = loop
+        self.may_read = may_read
+        self.refused = 0
+        self.slowed = 0
+        self.addresses: dict[str, Bucket] = {}
+        self.users: dict[tuple[str, bool], Bucket] = {}  # by name, and whether it counts octets
+        self.charged: dict[Connection, Charged] = {}
+        self.waiting: set[Connection] = set()
+
+    def is_on(self) -> bool:
+        """Whether publishers are held to anything."""
+        options = self.options
+        return bool(
+            options.client_messages_per_s
+            or options.client_octets_per_s
+            or options.user_messages_per_s
+            or options.user_octets_per_s
+        )
+
+    def may_connect(self, peer: str, now_us: int) -> bool:
+        """Whether somebody from there may connect once more."""
+        rate = self.options.address_connections_per_min / MINUTE_S
+        if not rate:
+            return True
+        address = split_name(peer)[0]
+        bucket = self.addresses.get(address)
+        if bucket is None:
+            while len(self.addresses) >= REMEMBERED_MAX:
+                del self.addresses[next(iter(self.addresses))]
+            bucket = self.addresses[address] = Bucket(rate, self.options.address_connections_burst, now_us)
+        if bucket.take(now_us):
+            return True
+        self.refused += 1
+        return False
+
+    def charge(self, connections: Iterable[Connection], now_us: int) -> None:
+        """At the end of a turn: whoever has sent more than it may is not read until that is made up for."""
+        for connection in connections:
+            if connection.session is None or connection.closing:
+                continue
+            wait_s = self.debt_s(connection, connection.session, now_us)
+            if wait_s and connection not in self.waiting:
+                self.waiting.add(connection)
+                self.slowed += 1
+                connection.transport.pause_reading()
+                connection.session.unread = True
+                self.loop.call_later(wait_s, self.resume, connection)
+
+    def debt_s(self, connection: Connection, session: Session, now_us: int) -> float:
+        options = self.options
+        charged = self.charged.get(connection)
+        if charged is None:
+            charged = self.charged[connection] = Charged(
+                made(options.client_messages_per_s, options.client_messages_burst, now_us),
+                made(options.client_octets_per_s, options.client_octets_per_s, now_us),
+            )
+        published = published_by(session)
+        messages, charged.published = published - charged.published, published
+        octets, charged.received = connection.octets_received - charged.received, connection.octets_received
+        user = session.rights.user
+        debts = [
+            bucket.charge(count, now_us)
+            for bucket, count in (
+                (charged.messages, messages),
+                (charged.octets, octets),
+                (self.of_user(user, False, options.user_messages_per_s, now_us), messages),
+                (self.of_user(user, True, options.user_octets_per_s, now_us), octets),
+            )
+            if bucket is not None and count
+        ]
+        return max(debts, default=0.0)
+
+    def of_user(self, user: str, octets: bool, rate: int, now_us: int) -> Bucket | None:
+        if not rate or not user:
+            return None
+        bucket = self.users.get((user, octets))
+        if bucket is None or bucket.rate != rate:
+            while len(self.users) >= REMEMBERED_MAX:
+                del self.users[next(iter(self.users))]
+            bucket = self.users[user, octets] = Bucket(rate, rate, now_us)
+        return bucket
+
+    def resume(self, connection: Connection) -> None:
+        """The debt is paid."""
+        self.waiting.discard(connection)
+        if connection.closing or connection.session is None or not self.may_read(connection):
+            return
+        connection.session.unread = False
+        connection.transport.resume_reading()
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone."""
+        self.charged.pop(connection, None)
+        self.waiting.discard(connection)
+
+    def set(self, options: Options) -> None:
+        """Hold everybody to new options."""
+        self.options = options
+        self.addresses.clear()
+        self.users.clear()
+        self.charged.clear()
+
+
+def made(rate: int, burst: int, now_us: int) -> Bucket | None:
+    return Bucket(rate, max(burst, 1), now_us) if rate else None
+
+
+def published_by(session: Session) -> int:
+    """How many messages a session has taken in."""
+    if isinstance(session, MqttSession):
+        return int(session.inbox.received)
+    return int(session.traffic().received) if isinstance(session, Amqp091Session) else 0
