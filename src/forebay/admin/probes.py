@@ -1,0 +1,35 @@
+"""/health and /ready, as orchestrators ask: without a login, and nothing but yes or no."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.answer import as_json
+from forebay.admin.login import Broker
+
+UNREADY: Final = 503
+router = APIRouter(tags=["health"])
+YES: Final[dict[str, Any]] = {
+    "description": "Yes.",
+    "content": {"application/json": {"schema": {"type": "object", "properties": {"status": {"type": "string"}}}}},
+}
+NO: Final[dict[str, Any]] = {**YES, "description": "No: nobody should be sent here."}
+
+
+@router.get("/health", responses={200: YES})
+async def is_alive() -> Response:
+    """Whether turns go on: whoever gets an answer knows."""
+    return as_json({"status": "healthy"})
+
+
+@router.get("/ready", responses={200: YES, 503: NO})
+async def is_ready(app: Broker) -> Response:
+    """Whether clients should come: not where the broker is about to stop.
+
+    While an alarm is set they should: those that consume make room.
+    """
+    if app.leaving:
+        return as_json({"status": "leaving"}, UNREADY)
+    return as_json({"status": "degraded" if app.pressure.alarms() else "ready"})
