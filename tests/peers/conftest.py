@@ -17,7 +17,7 @@ if is_rabbitmq_here():
 @pytest.fixture(scope="module")
 def forebay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker for all tests of a module, looked over at their end."""
-    broker = BrokerProcess(tmp_path_factory.mktemp("forebay"))
+    broker = BrokerProcess(tmp_path_factory.mktemp("forebay"), http="127.0.0.1:0")
     broker.start()
     yield broker
     try:

@@ -36,15 +36,30 @@ class Peer(abc.ABC):
     """A broker in which one test has a virtual host for itself.
 
     vhost  its name, which stands in the texts of errors
-    port   where it takes AMQP
+    port   where it takes AMQP, and `http_port` where its HTTP API is
     """
 
     name = ""
 
-    def __init__(self, vhost: str, port: int) -> None:
+    def __init__(self, vhost: str, port: int, http_port: int) -> None:
         self.vhost = vhost
         self.port = port
+        self.http_port = http_port
         self._connections: list[pika.BlockingConnection] = []
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """One call of the HTTP API: the status of the answer, and what it says.
+
+        path  behind `/api/`, encoded
+        """
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=SOCKET_S)
+        login = base64.b64encode(b"guest:guest").decode()
+        headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
+        connection.request(method, f"/api/{path}", None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, json.loads(text) if text else None
 
     def connect(self, user: str = "guest", password: str = "guest", **parameters: object) -> pika.BlockingConnection:
         """A connection that is closed at the test's end at the latest; `parameters` as pika names them."""
@@ -135,7 +150,7 @@ class Forebay(Peer):
     name = "forebay"
 
     def __init__(self, broker: BrokerProcess) -> None:
-        super().__init__(f"peer-{next(NUMBERS)}", broker.amqp_port)
+        super().__init__(f"peer-{next(NUMBERS)}", broker.amqp_port, broker.port("http"))
         self._client = ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest")
         self._client.run("vhost.add", vhost=self.vhost)
 
@@ -204,26 +219,19 @@ class RabbitMQ(Peer):
         told = subprocess.run([script, "rmq4", "start"], capture_output=True, text=True, check=True).stdout.split()
         ports = dict(itertools.pairwise(told))
         self._script = script
-        self._management = int(ports["mgmt"])
-        super().__init__(f"peers-{os.getpid()}-{next(NUMBERS)}", int(ports["amqp"]))
+        super().__init__(f"peers-{os.getpid()}-{next(NUMBERS)}", int(ports["amqp"]), int(ports["mgmt"]))
         self._vhosts = [self.vhost]
         self._users: list[str] = []
         self.request("PUT", "vhosts", self.vhost)
 
     def request(self, method: str, *path: str, body: object = None) -> Any:
         """One call of its HTTP API."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._management, timeout=SOCKET_S)
-        login = base64.b64encode(b"guest:guest").decode()
-        headers = {"Authorization": f"Basic {login}", "Content-Type": "application/json"}
-        url = "/api/" + "/".join(urllib.parse.quote(part, safe="") for part in path)
-        connection.request(method, url, None if body is None else json.dumps(body), headers)
-        answer = connection.getresponse()
-        text = answer.read()
-        connection.close()
-        if answer.status == http.HTTPStatus.BAD_REQUEST:
-            raise Declined(text.decode())
-        assert answer.status < 300, f"{method} {url}: {answer.status} {text.decode()}"
-        return json.loads(text) if text else None
+        url = "/".join(urllib.parse.quote(part, safe="") for part in path)
+        status, said = self.ask(method, url, body)
+        if status == http.HTTPStatus.BAD_REQUEST:
+            raise Declined(str(said))
+        assert status < 300, f"{method} {url}: {status} {said}"
+        return said
 
     def add_vhost(self, name: str, default_queue_type: str = "classic") -> str:
         made = f"{self.vhost}-{name}"
