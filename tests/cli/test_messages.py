@@ -66,7 +66,7 @@ def test_what_is_published_is_what_is_consumed(forebay: Forebay, shared: BrokerP
         *("publish", "--queue", "facts", '{"total": 100}', "-H", "region=eu", "-H", "count=3"),
         *("-P", "content-type=application/json", "-P", "priority=4", "-P", "message-id=m1", "-P", "correlation-id=c"),
     )
-    assert said == "1 messages are on disk\n"
+    assert said == "1 message is on disk\n"
     with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", shared.amqp_port)) as connection:
         channel = connection.channel()
         _, properties, body = channel.basic_get("facts")
@@ -112,10 +112,10 @@ def test_many_messages_keep_their_order(forebay: Forebay) -> None:
 
 
 def test_what_leads_nowhere_and_what_is_refused_fails(forebay: Forebay) -> None:
-    assert "1 of 1 messages led to no queue" in forebay.fails(1, "publish", "-q", "nowhere", "x")
+    assert "1 of 1 message led to no queue" in forebay.fails(1, "publish", "-q", "nowhere", "x")
     assert "no exchange 'none'" in forebay.fails(1, "publish", "-e", "none", "x")
     forebay("queue", "declare", "full", "--arguments", '{"x-max-length": 2, "x-overflow": "reject-publish"}')
-    assert "3 of 5 messages were refused" in forebay.fails(1, "publish", "-q", "full", "x", "-n", "5")
+    assert "3 of 5 messages: refused" in forebay.fails(1, "publish", "-q", "full", "x", "-n", "5")
     assert ready(forebay, "full") == 2
     assert "one of --queue, --exchange and --topic" in forebay.fails(2, "publish", "x")
     assert "it goes with --exchange" in forebay.fails(2, "publish", "-q", "full", "--key", "k", "x")
@@ -135,7 +135,7 @@ def test_consuming_takes_as_many_as_are_asked_for(forebay: Forebay) -> None:
     assert (fourth["body"], fourth["redelivered"]) == ("4", False)  # nobody was given it before
     done = forebay.run("consume", "-q", "counted", "-n", "9", "-o", "lines", "--wait", "0.5")
     assert (done.returncode, done.stdout) == (1, "5\n")
-    assert "1 messages came, not 9" in done.stderr
+    assert "1 message came, not 9" in done.stderr
     assert ready(forebay, "counted") == 0
 
 

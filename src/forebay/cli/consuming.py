@@ -15,6 +15,7 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from forebay.cli.access import Login, cell, logs_in, moment_ms, progress_bar, queue_names, refuse
+from forebay.cli.figures import messages
 from forebay.cli.publishing import SWAPPED, TOPIC_EXCHANGE
 from forebay.client.amqp import AmqpClient, Delivered
 from forebay.core.errors import OptionError
@@ -94,7 +95,7 @@ def consume(
         reading = Reading(client, Printer(form, opened(out)), mode, count, prefetch)
         reading.run(follow or topic is not None, wait, advance)
     if reading.taken < count and not reading.stopped:
-        refuse(f"{reading.taken} messages came, not {count}")
+        refuse(f"{messages(reading.taken)} came, not {count:,}")
 
 
 class Reading:

@@ -32,6 +32,11 @@ def period_said(seconds: float) -> str:
     return "0 s"
 
 
+def messages(count: int, one: str = "", many: str = "") -> str:
+    """1 message is, 2 messages are"""
+    return f"1 message {one}".strip() if count == 1 else f"{count:,} messages {many}".strip()
+
+
 def rate_said(rate: float) -> str:
     """1,234/s"""
     return f"{rate:,.0f}/s" if rate >= 10 or rate == 0 else f"{rate:.1f}/s"

@@ -11,6 +11,7 @@ from typing import Annotated, BinaryIO, Final
 import typer
 
 from forebay.cli.access import Login, logs_in, pairs, progress_bar, queue_names, refuse, show_json, value_of
+from forebay.cli.figures import messages
 from forebay.client.amqp import AmqpClient
 from forebay.core.errors import OptionError
 from forebay.core.message import Properties
@@ -86,13 +87,13 @@ def report(login: Login, client: AmqpClient, to_topic: bool, seconds: float) -> 
         counts = {"published": client.published, "confirmed": client.confirmed, "refused": client.refused}
         show_json({**counts, "unroutable": client.returned, "seconds": round(seconds, 3)})
     elif client.confirmed > client.returned:
-        print(f"{client.confirmed - client.returned} messages are on disk")
+        print(f"{messages(client.confirmed - client.returned, 'is', 'are')} on disk")
     if client.refused:
-        refuse(f"{client.refused} of {client.published} messages were refused: their queue is full")
+        refuse(f"{client.refused:,} of {messages(client.published)}: refused, their queue is full")
     if client.returned and not to_topic:
-        refuse(f"{client.returned} of {client.published} messages led to no queue")
+        refuse(f"{client.returned:,} of {messages(client.published)} led to no queue")
     if client.returned and not login.as_json:
-        print(f"{client.returned} messages led to nobody: no queue and no subscriber is there for the topic")
+        print(f"{messages(client.returned)} led to nobody: no queue and no subscriber is there for the topic")
 
 
 def place(queue: str | None, exchange: str | None, key: str, topic: str | None) -> tuple[str, str]:
