@@ -26,6 +26,7 @@ from forebay.filter.subject import FACTS
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # as a script it would find only what lies beside it
 from tools.http_reference import http_page  # noqa: E402
+from tools.metrics_reference import metrics_page  # noqa: E402
 from tools.mqtt_conformance import conformance_page  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -158,6 +159,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "control.md": control_page,
     "filter-words.md": filters_tables,
     "http-reference.md": lambda: http_page(HEAD),
+    "metrics-reference.md": lambda: metrics_page(HEAD),
     "mqtt-conformance.md": lambda: conformance_page(HEAD),
 }
 

@@ -32,7 +32,7 @@ from forebay.server.histograms import QUANTILES, Histogram, quantile_of
 from forebay.server.run import Service
 
 SPANS_MS: Final = 500  # how long a span may wait for others to be sent with
-LEAVE_S: Final = 5.0  # that the last data may take when the broker stops
+LEAVE_S: Final = 3.0  # that the last data may take when the broker stops
 MILLISECONDS: Final = 1000
 # FluxMQ's names of what has one here.
 FLUX_NAMES: Final = {

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final, TypeVar
 
-from forebay.admin.metrics.broker import ROWS, SPREADS, TIMINGS, Look
+from forebay.admin.metrics.broker import ROWS, SPREADS, TIMINGS
 from forebay.admin.metrics.exposition import UNLABELLED, Labels, Sink, labelled
 from forebay.admin.metrics.family import Metric, Number, Row
+from forebay.admin.metrics.look import Look
 from forebay.admin.metrics.objects import (
     CHANNELS,
     CONNECTIONS,

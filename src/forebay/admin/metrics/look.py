@@ -1,0 +1,54 @@
+"""What a look at the broker as a whole finds, and how metrics of it are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from forebay.admin.metrics.family import Metric, Number
+from forebay.core.metrics import Totals
+from forebay.queue.counts import Counts
+from forebay.routing.flow import Flow
+from forebay.server.app import App
+from forebay.server.histograms import Histogram
+from forebay.session.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at the broker has found; sums include what is gone since the start.
+
+    counts, flow  of all queues and exchanges
+    moved         dead letters, by why they died
+    """
+
+    app: App
+    now_us: int
+    totals: Totals
+    traffic: Traffic
+    counts: Counts
+    flow: Flow
+    moved: Counts
+    queues: int
+    queues_gone: int
+    queues_at_start: int
+    consumers: int
+    channels: int
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A metric with several samples: how their labels' values and their numbers are found."""
+
+    metric: Metric
+    read: Callable[[Look], dict[tuple[str, ...], Number]]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """A metric that is a histogram; `scale` makes its unit of what is recorded."""
+
+    metric: Metric
+    read: Callable[[App], Histogram]
+    scale: float
