@@ -383,3 +383,24 @@ def test_plugins_have_nothing_to_list(http: httpx.Client, path: str) -> None:
 def test_feature_flags_are_on(http: httpx.Client) -> None:
     assert {flag["state"] for flag in get(http, "/feature-flags")} == {"enabled"}
     assert httpx.get(str(http.base_url) + "auth").json() == {"oauth_enabled": False}
+
+
+def test_a_vhost_sums_its_queues(http: httpx.Client, channel: BlockingChannel) -> None:
+    vhost = get(http, "/vhosts/%2F", lengths_age=60, lengths_incr=5)
+    assert vhost["name"] == "/"
+    assert vhost["messages"] == sum(queue["messages"] for queue in get(http, "/queues/%2F"))
+    assert vhost["message_stats"]["publish"] >= 21
+    assert vhost["message_stats"]["deliver_get"] >= 8
+    assert "rate" in vhost["message_stats"]["publish_details"]
+    assert [each["name"] for each in get(http, "/vhosts")] == ["/"]
+
+
+def test_subscribers_over_http_are_connections(http: httpx.Client, broker: BrokerProcess) -> None:
+    with httpx.stream("GET", f"{broker.http_url}/subscribe/news/%23", auth=("guest", "guest"), timeout=60) as answer:
+        assert answer.status_code == 200
+        found = eventually(
+            lambda: [each for each in get(http, "/connections") if each["protocol"] == "HTTP events"],
+            lambda found: found,
+        )
+        assert [each["user"] for each in found] == ["guest"]
+        assert get(http, "/connections/" + quote(found[0]["name"], safe="") + "/channels") == []

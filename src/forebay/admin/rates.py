@@ -8,13 +8,13 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Query, Request
 
-from forebay.admin.samples import Fields, Numbers, Samples, Series, Window
+from forebay.admin.samples import Fields, Samples, Series, Window
 from forebay.admin.slices import sliced
 from forebay.admin.usage import Usage
 from forebay.broker.vhost import Vhost
 from forebay.queue.counts import Counts
 from forebay.queue.queue import Queue
-from forebay.queue.totals import unacked
+from forebay.queue.totals import QueueTotals, unacked
 from forebay.routing.exchange import Exchange
 from forebay.routing.flow import Flow
 from forebay.server.app import App
@@ -173,21 +173,17 @@ class Rates(Samples):
 
     async def take_vhost(self, vhost: Vhost) -> Sum:
         """One round of a vhost's queues and exchanges; what they come to together."""
-        total = Sum(vhost)
 
         def take_queue(queue: Queue) -> None:
-            numbers = queue_numbers(queue)
-            self.note(self.queues.setdefault(int(queue.id), Series()), QUEUE, numbers, SAMPLES)
-            total.take(queue, numbers)
+            self.note(self.queues.setdefault(int(queue.id), Series()), QUEUE, queue_numbers(queue), SAMPLES)
 
         def take_exchange(exchange: Exchange) -> None:
             place = (int(vhost.number), exchange.number)
             self.note(self.exchanges.setdefault(place, Series()), EXCHANGE, exchange_numbers(exchange), SAMPLES)
-            total.flow.add(exchange.flow)
 
         await sliced(vhost.queues.values(), take_queue)
         await sliced(vhost.bindings.exchanges.values(), take_exchange)
-        return total
+        return sum_of(vhost)
 
     def take_connection(self, item: tuple[int, Connection]) -> None:
         id, connection = item
@@ -214,11 +210,13 @@ class Sum:
             self.counts.add(vhost.past_counts)
             self.flow.add(vhost.past_flow)
 
-    def take(self, queue: Queue, numbers: Numbers) -> None:
-        """Add a queue."""
-        self.counts.add(queue.counts)
-        self.ready += numbers[-2]
-        self.leased += numbers[-1]
+    def take(self, queues: list[Queue]) -> None:
+        """Add queues."""
+        totals = QueueTotals()
+        totals.add(queues)
+        self.counts.add(totals.counts)
+        self.ready += int(totals.ready)
+        self.leased += int(totals.unacked)
 
     def add(self, other: Sum) -> None:
         """Add another sum."""
@@ -232,6 +230,15 @@ class Sum:
         counters = count_numbers(self.counts)
         counters[0] = int(self.flow.published_in)
         return [*counters, int(self.flow.unroutable), self.ready + self.leased, self.ready, self.leased]
+
+
+def sum_of(vhost: Vhost) -> Sum:
+    """What the queues and exchanges of a vhost come to now."""
+    found = Sum(vhost)
+    found.take(list(vhost.queues.values()))
+    for exchange in vhost.bindings.exchanges.values():
+        found.flow.add(exchange.flow)
+    return found
 
 
 def count_numbers(counts: Counts) -> list[int]:

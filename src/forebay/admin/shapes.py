@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, NotRequired, TypeVar
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from forebay.admin.rates import BROKER, CHANNEL, EXCHANGE, NODE, QUEUE
+from forebay.admin.rates import BROKER, CHANNEL, EXCHANGE, NODE, QUEUE, VHOST
 from forebay.admin.samples import Fields
 
 Item = TypeVar("Item")
@@ -40,6 +40,7 @@ QueueStats = Annotated[Object, numbers(QUEUE, 0, QUEUE.counters)]
 ChannelStats = Annotated[Object, numbers(CHANNEL)]
 ExchangeStats = Annotated[Object, numbers(EXCHANGE)]
 BrokerStats = Annotated[Object, numbers(BROKER, 0, BROKER.counters)]
+VhostStats = Annotated[Object, numbers(VHOST, 0, VHOST.counters)]
 QueueTotals = Annotated[Object, numbers(BROKER, BROKER.counters)]
 Churn = Annotated[Object, numbers(NODE, 0, NODE.counters)]
 Details = Annotated[Object, WithJsonSchema(DETAILS)]
@@ -311,6 +312,25 @@ class Binding(TypedDict, total=False):
     properties_key: Annotated[str, Field(description="Names it among the bindings between the same two.")]
 
 
+class Vhost(TypedDict, total=False):
+    """A vhost."""
+
+    name: str
+    description: str
+    tags: list[str]
+    default_queue_type: str
+    protected_from_deletion: bool
+    tracing: bool
+    cluster_state: dict[str, str]
+    messages: int
+    messages_details: Details
+    messages_ready: int
+    messages_ready_details: Details
+    messages_unacknowledged: int
+    messages_unacknowledged_details: Details
+    message_stats: VhostStats
+
+
 class Check(TypedDict):
     """What a health check finds."""
 
@@ -362,6 +382,8 @@ EXCHANGES = lists(Exchange, "Exchanges.")
 ONE_EXCHANGE = answers(Exchange, "The exchange.")
 BINDINGS = lists(Binding, "Bindings.")
 ONE_BINDING = answers(Binding, "The binding.")
+VHOSTS = lists(Vhost, "Vhosts.")
+ONE_VHOST = answers(Vhost, "The vhost.")
 CHECK = {**answers(Check, "The answer is yes."), 503: {"model": Check, "description": "The answer is no."}}
 EXTENSIONS = answers(list[Object], "None.")
 FEATURES = lists(Flag, "The flags.")

@@ -20,7 +20,7 @@ from forebay.admin.rates import (
     Asked,
     Sampled,
     Sum,
-    queue_numbers,
+    sum_of,
     traffic_numbers,
 )
 from forebay.admin.rates import NODE as NODE_FIELDS
@@ -29,7 +29,6 @@ from forebay.admin.shapes import CLUSTER_NAME, OVERVIEW
 from forebay.admin.slices import sliced
 from forebay.broker.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
 from forebay.broker.vhost import Vhost
-from forebay.queue.queue import Queue
 from forebay.server.app import App
 from forebay.session.traffic import Traffic
 
@@ -43,15 +42,8 @@ router = APIRouter(prefix="/api", tags=["overview"])
 async def summed(vhosts: list[Vhost]) -> Sum:
     """What the queues and exchanges of these vhosts come to now."""
     total = Sum()
-
-    def take(queue: Queue) -> None:
-        total.take(queue, queue_numbers(queue))
-
-    for vhost in vhosts:
-        total.add(Sum(vhost))
-        await sliced(vhost.queues.values(), take)
-        for exchange in list(vhost.bindings.exchanges.values()):
-            total.flow.add(exchange.flow)
+    for own in await sliced(vhosts, sum_of):
+        total.add(own)
     return total
 
 

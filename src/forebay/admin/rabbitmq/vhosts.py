@@ -11,13 +11,14 @@ from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
 from forebay.admin.paths import NodeName, VhostName
 from forebay.admin.rabbitmq.node import NODE
 from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
+from forebay.admin.rates import VHOST, Asked, Rates, Sampled, Windows, sum_of
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
+from forebay.admin.shapes import ONE_VHOST, VHOSTS
 from forebay.admin.shapes_changes import Texts, VhostBody
 from forebay.broker.definitions.exported import vhost_entry
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhost_settings import PROTECTED, VhostSettings
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
-from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
@@ -26,17 +27,21 @@ router = APIRouter(prefix="/api/vhosts", tags=["vhosts"], route_class=ChangeRout
 PRECONDITION_FAILED = 412
 
 
-@router.get("")
-async def list_vhosts(broker: Broker, caller: Manager, wanted: Wanted) -> Response:
+@router.get("", responses=VHOSTS)
+async def list_vhosts(broker: Broker, caller: Manager, rates: Sampled, wanted: Wanted, asked: Asked) -> Response:
     """The vhosts that the caller may enter, or all."""
     vhosts = seen_vhosts(broker, caller)
-    return await answer_list(vhosts, lambda vhost: text(vhost.name), vhost_facts, wanted)
+    return await answer_list(
+        vhosts, lambda vhost: text(vhost.name), lambda vhost: vhost_facts(rates, asked, vhost), wanted
+    )
 
 
-@router.get("/{vhost:name}")
-async def show_vhost(broker: Broker, caller: Manager, vhost: VhostName, wanted: Wanted) -> Response:
+@router.get("/{vhost:name}", responses=ONE_VHOST)
+async def show_vhost(
+    broker: Broker, caller: Manager, rates: Sampled, vhost: VhostName, wanted: Wanted, asked: Asked
+) -> Response:
     """One vhost."""
-    return answer_one(vhost_facts(check_vhost(broker, caller, vhost)), wanted)
+    return answer_one(vhost_facts(rates, asked, check_vhost(broker, caller, vhost)), wanted)
 
 
 @router.put("/{vhost:name}", status_code=201, responses=MADE, response_class=Response)
@@ -133,17 +138,14 @@ def texts_of(field: str, given: Texts) -> list[str]:
     return [each for each in found if each]
 
 
-def vhost_facts(vhost: Vhost) -> Facts:
-    ready = unacked = 0
-    for queue in vhost.queues.values():
-        ready += int(queue.ready())
-        unacked += sum(int(group.leased_count) for group in queue.groups.values() if isinstance(group, WorkGroup))
+def vhost_facts(rates: Rates, asked: Windows, vhost: Vhost) -> Facts:
+    numbers = sum_of(vhost).numbers()
+    series = rates.vhosts.get(int(vhost.number))
     return {
         **vhost_entry(vhost),
         "protected_from_deletion": vhost.settings.protected,
         "tracing": False,
         "cluster_state": {NODE: "running"},
-        "messages": ready + unacked,
-        "messages_ready": ready,
-        "messages_unacknowledged": unacked,
+        **rates.stats(series, VHOST, numbers, asked.lengths, VHOST.counters, len(numbers)),
+        "message_stats": rates.stats(series, VHOST, numbers, asked.messages, 0, VHOST.counters),
     }
