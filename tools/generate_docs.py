@@ -15,9 +15,20 @@ from typing import Any
 import typer
 
 from forebay.broker.control.table import OPERATIONS
+from forebay.broker.events import TYPES
 from forebay.cli.access import COMMON_NAMES
 from forebay.cli.commands import command_line
-from forebay.core.option_groups import QueueOptions, RetentionOptions
+from forebay.core.option_groups import (
+    DeadLetterOptions,
+    LimitOptions,
+    PermissionOptions,
+    QueueOptions,
+    ReplicationOptions,
+    RetentionOptions,
+    RetryOptions,
+    VhostOptions,
+    WebhookOptions,
+)
 from forebay.core.option_table import INTEGER, OptionSpec, option_fields
 from forebay.core.options import Options
 from forebay.filter.functions import FUNCTIONS
@@ -51,6 +62,17 @@ Over the wire they are requests of the block protocol (`src/forebay/wire/blocks.
 `next`, which is the `from` of the next page. What is refused is an error with a reason and a text that names the
 argument and its value.
 """
+GROUPS = (
+    ("A queue in `queues`", QueueOptions),
+    ("`retention` of a queue", RetentionOptions),
+    ("`limits` of a queue", LimitOptions),
+    ("`retry` of a queue", RetryOptions),
+    ("`dlq` of a queue", DeadLetterOptions),
+    ("`replication` of a queue", ReplicationOptions),
+    ("A vhost in `vhosts`", VhostOptions),
+    ("A user's rights in `permissions`", PermissionOptions),
+    ("A webhook in `webhooks`", WebhookOptions),
+)
 SCALES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -61,12 +83,20 @@ def options_page() -> str:
         "# Options\n",
         INTRODUCTION,
         _table(Options),
-        "## A queue in `queues`\n",
-        _table(QueueOptions),
-        "## `retention` of a queue\n",
-        _table(RetentionOptions),
     ]
+    for title, table in GROUPS:
+        parts += [f"## {title}\n", _table(table)]
     return "\n".join(parts)
+
+
+def events_page() -> str:
+    """docs/event-types.md."""
+    rows = [
+        "| type | when, and what `data` has |",
+        "|---|---|",
+        *(f"| `{name}` | {doc} |" for name, doc in TYPES.items()),
+    ]
+    return "\n".join([HEAD, "# Types of events\n", "[Events](events.md) says who gets them.\n", *rows]) + "\n"
 
 
 def cli_page() -> str:
@@ -157,6 +187,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "options.md": options_page,
     "cli.md": cli_page,
     "control.md": control_page,
+    "event-types.md": events_page,
     "filter-words.md": filters_tables,
     "http-reference.md": lambda: http_page(HEAD),
     "metrics-reference.md": lambda: metrics_page(HEAD),
@@ -168,7 +199,8 @@ def _table(cls: type) -> str:
     rows = ["| name | default | may be | meaning |", "|---|---|---|---|"]
     for name, spec, default in option_fields(cls):
         notes = "".join(f" *{note}*" for note, there in (("flag", spec.flag), ("reloadable", spec.reloadable)) if there)
-        rows.append(f"| `{name}`{notes} | {_shown(spec, default)} | {_domain(spec)} | {spec.doc} |")
+        alias = f" or `{spec.alias}`" if spec.alias else ""
+        rows.append(f"| `{name}`{alias}{notes} | {_shown(spec, default)} | {_domain(spec)} | {spec.doc} |")
     return "\n".join(rows) + "\n"
 
 
