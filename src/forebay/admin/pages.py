@@ -15,6 +15,8 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
+from forebay.admin import guards
+
 TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -25,16 +27,10 @@ FOLDER: Final = "/ui"
 DIGEST_CHARACTERS: Final = 16
 FOR_EVER: Final = "public, max-age=31536000, immutable"
 ASK_AGAIN: Final = "no-cache"
-# Nothing from elsewhere, nothing inline, in nobody's frame; and no text ever becomes markup or code.
-POLICY: Final = (
-    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-    "require-trusted-types-for 'script'; trusted-types 'none'"
-)
+# As for every answer (`guards.py`), and besides no text ever becomes markup or code.
+POLICY: Final = f"{guards.POLICY}; require-trusted-types-for 'script'; trusted-types 'none'"
 SAFE_HEADERS: Final = {
     "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }

@@ -3,7 +3,7 @@ import { get, operation, path } from "../api.js";
 import { h, put } from "../dom.js";
 import { moment, several } from "../format.js";
 import { complain } from "../toast.js";
-import { askExplain, explainView } from "./explain.js";
+import { askExplain, explainView, historyView } from "./explain.js";
 import { messageView } from "./messages.js";
 import { button, panel } from "./parts.js";
 
@@ -60,7 +60,8 @@ function startOf(text) {
 
 /** @param {string} vhost @param {string} queue @param {any} message */
 function messageActions(vhost, queue, message) {
-  const answer = h("div");
+  const answer = h("div", { "aria-live": "polite" });
+  answer.style.flexBasis = "100%";
   const explain = async () => {
     try {
       put(answer, explainView(await operation("message.explain", { vhost, queue, offset: message.offset })));
@@ -68,7 +69,14 @@ function messageActions(vhost, queue, message) {
       complain(error);
     }
   };
-  return [button("Why is it still here?", explain), answer];
+  const history = async () => {
+    try {
+      put(answer, historyView(await operation("message.history", { vhost, queue, offset: message.offset })));
+    } catch (error) {
+      complain(error);
+    }
+  };
+  return [button("Why is it still here?", explain), button("History", history), answer];
 }
 
 /** @param {string} vhost @param {string} queue */

@@ -3,6 +3,7 @@ import { operation } from "../api.js";
 import { makeField, open } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { moment, plain } from "../format.js";
+import { plainTable } from "../table.js";
 import { facts } from "./parts.js";
 
 /** @param {any} answer of `message.explain` */
@@ -28,6 +29,20 @@ function reason({ code, text, ...facts_ }) {
     text,
     rest.length ? h("details", { class: "small" }, h("summary", {}, "Facts"), facts([["code", code], ...rest.map(([name, value]) => /** @type {[string, any]} */ ([name.replace(/_ms$/, "").replaceAll("_", " "), name.endsWith("_ms") ? moment(value) : plain(value)]))])) : null,
   );
+}
+
+/** What is known of what happened to a message. @param {any} answer of `message.history` */
+export function historyView(answer) {
+  /** @type {import("../table.js").Column[]} */
+  const columns = [
+    { title: "When", lead: true, cell: (row) => moment(row.time_ms) },
+    { title: "What", cell: (row) => row.type },
+    { title: "Facts", wrap: true, cell: ({ type, time_ms, source, ...rest }) => plain(rest) },
+  ];
+  return answer.found.map((/** @type {any} */ each) => [
+    plainTable("History", columns, each.events, "Nothing is known of it."),
+    each.not_kept?.length ? h("p", { class: "muted small" }, `Not kept: ${each.not_kept.join("; ")}.`) : null,
+  ]);
 }
 
 /** Asks for a message by its offset or its id. @param {string} vhost @param {string} queue */

@@ -3,6 +3,7 @@ import { get } from "../api.js";
 import { Chart } from "../chart.js";
 import { h, put } from "../dom.js";
 import { count, duration, octets, rate, several } from "../format.js";
+import { added, quantile } from "../histograms.js";
 import { Seen, levels, rates, sum } from "../history.js";
 import { isMonitor } from "../session.js";
 import { heading, panel, Slot } from "./parts.js";
@@ -11,6 +12,8 @@ const POLL_MS = 3000;
 const SPANS_S = [60, 300, 600];
 const SPAN_KEY = "forebay.span";
 const STEP_S = 5;
+/** @type {any} */
+let figuresBefore = null;
 const seen = new Seen(); // goes on where it was when somebody comes back to the view
 
 /** @type {import("../app.js").Show} */
@@ -18,7 +21,7 @@ export async function showOverview(main, life) {
   const charts = {
     messages: new Chart("Messages a second", { format: rate }),
     queued: new Chart("Queued messages", { format: count, floor: 3 }),
-    times: new Chart("How long things take", { format: duration, floor: 0.1 }),
+    times: new Chart("99 % take at most", { format: duration, floor: 0.1 }),
     memory: new Chart("Memory", { format: octets, floor: 1024 * 1024, binary: true }),
     disk: new Chart("Written to disk", { format: (value) => `${octets(value)}/s`, floor: 1024, binary: true }),
     connections: new Chart("Connections", { format: count, floor: 3 }),
@@ -51,7 +54,7 @@ export async function showOverview(main, life) {
     const [overview, nodes, figures] = await Promise.all([
       get("/api/overview", { query: samples, signal: life.signal }),
       isMonitor() ? get("/api/nodes", { signal: life.signal }) : [],
-      isMonitor() ? get("/api/forebay/figures", { signal: life.signal }).catch(() => ({})) : {},
+      isMonitor() ? get("/api/forebay/figures", { signal: life.signal }) : null,
     ]);
     const node = nodes[0] ?? {};
     put(about, `${overview.product_name ?? "forebay"} ${overview.product_version ?? ""} on ${overview.node ?? overview.cluster_name ?? ""}`);
@@ -119,15 +122,16 @@ function drawMessages(charts, overview) {
 
 /** @param {Record<string, Chart>} charts @param {any} overview @param {any} node @param {any} figures */
 function drawNode(charts, overview, node, figures) {
-  seen.add(Date.now(), { memory: node.mem_used, connections: overview.object_totals?.connections, ...timesOf(figures) });
+  seen.add(Date.now(), { memory: node.mem_used, connections: overview.object_totals?.connections, ...timesOf(figures, figuresBefore) });
+  figuresBefore = figures;
   charts.memory.show([{ name: "in use", points: seen.line("memory") }], limitOf(node));
   charts.connections.show([{ name: "open", points: seen.line("connections") }]);
   charts.times.show([
-    { name: "publish to confirm, 99 %", points: seen.line("publish") },
-    { name: "sync, 99 %", points: seen.line("sync") },
-    { name: "turn, 99 %", points: seen.line("turn") },
+    { name: "publish to confirm", points: seen.line("publish") },
+    { name: "sync to disk", points: seen.line("sync") },
+    { name: "turn of the broker", points: seen.line("turn") },
   ]);
-  charts.disk.show([{ name: "log", points: seen.line("written") }]);
+  charts.disk.show([{ name: "commits", points: seen.line("written") }]);
 }
 
 /** A limit that is far away would flatten the line. @param {any} node */
@@ -135,14 +139,16 @@ function limitOf(node) {
   return node.mem_limit && node.mem_used > node.mem_limit / 4 ? { value: node.mem_limit, name: "limit" } : undefined;
 }
 
-/** @param {any} figures */
-function timesOf(figures) {
-  return {
-    publish: figures.confirm?.p99_ms,
-    sync: figures.sync?.p99_ms,
-    turn: figures.turn?.p99_ms,
-    written: figures.written_octets_rate,
+/** @param {any} now the figures @param {any} before those of the poll before */
+function timesOf(now, before) {
+  const [new_, old] = [now?.histograms ?? {}, before?.histograms ?? {}];
+  const ms = (/** @type {string} */ name) => {
+    const us = quantile(new_[name], old[name], 0.99);
+    return us === null ? null : us / 1000;
   };
+  const octets_ = added(new_.commit, old.commit);
+  const seconds = (now?.time_us - before?.time_us) / 1e6;
+  return { publish: ms("confirm"), sync: ms("sync"), turn: ms("turn"), written: octets_ === null ? null : octets_ / seconds };
 }
 
 /** @param {any[]} listeners */

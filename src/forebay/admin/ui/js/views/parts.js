@@ -12,7 +12,7 @@ import { seenVhosts, vhosts } from "../session.js";
  */
 export function heading(title, { crumbs = [], actions = [], about = null } = {}) {
   const trail = crumbs.length
-    ? h("nav", { class: "crumbs", "aria-label": "Where this is" }, crumbs.map(([name, to]) => [h("a", { href: to }, name), h("span", { "aria-hidden": "true" }, "›")]))
+    ? h("nav", { class: "crumbs", "aria-label": "Where this is" }, crumbs.map(([name, to], at) => [at ? h("span", { "aria-hidden": "true" }, "›") : null, h("a", { href: to }, name)]))
     : null;
   return h("div", { class: "title" }, trail, h("h1", {}, title), about, h("span", { class: "grow" }), actions);
 }

@@ -3,7 +3,7 @@ import { get, items, operation, path, post, remove, through } from "../api.js";
 import { Chart } from "../chart.js";
 import { askForm, confirm, confirmName } from "../dialog.js";
 import { h, put } from "../dom.js";
-import { ago, count, duration, moment, octets, rate, yes } from "../format.js";
+import { ago, count, duration, moment, octets, rate, several, yes } from "../format.js";
 import { levels, rates } from "../history.js";
 import { go, link } from "../router.js";
 import { isAdministrator, may, mayHandle } from "../session.js";
@@ -15,6 +15,7 @@ import { askPublish } from "./publish.js";
 import { button, exchangeNames, facts, heading, panel, queueNames, queueState, Slot, table } from "./parts.js";
 
 const POLL_MS = 3000;
+const LEASES_SHOWN = 8;
 const SPAN_S = 60; // what the broker keeps of a queue
 const SAMPLES = { lengths_age: SPAN_S, lengths_incr: 5, msg_rates_age: SPAN_S, msg_rates_incr: 5 };
 
@@ -206,7 +207,11 @@ function leaseTable(leases, vhost, queue, life) {
           : "",
     },
   ];
-  return plainTable("Held by consumers", columns, leases, "Nothing is with a consumer just now.");
+  const rest = leases.length - LEASES_SHOWN;
+  return [
+    plainTable("Held by consumers", columns, leases.slice(0, LEASES_SHOWN), "Nothing is with a consumer just now."),
+    rest > 0 ? h("div", { class: "pager" }, `and ${several(rest, "more run", "more runs")} of messages`) : null,
+  ];
 }
 
 /** @param {string} vhost @param {string} name @param {boolean} stream @param {any} life */
