@@ -178,6 +178,7 @@ def where_of(given: Given) -> Filter | None:
 
 
 def queue_facts(queue: Queue) -> dict[str, object]:
+    """What lists of queues say of one."""
     leased = sum(int(group.leased_count) for group in queue.groups.values() if isinstance(group, WorkGroup))
     return {
         "queue": text(queue.name),
