@@ -62,6 +62,9 @@ class Numbers(Sink):
             self.metrics[metric.name] = metric
             self.samples[metric.name] = samples
 
+    def more(self, metric: Metric, samples: Samples) -> None:
+        self.samples[metric.name] = [*self.samples[metric.name], *samples]
+
     def add_histogram(self, metric: Metric, measured: Histogram, scale: float) -> None:
         """Its quantiles in the last minute: the SDK has no histograms that are counted elsewhere."""
         counts, _ = measured.last_minute()

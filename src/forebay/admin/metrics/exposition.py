@@ -54,6 +54,10 @@ class Sink(ABC):
         """A family with its samples; one that is there already is not written again."""
 
     @abstractmethod
+    def more(self, metric: Metric, samples: Samples) -> None:
+        """Further samples of the family that was added last."""
+
+    @abstractmethod
     def add_histogram(self, metric: Metric, measured: Histogram, scale: float) -> None:
         """A histogram, of which `scale` makes the metric's unit."""
 
@@ -78,8 +82,10 @@ class Text(Sink):
         return f"{first}_{self.prefix}{rest}"
 
     def add(self, metric: Metric, samples: Samples) -> None:
-        if not samples or not self.head(metric):
-            return
+        if samples and self.head(metric):
+            self.more(metric, samples)
+
+    def more(self, metric: Metric, samples: Samples) -> None:
         name = self.named(metric.written)
         self.parts.append("".join([f"{name}{labels.text} {value}\n" for labels, value in samples]))
 

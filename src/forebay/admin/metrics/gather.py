@@ -35,7 +35,8 @@ from forebay.server.app import App
 from forebay.server.figures import add_client, add_session, look_at_vhosts
 from forebay.server.net import Connection
 
-SLICE: Final = 50  # objects whose numbers are read between two turns
+SLICE: Final = 25  # queues whose numbers are read between two turns
+SAMPLES: Final = 1000  # of one metric, written between two turns
 
 Item = TypeVar("Item")
 Facts = dict[str, object]
@@ -85,14 +86,18 @@ class Sheet:
                 before = self.together.get(name)
                 self.together[name] = number if before is None else row.combine(before, number)
 
-    def write(self, rows: Sequence[Row[Item]], out: Sink) -> None:
+    async def write(self, rows: Sequence[Row[Item]], out: Sink) -> None:
         """Write what was read, by metric."""
         for row in rows:
-            own = self.samples.get(row.metric.name)
+            own = self.samples.pop(row.metric.name, None)  # letting go of all at once takes long
             if own is None:
                 number = self.together.get(row.metric.name)
                 own = [] if number is None else [(UNLABELLED, number)]
-            out.add(row.metric, own)
+            out.add(row.metric, own[:SAMPLES])
+            for at in range(SAMPLES, len(own), SAMPLES):
+                await asyncio.sleep(0)
+                out.more(row.metric, own[at : at + SAMPLES])
+            await asyncio.sleep(0)
 
 
 def wanted_rows(rows: Iterable[Row[Item]], wanted: Wanted) -> list[Row[Item]]:
@@ -230,19 +235,13 @@ class Gathering:
 
     async def write(self, look: Look, out: Sink) -> None:
         """Objects first: a metric that is written of each of them is not written of all together."""
-        self.queue_sheet.write(QUEUES, out)
-        await asyncio.sleep(0)
-        self.counted_sheet.write(COUNTED, out)
-        await asyncio.sleep(0)
-        self.group_sheet.write(GROUPS, out)
-        await asyncio.sleep(0)
-        self.exchange_sheet.write(EXCHANGES, out)
-        self.connection_sheet.write(CONNECTIONS, out)
-        await asyncio.sleep(0)
-        self.channel_sheet.write(CHANNELS, out)
-        await asyncio.sleep(0)
-        self.vhost_sheet.write([row for row in VHOSTS if self.wanted.wants(row.metric)], out)
-        await asyncio.sleep(0)
+        await self.queue_sheet.write(QUEUES, out)
+        await self.counted_sheet.write(COUNTED, out)
+        await self.group_sheet.write(GROUPS, out)
+        await self.exchange_sheet.write(EXCHANGES, out)
+        await self.connection_sheet.write(CONNECTIONS, out)
+        await self.channel_sheet.write(CHANNELS, out)
+        await self.vhost_sheet.write([row for row in VHOSTS if self.wanted.wants(row.metric)], out)
         if not self.wanted.each:
             write_single(COUNTED, self.counts, self.wanted.wants, out)
         write_single(ROWS, look, self.wanted.wants, out)
