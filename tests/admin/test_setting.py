@@ -221,6 +221,18 @@ def test_parameters_and_limits(api: httpx.Client) -> None:
     assert "body.value: 'x'" in reason(api.put("/vhost-limits/%2F/max-queues", json={"value": "x"}))
     assert api.delete("/vhost-limits/%2F/max-connections").status_code == DONE
     assert api.get("/vhost-limits").json() == []
+    assert put(api, "/users/held", {"tags": ""}) == CREATED
+    assert put(api, "/user-limits/held/max-connections", {"value": 2}) == DONE
+    assert put(api, "/user-limits/held/max-channels", {"value": 9}) == DONE
+    limits = {"max-connections": 2, "max-channels": 9}
+    assert api.get("/user-limits").json() == api.get("/user-limits/held").json() == [{"user": "held", "value": limits}]
+    assert api.get("/users/held").json()["limits"] == limits
+    assert "'max-queues' is none" in reason(api.put("/user-limits/held/max-queues", json={"value": 1}))
+    assert api.delete("/user-limits/held/max-channels").status_code == DONE
+    assert api.get("/user-limits/held").json()[0]["value"] == {"max-connections": 2}
+    assert reason(api.get("/user-limits/nobody"), MISSING)
+    assert api.delete("/users/held").status_code == DONE
+    assert api.get("/user-limits").json() == []
     assert put(api, "/global-parameters/g", {"value": 5}) == CREATED
     assert api.get("/global-parameters/g").json() == {"name": "g", "value": 5}
     assert api.delete("/global-parameters/g").status_code == DONE

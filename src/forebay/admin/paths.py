@@ -13,6 +13,7 @@ from fastapi import Path
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+API: Final = "/api/"
 NAME: Final = "name"  # in a route: {queue:name}
 DEFAULT_EXCHANGE: Final = "amq.default"  # how paths call the exchange without a name
 
@@ -30,14 +31,15 @@ class NameConvertor(Convertor[str]):
 
 
 class RawPaths:
-    """Has routes looked up by the path as it was sent."""
+    """Has routes looked up by the path as it was sent; tools may leave slashes at the end of it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            scope["path"] = scope["raw_path"].decode("utf-8", "replace")
+            path = scope["raw_path"].decode("utf-8", "replace")
+            scope["path"] = path.rstrip("/") if path.startswith(API) else path
         await self.app(scope, receive, send)
 
 

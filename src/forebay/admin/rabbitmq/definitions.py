@@ -82,7 +82,7 @@ async def export_all(broker: Broker, caller: Administrator, download: Download =
         **head("cluster"),
         "original_cluster_name": name,
         "explanation": f"Definitions of cluster '{name}'",
-        "users": await sliced([user for _, user in sorted(users.by_name.items())], user_entry),
+        "users": await sliced([user for _, user in sorted(users.by_name.items())], partial(user_entry, users)),
         "vhosts": await sliced(vhosts, vhost_entry),
         "permissions": await sliced(users.list_permissions(), permission_facts),
         "topic_permissions": await sliced(users.list_topic_permissions(), topic_facts),

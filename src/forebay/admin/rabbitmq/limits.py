@@ -8,11 +8,11 @@ from forebay.admin.answer import as_json
 from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
 from forebay.admin.login import Broker
 from forebay.admin.paging import Facts
-from forebay.admin.paths import LimitName, VhostName
+from forebay.admin.paths import LimitName, UserName, VhostName
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
 from forebay.admin.shapes_changes import LimitBody
-from forebay.broker.definitions.limits import limit_settings, limits_of
-from forebay.broker.users import User
+from forebay.broker.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings, limits_of, limits_of_user
+from forebay.broker.users import Users
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhost_settings import UNLIMITED
 from forebay.routing.exchange import text
@@ -50,15 +50,47 @@ async def delete_vhost_limit(broker: Broker, caller: Administrator, vhost: Vhost
     return await finished(broker)
 
 
+@router.get("/user-limits")
+async def list_user_limits(broker: Broker, caller: Administrator) -> Response:
+    """The limits of users; only of those who have some."""
+    users = broker.vhosts.users
+    return as_json([user_facts(users, name) for name in sorted(users.limits)])
+
+
+@router.get("/user-limits/{user:name}")
+async def show_user_limits(broker: Broker, caller: Manager, user: UserName) -> Response:
+    """The limits of one user: a list of one, or of nothing where it has none. Everybody may ask for the own ones."""
+    if user != caller.user:
+        caller.check_administrator()
+    users = broker.vhosts.users
+    users.user(user)
+    return as_json([user_facts(users, user)] if user in users.limits else [])
+
+
+@router.put("/user-limits/{user:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def put_user_limit(
+    broker: Broker, caller: Administrator, user: UserName, limit: LimitName, body: LimitBody
+) -> Response:
+    """Set a limit of a user; below 0 it sets none."""
+    broker.vhosts.users.set_limits(user, limit_settings({limit: body.value}, OF_USERS))
+    return await finished(broker)
+
+
+@router.delete("/user-limits/{user:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def delete_user_limit(broker: Broker, caller: Administrator, user: UserName, limit: LimitName) -> Response:
+    """Lift a limit of a user; no error where there is none."""
+    broker.vhosts.users.set_limits(user, limit_settings({limit: UNLIMITED}, OF_USERS))
+    return await finished(broker)
+
+
 def change_limits(app: App, vhost: Vhost, limits: dict[str, object]) -> None:
     """Set limits of a vhost; RequestError(INVALID) names the one that is wrong, and nothing has changed."""
-    app.vhosts.change(vhost, limit_settings(limits))
+    app.vhosts.change(vhost, limit_settings(limits, OF_VHOSTS))
 
 
 def limits_facts(vhost: Vhost) -> Facts:
     return {"vhost": text(vhost.name), "value": limits_of(vhost)}
 
 
-def user_limits(user: User) -> dict[str, object]:
-    """The limits that are set for a user."""
-    return {}
+def user_facts(users: Users, name: str) -> Facts:
+    return {"user": name, "value": limits_of_user(users, name)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from fastapi import APIRouter, Response
 
@@ -31,7 +32,7 @@ PASSWORD_CHARACTERS_MAX = 4096
 async def list_users(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
     """All users."""
     users = [user for _, user in sorted(broker.vhosts.users.by_name.items())]
-    return await answer_list(users, name_of, user_entry, wanted)
+    return await answer_list(users, name_of, partial(user_entry, broker.vhosts.users), wanted)
 
 
 @router.get("/without-permissions")
@@ -44,7 +45,7 @@ async def list_users_without_permissions(broker: Broker, caller: Administrator, 
         for name, user in sorted(known.by_name.items())
         if name not in placed and (user.restricted or not user.configured)
     ]
-    return await answer_list(users, name_of, user_entry, wanted)
+    return await answer_list(users, name_of, partial(user_entry, broker.vhosts.users), wanted)
 
 
 @router.post("/bulk-delete", status_code=DONE_STATUS, responses=GONE)
@@ -63,7 +64,7 @@ async def delete_users(broker: Broker, caller: Administrator, body: UserNames) -
 @router.get("/{user:name}")
 async def show_user(broker: Broker, caller: Administrator, user: UserName, wanted: Wanted) -> Response:
     """One user."""
-    return answer_one(user_entry(broker.vhosts.users.user(user)), wanted)
+    return answer_one(user_entry(broker.vhosts.users, broker.vhosts.users.user(user)), wanted)
 
 
 @router.put("/{user:name}", status_code=201, responses=MADE, response_class=Response)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from forebay.broker.definitions.limits import limits_of_user
 from forebay.broker.passwords import exported_hash
 from forebay.broker.policies import Policy
-from forebay.broker.users import User
+from forebay.broker.users import User, Users
 from forebay.broker.vhost import Vhost
 from forebay.queue.queue import CLASSIC, QUORUM, STREAM, Queue
 from forebay.records.shown import plain
@@ -23,7 +24,7 @@ EVERYTHING: Final = ("vhosts", "users", "permissions", "topic_permissions", "par
 OF_VHOST: Final = ("policies", "queues", "exchanges", "bindings")
 
 
-def user_entry(user: User) -> Entry:
+def user_entry(users: Users, user: User) -> Entry:
     """A user with what is kept of its password."""
     hash, algorithm = exported_hash(user.hash)
     return {
@@ -31,7 +32,7 @@ def user_entry(user: User) -> Entry:
         "password_hash": hash,
         "hashing_algorithm": algorithm,
         "tags": list(user.tags),
-        "limits": {},
+        "limits": limits_of_user(users, user.name),
     }
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from forebay.broker.definitions.given import Given
-from forebay.broker.definitions.limits import limit_settings
+from forebay.broker.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
 from forebay.broker.governing import set_policy
 from forebay.broker.passwords import imported_hash
 from forebay.broker.permissions import check_pattern
@@ -166,13 +166,19 @@ class Plan:
     def user(self, given: Given) -> Do | None:
         name, tags = given.text("name"), given.texts("tags")
         hash = imported_hash(given.text("password_hash", ""), given.text("hashing_algorithm", ""))
+        limits = limit_settings(given.table("limits"), OF_USERS)
         check_user(name, hash, tags)
         self.users.add(name)
         known = self.vhosts.users.by_name.get(name)
         if known is not None and known.configured:
             self.notes.append(f"user '{name}' is of the configuration, and stays as it is")
             return None
-        return partial(put_user, self.vhosts.users, name, hash, tags)
+        return partial(self.make_user, name, hash, tags, limits)
+
+    def make_user(self, name: str, hash: str, tags: list[str], limits: dict[str, object]) -> None:
+        put_user(self.vhosts.users, name, hash, tags)
+        if limits:
+            self.vhosts.users.set_limits(name, limits)
 
     def permission(self, given: Given) -> Do | None:
         vhost, user = self.vhost_of(given), self.user_of(given)
@@ -191,7 +197,7 @@ class Plan:
     def parameter(self, given: Given) -> Do | None:
         vhost, component, name = self.vhost_of(given), given.text("component"), given.text("name")
         if component == LIMITS:
-            settings = limit_settings(given.table("value"))
+            settings = limit_settings(given.table("value"), OF_VHOSTS)
             VhostSettings().change(settings)
             return partial(self.make_vhost, vhost, settings) if settings else None
         if component == OPERATOR_POLICY:
