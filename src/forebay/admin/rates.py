@@ -163,9 +163,10 @@ class Rates(Samples):
             self.note(self.vhosts.setdefault(int(vhost.number), Series()), VHOST, own.numbers(), SAMPLES)
             whole.add(own)
         await sliced(self.app.connections.items(), self.take_connection)
-        self.note(self.broker, BROKER, [*traffic_numbers(self.usage.traffic()), *whole.numbers()], BROKER_SAMPLES)
         await self.usage.look()
-        self.note(self.node, NODE, self.usage.numbers(), BROKER_SAMPLES)
+        traffic = self.usage.traffic()
+        self.note(self.broker, BROKER, [*traffic_numbers(traffic), *whole.numbers()], BROKER_SAMPLES)
+        self.note(self.node, NODE, self.usage.numbers(traffic), BROKER_SAMPLES)
         for known in (self.vhosts, self.queues, self.connections):
             self.forget(known)
         for placed in (self.exchanges, self.channels):
@@ -294,6 +295,7 @@ def traffic_numbers(traffic: Traffic) -> list[int]:
 
 
 def number_of(facts: Facts, name: str) -> int:
+    """A described object's number; 0 where it has none of that name."""
     value = facts.get(name, 0)
     return value if isinstance(value, int) else 0
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Iterable
 
 from forebay.server.app import App
 from forebay.server.heap import resident_octets
+from forebay.server.net import Connection
 from forebay.session.amqp091 import Amqp091Session
 from forebay.session.traffic import Traffic
 
@@ -28,11 +30,6 @@ class Usage:
         """How many there are."""
         return sum(len(vhost.queues) for vhost in self.app.vhosts.all())
 
-    def channels(self) -> int:
-        """How many are open."""
-        sessions = [each.session for each in self.app.connections.values()]
-        return sum(len(session.channels) for session in sessions if isinstance(session, Amqp091Session))
-
     def traffic(self) -> Traffic:
         """What AMQP clients have published and asked for, on channels that are closed, too."""
         sessions = [each.session for each in self.app.connections.values()]
@@ -42,17 +39,20 @@ class Usage:
         """Count the open descriptors, which takes long where there are many."""
         self.descriptors = await asyncio.to_thread(count_descriptors)
 
-    def numbers(self) -> list[int]:
-        """Connections, channels and queues made and ended; memory, room on the disk, descriptors, sockets, threads."""
+    def numbers(self, traffic: Traffic) -> list[int]:
+        """Connections, channels and queues made and ended; memory, room on the disk, descriptors, sockets, threads.
+
+        traffic  as it is now
+        """
         app = self.app
         connections = app.next_session - 1
-        channels = int(self.traffic().channels)
+        channels = int(traffic.channels)
         queues = int(app.vhosts.common.next_queue) - self.first_queue
         return [
             connections,
             connections - len(app.connections),
             channels,
-            channels - self.channels(),
+            channels - count_channels(app.connections.values()),
             queues,
             queues,
             max(0, queues + self.first_queues - self.queues()),
@@ -62,6 +62,12 @@ class Usage:
             len(app.open),
             threading.active_count(),
         ]
+
+
+def count_channels(connections: Iterable[Connection]) -> int:
+    """How many channels these have open."""
+    sessions = [each.session for each in connections]
+    return sum(len(session.channels) for session in sessions if isinstance(session, Amqp091Session))
 
 
 def count_descriptors() -> int:

@@ -236,7 +236,10 @@ class Connection(asyncio.Protocol):
     def name(self) -> str:
         """As RabbitMQ names connections: the client's address and ours."""
         local = self.transport.get_extra_info("sockname")
-        return f"{self.peer} -> {peer_at(local[0], local[1]).name}" if local else self.peer
+        if not local:
+            return self.peer
+        host = f"[{local[0]}]" if ":" in local[0] else local[0]
+        return f"{self.peer} -> {host}:{local[1]}"
 
     def pause_writing(self) -> None:
         self.host.pause(self, True)

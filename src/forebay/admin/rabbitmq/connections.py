@@ -41,7 +41,12 @@ router = APIRouter(prefix="/api")
 
 def open_connections(app: App, caller: Caller) -> list[Connection]:
     """Those whose client has logged in and that the caller may see, in the order in which they came."""
-    return [each for each in app.connections.values() if user_of(each) and may_see(caller, each)]
+    everything = is_monitor(caller)
+    return [
+        each
+        for each in app.connections.values()
+        if each.session is not None and (each.session.rights.user if everything else user_of(each) == caller.user)
+    ]
 
 
 def user_of(connection: Connection) -> str:
@@ -56,7 +61,8 @@ def may_see(caller: Caller, connection: Connection) -> bool:
 def find_connection(app: App, caller: Caller, name: str) -> Connection:
     """The connection of that name; RequestError: NOT_FOUND, REFUSED for a caller whose it is not."""
     for connection in app.connections.values():
-        if connection.name == name and user_of(connection):
+        # The client's address first: the whole name costs more, and there may be thousands.
+        if name.startswith(connection.peer) and connection.name == name and user_of(connection):
             if not may_see(caller, connection):
                 raise RequestError(REFUSED, f"user '{caller.user}' may not see connection '{name}', which is another's")
             return connection

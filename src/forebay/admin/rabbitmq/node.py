@@ -88,7 +88,7 @@ def contexts(app: App) -> list[Facts]:
 def node_facts(app: App, rates: Rates, asked: Windows) -> Facts:
     """The node: what it is, what it uses, and how much of that there is."""
     alarms = app.pressure.alarms()
-    usage = rates.usage.numbers()
+    usage = rates.usage.numbers(rates.usage.traffic())
     descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     threads_max, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     started_us = app.figures.topics.started_us

@@ -11,7 +11,6 @@ from forebay import __version__
 from forebay.admin.answer import as_json
 from forebay.admin.login import Broker
 from forebay.admin.paging import Wanted, answer_one
-from forebay.admin.rabbitmq.channels import channels_over
 from forebay.admin.rabbitmq.connections import open_connections
 from forebay.admin.rabbitmq.node import NODE, RATES_MODE, SPOKEN_VERSION, contexts, exchange_types, listeners
 from forebay.admin.rates import (
@@ -27,6 +26,7 @@ from forebay.admin.rates import NODE as NODE_FIELDS
 from forebay.admin.rights import Manager, is_monitor, seen_vhosts
 from forebay.admin.shapes import CLUSTER_NAME, OVERVIEW
 from forebay.admin.slices import sliced
+from forebay.admin.usage import count_channels
 from forebay.broker.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
 from forebay.broker.vhost import Vhost
 from forebay.server.app import App
@@ -84,12 +84,10 @@ async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wa
     vhosts = seen_vhosts(app, caller)
     total = await summed(vhosts)
     connections = open_connections(app, caller)
-    channels = await channels_over(connections)
-    traffic = Traffic()
+    traffic = rates.usage.traffic() if is_monitor(caller) else Traffic()
     if is_monitor(caller):
         total.counts.add(app.vhosts.past_counts)
         total.flow.add(app.vhosts.past_flow)
-        traffic = rates.usage.traffic()
     numbers = [*traffic_numbers(traffic), *total.numbers()]
     series = rates.broker if is_monitor(caller) else None
     facts = settled_facts(app)
@@ -97,13 +95,13 @@ async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wa
     facts["queue_totals"] = rates.stats(series, BROKER, numbers, asked.lengths, STATS, len(numbers))
     facts["object_totals"] = {
         "connections": len(connections),
-        "channels": len(channels),
+        "channels": count_channels(connections),
         "exchanges": sum(len(vhost.bindings.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.queues) for vhost in vhosts),
         "consumers": sum(len(each) for vhost in vhosts for each in vhost.consumers.values()),
     }
     if is_monitor(caller):
-        usage = rates.usage.numbers()
+        usage = rates.usage.numbers(traffic)
         facts["churn_rates"] = rates.stats(rates.node, NODE_FIELDS, usage, asked.messages, 0, NODE_FIELDS.counters)
         facts["listeners"] = listeners(app)
         facts["contexts"] = contexts(app)
