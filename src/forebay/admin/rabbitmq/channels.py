@@ -33,7 +33,7 @@ ChannelName = Annotated[
 
 Facts = dict[str, object]
 Placed = tuple[Connection, Facts]  # a channel as its session describes it
-router = APIRouter(prefix="/api")
+router = APIRouter(prefix="/api", tags=["channels"])
 
 
 def channels_of(connection: Connection) -> list[Placed]:

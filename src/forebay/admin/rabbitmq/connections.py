@@ -33,7 +33,7 @@ ConnectionName = Annotated[
 ]
 
 Facts = dict[str, object]
-router = APIRouter(prefix="/api")
+router = APIRouter(prefix="/api", tags=["connections"])
 
 
 # ---- which there are

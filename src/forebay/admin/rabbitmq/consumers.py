@@ -26,7 +26,7 @@ MILLISECONDS_US: Final = 1000
 
 Facts = dict[str, object]
 Placed = tuple[Vhost, Queue, Consumer]
-router = APIRouter(prefix="/api")
+router = APIRouter(prefix="/api", tags=["consumers"])
 
 
 async def consumers_in(vhosts: list[Vhost]) -> list[Placed]:

@@ -16,7 +16,7 @@ from forebay.routing.exchange import Exchange, text
 
 Facts = dict[str, object]
 Placed = tuple[Vhost, Exchange]
-router = APIRouter(prefix="/api")
+router = APIRouter(prefix="/api", tags=["exchanges"])
 
 
 def exchanges_in(vhosts: list[Vhost]) -> list[Placed]:

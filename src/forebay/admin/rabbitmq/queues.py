@@ -29,7 +29,7 @@ STATS: Final = QUEUE.counters  # the numbers of a queue up to here are its `mess
 
 Facts = dict[str, object]
 Placed = tuple[Vhost, Queue]
-router = APIRouter(prefix="/api")
+router = APIRouter(prefix="/api", tags=["queues"])
 
 
 # ---- what does not change from one request to the next
