@@ -12,6 +12,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT
+from forebay.log.block import Block
 from forebay.queue.queue import KIND_NAMES, Queue
 
 PUBLISHED: Final = "message.published"
@@ -22,7 +23,7 @@ TYPES: Final = {
     "client.connected": "A client has logged in: connection, peer, protocol, user, client_id.",
     "client.disconnected": "Its connection has ended: the same, and reason where it was not the client's own wish.",
     "client.session_takeover": "Another connection came with the same client identifier: as client.connected.",
-    PUBLISHED: "A message was accepted: topic or exchange and routing_key, qos, octets.",
+    PUBLISHED: "A message was accepted: topic or exchange and routing_key, qos, octets; `messages` where many came.",
     DELIVERED: "A message was handed to a consumer: queue or client_id, topic or routing_key, octets.",
     RETAINED: "A retained message was set, or removed where octets is 0: topic, qos, octets.",
     "subscription.created": "An MQTT client has subscribed: client_id, filter, qos.",
@@ -67,6 +68,12 @@ def message_facts(exchange: bytes, key: bytes, format: i64, body: bytes) -> dict
         facts["exchange"] = exchange
         facts["routing_key"] = key
     return facts
+
+
+def block_facts(exchange: bytes, key: bytes, block: Block) -> dict[str, object]:
+    """What is told of messages that came together, from Spark for one."""
+    octets = int(block.body_span(0, block.count))
+    return {"exchange": exchange, "routing_key": key, "messages": int(block.count), "octets": octets}
 
 
 def queue_facts(queue: Queue) -> dict[str, object]:

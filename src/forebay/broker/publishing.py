@@ -93,8 +93,7 @@ class Publishing(Routes):
         format  with the marks EXPIRES and KEYED, of AMQP; those of MQTT are found here
         """
         audience = route.audience
-        queues = route.queues
-        flow = route.flow
+        queues, flow = route.queues, route.flow
         if not queues and audience is None and not route.copies:
             flow.published_in += 1
             flow.unroutable += 1
@@ -144,10 +143,13 @@ class Publishing(Routes):
         if route.copies:
             self.publish_copies(route, format & FORMAT_MASK, properties, body)
         if self.events.publishes and outcome == ACCEPTED:
-            self.events.note(
-                events.PUBLISHED, self.name, events.message_facts(route.exchange, route.routing_key, i64(format), body)
-            )
+            self.tell_publish(route, i64(format), body)
         return outcome
+
+    def tell_publish(self, route: Route, format: i64, body: bytes) -> None:
+        """Somebody wants to hear of every message."""
+        facts = events.message_facts(route.exchange, route.routing_key, format, body)
+        self.events.note(events.PUBLISHED, self.name, facts)
 
     def publish_block(self, route: Route, block: Block, formats: bytes, marks: i64) -> bool:
         """Append all records of a block to the queues of a route, none of which refuses any; False without room for it.
@@ -167,6 +169,9 @@ class Publishing(Routes):
             self.mark(queue)
             if writer.bodies.size() > BLOCK_OCTETS:
                 self.seal(queue, self.now_us)
+        if self.events.publishes:
+            facts = events.block_facts(route.exchange, route.routing_key, block)
+            self.events.note(events.PUBLISHED, self.name, facts)
         return True
 
     def publish_copies(self, route: Route, format: u8, properties: bytes, body: bytes) -> None:

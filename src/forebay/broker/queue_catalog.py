@@ -27,6 +27,7 @@ def keyed_command(queue: Queue) -> dict[str, object]:
 
 
 def group_command(queue: Queue, group: Group) -> dict[str, object]:
+    """The catalog's words for a group."""
     start = group.start if isinstance(group, WorkGroup) else group.cursor
     return {
         "op": "group",

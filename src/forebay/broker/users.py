@@ -441,6 +441,7 @@ def place_of(entry: tuple[tuple[str, bytes], object]) -> tuple[str, bytes]:
 
 
 def user_fact(user: User) -> dict[str, object]:
+    """What the log keeps of a user."""
     return {"op": "user", "name": user.name, "hash": user.hash, "tags": list(user.tags)}
 
 

@@ -1,0 +1,135 @@
+"""Queues of the configuration: what their entries mean, and what becomes of queues that are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.configured import configured_arguments, declare_configured, ineffective, wanted_queues
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import OptionError
+from forebay.core.options import Options, make_options
+from forebay.log.store import Store
+from tests.stores import SMALL, SmallDisk, TestClock
+
+
+@pytest.fixture
+def vhosts(tmp_path: Path) -> Vhosts:
+    store = Store(SmallDisk(str(tmp_path)), TestClock(), SMALL)
+    recovery = store.open()
+    made = Vhosts(store, make_options({}))
+    made.recover(recovery.entries, 0)
+    store.start(made.checkpoint())
+    return made
+
+
+def options(**entry: object) -> Options:
+    return make_options({"queues": [{"name": "q", **entry}]})
+
+
+def arguments(**entry: object) -> dict[str, object]:
+    return configured_arguments(options(**entry).queues[0], "queues[0]")
+
+
+def test_limits_retries_and_dead_letters_are_arguments() -> None:
+    assert arguments(
+        limits={"max_depth": 5, "message_ttl": "1h"},
+        retry={"max_retries": 3, "initial_backoff": "5s", "max_backoff": "5m", "multiplier": 2},
+        dlq={"enabled": True},
+        visibility_timeout_ms="90s",
+        primary_group="workers",
+    ) == {
+        "x-queue-type": "classic",
+        "x-max-length": 5,
+        "x-overflow": "reject-publish",
+        "x-message-ttl": 3_600_000,
+        "x-delivery-limit": 3,
+        "x-delayed-retry-type": "all",
+        "x-delayed-retry-min": 5_000,
+        "x-delayed-retry-max": 300_000,
+        "x-delayed-retry-backoff": "exponential",
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "$dlq/q",
+        "x-visibility-timeout": 90_000,
+        "x-primary-group": "workers",
+    }
+
+
+def test_what_is_left_out_is_no_argument() -> None:
+    assert arguments() == {"x-queue-type": "classic"}
+    assert arguments(type="stream", limits={"max_depth": 5}) == {"x-queue-type": "stream"}
+
+
+def test_a_multiplier_of_one_waits_the_same_each_time() -> None:
+    made = arguments(retry={"initial_backoff": "5s", "max_backoff": "5m", "multiplier": 1})
+    assert (made["x-delayed-retry-min"], made["x-delayed-retry-max"]) == (5_000, 5_000)
+    assert "x-delayed-retry-backoff" not in made
+
+
+@pytest.mark.parametrize(
+    ("topic", "exchange", "key"),
+    [
+        ("", "", "$dlq/q"),
+        ("$queue/dead", "", "dead"),
+        ("$queue/dead/of/q", "", "$queue/dead/of/q"),
+        ("dead/q", "amq.topic", "dead.q"),
+    ],
+)
+def test_dead_letters_go_to_a_queue_or_a_topic(topic: str, exchange: str, key: str) -> None:
+    made = arguments(dlq={"enabled": True, "topic": topic})
+    assert (made["x-dead-letter-exchange"], made["x-dead-letter-routing-key"]) == (exchange, key)
+
+
+def test_replication_cannot_be_enabled() -> None:
+    with pytest.raises(OptionError, match=r"queues\[0\]\.replication\.enabled"):
+        arguments(replication={"enabled": True})
+    assert arguments(replication={"enabled": False, "replication_factor": 3}) == {"x-queue-type": "classic"}
+
+
+def test_keys_without_effect_are_known() -> None:
+    assert ineffective(options(type="stream", retention={"max_age": "1h"}).queues[0]) == []
+    assert len(ineffective(options(type="stream", dlq={"enabled": True}).queues[0])) == 1
+    wrong = options(limits={"max_message_size": 1}, retry={"total_timeout": "1h"}, retention={"max_age": "1h"})
+    assert [text.partition(" ")[0] for text in ineffective(wrong.queues[0])] == [
+        "limits.max_message_size",
+        "retry.total_timeout",
+        "retention",
+    ]
+
+
+def test_a_queue_that_is_there_gets_what_the_entry_says_and_keeps_the_rest(vhosts: Vhosts) -> None:
+    vhost = vhosts.default
+    vhost.declare_queue(b"q", True, False, False, {"x-max-length": 7, "x-max-priority": 3}, 1)
+    declare_configured(vhosts, options(limits={"message_ttl": "1s"}))
+    queue = vhost.queues[b"q"]
+    assert queue.spec.arguments == {"x-queue-type": "classic", "x-max-priority": 3, "x-message-ttl": 1000}
+    assert queue.limits.max_messages < 0, "the entry sets no limit of length"
+
+
+def test_the_queue_of_dead_letters_is_made_unless_an_entry_makes_it(vhosts: Vhosts) -> None:
+    wanted = options(dlq={"enabled": True})
+    assert list(wanted_queues(vhosts, wanted)) == [b"q", b"$dlq/q"]
+    letters = {"name": "$dlq/q", "limits": {"max_depth": 3}}
+    own = make_options({"queues": [letters, {"name": "q", "dlq": {"enabled": True}}]})
+    spec, _ = wanted_queues(vhosts, own)[b"$dlq/q"]
+    assert spec.arguments["x-max-length"] == 3
+    declare_configured(vhosts, wanted)
+    assert set(vhosts.default.queues) == {b"q", b"$dlq/q"}
+
+
+def test_a_reserved_queue_takes_what_no_other_takes(vhosts: Vhosts) -> None:
+    entries = [{"name": "rest", "topics": ["$queue/#"], "reserved": True}, {"name": "orders", "topics": ["a/#"]}]
+    declare_configured(vhosts, make_options({"queues": entries}))
+    vhost = vhosts.default
+    assert vhost.fallback is vhost.queues[b"rest"]
+    assert [queue.name for queue in vhost.queues_at(b"$queue/orders/x")] == [b"orders"]
+    assert [queue.name for queue in vhost.queues_at(b"$queue/nothing/x")] == [b"rest"]
+
+
+def test_a_queue_of_another_type_is_an_error_and_nothing_is_made(vhosts: Vhosts) -> None:
+    vhosts.default.declare_queue(b"q", True, False, False, {}, 1)
+    both = make_options({"queues": [{"name": "new"}, {"name": "q", "type": "stream"}]})
+    with pytest.raises(OptionError, match="'q' is to be a stream queue, but there is a classic queue of that name"):
+        declare_configured(vhosts, both)
+    assert b"new" not in vhosts.default.queues
