@@ -165,7 +165,7 @@ class Auth:
     mechanisms     the offered ways to log in without sending the password, by name
     stored         users that administrators have made
     proofs         begun and not handed out yet; the server has them run
-    refusals       logins that were refused, for the server to take
+    refusals       logins that were refused, for the server to take; `accepted` has the others
     places         where connections come from, by their numbers; the server's to fill
     backends       who is asked, in this order; None stands for the users above
     """
@@ -181,6 +181,7 @@ class Auth:
         self.mechanisms: dict[str, Mechanism] = dict(mechanisms or {})
         self.proofs: list[Proof] = []
         self.refusals: list[Refusal] = []
+        self.accepted: list[tuple[Place, str]] = []
         self.places: dict[int, Place] = {}
         self.throttle = throttle or Throttle(0, 0)
         self.backends: list[Backend | None] = [None]
@@ -373,6 +374,7 @@ class Auth:
         place = self.places.get(connection)
         if place is not None:
             self.throttle.succeeded(place.address, user)
+            self.accepted.append((place, user))
 
 
 def check_configured(user: str, hash: str) -> None:

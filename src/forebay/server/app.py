@@ -179,7 +179,7 @@ class App(Host):
             control=self.control,
         )
         self.connections[id] = connection
-        self.auth.places[id] = Place(split_name(connection.peer)[0], protocol_of(session))
+        session.place = self.auth.places[id] = Place(split_name(connection.peer)[0], protocol_of(session))
         return session
 
     def seat(self, connection: Connection, make: Callable[[int], Session]) -> None:
@@ -278,8 +278,11 @@ class App(Host):
         await waiting
         return self.auth.conclude(proof, loopback)
 
-    def note_refusals(self) -> None:
-        """Logins of this turn were refused: whoever goes on guessing has to wait."""
+    def note_logins(self) -> None:
+        """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
+        accepted, self.auth.accepted = self.auth.accepted, []
+        for place, user in accepted:
+            self.vhosts.common.events.note("auth.success", b"", {"user": user, "peer": place.address})
         refusals, self.auth.refusals = self.auth.refusals, []
         for each in refusals:
             place = each.place
@@ -350,8 +353,8 @@ class App(Host):
             self.end_deleted()
         if self.auth.proofs:
             self.begin_logins()
-        if self.auth.refusals:
-            self.note_refusals()
+        if self.auth.refusals or self.auth.accepted:
+            self.note_logins()
         if self.vhosts.common.audit.entries:
             self.audit_log.write(self.vhosts.common.audit.take(), now_us)
         if self.announcer.listening:

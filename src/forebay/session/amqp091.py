@@ -29,13 +29,13 @@ from forebay.core.errors import (
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer, Delivery
 from forebay.session.amqp091_channel import DISCARD, FAILED, REQUEUE, Channel
-from forebay.session.amqp091_consume import on_consuming_method
+from forebay.session.amqp091_consume import on_consuming_method, timeout_text
 from forebay.session.amqp091_deliver import Outlet
 from forebay.session.amqp091_handshake import SECOND_US, Handshake
 from forebay.session.amqp091_modes import on_mode_method
 from forebay.session.amqp091_publish import Link, Publisher
 from forebay.session.amqp091_topology import on_topology_method
-from forebay.session.effects import Session
+from forebay.session.effects import PUBLISH_DENIED, SUBSCRIBE_DENIED, Session
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091 import (
     BODY,
@@ -157,6 +157,8 @@ class Amqp091Session(Session):
                 used = self.begun
                 break
             except (PeerError, RequestError) as error:
+                if error.reason == REFUSED:
+                    self.note_denied(PUBLISH_DENIED if self.cause == BASIC_PUBLISH else SUBSCRIBE_DENIED, error.text)
                 self.fail(error.reason, error.text, error.scope)
             used = self.after
         if self.acked:
@@ -504,9 +506,7 @@ class Amqp091Session(Session):
             self.close_channel(
                 channel,
                 PRECONDITION,
-                f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: "
-                f"{consumer.timeout_us // 1000} ms. This timeout value can be configured, see consumers doc guide to "
-                "learn more",
+                timeout_text(channel.number, consumer),
             )
             return
         if channel.lose_outlet(outlet, consumer.tag) and notify:

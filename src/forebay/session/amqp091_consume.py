@@ -8,6 +8,7 @@ from forebay.broker.permissions import READ
 from forebay.broker.primary import reader_primary
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.core.errors import NOT_ALLOWED, NOT_IMPLEMENTED, PRECONDITION, PeerError, RequestError
+from forebay.queue.leases import Consumer
 from forebay.queue.stream_group import StreamGroup
 from forebay.session.amqp091_channel import Channel, Run
 from forebay.session.amqp091_deliver import Outlet, write_get
@@ -134,3 +135,11 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
         channel.unsettled += 1
     ready = vhost.queue(name).ready()
     write_get(session.out, channel.number, delivery, tag, ready, channel.link.frame_octets_max)
+
+
+def timeout_text(channel: i64, consumer: Consumer) -> str:
+    """What a client is told whose consumer has held a message for too long: RabbitMQ's words."""
+    return (
+        f"delivery acknowledgement on channel {channel} timed out. Timeout value used: {consumer.timeout_us // 1000} "
+        "ms. This timeout value can be configured, see consumers doc guide to learn more"
+    )

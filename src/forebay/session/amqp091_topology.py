@@ -91,10 +91,13 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
         vhost.check_owner(queue, session.id)
     else:
         session.rights.check_declare_queue(declare.queue or SERVER_NAMED, declare.arguments)
+        is_new = declare.queue not in vhost.queues
         queue = vhost.declare_queue(
             declare.queue, declare.durable, declare.exclusive, declare.auto_delete, declare.arguments, session.id
         )
         session.hold()
+        if is_new and not declare.exclusive:
+            session.note_change("queue.declare", {"queue": queue.name, "arguments": declare.arguments})
     channel.last_queue = queue.name
     if not declare.no_wait:
         put_counts(session.out, channel.number, QUEUE_DECLARE_OK, queue.name, queue.ready(), queue.consumer_count())
@@ -140,6 +143,7 @@ def on_queue_purge(session: Session, channel: Channel, args: Reader) -> None:
     session.rights.check_queue(READ, name)
     vhost.check_owner(vhost.queue(name), session.id)
     count = vhost.purge(name)
+    session.note_change("queue.purge", {"queue": name, "messages": int(count)})
     channel.link.committed = True
     if not no_wait:
         put_message_count(session.out, channel.number, QUEUE_PURGE_OK, count)
@@ -156,6 +160,8 @@ def on_queue_delete(session: Session, channel: Channel, args: Reader) -> None:
         vhost.check_owner(queue, session.id)
     count = vhost.delete_queue(name, bits & 1 != 0, bits & 2 != 0)
     session.hold()
+    if queue is not None and not queue.owner:
+        session.note_change("queue.delete", {"queue": name, "messages": int(count)})
     if not bits & 4:
         put_message_count(session.out, channel.number, QUEUE_DELETE_OK, count)
 
@@ -167,6 +173,7 @@ def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDec
         vhost.check_exchange(declare.exchange)
     else:
         session.rights.check_declare_exchange(declare.exchange, declare.arguments)
+        is_new = declare.exchange not in vhost.bindings.exchanges
         vhost.declare_exchange(
             declare.exchange,
             declare.kind,
@@ -176,6 +183,8 @@ def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDec
             declare.arguments,
         )
         session.hold()
+        if is_new:
+            session.note_change("exchange.declare", {"exchange": declare.exchange, "arguments": declare.arguments})
     if not declare.no_wait:
         put_method(session.out, channel.number, EXCHANGE_DECLARE_OK, b"")
 
@@ -185,8 +194,11 @@ def on_exchange_delete(session: Session, channel: Channel, args: Reader) -> None
     name = args.short_string()
     bits = args.octet()
     session.rights.check_exchange(CONFIGURE, name)
+    is_there = name in session.vhost.bindings.exchanges
     session.vhost.delete_exchange(name, bits & 1 != 0)
     session.hold()
+    if is_there:
+        session.note_change("exchange.delete", {"exchange": name})
     if not bits & 2:
         put_method(session.out, channel.number, EXCHANGE_DELETE_OK, b"")
 

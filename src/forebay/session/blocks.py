@@ -12,8 +12,7 @@ from typing import Final, final
 from librt.strings import read_i32_le
 from mypy_extensions import i64
 
-from forebay.broker.audit import Origin
-from forebay.broker.auth import NOWHERE, Auth, LoginRefused
+from forebay.broker.auth import Auth, LoginRefused
 from forebay.broker.control.table import Control
 from forebay.broker.judge import Principal, Undecided
 from forebay.broker.vhosts import Vhosts
@@ -213,11 +212,6 @@ class BlocksSession(Session):
             return
         if not self.answer(request):
             self.pending.append(request)
-
-    def origin(self) -> Origin:
-        """Who asks, for the audit log."""
-        place = self.auth.places.get(int(self.id), NOWHERE)
-        return Origin(self.principal, place.address, place.protocol)
 
     def logged_in(self, principal: Principal) -> None:
         self.principal = principal

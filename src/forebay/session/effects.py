@@ -7,17 +7,21 @@ for it stands in its fields. Nothing here or below knows a socket, a clock or a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import final
+from typing import Final, final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from forebay.broker.auth import Auth
+from forebay.broker.audit import Origin
+from forebay.broker.auth import NOWHERE, Auth
 from forebay.broker.judge import Principal, Proof, Undecided
 from forebay.broker.permissions import Grants, Rights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.queue.leases import Consumer, Delivery
+
+PUBLISH_DENIED: Final = "authz.publish_denied"
+SUBSCRIBE_DENIED: Final = "authz.subscribe_denied"
 
 
 @final
@@ -45,7 +49,7 @@ class Session(ABC):
     reason     why the connection ends, for the operator; empty when the peer took its leave
     hold_lsn   while it is above what is durable, the server keeps what was written since it was set, in order
     rights     what its user may do in its vhost
-    principal  who has logged in
+    principal  who has logged in, and `place` from where
     proof      what this session waits for, a password to be checked above all: nothing is taken in until `proven`
     unread     the server does not read the connection for now: that nothing is heard from it says nothing
     """
@@ -63,6 +67,7 @@ class Session(ABC):
         self.unread = False
         self.rights = Rights("", b"", Grants(None, {}))
         self.principal = Principal("")
+        self.place = NOWHERE
         self.proof: Proof | None = None
 
     @abstractmethod
@@ -143,6 +148,19 @@ class Session(ABC):
     def proven(self) -> None:
         """The proof has come out, right or wrong."""
 
+    def origin(self) -> Origin:
+        """Who asks, for the audit log."""
+        return Origin(self.principal, self.place.address, self.place.protocol)
+
+    def note_change(self, what: str, facts: dict[str, object]) -> None:
+        """Something was changed here, by an operation of the protocol itself."""
+        facts["vhost"] = self.vhost.name
+        self.vhost.common.audit.note(self.origin(), what, facts)
+
+    def note_denied(self, what: str, reason: str) -> None:
+        """The user may not do that: PUBLISH_DENIED, SUBSCRIBE_DENIED."""
+        note_denied(self.vhost, what, self.principal.user, reason)
+
     def ask(self, auth: Auth, undecided: Undecided) -> None:
         """Have somebody asked; what needs the answer is tried again when the proof has run."""
         proof = undecided.proof
@@ -177,3 +195,8 @@ class Session(ABC):
     def hold(self) -> None:
         """What is written from here on leaves only when every change of the topology so far is on disk."""
         self.hold_lsn = self.vhost.lsn()
+
+
+def note_denied(vhost: Vhost, what: str, user: str, reason: str) -> None:
+    """For whoever listens: somebody may not do what it has asked for."""
+    vhost.common.events.note(what, vhost.name, {"user": user, "reason": reason})

@@ -23,6 +23,7 @@ from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, PeerError, RequestE
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
 from forebay.routing.topic_trie import swap_key
+from forebay.session.effects import PUBLISH_DENIED, note_denied
 from forebay.session.mqtt_commands import command_at, run_command
 from forebay.session.mqtt_delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
 from forebay.session.mqtt_encode import Encoder
@@ -222,6 +223,8 @@ class Inbox:
             check_publish(self.rights, topic)
             route = self.vhost.route_topic(topic, self.client)
         except RequestError as error:
+            if error.reason == REFUSED:
+                note_denied(self.vhost, PUBLISH_DENIED, self.rights.user, error.text)
             self.answer_error(packet, error)
             return None
         # Looking may have made an ephemeral queue; what was known before is of another epoch then.

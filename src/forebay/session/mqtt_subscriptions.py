@@ -16,10 +16,11 @@ from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
 from forebay.broker.topology import DEAD_LETTER_PREFIX, dead_letter_address
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, NOT_IMPLEMENTED, PRECONDITION, RequestError
+from forebay.core.errors import INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import CLASSIC
+from forebay.session.effects import SUBSCRIBE_DENIED, note_denied
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_encode import QueueSubscription
 from forebay.session.mqtt_feed import Feed
@@ -132,6 +133,8 @@ class Subscriptions:
             else:
                 self.add_queue(wanted, block)
         except RequestError as error:
+            if error.reason == REFUSED:
+                note_denied(self.vhost, SUBSCRIBE_DENIED, self.rights.user, error.text)
             return self.refused(REQUEST_CODES.get(error.reason, FAILURE), error.text)
         return wanted.qos
 
