@@ -30,11 +30,13 @@ from forebay.queue.leases import DYING, LEASED, PAGE_BITS, SETTLED, Delivery, Le
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.server.tracing import Tracer
+from forebay.wire.amqp091 import TABLE_DEPTH_MAX
+from forebay.wire.amqp091_properties import headers_of
+from forebay.wire.mqtt_properties import user_property
 
 PARENT: Final = b"traceparent"
-STATE: Final = b"tracestate"
 PARENT_FORM: Final = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-STATE_OCTETS_MAX: Final = 512
+TEXT_MAX: Final = 512
 HELD_MAX: Final = 10_000  # deliveries whose settlement is awaited; beyond it the oldest is forgotten
 LOOKS_A_TURN: Final = 200  # of those, looked at in one turn
 SPANS_A_TURN: Final = 500
@@ -74,32 +76,27 @@ class Held:
     since_us: int
 
 
-def value_behind(properties: bytes, name: bytes, format: int, octets_max: int) -> bytes:
-    """The text that stands behind a name among headers or user properties; empty where there is none."""
-    at = properties.find(name)
-    if at < 0:
-        return b""
-    at += len(name)
+def text_in(properties: bytes, name: str, format: int) -> bytes:
+    """A text among headers or user properties; empty where there is none of that name."""
     if format & FORMAT_MASK == MQTT:
-        octets = int.from_bytes(properties[at : at + 2], "big")
-        at += 2
-    else:
-        if properties[at : at + 1] != b"S":
-            return b""
-        octets = int.from_bytes(properties[at + 1 : at + 5], "big")
-        at += 5
-    return properties[at : at + octets] if octets <= octets_max else b""
+        return user_property(properties, name.encode()) or b""
+    for each, value in headers_of(properties, TABLE_DEPTH_MAX):
+        if each == name and isinstance(value, str) and len(value) <= TEXT_MAX:
+            return value.encode()
+    return b""
 
 
 def context_of(properties: bytes, format: int) -> Context | None:
     """The sampled trace context that a message brings; None without one, or where it cannot be read."""
-    found = PARENT_FORM.fullmatch(value_behind(properties, PARENT, format, STATE_OCTETS_MAX))
+    if PARENT not in properties:
+        return None
+    found = PARENT_FORM.fullmatch(text_in(properties, "traceparent", format))
     if found is None or not int(found[3], 16) & TraceFlags.SAMPLED:
         return None
     trace, span = int(found[1], 16), int(found[2], 16)
     if not trace or not span:
         return None
-    state = value_behind(properties, STATE, format, STATE_OCTETS_MAX)
+    state = text_in(properties, "tracestate", format)[:TEXT_MAX]
     return Context(trace, span, TraceState.from_header([state.decode("latin-1")]) if state else None)
 
 

@@ -18,10 +18,13 @@ class Totals:
     ..._expired, ..._too_large          at QoS 0, they expired while they waited, they were longer than it takes
     publish_octets_received, ..._sent   of their payloads
     clients_expired                     sessions that ended by their expiry
+    dead_letters_moved, ..._dropped     messages that died and went on, or were nobody's
 
     clients_connected                   MQTT clients with a connection
     clients_disconnected                sessions without one
     retained                            retained messages, without the broker's own
+    delayed                             messages to be published later
+    staged_batches                      of Spark's sinks, that wait for their commit
     stored_messages, stored_octets      retained, and waiting for clients
     subscriptions                       to topics
     shared_subscriptions                members of all of them
@@ -43,10 +46,14 @@ class Totals:
     publish_octets_received: int = 0
     publish_octets_sent: int = 0
     clients_expired: int = 0
+    dead_letters_moved: int = 0
+    dead_letters_dropped: int = 0
 
     clients_connected: int = 0
     clients_disconnected: int = 0
     retained: int = 0
+    delayed: int = 0
+    staged_batches: int = 0
     stored_messages: int = 0
     stored_octets: int = 0
     subscriptions: int = 0

@@ -103,6 +103,10 @@ def look_at_vhosts(totals: Totals, vhosts: Sequence[Vhost]) -> None:
     totals.subscriptions = sum(len(vhost.fanout.subscriptions) for vhost in vhosts)
     totals.shared_subscriptions = sum(len(group) for vhost in vhosts for group in vhost.shares.members.values())
     totals.retained = sum(vhost.retained.count() for vhost in vhosts)
+    totals.delayed = sum(int(vhost.delayed.count()) for vhost in vhosts)
+    totals.staged_batches = sum(len(vhost.staging.staged) for vhost in vhosts)
+    totals.dead_letters_moved = sum(int(vhost.dead_letters.moved) for vhost in vhosts)
+    totals.dead_letters_dropped = sum(int(vhost.dead_letters.dropped) for vhost in vhosts)
     totals.dropped_queue_full = sum(vhost.sessions.dropped for vhost in vhosts)
     totals.dropped_not_read = sum(vhost.fanout.dropped for vhost in vhosts)
     totals.stored_messages = totals.retained

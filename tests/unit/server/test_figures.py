@@ -9,7 +9,7 @@ import pytest
 
 from forebay.broker.client_session import ClientSession, Subscription
 from forebay.broker.vhost import Vhost
-from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
+from forebay.core.message import ACCEPTED, AMQP091, MQTT, QOS_SHIFT
 from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.server.figures import Figures
@@ -102,6 +102,24 @@ def test_clients_subscriptions_and_what_is_kept(broker: Broker) -> None:
     assert (totals.retained, totals.stored_messages) == (1, 2)
     assert totals.stored_octets == 5 + vhost.sessions.log.octets
     assert totals.memory_octets == 1000 < totals.memory_octets_peak
+
+
+def test_what_waits_for_its_time_and_what_died(broker: Broker) -> None:
+    vhost = broker.vhost
+    vhost.delay(b"later", broker.clock.us + 10**9, QOS_1, b"t", b"", b"x")
+    limits = {"x-max-length": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
+    vhost.declare_queue(b"letters", False, False, False, {}, 0)
+    vhost.declare_queue(b"short", False, False, False, limits, 0)
+    for _ in range(3):
+        vhost.publish(vhost.route(b"", b"short"), AMQP091, b"\0\0", b"x")
+    broker.look()
+    totals = broker.figures.totals
+    assert (totals.delayed, totals.staged_batches) == (1, 0)
+    assert (totals.dead_letters_moved, totals.dead_letters_dropped) == (2, 0)
+    vhost.delete_queue(b"letters", False, False)
+    vhost.publish(vhost.route(b"", b"short"), AMQP091, b"\0\0", b"x")
+    broker.look()
+    assert (totals.dead_letters_moved, totals.dead_letters_dropped) == (2, 1)
 
 
 def test_what_was_dropped_stays_counted_when_its_session_ends(broker: Broker) -> None:

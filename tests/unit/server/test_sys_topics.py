@@ -29,6 +29,8 @@ def test_all_is_told_at_first_then_what_changed() -> None:
     topics = started()
     totals = Totals(octets_received=7, retained=3, stored_messages=5, stored_octets=900, subscriptions=4)
     totals.shared_subscriptions = 2
+    totals.dead_letters_dropped = 6
+    totals.staged_batches = 1
     totals.memory_octets, totals.memory_octets_peak = 1000, 2000
     first = told(topics, totals, 0)
     loads = {name: value for name, value in first.items() if name.startswith("load/")}
@@ -56,6 +58,10 @@ def test_all_is_told_at_first_then_what_changed() -> None:
         "publish/messages/dropped/expired": "0",
         "publish/messages/dropped/too_large": "0",
         "retained messages/count": "3",
+        "delayed messages/count": "0",
+        "dead letters/moved": "0",
+        "dead letters/dropped": "6",
+        "staged batches/count": "1",
         "store/messages/count": "5",
         "store/messages/bytes": "900",
         "subscriptions/count": "4",
