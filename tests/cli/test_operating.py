@@ -231,6 +231,8 @@ def test_single_messages_and_what_a_filter_chooses(forebay: Forebay) -> None:
     forebay("queue", "declare", "there")
     forebay("publish", "-q", "here", "--lines", stdin='{"n": 1}\n{"n": 2}\n{"n": 3}\n')
     assert '{"n": 2}' in forebay("message", "show", "here", "1")
+    assert "stored" in forebay("message", "history", "--queue", "here", "--offset", "1")
+    assert "there is no such message" in forebay("message", "explain", "--id", "nobody's")
     assert "queue here, offset 1: " in forebay("message", "explain", "--queue", "here", "--offset", "1")
     assert forebay("queue", "move", "here", "--to", "there", "--where", "/n = 2", "--yes") == "1 messages were moved\n"
     assert forebay("queue", "discard", "here", "--where", "/n = 3", "--yes") == "1 messages are gone\n"
@@ -243,6 +245,31 @@ def test_single_messages_and_what_a_filter_chooses(forebay: Forebay) -> None:
     assert "is no time" in forebay.fails(2, "stream", "offset", "past", "yesterday")
     assert all(each["query"].startswith("forebay-bench-") for each in forebay.json("transaction", "list"))
     assert forebay.json("webhook", "list") == []
+
+
+def test_a_trace_writes_down_what_happens(forebay: Forebay) -> None:
+    forebay("queue", "declare", "traced")
+    assert "trace slow is there, and 1 queues are traced" in forebay("trace", "start", "slow", "--pattern", "^traced$")
+    forebay("publish", "-q", "traced", "x")
+    forebay("consume", "-q", "traced", "-n", "1")
+    assert [each["type"] for each in forebay.json("trace", "show", "slow")] == ["published", "delivered", "acked"]
+    assert "delivered" in forebay("trace", "show", "slow")
+    assert [each["name"] for each in forebay.json("trace", "list")] == ["slow"]
+    forebay("trace", "stop", "slow")
+    assert "there is no trace 'slow'" in forebay.fails(1, "trace", "show", "slow")
+
+
+def test_users_are_limited_and_their_passwords_leave_as_hashes(forebay: Forebay) -> None:
+    forebay("user", "add", "eve", stdin="a long password\n")
+    forebay("user", "limits", "eve", "--connections-max", "0")
+    forebay("permission", "set", "eve", ".*", ".*", ".*")
+    said = forebay.fails(1, "publish", "-q", "q", "x", "--user", "eve", "--password", "a long password")
+    assert "limit" in said
+    forebay("user", "limits", "eve", "--connections-max", "-1")
+    forebay("queue", "declare", "of-eve")
+    forebay("publish", "-q", "of-eve", "x", "--user", "eve", "--password", "a long password")
+    (eve,) = [each for each in json.loads(forebay("definitions", "export"))["users"] if each["name"] == "eve"]
+    assert "argon2" in json.dumps(eve).lower()
 
 
 def plain(shown: str) -> str:

@@ -134,6 +134,12 @@ def _top() -> Loaded:
     return {"top": top}
 
 
+def _traces() -> Loaded:
+    from forebay.cli import traces
+
+    return {"trace": traces.app}
+
+
 def _transactions() -> Loaded:
     from forebay.cli import transactions
 
@@ -184,6 +190,7 @@ LOADERS: Final[dict[str, Callable[[], Loaded]]] = {
     "subscription": _sessions,
     "top": _top,
     "topic-permission": _users,
+    "trace": _traces,
     "transaction": _transactions,
     "user": _users,
     "version": _running,

@@ -82,4 +82,4 @@ def list_webhooks(access: Access) -> None:
 
     Example: forebay webhook list
     """
-    access.list(("name", "url", "waiting", "sent", "failed", "dropped", "stopped"), "webhook.list")
+    access.list(("name", "url", "waiting", "sent", "failed", "dropped", "breaker", "last_error"), "webhook.list")

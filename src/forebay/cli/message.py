@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.access import Access, asks, cell, moment_ms, queue_names, show_fields, show_json, show_message
+from forebay.cli.access import Access, asks, cell, moment, moment_ms, queue_names, show_json, show_message, show_table
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="One message: where it is, what holds it up, and what became of it.", no_args_is_help=True)
@@ -60,10 +60,7 @@ def explain(
         return
     for found in answer["found"]:
         print(explained(found))
-    if not answer["found"]:
-        print(
-            "there is no such message" if answer["complete"] else "it was not among the newest messages of the queues"
-        )
+    say_if_none(answer)
 
 
 @app.command("history")
@@ -73,11 +70,17 @@ def history(access: Access, queue: QueueOption = None, offset: OffsetOption = No
 
     Example: forebay message history --queue orders --offset 17
     """
-    answer = access.run("message.history", queue=queue, offset=offset, message_id=id)
+    answer: dict[str, Any] = access.run("message.history", queue=queue, offset=offset, message_id=id)
     if access.as_json:
         show_json(answer)
-    else:
-        show_fields(answer)
+        return
+    for found in answer["found"]:
+        print(f"queue {cell(found['queue'])}, offset {found['offset']}")
+        rows = [{**each, "time": time_said(each)} for each in found["events"]]
+        show_table(("time", "type", "source", "group", "connection", "consumer", "detail"), rows)
+        for each in found["not_kept"]:
+            print(f"not kept: {cell(each)}")
+    say_if_none(answer)
 
 
 @streams.command("show")
@@ -109,6 +112,19 @@ def offset_at(
         show_json(answer)
     else:
         print(answer["offset"])
+
+
+def say_if_none(answer: dict[str, Any]) -> None:
+    """Why a search has found nothing, if it has."""
+    if not answer["found"]:
+        print(
+            "there is no such message" if answer["complete"] else "it was not among the newest messages of the queues"
+        )
+
+
+def time_said(event: dict[str, Any]) -> str:
+    """When something happened, if anybody knows."""
+    return moment(event["time_ms"]) if event.get("time_ms") is not None else ""
 
 
 def explained(found: dict[str, Any]) -> str:

@@ -89,6 +89,27 @@ def set_tags(
     access.change(f"the tags of {name} are changed", "user.tags", user=name, tags=part_list(tags))
 
 
+@app.command("limits")
+@asks_broker
+def set_limits(
+    access: Access,
+    name: Name,
+    connections_max: Annotated[
+        int | None, typer.Option(metavar="N", help="Connections at one time; -1 sets no limit.")
+    ] = None,
+    channels_max: Annotated[
+        int | None, typer.Option(metavar="N", help="Channels at one time; -1 sets no limit.")
+    ] = None,
+) -> None:
+    """Limit what a user may have open at one time; what is not given stays.
+
+    Example: forebay user limits ann --connections-max 10
+    """
+    limits = {"connections_max": connections_max, "channels_max": channels_max}
+    given = {limit: value for limit, value in limits.items() if value is not None}
+    access.change(f"the limits of {name} are changed", "user.limits", user=name, limits=given)
+
+
 @app.command("delete")
 @asks_broker
 def delete_user(access: Access, name: Name, yes: YesOption = False) -> None:
