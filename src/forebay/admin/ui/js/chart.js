@@ -30,6 +30,7 @@ export class Chart {
     this.binary = binary;
     /** @type {Series[]} */
     this.series = [];
+    /** @type {number | null} */
     this.at = null;
     this.width = 0;
     this.when = h("span", { class: "when" });

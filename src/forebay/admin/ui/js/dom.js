@@ -2,7 +2,7 @@
  * Makes elements. Text goes in as text nodes and nothing is ever parsed as markup, so names that hold markup are shown
  * as they are.
  *
- * @typedef {Node | string | number | null | undefined | false} Child
+ * @typedef {Node | string | number | null | undefined | false | any[]} Child
  */
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -12,7 +12,7 @@ const LOCAL = /^(#|\/(?!\/)|blob:)/; // no javascript:, nothing elsewhere
  * An element with attributes, listeners (`onclick`) and children.
  * @param {string} tag
  * @param {Record<string, any>} [attributes]
- * @param {...(Child | Child[])} children
+ * @param {...Child} children
  * @returns {any}
  */
 export function h(tag, attributes = {}, ...children) {
@@ -23,14 +23,14 @@ export function h(tag, attributes = {}, ...children) {
  * The same for drawings.
  * @param {string} tag
  * @param {Record<string, any>} [attributes]
- * @param {...(Child | Child[])} children
+ * @param {...Child} children
  * @returns {any}
  */
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** @param {any} element @param {Record<string, any>} attributes @param {(Child | Child[])[]} children */
+/** @param {any} element @param {Record<string, any>} attributes @param {Child[]} children */
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     set(element, name, value);
@@ -54,7 +54,7 @@ export function set(element, name, value) {
   }
 }
 
-/** @param {(Child | Child[])[]} children @returns {(Node | string)[]} */
+/** @param {Child[]} children @returns {(Node | string)[]} */
 export function nodes(children) {
   return children
     .flat(Infinity)
@@ -62,7 +62,7 @@ export function nodes(children) {
     .map((each) => (each instanceof Node ? each : String(each)));
 }
 
-/** Puts children in the place of those an element has. @param {Element} element @param {...(Child | Child[])} children */
+/** Puts children in the place of those an element has. @param {Element} element @param {...Child} children */
 export function put(element, ...children) {
   element.replaceChildren(...nodes(children));
 }

@@ -45,6 +45,8 @@ export class Table {
     /** @type {Set<string>} */
     this.chosen = new Set();
     this.asked = 0;
+    this.chosenDrawn = "";
+    this.pagerDrawn = "";
     this.head = h("tr", { role: "row" });
     this.body = h("tbody", { role: "rowgroup", onkeydown: (/** @type {KeyboardEvent} */ event) => this.walk(event) });
     this.pager = h("div", { class: "pager", hidden: true });

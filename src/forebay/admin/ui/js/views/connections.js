@@ -16,6 +16,7 @@ const inVhost = (kind) => (chosenVhost() ? path`/api/vhosts/${chosenVhost()}/${k
 
 /** @type {import("../app.js").Show} */
 export async function showConnections(main, life) {
+  /** @type {Table} */
   const table = new Table({
     label: "Connections",
     columns: [
@@ -140,6 +141,7 @@ function channelColumns() {
 /** @type {import("../app.js").Show} */
 export async function showChannels(main, life) {
   const [name, ...rest] = channelColumns();
+  /** @type {Table} */
   const table = new Table({
     label: "Channels",
     columns: [name, ...vhostColumn(), ...rest],
@@ -169,6 +171,7 @@ function consumerColumns() {
 
 /** @type {import("../app.js").Show} */
 export async function showConsumers(main, life) {
+  /** @type {Table} */
   const table = new Table({
     label: "Consumers",
     columns: consumerColumns(),

@@ -1,7 +1,7 @@
 /** Spark queries: those that read from queues, and those that publish in transactions. */
 import { items, operation } from "../api.js";
 import { confirm } from "../dialog.js";
-import { h, put } from "../dom.js";
+import { put } from "../dom.js";
 import { count, duration, octets, several, state } from "../format.js";
 import { isAdministrator } from "../session.js";
 import { Table, localSource } from "../table.js";

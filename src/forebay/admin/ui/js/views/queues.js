@@ -7,7 +7,7 @@ import { go, link } from "../router.js";
 import { listPath, may, maySomewhere, someVhost } from "../session.js";
 import { Table, localSource, remoteSource } from "../table.js";
 import { attempt } from "../toast.js";
-import { button, heading, panel, queueLink, queueState, vhostColumn, vhostField } from "./parts.js";
+import { button, heading, queueLink, queueState, vhostColumn, vhostField } from "./parts.js";
 
 const POLL_MS = 5000;
 const TYPES = ["classic", "quorum", "stream"];
@@ -20,6 +20,7 @@ export async function showQueues(main, life, _path, query) {
   const paged = remoteSource(() => listPath("queues"));
   const select = h("select", { "aria-label": "Type" }, h("option", { value: "" }, "all types"), TYPES.map((each) => h("option", {}, each)));
   select.value = type;
+  /** @type {Table} */
   const table = new Table({
     label: "Queues and streams",
     columns: columns(),

@@ -15,6 +15,7 @@ const MESSAGES = 100;
 
 /** @type {import("../app.js").Show} */
 export async function showSessions(main, life) {
+  /** @type {Table} */
   const table = new Table({
     label: "MQTT sessions",
     columns: [
