@@ -166,7 +166,9 @@ class Settlement(BaseModel):
     """Which messages of a work queue are settled, and how."""
 
     queue: str = Field(description="The queue.")
-    offsets: list[int] = Field(description="Their offsets: the ids of the events.", max_length=OFFSETS_MAX)
+    offsets: list[Annotated[int, Field(ge=0, le=1 << 62)]] = Field(
+        description="Their offsets: the ids of the events.", max_length=OFFSETS_MAX
+    )
     group: Annotated[str, Field(description="The group, if it has a name.")] = ""
     action: Annotated[
         str, Field(description="ack, nack (hand it out again) or reject.", pattern="^(ack|nack|reject)$")

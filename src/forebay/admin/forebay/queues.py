@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=
 
 Where = Annotated[str, Query(description="Only messages for which this filter holds: docs/filters.md.")]
 First = Annotated[
-    int, Query(alias="from", ge=0, description="The first offset to look at: `next` of the answer before.")
+    int, Query(alias="from", ge=0, le=1 << 62, description="The first offset to look at: `next` of the answer before.")
 ]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX, description="How many at most.")]
 Body = Annotated[int, Query(alias="body_octets_max", ge=0, le=128 << 10, description="How much of each body.")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.control.operations import TEXT, VHOST, WHOLE, Control, Given, Parameter, operation, refuse
+from forebay.broker.control.operations import TEXT, VHOST, WHOLE, Control, Given, Parameter, operation, refuse, within
 from forebay.broker.control.sessions import client_of, session_facts
 from forebay.broker.dlq import seal
 from forebay.broker.explain.explain import delayed_explained, explained, queues_to_search
@@ -14,6 +14,7 @@ from forebay.broker.explain.sessions import session_reasons
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 
+OFFSET_MAX: Final = 1 << 62
 STEPS_MAX: Final = 10  # of one search
 FOUND_MAX: Final = 20  # messages of one id that are explained
 WHICH: Final = (
@@ -49,7 +50,7 @@ def explain_message(control: Control, given: Given) -> dict[str, object]:
 
 def explain_session(control: Control, vhost: Vhost, given: Given) -> dict[str, object]:
     client = client_of(vhost, given)
-    offset = given.whole("offset") if "offset" in given else None
+    offset = within(given, "offset", 0, OFFSET_MAX) if "offset" in given else None
     topic = given.octets("topic") if "topic" in given else None
     reasons = worst_first(session_reasons(vhost, client, offset, topic, control.connections))
     facts = session_facts(client)
@@ -67,9 +68,7 @@ def places_of(vhost: Vhost, given: Given) -> tuple[list[Place], bool]:
             raise RequestError(INVALID, "queue is missing: an offset is one of a queue")
         queue = vhost.queue(given.octets("queue"))
         seal(vhost, queue)
-        if given.whole("offset") < 0:
-            raise refuse("offset", given.whole("offset"), "is below 0")
-        return [Place(queue, given.whole("offset"))], True
+        return [Place(queue, within(given, "offset", 0, OFFSET_MAX))], True
     search = search_for(vhost, given)
     for _ in range(STEPS_MAX):
         if not search.is_done and len(search.found) < FOUND_MAX:

@@ -18,6 +18,7 @@ from forebay.broker.control.operations import (
     operation,
     page,
     refuse,
+    within,
 )
 from forebay.broker.control.queues import FIRST, QUEUE, group_facts
 from forebay.broker.dlq import seal
@@ -32,6 +33,7 @@ from forebay.routing.exchange import text
 
 ALL_QUEUES: Final = Parameter("queue", TEXT, "only those of this queue", False)
 MICROSECONDS: Final = 1000
+OFFSET_MAX: Final = 1 << 62
 SECOND_US: Final = 1_000_000
 OFFSETS_AT_ONCE: Final = 1 << 18  # that one request looks at
 UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
@@ -139,7 +141,7 @@ def list_leases(control: Control, given: Given) -> dict[str, object]:
 def release_lease(control: Control, given: Given) -> dict[str, object]:
     """Take a message back from the consumer that holds it: it is handed out again, and what the holder says is late."""
     vhost = control.vhost(given)
-    offset = given.whole("offset")
+    offset = within(given, "offset", 0, OFFSET_MAX)
     lease = vhost.find_lease(given.octets("queue"), given.octets("group"), offset)
     if lease is None:
         raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.text('queue')}'")

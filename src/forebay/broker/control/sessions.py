@@ -50,6 +50,7 @@ CLIENT: Final = Parameter("client_id", TEXT, "its client identifier")
 TOPIC: Final = Parameter("topic", TEXT, "its topic")
 FROM_OFFSET: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
 MICROSECONDS: Final = 1000
+OFFSET_MAX: Final = 1 << 62
 AWAITED: Final = {AWAIT_PUBACK: "PUBACK", AWAIT_PUBREC: "PUBREC", AWAIT_PUBCOMP: "PUBCOMP"}
 PHASE_MASK: Final = (1 << PHASE_BITS) - 1
 DELETED: Final = "the session was deleted by an administrator"
@@ -111,7 +112,7 @@ def list_session_messages(control: Control, given: Given) -> dict[str, object]:
     log = vhost.sessions.log
     flying = {word >> PHASE_BITS: id for id, word in client.inflight.items() if word & PHASE_MASK != AWAIT_PUBCOMP}
     offsets = [*flying]
-    first = given.whole("from")
+    first = within(given, "from", 0, OFFSET_MAX)
     for low, end in client.mqueue.logged(max(first, int(log.start)), log.end):
         offsets += range(low, min(end, low + limit + 1))
     items: list[dict[str, object]] = []
