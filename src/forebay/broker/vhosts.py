@@ -115,7 +115,7 @@ class Vhosts:
         vhost = self.by_name.get(name)
         if vhost is not None:
             return vhost
-        self.check_name(name)
+        check_vhost_name(name)
         if self.next_number >= VHOSTS_MAX:
             raise RequestError(REFUSED, f"vhost: no more than {VHOSTS_MAX} can be made in a broker's life")
         vhost = self.make(name, self.next_number)
@@ -124,11 +124,6 @@ class Vhosts:
         vhost.finish_recovery(int(self.default.now_us))
         self.common.events.note("vhost.created", name, {})
         return vhost
-
-    def check_name(self, name: bytes) -> None:
-        """RequestError(INVALID) for what can be no vhost's name."""
-        if not name or len(name) > NAME_OCTETS_MAX:
-            raise RequestError(INVALID, f"vhost: a name has 1 to {NAME_OCTETS_MAX} octets, '{text(name)}' has not")
 
     def make(self, name: bytes, number: i64) -> Vhost:
         vhost = Vhost(name, self.store, self.options, number, self.common)
@@ -336,6 +331,12 @@ class Vhosts:
             self.users.apply(fields)
         else:
             self.next_number = max(self.next_number, i64(whole(fields["number"])))
+
+
+def check_vhost_name(name: bytes) -> None:
+    """RequestError(INVALID) for what can be no vhost's name."""
+    if not name or len(name) > NAME_OCTETS_MAX:
+        raise RequestError(INVALID, f"vhost: a name has 1 to {NAME_OCTETS_MAX} octets, '{text(name)}' has not")
 
 
 def vhost_fact(vhost: Vhost) -> dict[str, object]:

@@ -325,7 +325,7 @@ class Options:
 
     # MQTT
     mqtt_packet_octets_max: int = integer(
-        17 * MIB, "octets", 1 * KIB, 268_435_455 + 5, "The longest MQTT packet accepted.", reloadable=True
+        17 * MIB, "octets", 1 * KIB, 268_435_455 + 5, "The longest MQTT packet accepted."
     )
     mqtt_topic_levels_max: int = integer(128, "levels", 1, 1024, "Levels of a topic or topic filter.", reloadable=True)
     mqtt_max_qos: int = integer(

@@ -155,10 +155,17 @@ class Finding:
 
 def check(file: str | None, environment: Mapping[str, str] | None = None) -> list[Finding]:
     """What a start with this file and environment would stop at, or else what people should know before."""
+    from forebay.server.option_checks import check_options  # noqa: PLC0415  a start asks after the options are read
+
     try:
         loaded = Source({}, environment or {}, file).load()
     except OptionError as error:
         return [Finding(ERROR, line) for line in str(error).splitlines()]
+    try:
+        check_options(loaded.options)
+    except OptionError as error:
+        name = str(error).partition(":")[0].partition("[")[0]
+        return [Finding(ERROR, f"{loaded.origins.get(name, DEFAULT)}: {error}")]
     warnings = [*_open_to_all(loaded.options), *_files(loaded.options), *_sizes(loaded.options)]
     warnings += [(f"queues[{at}]", text) for at, each in enumerate(loaded.options.queues) for text in ineffective(each)]
     return [

@@ -14,23 +14,19 @@ from typing import Final
 from forebay.broker.configured import declare_configured, wanted_queues
 from forebay.broker.control.operations import Configuration
 from forebay.broker.scram import make_scram
-from forebay.broker.topic_acl import AclBook
 from forebay.broker.topology import FOREVER_MS, TOPIC_EXCHANGE
-from forebay.broker.users import check_configured
 from forebay.broker.vhost import Vhost
-from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, OptionError, RequestError
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
-from forebay.routing.topic_trie import check_filter, swap_key
+from forebay.queue.queue import SHARE
+from forebay.routing.topic_trie import swap_key
 from forebay.server.acl_file import load_acl
 from forebay.server.app import App
-from forebay.server.audit_log import AuditLog
 from forebay.server.chance import SystemRandom
 from forebay.server.config import Loaded, Source, shown_value
-from forebay.server.events import check_patterns
 from forebay.server.logs import change_log
-from forebay.server.tls import make_context
+from forebay.server.option_checks import check_options
 
 MICROSECONDS: Final = 1000
 MICROSECONDS_S: Final = 1_000_000
@@ -59,7 +55,8 @@ class Reloader(Configuration):
             loaded = self.source.load()
             applied, restart = differences(old, loaded.options)
             effective = replace(old, **{name: getattr(loaded.options, name) for name in applied})
-            check_new(self.app, effective)
+            check_options(effective)
+            wanted_queues(self.app.vhosts, effective)
         except OptionError as error:
             logger.error("the configuration is as before, since the new one is wrong: %s", error)
             raise RequestError(INVALID, str(error)) from None
@@ -90,43 +87,6 @@ def differences(old: Options, new: Options) -> tuple[list[str], list[str]]:
     return [name for name, spec in changed if spec.reloadable], [name for name, spec in changed if not spec.reloadable]
 
 
-def check_events(options: Options) -> None:
-    """OptionError where a pattern of events means none, or a webhook has no address."""
-    check_patterns("events", options.events)
-    check_patterns("log_events", options.log_events)
-    for place, hook in enumerate(options.webhooks):
-        check_patterns(f"webhooks[{place}].events", hook.events)
-        if not hook.url.startswith(("http://", "https://")):
-            raise OptionError(f"webhooks[{place}].url: {hook.url!r} must begin with http:// or https://")
-
-
-def check_new(app: App, options: Options) -> None:
-    """OptionError for all that would fail when these options are put in force."""
-    check_events(options)
-    check_configured(options.users, options.permissions)
-    # Whoever checks users changes nothing until all are good; so a second one may be asked.
-    type(app.auth)(options.users, options.loopback_users)
-    load_acl(AclBook(), options.mqtt_acl)
-    check_vhosts(app.vhosts, options)
-    wanted_queues(app.vhosts, options)
-    for place, entry in enumerate(options.queues):
-        for topic in entry.topics:
-            try:
-                check_filter(topic.encode())
-            except RequestError as error:
-                raise OptionError(f"queues[{place}].topics: {error.text}") from None
-    if options.amqps or options.mqtts or options.mqtt_websocket_tls or options.https:
-        make_context(options)
-
-
-def check_vhosts(vhosts: Vhosts, options: Options) -> None:
-    for place, entry in enumerate(options.vhosts):
-        try:
-            vhosts.check_name(entry.name.encode())
-        except RequestError as error:
-            raise OptionError(f"vhosts[{place}].name: {error.text}") from None
-
-
 def put_in_force(app: App, old: Options, new: Options) -> None:
     """Have every part of the broker go on with options that were checked."""
     app.options = new
@@ -139,9 +99,6 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     app.figures.interval_s = new.mqtt_sys_interval_s
     app.auth.throttle.free = new.login_failures_free
     app.auth.throttle.wait_max_us = new.login_wait_max_s * MICROSECONDS_S
-    if new.audit_log != old.audit_log:
-        previous, app.audit_log = app.audit_log, AuditLog(new.audit_log, app.loop.call_soon_threadsafe)
-        previous.stop()
     change_log(new)
     load_acl(app.vhosts.common.acl, new.mqtt_acl)
     for vhost in app.vhosts.all():
@@ -174,6 +131,9 @@ def set_users(app: App, old: Options, new: Options) -> None:
 def set_limits(vhost: Vhost, options: Options) -> None:
     """What a vhost took from the options when it was made."""
     vhost.visibility_ms = options.visibility_timeout_ms
+    for queue in vhost.queues.values():
+        if queue.kind != SHARE:
+            queue.spec.visibility_ms = options.visibility_timeout_ms
     vhost.consumer_timeout_us = options.consumer_timeout_ms * MICROSECONDS or FOREVER_MS * MICROSECONDS
     vhost.ephemeral_expiry_us = options.ephemeral_expiry_ms * MICROSECONDS
     vhost.queue_type_relaxed = options.queue_type_equivalence_relaxed

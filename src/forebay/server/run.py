@@ -25,7 +25,8 @@ from forebay.server.heap import tune_collector
 from forebay.server.listen import endpoints, listen, make_protocol
 from forebay.server.logs import start_log
 from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify, reloading
-from forebay.server.reload import Reloader, check_events
+from forebay.server.option_checks import check_options
+from forebay.server.reload import Reloader
 from forebay.server.status import AppFacts
 from forebay.server.tls import Tls
 
@@ -80,7 +81,7 @@ async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> 
     options = loaded.options
     tls = Tls(options)
     listeners = endpoints(options, tls)
-    check_events(options)
+    check_options(options)
     app = App(options, loop, tls)
     app.control.server = AppFacts(app)
     reloader = app.control.configuration = Reloader(app, source, loaded)

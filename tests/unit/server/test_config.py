@@ -252,6 +252,9 @@ def test_each_value_has_its_origin_and_secrets_are_not_shown(tmp_path: Path) -> 
 def test_check_tells_errors_or_else_warnings(tmp_path: Path) -> None:
     (bad,) = check(written(tmp_path, "a.yaml", "amqpp: 1\n"))
     assert bad.level == ERROR and "a.yaml:1: amqpp: no such option" in bad.text
+    (bad,) = check(written(tmp_path, "c.yaml", "mqtt: ''\nevents: [client.conected]\n"))
+    assert bad.level == ERROR
+    assert bad.text.endswith("c.yaml:2: events: no event matches 'client.conected'; did you mean client.connected?")
     key = tmp_path / "key.pem"
     key.write_text("key")
     key.chmod(0o644)

@@ -1,0 +1,69 @@
+"""What the table of options cannot say of them: rules of other modules, files, and what they hold.
+
+The same is asked at the start, by `forebay config check`, and before a running broker takes other options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from forebay.broker.auth import Auth
+from forebay.broker.configured import configured_arguments
+from forebay.broker.topic_acl import AclBook
+from forebay.broker.users import check_configured
+from forebay.broker.vhosts import check_vhost_name
+from forebay.core.errors import OptionError, RequestError
+from forebay.core.options import Options
+from forebay.routing.topic_trie import check_filter
+from forebay.server.acl_file import load_acl
+from forebay.server.events import check_patterns
+from forebay.server.tls import make_context
+
+
+def check_options(options: Options) -> None:
+    """OptionError for the first thing with which a broker could not go on."""
+    for each in CHECKS:
+        each(options)
+
+
+def check_events(options: Options) -> None:
+    """OptionError where a pattern of events means none, or a webhook has no address."""
+    check_patterns("events", options.events)
+    check_patterns("log_events", options.log_events)
+    for place, hook in enumerate(options.webhooks):
+        check_patterns(f"webhooks[{place}].events", hook.events)
+        if not hook.url.startswith(("http://", "https://")):
+            raise OptionError(f"webhooks[{place}].url: {hook.url!r} must begin with http:// or https://")
+
+
+def check_users(options: Options) -> None:
+    """OptionError for users, permissions and rules of topics that cannot be."""
+    check_configured(options.users, options.permissions)
+    Auth(options.users, options.loopback_users)
+    load_acl(AclBook(), options.mqtt_acl)
+
+
+def check_topology(options: Options) -> None:
+    """OptionError for vhosts and queues that cannot be."""
+    for place, entry in enumerate(options.vhosts):
+        try:
+            check_vhost_name(entry.name.encode())
+        except RequestError as error:
+            raise OptionError(f"vhosts[{place}].name: {error.text}") from None
+    for place, queue in enumerate(options.queues):
+        configured_arguments(queue, f"queues[{place}]")
+        for topic in queue.topics:
+            try:
+                check_filter(topic.encode())
+            except RequestError as error:
+                raise OptionError(f"queues[{place}].topics: {error.text}") from None
+
+
+def check_tls(options: Options) -> None:
+    """OptionError where a TLS listener is wanted and its files are not what it needs."""
+    if options.amqps or options.mqtts or options.mqtt_websocket_tls or options.https:
+        make_context(options)
+
+
+CHECKS: Final[tuple[Callable[[Options], None], ...]] = (check_events, check_users, check_topology, check_tls)
