@@ -282,10 +282,12 @@ class App(Host):
         """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
         accepted, self.auth.accepted = self.auth.accepted, []
         for place, user in accepted:
+            self.figures.logins[place.protocol] += 1
             self.vhosts.common.events.note("auth.success", b"", {"user": user, "peer": place.address})
         refusals, self.auth.refusals = self.auth.refusals, []
         for each in refusals:
             place = each.place
+            self.figures.refused_logins[place.protocol] += 1
             self.auth.throttle.failed(place.address, each.user)
             origin = Origin(Principal(each.user), place.address, place.protocol)
             self.vhosts.common.audit.note(origin, "login", {}, each.detail)

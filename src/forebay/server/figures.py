@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -48,6 +49,8 @@ class Figures:
         self.topics = SysTopics(forebay.__version__, started_us, built_us)
         self.past = Totals()  # of MQTT connections that have ended
         self.past_traffic = Traffic()  # of AMQP connections that have ended
+        self.logins: Counter[str] = Counter()  # by protocol
+        self.refused_logins: Counter[str] = Counter()
 
     def ended(self, session: Session) -> None:
         """This session's connection is gone."""

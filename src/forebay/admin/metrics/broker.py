@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
+from collections import Counter
 from typing import Final
 
 import forebay
@@ -13,6 +14,7 @@ from forebay.admin.metrics.family import Number, Row, counter, gauge, histogram
 from forebay.admin.metrics.look import Look, Spread, Timing
 from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SPREADS, MQTT_ROWS
 from forebay.admin.rabbitmq.node import NODE, SPOKEN_VERSION
+from forebay.admin.rates import number_of
 from forebay.server.heap import resident_octets
 from forebay.server.pressure import DISK, MEMORY
 
@@ -22,6 +24,23 @@ SECOND_US: Final = 1_000_000
 def collections(look: Look) -> dict[tuple[str, ...], Number]:
     """Runs of Python's collector, by generation."""
     return {(str(generation),): each["collections"] for generation, each in enumerate(gc.get_stats())}
+
+
+def by_protocol(counts: Counter[str]) -> dict[tuple[str, ...], Number]:
+    """What was counted, by protocol."""
+    return {(protocol,): count for protocol, count in counts.items()}
+
+
+def webhooks(look: Look) -> list[dict[str, object]]:
+    """The webhooks, as they tell of themselves."""
+    found = look.app.control.webhooks
+    return [] if found is None else found.listed()
+
+
+def webhook_events(look: Look) -> dict[tuple[str, ...], Number]:
+    """What became of the events of each webhook."""
+    fates = ("sent", "failed", "dropped", "retried")
+    return {(str(hook["name"]), fate): number_of(hook, fate) for hook in webhooks(look) for fate in fates}
 
 
 def expiry_of(look: Look) -> float | None:
@@ -223,6 +242,26 @@ SPREADS: Final[tuple[Spread, ...]] = (
             ("rabbitmq_node", "rabbitmq_cluster", "rabbitmq_cluster_permanent_id"),
         ),
         lambda look: {(NODE, NODE, NODE): 1},
+    ),
+    Spread(
+        counter("rabbitmq_auth_attempts", family.AUTH, "Logins that were tried.", ("protocol",)),
+        lambda look: by_protocol(look.app.figures.logins + look.app.figures.refused_logins),
+    ),
+    Spread(
+        counter("rabbitmq_auth_attempts_succeeded", family.AUTH, "Logins that were right.", ("protocol",)),
+        lambda look: by_protocol(look.app.figures.logins),
+    ),
+    Spread(
+        counter("rabbitmq_auth_attempts_failed", family.AUTH, "Logins that were refused.", ("protocol",)),
+        lambda look: by_protocol(look.app.figures.refused_logins),
+    ),
+    Spread(
+        counter("forebay_webhook_events", family.WEBHOOK, "Events of webhooks, by their fate.", ("webhook", "fate")),
+        webhook_events,
+    ),
+    Spread(
+        gauge("forebay_webhook_waiting", family.WEBHOOK, "Events that wait to be sent.", ("webhook",)),
+        lambda look: {(str(hook["name"]),): number_of(hook, "waiting") for hook in webhooks(look)},
     ),
     Spread(
         counter("forebay_gc_collections", family.NODE, "Runs of Python's garbage collector.", ("generation",)),

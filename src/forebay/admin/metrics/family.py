@@ -34,6 +34,7 @@ VHOST: Final = "vhost_metrics"
 MQTT: Final = "mqtt_metrics"
 LATENCY: Final = "latency_metrics"
 LOG: Final = "log_metrics"
+WEBHOOK: Final = "webhook_metrics"
 
 Number = int | float
 Read = TypeVar("Read")

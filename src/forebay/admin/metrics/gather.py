@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final, TypeVar
@@ -269,7 +269,7 @@ def group_name(group: Group) -> str:
     return f"reader {group.id}" if key.startswith(b"\0") else text(key)
 
 
-def known_groups() -> Collection[str]:
+def known_groups() -> set[str]:
     """What /metrics/detailed may be asked for."""
     tables = (QUEUES, COUNTED, GROUPS, EXCHANGES, CONNECTIONS, CHANNELS, VHOSTS, ROWS)
     names = {row.metric.group for table in tables for row in table}
