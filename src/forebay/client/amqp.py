@@ -306,9 +306,12 @@ class AmqpClient:
 
     def next(self, timeout_s: float) -> Delivered | None:
         """The next message; None where none comes in that time."""
-        if not self._delivered:
+        until = time.monotonic() + timeout_s
+        while not self._delivered:
             self.flush()
-            self._receive(timeout_s)
+            # A part of a message is none yet; and a wait of 0 would be no wait but an error.
+            if not self._receive(max(until - time.monotonic(), 0.001)) or time.monotonic() > until:
+                break
         return self._delivered.popleft() if self._delivered else None
 
     @property
