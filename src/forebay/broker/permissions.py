@@ -75,6 +75,11 @@ class Usage:
         """A connection has ended."""
         self.connections.pop(connection, None)
 
+    def note_channels(self, connection: int, channels: int) -> None:
+        """So many channels a connection has; one that has ended meanwhile stays so."""
+        if connection in self.connections:
+            self.connections[connection] = channels
+
     def check_channel(self, user: str, connection: int, channels: int) -> None:
         """That a connection which has so many channels may have one more; LimitReached."""
         self.connections[connection] = channels + 1

@@ -513,7 +513,7 @@ class Amqp091Session(Session):
             put_cancel(self.out, outlet.channel, consumer.tag)
 
     def end_turn(self, lsn: int, durable: int) -> None:
-        self.rights.usage.connections[int(self.id)] = len(self.channels)
+        self.rights.usage.note_channels(int(self.id), len(self.channels))
         published = self.link.published
         if published:
             for publisher in published:
