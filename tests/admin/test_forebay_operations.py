@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import paho.mqtt.client as paho
 import pika
 import pytest
-from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from paho.mqtt.subscribeoptions import SubscribeOptions
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.spec import Basic
 
+from tests.admin.clients import mqtt, until
 from tests.broker_process import BrokerProcess
 
 WAIT_S_MAX = 60
@@ -49,26 +48,6 @@ def channel(broker: BrokerProcess) -> Iterator[BlockingChannel]:
         connection.close()
 
 
-@contextmanager
-def mqtt(broker: BrokerProcess, client_id: str, expiry_s: int = 0) -> Iterator[paho.Client]:
-    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5)
-    properties = Properties(PacketTypes.CONNECT)
-    properties.SessionExpiryInterval = expiry_s
-    client.connect("127.0.0.1", broker.mqtt_port, clean_start=False, properties=properties)
-    client.loop_start()
-    until(client.is_connected)
-    yield client
-    client.disconnect()
-    client.loop_stop()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def run(http: httpx.Client, operation: str, **arguments: object) -> dict[str, object]:
     answer = http.post(f"/operations/{operation}", json=arguments)
     assert answer.status_code == 200, answer.text
@@ -96,8 +75,8 @@ def bodies(http: httpx.Client, queue: str, **parameters: str | int) -> list[int]
 
 def test_any_operation_may_be_run_with_its_arguments_as_json(http: httpx.Client, broker: BrokerProcess) -> None:
     assert run(http, "queue.declare", queue="by-operation", arguments={"x-max-length": 3})["ready"] == 0
-    names = {each["queue"] for each in run(http, "queue.list")["items"]}
-    assert "by-operation" in names
+    listed = run(http, "queue.list")["items"]
+    assert isinstance(listed, list) and "by-operation" in {each["queue"] for each in listed}
     known = {each["name"]: each for each in http.get("/operations").json()}
     assert known["queue.move"]["changes"] is True
     assert {each["name"] for each in known["queue.move"]["parameters"]} >= {"vhost", "queue", "to", "where"}
@@ -187,14 +166,13 @@ def test_stream_groups_are_moved_with_their_consumers(http: httpx.Client, channe
     fill(channel, "events", 20, **{"x-queue-type": "stream"})
     seen: list[int] = []
     channel.basic_qos(prefetch_count=100)
-    channel.basic_consume(
-        "events",
-        lambda _, method, properties, body: (
-            seen.append(json.loads(body)["n"]),
-            channel.basic_ack(method.delivery_tag),
-        ),
-        arguments={"x-consumer-group": "readers", "x-stream-offset": "first"},
-    )
+
+    def on_message(_: object, method: Basic.Deliver, __: object, body: bytes) -> None:
+        seen.append(json.loads(body)["n"])
+        channel.basic_ack(method.delivery_tag)
+
+    arguments = {"x-consumer-group": "readers", "x-stream-offset": "first"}
+    channel.basic_consume("events", on_message, arguments=arguments)
     while len(seen) < 20:
         channel.connection.process_data_events(0.1)
     groups = http.get("/groups/%2F", params={"queue": "events"}).json()["items"]
@@ -229,7 +207,7 @@ def test_delayed_messages_are_published_now_or_never(http: httpx.Client, broker:
     run(http, "binding.add", exchange="amq.topic", destination="later", routing_key="later.*")
     with mqtt(broker, "delayer") as client:
         for name in ("a", "b"):
-            properties = Properties(PacketTypes.PUBLISH)
+            properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
             properties.UserProperty = [("delay-id", name)]
             client.publish(f"$delayed/1000/later/{name}", name, 1, properties=properties).wait_for_publish(WAIT_S_MAX)
     assert [each["key"] for each in http.get("/delayed/%2F").json()["items"]] == ["a", "b"]
@@ -243,7 +221,7 @@ def test_delayed_messages_are_published_now_or_never(http: httpx.Client, broker:
 
 def test_sessions_and_subscriptions_are_shown_closed_and_deleted(http: httpx.Client, broker: BrokerProcess) -> None:
     with mqtt(broker, "sleeper", 1000) as client:
-        client.subscribe([("home/+/light", paho.SubscribeOptions(qos=1)), ("other", paho.SubscribeOptions(qos=0))])
+        client.subscribe([("home/+/light", SubscribeOptions(qos=1)), ("other", SubscribeOptions(qos=0))])
         until(lambda: http.get("/sessions/%2F/sleeper").json()["subscriptions"] == 2)
         shown = http.get("/sessions/%2F/sleeper").json()
         assert (shown["connected"], shown["durable"], shown["expiry_s"]) == (True, True, 1000)

@@ -7,6 +7,8 @@ from typing import Final
 
 from forebay.records.subject import DEATH_NAMES, PROPERTY_NAMES, RecordSubject
 
+INTEGER_MIN: Final = -9_223_372_036_854_775_808
+INTEGER_MAX: Final = 18_446_744_073_709_551_615
 ALWAYS: Final = ("offset", "exchange", "routing_key", "protocol", "stored_ms", "octets", "deliveries", "failures")
 
 
@@ -50,6 +52,8 @@ def plain(value: object) -> object:
         return [plain(each) for each in value]
     if isinstance(value, dict):
         return {str(plain(key)): plain(each) for key, each in value.items()}
+    if isinstance(value, int) and not isinstance(value, bool) and not INTEGER_MIN <= value <= INTEGER_MAX:
+        return str(value)  # few readers of JSON know longer ones
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float) and value - value == 0.0:
