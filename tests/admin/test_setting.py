@@ -288,6 +288,16 @@ def test_connections_are_ended(api: httpx.Client, broker: BrokerProcess) -> None
     assert reason(api.delete(path), MISSING)
 
 
+def test_logins_are_counted(api: httpx.Client, broker: BrokerProcess) -> None:
+    pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)).close()
+    path = f"/auth/attempts/{api.get('/overview').json()['node']}"
+    assert [each["auth_attempts_failed"] for each in api.get(path).json() if each["protocol"] == "amqp"] == [0]
+    assert all(each["auth_attempts"] > 0 for each in api.get(path).json())
+    assert api.get(f"{path}/source").json() == []
+    assert api.delete(path).status_code == DONE
+    assert reason(api.get("/auth/attempts/nowhere"), MISSING)
+
+
 def test_bodies_are_json_whatever_they_say(api: httpx.Client) -> None:
     for kind in ("application/x-www-form-urlencoded", "text/plain", None):
         headers = {} if kind is None else {"Content-Type": kind}

@@ -116,6 +116,7 @@ async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue:
         got, answers = await take(where, name, channel, body)
         for delivery in got:
             settle(where, delivery, body.ackmode)
+        broker.store.hurry()  # settlements alone would wait for the next that must be on the disk
     finally:
         where.channel_closed(NO_SESSION, channel)
         where.touch()
