@@ -194,6 +194,16 @@ def test_by_the_ratio_of_the_options_traces_begin_here(tmp_path: Path) -> None:
             broker.abandon()
 
 
+def test_an_address_must_be_one_of_http(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, otel_endpoint="127.0.0.1:4317")
+    broker.launch()
+    try:
+        assert broker.wait() == 2
+        assert "otel_endpoint: '127.0.0.1:4317' must begin with http:// or https://" in broker.log_text()
+    finally:
+        broker.abandon()
+
+
 def test_a_receiver_that_is_down_holds_nothing_up(tmp_path: Path) -> None:
     with Receiver() as receiver:
         receiver.down = True

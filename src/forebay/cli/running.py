@@ -60,19 +60,10 @@ def serve(
 
         services.append(MetricsService)
     if options.otel_endpoint:
-        services.append(telemetry_service())
-    raise typer.Exit(run(source, loaded, services))
-
-
-def telemetry_service() -> MakeService:
-    """What sends OpenTelemetry's data; OptionError where its SDK is not installed."""
-    try:
         from forebay.admin.telemetry import TelemetryService
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("forebay"):
-            raise
-        raise OptionError(f"otel_endpoint needs the package {error.name}: pip install 'forebay[otel]'") from error
-    return TelemetryService
+
+        services.append(TelemetryService)
+    raise typer.Exit(run(source, loaded, services))
 
 
 def demo(

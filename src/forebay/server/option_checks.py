@@ -6,6 +6,7 @@ The same is asked at the start, by `forebay config check`, and before a running 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Final
 
 from forebay.broker.auth import Auth
@@ -66,4 +67,28 @@ def check_tls(options: Options) -> None:
         make_context(options)
 
 
-CHECKS: Final[tuple[Callable[[Options], None], ...]] = (check_events, check_users, check_topology, check_tls)
+def check_telemetry(options: Options) -> None:
+    """OptionError where OpenTelemetry's data is to go somewhere that cannot be, or what sends it is not installed."""
+    if not options.otel_endpoint:
+        return
+    if not options.otel_endpoint.startswith(("http://", "https://")):
+        raise OptionError(f"otel_endpoint: {options.otel_endpoint!r} must begin with http:// or https://")
+    if not all(installed(name) for name in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")):
+        raise OptionError("otel_endpoint needs OpenTelemetry's SDK and its exporter: pip install 'forebay[otel]'")
+
+
+def installed(module: str) -> bool:
+    """Whether a module could be imported."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return False
+
+
+CHECKS: Final[tuple[Callable[[Options], None], ...]] = (
+    check_events,
+    check_users,
+    check_topology,
+    check_tls,
+    check_telemetry,
+)
