@@ -100,6 +100,53 @@ def test_every_number_that_may_be_changed_is_in_force_afterwards(running: Reload
     assert back["unchanged"] == len(option_fields(Options)) - len(wanted)
 
 
+# Another value of every other option that may be changed; that of `mqtt_acl` is a file that the test makes.
+OTHERS: dict[str, object] = {
+    "administrators": ["guest"],
+    "events": ["queue.*"],
+    "log_events": ["vhost.*"],
+    "log_format": "json",
+    "log_level": "warning",
+    "loopback_users": [],
+    "mqtt_acl": "acl",
+    "mqtt_auth_methods": ["SCRAM-SHA-512"],
+    "mqtt_redirect": "127.0.0.1:9",
+    "mqtt_redirect_code": "moved",
+    "permissions": [{"user": "guest", "vhost": "/", "configure": "", "write": ".*", "read": ".*"}],
+    "queue_type_equivalence_relaxed": True,
+    "queues": [{"name": "mqtt"}],
+    "tls_certificate": "/none/certificate.pem",
+    "tls_client_auth": "optional",
+    "tls_client_ca": "/none/ca.pem",
+    "tls_client_crl": "/none/crl.pem",
+    "tls_key": "/none/key.pem",
+    "tls_minimum_version": "1.3",
+    "users": {"guest": "guest", "bob": "words"},
+    "vhosts": [{"name": "reloaded"}],
+    "webhooks": [{"url": "http://127.0.0.1:9/", "events": ["policy.*"]}],
+}
+
+
+def test_every_other_option_that_may_be_changed_is_in_force_afterwards(running: Reloaded, tmp_path: Path) -> None:
+    names = {name for name, spec, _ in option_fields(Options) if spec.reloadable}
+    assert names == set(OTHERS) | {name for name, _ in RELOADABLE_NUMBERS}, "each has a value here"
+    acl = tmp_path / "acl"
+    acl.write_text("topic readwrite #\n")
+    wanted = {**OTHERS, "mqtt_acl": str(acl)}
+    found = running.reload(**wanted)
+    assert {each["name"] for each in found["applied"]} == set(wanted)
+    for name, value in wanted.items():
+        now = running.in_force(name)
+        if isinstance(value, dict):
+            assert isinstance(now, dict) and set(now) == set(value), name
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            assert isinstance(now, list)
+            assert [{**new, **old} for new, old in zip(now, value, strict=True)] == now, name
+        else:
+            assert now == value, name
+    assert {each["name"] for each in running.reload()["applied"]} == set(wanted)
+
+
 def test_nothing_is_changed_where_anything_is_wrong(running: Reloaded) -> None:
     for wrong, said in (
         ({"mqtt_max_qos": 7}, "mqtt_max_qos: 7 is out of range"),
