@@ -88,6 +88,8 @@ def test_messages_are_moved_by_filter_and_explained(page: Page, channel: Blockin
     page.locator("details.message").first.click()
     page.get_by_role("button", name="Why is it still here?").first.click()
     expect(page.locator("ol.reasons")).to_contain_text("has no consumers")
+    page.get_by_role("button", name="History").first.click()
+    expect(page.get_by_role("table", name="History")).to_contain_text("stored")
     page.get_by_role("button", name="Move messages").click()
     given = {"To queue": "there", "Only those for which this holds": "priority >= 2"}
     fill(page, "Move messages from here", given, "Move")
@@ -247,6 +249,22 @@ def test_mqtt_sessions_retained_and_delayed_messages(page: Page, broker: BrokerP
     page.get_by_role("button", name="Cancel").click()
     fill(page, "Cancel 1 message?", {}, "Cancel them")
     page.get_by_text("No message waits for its time.").wait_for()
+
+
+def test_a_trace_writes_down_what_happens(page: Page, channel: BlockingChannel) -> None:
+    channel.queue_declare("traced", durable=True)
+    show(page, "#/traces", "Traces")
+    page.get_by_role("button", name="New trace").click()
+    fill(page, "New trace", {"Name": "who", "Queues": "^traced$"}, "Start")
+    page.get_by_role("heading", level=1, name="who").wait_for()
+    channel.basic_publish("", "traced", b"x", pika.BasicProperties(message_id="m-1"))
+    assert bodies(channel, "traced") == [b"x"]
+    events = page.get_by_role("table", name="Events")
+    expect(events.get_by_role("row", name="published")).to_contain_text("m-1")
+    expect(events.get_by_role("row", name="delivered")).to_contain_text("connection")
+    page.get_by_role("button", name="Stop").click()
+    fill(page, "Stop who?", {}, "Stop")
+    page.get_by_text("Nothing is traced.").wait_for()
 
 
 def test_definitions_go_out_and_come_in(page: Page, channel: BlockingChannel, tmp_path: Path) -> None:

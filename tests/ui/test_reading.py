@@ -90,6 +90,7 @@ VIEWS = {
     "#/topology": "Topology",
     "#/delayed": "Delayed",
     "#/retained": "Retained",
+    "#/traces": "Traces",
     "#/connections": "Connections",
     "#/channels": "Channels",
     "#/sessions": "MQTT sessions",

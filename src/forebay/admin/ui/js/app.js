@@ -23,6 +23,7 @@ import { showQueues } from "./views/queues.js";
 import { showRetained } from "./views/retained.js";
 import { showSession, showSessions } from "./views/sessions.js";
 import { showTopology } from "./views/topology.js";
+import { showTrace, showTraces } from "./views/traces.js";
 import { showUser, showUsers } from "./views/users.js";
 import { showVhosts } from "./views/vhosts.js";
 
@@ -40,6 +41,7 @@ const VIEWS = [
   { name: "topology", title: "Topology", key: "t", group: "Messages", show: showTopology },
   { name: "delayed", title: "Delayed", key: "l", group: "Messages", show: showDelayed },
   { name: "retained", title: "Retained", key: "r", group: "Messages", show: showRetained },
+  { name: "traces", title: "Traces", key: "x", group: "Messages", show: showTraces, detail: showTrace, allowed: isAdministrator },
   { name: "connections", title: "Connections", key: "c", group: "Clients", show: connections.showConnections, detail: connections.showConnection },
   { name: "channels", title: "Channels", key: "h", group: "Clients", show: connections.showChannels },
   { name: "sessions", title: "MQTT sessions", key: "m", group: "Clients", show: showSessions, detail: showSession },

@@ -16,7 +16,7 @@ export async function showDelayed(main, life) {
     label: "Delayed messages",
     columns: [
       { title: "Due", sort: "due_ms", lead: true, cell: (row) => moment(row.due_ms) },
-      { title: "In", sort: "due_ms", cell: (row) => duration(Math.max(row.due_ms - Date.now(), 0)) },
+      { title: "In", cell: (row) => duration(Math.max(row.due_ms - Date.now(), 0)) },
       ...vhostColumn(),
       { title: "Exchange", sort: "exchange", wrap: true, cell: (row) => row.exchange || "(default)" },
       { title: "Routing key", sort: "topic", wrap: true, cell: (row) => row.topic },

@@ -1,5 +1,5 @@
 /** Users, and what they may do where. */
-import { get, path, remove, replace } from "../api.js";
+import { get, items, path, remove, replace } from "../api.js";
 import { askForm, confirm, confirmName } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { plain } from "../format.js";
@@ -20,13 +20,14 @@ export async function showUsers(main, life) {
     columns: [
       { title: "Name", sort: "name", lead: true, wrap: true, cell: (row) => [h("a", { href: link("users", row.name) }, row.name)] },
       { title: "Tags", wrap: true, cell: (row) => plain(tagsOf(row)) },
-      { title: "Vhosts", wrap: true, cell: (row) => plain(row.vhosts) },
-      { title: "Password", cell: (row) => (row.password_hash === "" ? "none: cannot log in with one" : "set") },
+      { title: "Vhosts", wrap: true, cell: (row) => (row.configured && !row.vhosts.length ? "all" : plain(row.vhosts)) },
+      { title: "Password", cell: (row) => passwordOf(row) },
     ],
     key: (row) => row.name,
     source: localSource(async (signal) => {
-      const [users, permissions] = await Promise.all([get("/api/users", { signal }), get("/api/permissions", { signal })]);
-      return users.map((/** @type {any} */ each) => ({ ...each, vhosts: permissions.filter((/** @type {any} */ one) => one.user === each.name).map((/** @type {any} */ one) => one.vhost) }));
+      const [users, permissions, known] = await Promise.all([get("/api/users", { signal }), get("/api/permissions", { signal }), items("user.list", {}, signal)]);
+      const configured = new Set(known.filter((each) => each.configured).map((each) => each.name));
+      return users.map((/** @type {any} */ each) => ({ ...each, configured: configured.has(each.name), vhosts: permissions.filter((/** @type {any} */ one) => one.user === each.name).map((/** @type {any} */ one) => one.vhost) }));
     }),
     signal: life.signal,
     sort: { key: "name", reverse: false },
@@ -34,6 +35,12 @@ export async function showUsers(main, life) {
   });
   put(main, heading("Users", { actions: [button("New user", () => askUser(() => table.reload()), "primary")] }), h("section", { class: "panel", "aria-label": "Users" }, table.element));
   await life.every(POLL_MS, () => table.refresh());
+}
+
+/** @param {any} row */
+function passwordOf(row) {
+  if (row.configured) return "in the configuration";
+  return row.password_hash === "" ? "none: cannot log in with one" : "set";
 }
 
 /** @param {any} row @returns {string[]} */
@@ -76,12 +83,14 @@ export async function showUser(main, life, [name]) {
     panel("Topic permissions", topics.element, [button("Restrict", () => askTopic(name, life))]),
   );
   await life.every(POLL_MS, async () => {
-    const [user, given, restricted] = await Promise.all([
+    const [user, given, restricted, known] = await Promise.all([
       get(path`/api/users/${name}`, { signal: life.signal }),
       get(path`/api/users/${name}/permissions`, { signal: life.signal }),
       get(path`/api/users/${name}/topic-permissions`, { signal: life.signal }),
+      items("user.list", {}, life.signal),
     ]);
-    about.show(user, () => facts([["Tags", plain(tagsOf(user))], ["Limits", plain(user.limits)], ["Password", user.password_hash === "" ? "none" : "set"]]));
+    user.configured = known.some((each) => each.name === name && each.configured);
+    about.show(user, () => facts([["Tags", plain(tagsOf(user))], ["Limits", plain(user.limits)], ["Password", passwordOf(user)]]));
     permissions.show(given, () => permissionTable(given, life));
     topics.show(restricted, () => topicTable(restricted, life));
   });
