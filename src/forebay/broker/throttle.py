@@ -78,8 +78,7 @@ class Throttle:
         failures.until_us = self.now_us + wait_us
 
     def _forget(self) -> None:
-        """Make room: those whose time is over, or else whoever came first."""
+        """Make room: those whose time is over go, and a tenth in any case, so that this is done seldom."""
         now_us = self.now_us
-        self.known = {key: each for key, each in self.known.items() if now_us <= each.until_us + FORGET_US}
-        while len(self.known) >= REMEMBERED_MAX:
-            del self.known[next(iter(self.known))]
+        left = [(key, each) for key, each in self.known.items() if now_us <= each.until_us + FORGET_US]
+        self.known = dict(left[max(0, len(left) - REMEMBERED_MAX * 9 // 10) :])

@@ -1,0 +1,59 @@
+"""Who guesses has to wait, by address and by user, and who has been right before does not wait for others."""
+
+from __future__ import annotations
+
+from forebay.broker.throttle import FORGET_US, REMEMBERED_MAX, SECOND_US, Throttle
+
+HERE = "192.0.2.1"
+THERE = "192.0.2.2"
+
+
+def fail(throttle: Throttle, times: int, address: str = HERE, user: str = "ada") -> None:
+    for _ in range(times):
+        throttle.failed(address, user)
+
+
+def test_the_wait_begins_with_a_second_and_doubles_up_to_the_longest() -> None:
+    throttle = Throttle(3, 10 * SECOND_US)
+    fail(throttle, 3)
+    assert throttle.wait_us(HERE, "ada") == 0
+    waits = []
+    for _ in range(6):
+        throttle.now_us += throttle.wait_us(HERE, "ada")
+        fail(throttle, 1)
+        waits.append(throttle.wait_us(HERE, "ada") // SECOND_US)
+    assert waits == [1, 2, 4, 8, 10, 10]
+
+
+def test_a_user_that_is_guessed_at_waits_everywhere_but_where_it_was_right() -> None:
+    throttle = Throttle(1, 60 * SECOND_US)
+    throttle.succeeded(THERE, "ada")
+    fail(throttle, 5)
+    assert throttle.wait_us("192.0.2.3", "ada") > 0
+    assert throttle.wait_us(THERE, "ada") == 0
+    assert throttle.wait_us(THERE, "bob") == 0
+    assert throttle.wait_us(HERE, "bob") > 0, "the address waits, whoever it says it is"
+
+
+def test_a_minute_without_failures_makes_up_for_all() -> None:
+    throttle = Throttle(3, 10 * SECOND_US)
+    fail(throttle, 5)
+    throttle.now_us += throttle.wait_us(HERE, "ada") + FORGET_US + 1
+    fail(throttle, 3)
+    assert throttle.wait_us(HERE, "ada") == 0
+
+
+def test_without_free_failures_nobody_waits() -> None:
+    throttle = Throttle(0, 10 * SECOND_US)
+    fail(throttle, 1000)
+    assert throttle.wait_us(HERE, "ada") == 0
+    assert throttle.known == {}
+
+
+def test_an_attack_from_everywhere_costs_no_memory() -> None:
+    throttle = Throttle(1, 10 * SECOND_US)
+    for number in range(2 * REMEMBERED_MAX):
+        fail(throttle, 1, f"address {number}", f"user {number}")
+        throttle.succeeded(f"address {number}", "ada")
+    assert len(throttle.known) <= REMEMBERED_MAX + 1
+    assert len(throttle.trusted) <= REMEMBERED_MAX
