@@ -251,6 +251,13 @@ def test_groups_of_metrics_are_asked_for(broker: BrokerProcess) -> None:
     assert scrape(broker, "/metrics/detailed?family=queue_coarse_metrics&vhost=none") == {}
 
 
+def test_sums_are_no_objects(broker: BrokerProcess) -> None:
+    until(lambda: one(scrape(broker), "rabbitmq_connections") == 0)
+    for samples in (scrape(broker, "/metrics/per-object"), scrape(broker, "/metrics/detailed?family=channel_metrics")):
+        assert not [name for name in samples if "_channel_messages_" in name]
+    assert one(scrape(broker), "rabbitmq_channel_messages_published_total") >= 0
+
+
 def test_open_metrics_for_who_reads_it(broker: BrokerProcess) -> None:
     accept = {"accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
     for path in ("/metrics", "/metrics/per-object", "/metrics/detailed?family=queue_metrics"):

@@ -436,6 +436,8 @@ class Channel:
             "published": int(publisher.taken),
             "confirmed": int(publisher.confirmed_count),
             "returned": int(publisher.returned),
+            "dropped": int(publisher.dropped),
+            "gets_empty": int(self.gets_empty),
             "delivered": int(self.counts.delivered),
             "delivered_settled": int(self.counts.delivered_settled),
             "got": int(self.counts.got),

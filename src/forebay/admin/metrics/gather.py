@@ -38,6 +38,9 @@ from forebay.server.net import Connection
 SLICE: Final = 25  # queues whose numbers are read between two turns
 SAMPLES: Final = 1000  # of one metric, written between two turns
 
+# Metrics that objects have.
+OF_OBJECTS: Final = {row.metric.name for row in (*EXCHANGES, *CONNECTIONS, *CHANNELS)}
+
 Item = TypeVar("Item")
 Facts = dict[str, object]
 
@@ -234,7 +237,7 @@ class Gathering:
     # ---- writing
 
     async def write(self, look: Look, out: Sink) -> None:
-        """Objects first: a metric that is written of each of them is not written of all together."""
+        """Objects first, then what there is one of."""
         await self.queue_sheet.write(QUEUES, out)
         await self.counted_sheet.write(COUNTED, out)
         await self.group_sheet.write(GROUPS, out)
@@ -244,7 +247,7 @@ class Gathering:
         await self.vhost_sheet.write([row for row in VHOSTS if self.wanted.wants(row.metric)], out)
         if not self.wanted.each:
             write_single(COUNTED, self.counts, self.wanted.wants, out)
-        write_single(ROWS, look, self.wanted.wants, out)
+        write_single(ROWS, look, self.wants_single, out)
         for spread in SPREADS:
             if self.wanted.wants(spread.metric):
                 names = spread.metric.labels
@@ -252,6 +255,10 @@ class Gathering:
         for timing in TIMINGS:
             if self.wanted.wants(timing.metric):
                 out.add_histogram(timing.metric, timing.read(self.app), timing.scale)
+
+    def wants_single(self, metric: Metric) -> bool:
+        """Whether a sum is asked for: not where each object, if there is any, has a number of its own."""
+        return self.wanted.wants(metric) and not (self.wanted.each and metric.name in OF_OBJECTS)
 
 
 def write_single(rows: Iterable[Row[Item]], item: Item, wants: Callable[[Metric], bool], out: Sink) -> None:

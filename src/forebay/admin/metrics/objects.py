@@ -381,6 +381,10 @@ CHANNELS: Final[tuple[Row[Facts], ...]] = (
         "returned",
     ),
     channel_row(
+        counter("rabbitmq_channel_messages_unroutable_dropped", family.CHANNEL, "Others that went nowhere."), "dropped"
+    ),
+    channel_row(counter("rabbitmq_channel_get_empty", family.CHANNEL, "basic.get that found nothing."), "gets_empty"),
+    channel_row(
         counter("rabbitmq_channel_messages_delivered_ack", family.CHANNEL, "Messages delivered, to be acknowledged."),
         "delivered",
     ),
