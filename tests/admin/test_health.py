@@ -121,3 +121,13 @@ def test_no_room_for_connections(tmp_path: Path) -> None:
         broker.finish()
     finally:
         broker.abandon()
+
+
+def test_load_balancers_may_ask_for_the_head_alone(broker: BrokerProcess) -> None:
+    for path, status in (("virtual-hosts", 200), ("port-listener/1", 503)):
+        url = f"{broker.http_url}/api/health/checks/{path}"
+        head = httpx.head(url, auth=("guest", "guest"), timeout=60)
+        assert (head.status_code, head.content) == (status, b"")
+        whole = httpx.get(url, auth=("guest", "guest"), timeout=60)
+        assert head.headers["content-length"] == str(len(whole.content))
+    assert httpx.head(f"{broker.http_url}/api/overview", timeout=60).status_code == 401

@@ -31,7 +31,7 @@ class NameConvertor(Convertor[str]):
 
 
 class RawPaths:
-    """Has routes looked up by the path as it was sent; tools may leave slashes at the end of it."""
+    """Has routes looked up by the path as it was sent; tools may leave slashes at the end of it, and ask by HEAD."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -39,7 +39,11 @@ class RawPaths:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path = scope["raw_path"].decode("utf-8", "replace")
-            scope["path"] = path.rstrip("/") if path.startswith(API) else path
+            scope = {**scope, "path": path}
+            if path.startswith(API):
+                scope["path"] = path.rstrip("/")
+                if scope["method"] == "HEAD":
+                    scope["method"] = "GET"  # the server, which has its own scope, leaves the body away
         await self.app(scope, receive, send)
 
 
