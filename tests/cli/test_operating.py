@@ -234,8 +234,8 @@ def test_single_messages_and_what_a_filter_chooses(forebay: Forebay) -> None:
     assert "stored" in forebay("message", "history", "--queue", "here", "--offset", "1")
     assert "there is no such message" in forebay("message", "explain", "--id", "nobody's")
     assert "queue here, offset 1: " in forebay("message", "explain", "--queue", "here", "--offset", "1")
-    assert forebay("queue", "move", "here", "--to", "there", "--where", "/n = 2", "--yes") == "1 messages were moved\n"
-    assert forebay("queue", "discard", "here", "--where", "/n = 3", "--yes") == "1 messages are gone\n"
+    assert forebay("queue", "move", "here", "--to", "there", "--where", "/n = 2", "--yes") == "1 message was moved\n"
+    assert forebay("queue", "discard", "here", "--where", "/n = 3", "--yes") == "1 message is gone\n"
     assert [each["body"] for each in forebay.json("queue", "messages", "here")] == ['{"n": 1}']
     assert [each["body"] for each in forebay.json("queue", "messages", "there")] == ['{"n": 2}']
     forebay("queue", "declare", "past", "--type", "stream")

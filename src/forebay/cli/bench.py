@@ -74,7 +74,7 @@ def bench(
     if login.as_json:
         show_json({"protocol": protocol, "size": size, "note": NOTE, **found})
     else:
-        print(f"{publishers} publishers, {consumers} consumers, {protocol}, {size} octets: {NOTE}")
+        print(f"publishers {publishers}, consumers {consumers}, {protocol}, {size} octets: {NOTE}")
         for name, value in said(found, size):
             print(f"{name:<10} {value}")
 

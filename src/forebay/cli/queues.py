@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from forebay.cli.access import Access, YesOption, asks, confirm, go_through, json_object, queue_names, report
+from forebay.cli.figures import messages
 
 app = typer.Typer(help="Queues and streams.", no_args_is_help=True)
 
@@ -150,7 +151,7 @@ def move_messages(
     confirm(f"Move {which} of {name}?", yes)
     chosen = {"queue": name, "to": to, "exchange": exchange, "routing_key": key, "where": where}
     done, held = go_through(access, "queue.move", "moved", **chosen)
-    report(access, f"{done} messages were moved", done, held)
+    report(access, f"{messages(done, 'was', 'were')} moved", done, held)
 
 
 @app.command("discard")
@@ -167,4 +168,4 @@ def discard_messages(
     """
     confirm(f"Take away the messages of {name} where {where}?", yes)
     done, held = go_through(access, "queue.discard", "taken away", queue=name, where=where)
-    report(access, f"{done} messages are gone", done, held)
+    report(access, f"{messages(done, 'is', 'are')} gone", done, held)
