@@ -116,3 +116,15 @@ def test_without_limits_nobody_is_slowed_down(broker: BrokerProcess) -> None:
         with socket.create_connection(("127.0.0.1", broker.amqp_port), timeout=WAIT_S) as plain:
             plain.sendall(b"AMQP\x00\x00\x09\x01")
             assert plain.recv(1) == b"\x01"
+
+
+def test_a_full_vhost_is_told_to_listeners(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(vhosts=[{"name": "small", "connections_max": 1}], log_events=["limit.*"])
+    parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, "small")
+    with closing(pika.BlockingConnection(parameters)):
+        with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="connection limit \\(1\\) is reached"):
+            pika.BlockingConnection(parameters)
+        deadline = time.monotonic() + WAIT_S
+        while "limit.reached" not in broker.log_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -59,6 +59,7 @@ class Common:
         self.events = Events()
         self.audit = Audit()
         self.acl = AclBook()
+        self.limits_reached: i64 = 0  # connections that were refused because there were as many as there may be
         self.touched: list[int] = []
         self.tracing = False
         self.sealed: list[Sealed] = []

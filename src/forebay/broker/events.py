@@ -34,6 +34,7 @@ TYPES: Final = {
     "auth.failure": "A login was refused: user, peer, reason.",
     "authz.publish_denied": "A client may not publish there: user, and what it asked for.",
     "authz.subscribe_denied": "A client may not consume that: user, and what it asked for.",
+    "limit.reached": "A connection was refused, as there are as many as there may be: user, reason.",
     "queue.created": "A queue was made: queue, type, durable, auto_delete, exclusive, arguments.",
     "queue.deleted": "A queue has gone: queue.",
     "exchange.created": "An exchange was made: exchange, type, durable.",

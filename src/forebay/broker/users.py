@@ -45,6 +45,7 @@ BROKER = 7  # kind of entry in the write-ahead log: what belongs to no vhost
 ADMINISTRATOR = "administrator"
 TAGS = (ADMINISTRATOR, "management", "monitoring", "policymaker")
 NAME_CHARACTERS_MAX = 255
+USAGES_MAX = 10_000  # that are remembered of users without connections
 LIMITS = ("connections_max", "channels_max")
 
 
@@ -206,6 +207,8 @@ class Users:
         """What a user has open, and may have."""
         usage = self.usages.get(name)
         if usage is None:
+            if len(self.usages) >= USAGES_MAX:  # tokens may bring any number of names
+                self.usages = {user: each for user, each in self.usages.items() if each.connections}
             usage = self.usages[name] = Usage()
             self.limit(name)
         return usage

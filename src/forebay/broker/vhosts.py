@@ -98,12 +98,16 @@ class Vhosts:
         user = principal.user
         rights = self.users.rights(principal, name)
         most = vhost.settings.connections_max
-        if most >= 0 and len(vhost.entered) >= most:
-            raise LimitReached(
-                f"access to vhost '{text(name)}' refused for user '{user}': connection limit ({most}) is reached"
-            )
         rights.usage = self.users.usage_of(user)
-        rights.usage.enter(user, session_id)
+        try:
+            if most >= 0 and session_id not in vhost.entered and len(vhost.entered) >= most:
+                limit = f"connection limit ({most}) is reached"
+                raise LimitReached(f"access to vhost '{text(name)}' refused for user '{user}': {limit}")
+            rights.usage.enter(user, session_id)
+        except LimitReached as error:
+            self.common.limits_reached += 1
+            self.common.events.note("limit.reached", name, {"user": user, "reason": error.text})
+            raise
         vhost.entered.add(session_id)
         return rights
 

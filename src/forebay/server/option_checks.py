@@ -18,6 +18,7 @@ from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
 from forebay.routing.topic_trie import check_filter
 from forebay.server.acl_file import load_acl
+from forebay.server.backends import make_backends
 from forebay.server.events import check_patterns
 from forebay.server.tls import make_context
 
@@ -43,6 +44,7 @@ def check_users(options: Options) -> None:
     check_configured(options.users, options.permissions)
     Auth(options.users, options.loopback_users)
     load_acl(AclBook(), options.mqtt_acl)
+    make_backends(options)
 
 
 def check_topology(options: Options) -> None:
