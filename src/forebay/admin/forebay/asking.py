@@ -59,7 +59,7 @@ async def answer(app: App, caller: Caller, name: str, values: dict[str, object])
 
 async def perform(app: App, caller: Caller, name: str, values: dict[str, object]) -> dict[str, object]:
     """As `answer`, undressed. Values that are None were not given."""
-    check(app, caller, name, values)
+    await app.decided(lambda: check(app, caller, name, values))
     given = {key: value for key, value in values.items() if value is not None}
     changes = app.control.changes(name)
     if changes:
@@ -100,7 +100,7 @@ async def in_portions(
 
     limit  messages to be changed in all, None for all; a request looks at no more than SCANNED_MAX
     """
-    check(app, caller, name, values)
+    await app.decided(lambda: check(app, caller, name, values))
     given = {key: value for key, value in values.items() if value is not None}
     totals: dict[str, object] = {}
     end: int | None = None
@@ -132,7 +132,7 @@ async def in_portions(
 
 async def messages(app: App, caller: Caller, name: str, values: dict[str, object], limit: int) -> dict[str, object]:
     """What `queue.messages` or `dlq.show` answers, in portions."""
-    check(app, caller, name, values)
+    await app.decided(lambda: check(app, caller, name, values))
     if not 1 <= limit <= LIMIT_MAX:
         raise RequestError(INVALID, f"limit: {limit} is not within 1 .. {LIMIT_MAX}")
     given = {key: value for key, value in values.items() if value is not None}

@@ -72,7 +72,7 @@ async def explain_message(
     values |= {"client_id": client_id, "topic": topic}
     if message_id is None or offset is not None or client_id is not None:
         return await answer(app, caller, "message.explain", values)
-    check(app, caller, "message.explain", values)
+    await app.decided(lambda: check(app, caller, "message.explain", values))
     where = check_vhost(app, caller, vhost)
     search = await searched(where, queue, message_id)
     found = [explained(where, app.control.connections, place) for place in search.found[:FOUND_MAX]]

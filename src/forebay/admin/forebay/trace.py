@@ -44,7 +44,7 @@ async def message_history(
     values: dict[str, object] = {"vhost": vhost, "queue": queue, "offset": offset, "message_id": message_id}
     if message_id is None or offset is not None:
         return await answer(app, caller, "message.history", values)
-    check(app, caller, "message.history", values)
+    await app.decided(lambda: check(app, caller, "message.history", values))
     where = check_vhost(app, caller, vhost)
     search = await searched(where, queue, message_id)
     found = [history(where, app.control.connections, place) for place in search.found[:FOUND_MAX]]
