@@ -80,7 +80,7 @@ def test_any_operation_may_be_run_with_its_arguments_as_json(http: httpx.Client,
     known = {each["name"]: each for each in http.get("/operations").json()}
     assert known["queue.move"]["changes"] is True
     assert {each["name"] for each in known["queue.move"]["parameters"]} >= {"vhost", "queue", "to", "where"}
-    paths = httpx.get(f"{broker.http_url}/api/openapi.json", auth=("guest", "guest")).json()["paths"]
+    paths = httpx.get(f"{broker.http_url}/api/openapi.json", timeout=WAIT_S_MAX).json()["paths"]
     body = paths["/api/forebay/operations/queue.move"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert body["properties"]["limit"]["type"] == "integer"
     assert body["required"] == ["queue"]
