@@ -5,7 +5,7 @@ usage: bench/api.py [--queues 1000] [--seconds 20] [--rate 200]
 
 A client publishes to one queue after the other, `--rate` messages a second, meanwhile the API is polled once a second.
 Prints the broker's CPU as a share of one core where nobody asks, where somebody asks for the overview and a page of 100
-queues, and for the overview and all queues. Then how long single answers take.
+queues, and for the overview and all queues; and how long publishers wait meanwhile. Then how long single answers take.
 """
 
 from __future__ import annotations
@@ -79,18 +79,21 @@ def used_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def publish(address: str, queues: list[str], rate: int, ended: threading.Event) -> None:
-    """Publish so many messages a second, with confirms, a hundredth of a second's at a time."""
+def publish(address: str, queues: list[str], rate: int, took: list[float], ended: threading.Event) -> None:
+    """Publish so many messages a second, a hundredth of a second's at a time, and note how long their confirms take."""
     with AmqpClient.connect(address, "guest", "guest") as client:
         client.select_confirms()
         sent = 0
         began = time.monotonic()
         while not ended.wait(0.01):
             due = int((time.monotonic() - began) * rate)
-            while sent < due:
-                client.publish("", queues[sent % len(queues)], b"\0\0", BODY)
-                sent += 1
-            client.settle(0)
+            if sent < due:
+                published = time.monotonic()
+                for number in range(sent, due):
+                    client.publish("", queues[number % len(queues)], b"\0\0", BODY)
+                client.settle(0)
+                took.append(time.monotonic() - published)
+                sent = due
 
 
 def poll(asker: Asker, paths: tuple[str, ...], seconds: float) -> None:
@@ -111,17 +114,21 @@ def measure(pid: int, ready: dict[str, str], options: argparse.Namespace) -> Non
         arguments = {"durable": True, "arguments": {"x-max-length": 100}}
         asker.ask("PUT", f"/api/queues/%2F/{name}", arguments)
     ended = threading.Event()
-    publisher = threading.Thread(target=publish, args=(ready["amqp"], queues, options.rate, ended))
+    took: list[float] = []
+    publisher = threading.Thread(target=publish, args=(ready["amqp"], queues, options.rate, took, ended))
     publisher.start()
     try:
         time.sleep(SETTLE_S)
         asker = Asker(ready["http"])
         for name, paths in ROUNDS:
+            took.clear()
             before = used_s(pid)
             began = time.monotonic()
             poll(asker, paths, options.seconds)
             share = 100 * (used_s(pid) - before) / (time.monotonic() - began)
-            print(f"{name}: {share:.2f} % of a core", flush=True)
+            slow_ms = 1000 * statistics.quantiles(took, n=100)[98]
+            confirms = f"confirms within {1000 * statistics.median(took):.1f} ms, 99 of 100 within {slow_ms:.1f} ms"
+            print(f"{name}: {share:.2f} % of a core; {confirms}", flush=True)
         for path in (OVERVIEW, PAGE, ALL):
             times = []
             for _ in range(ANSWERS):
