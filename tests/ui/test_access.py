@@ -79,3 +79,18 @@ def test_a_broker_that_went_is_told_of_and_comes_back(browser: Browser, tmp_path
         broker.finish()
     finally:
         broker.abandon()
+
+
+def test_an_alarm_is_seen_from_every_view(browser: Browser, tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, http="127.0.0.1:0", disk_free_min_octets=1 << 50)
+    try:
+        broker.start()
+        with open_page(browser, broker) as (page, _):
+            log_in(page)
+            expect(page.locator(".banner")).to_contain_text("Disk")
+            show(page, "#/queues", "Queues and streams")
+            page.get_by_text("alarm", exact=True).click()
+            expect(page.locator(".banner")).to_contain_text("are free, below the limit of")
+        broker.finish()
+    finally:
+        broker.abandon()

@@ -208,6 +208,14 @@ def test_a_user_in_a_vhost_of_its_own(page: Page, broker: BrokerProcess) -> None
     connection.channel().queue_declare("own.queue", durable=True)
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="ACCESS_REFUSED"):
         connection.channel().queue_declare("other", durable=True)
+    page.get_by_role("button", name="Change limits").click()
+    fill(page, "Limits of eve", {"At most so many connections": "1"}, "Save")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    with pytest.raises(pika.exceptions.ProbableAccessDeniedError, match="user connection limit"):
+        pika.BlockingConnection(parameters)
+    page.get_by_role("button", name="Change limits").click()
+    fill(page, "Limits of eve", {"At most so many connections": ""}, "Save")
+    expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("button", name="Change tags").click()
     fill(page, "Tags of eve", {}, "Save")  # without a word on the password it stays
     expect(page.get_by_role("dialog")).to_have_count(0)

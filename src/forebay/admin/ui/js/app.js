@@ -1,5 +1,5 @@
 /** Puts the page together: login, frame, navigation, keys. */
-import { ApiError, logout, whoami } from "./api.js";
+import { ApiError, get, logout, whoami } from "./api.js";
 import { open } from "./dialog.js";
 import { brand, h, icon, iconButton, put } from "./dom.js";
 import { state } from "./format.js";
@@ -54,11 +54,14 @@ const VIEWS = [
   { name: "node", title: "Node", key: "n", group: "Broker", show: showNode, allowed: isMonitor },
 ];
 const KEY_PAUSE_MS = 1200;
+const ALARMS_MS = 10_000;
 const LOGGED_IN = "forebay.logged-in"; // that the cookie, which scripts cannot see, may be there
 
 let life = new Life();
+let watch = new Life(); // what goes on whichever view is shown
 const main = h("main", { class: "content", id: "content", tabindex: "-1" });
 const live = h("span", { class: "live" });
+const alarm = h("a", { class: "alarm", href: "#/overview", role: "alert", hidden: true });
 const shownViews = () => VIEWS.filter((view) => view.allowed?.() ?? true);
 
 async function start() {
@@ -85,12 +88,24 @@ async function enter(who) {
   document.querySelector("main.login")?.remove();
   document.querySelector(".frame")?.remove();
   document.body.prepend(frame());
+  watch.end();
+  watch = new Life();
+  if (isMonitor()) void watch.every(ALARMS_MS, lookForAlarms);
   await route();
+}
+
+async function lookForAlarms() {
+  const nodes = await get("/api/nodes", { query: { columns: "mem_alarm,disk_free_alarm" }, signal: watch.signal });
+  const isSet = nodes.some((/** @type {any} */ node) => node.mem_alarm || node.disk_free_alarm);
+  if (isSet === !alarm.hidden) return;
+  alarm.hidden = !isSet;
+  put(alarm, isSet ? state("bad", "alarm") : null);
 }
 
 /** @param {string} note */
 function leave(note) {
   life.end();
+  watch.end();
   localStorage.removeItem(LOGGED_IN);
   for (const dialog of document.querySelectorAll("dialog")) dialog.close();
   showLogin(enter, note);
@@ -115,6 +130,7 @@ function frame() {
     h("a", { class: "brand", href: "#/overview", "aria-label": "forebay: overview" }, brand()),
     h("button", { type: "button", class: "find", "aria-label": "Jump to", onclick: () => openPalette(entries()) }, h("span", { class: "row" }, icon("search"), h("span", { class: "wide" }, "Jump to…")), h("kbd", {}, "/")),
     h("span", { class: "grow" }),
+    alarm,
     live,
     vhostSwitch(),
     iconButton("theme", "Light or dark", () => theme.toggle()),

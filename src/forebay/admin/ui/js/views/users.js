@@ -11,6 +11,7 @@ import { button, facts, heading, panel, Slot, vhostField } from "./parts.js";
 
 const POLL_MS = 10_000;
 const TAGS = ["administrator", "monitoring", "policymaker", "management"];
+const LIMITS = ["max-connections", "max-channels"];
 const RIGHTS = ["configure", "write", "read"];
 
 /** @type {import("../app.js").Show} */
@@ -72,6 +73,7 @@ export async function showUser(main, life, [name]) {
   const [about, permissions, topics] = [new Slot(), new Slot(), new Slot()];
   const actions = [
     button("Change tags", async () => askTags(await get(path`/api/users/${name}`), life)),
+    button("Change limits", async () => askLimits(await get(path`/api/users/${name}`), life)),
     button("Change password", async () => askPassword(await get(path`/api/users/${name}`))),
     button("Delete", () => askDelete(name), "danger"),
   ];
@@ -161,6 +163,20 @@ function askTags(user, life) {
   return askForm(form, async (values) => {
     // Without a word on the password the one that it has would be lost.
     await replace(path`/api/users/${user.name}`, { password_hash: user.password_hash, hashing_algorithm: user.hashing_algorithm, tags: chosenTags(values) });
+    await life.refresh();
+  });
+}
+
+/** @param {any} user @param {any} life */
+function askLimits(user, life) {
+  const limits = user.limits ?? {};
+  const fields = LIMITS.map((limit) => ({ name: limit, label: `At most so many ${limit.slice(4)}`, type: /** @type {const} */ ("number"), value: limits[limit], hint: "Nothing is no limit" }));
+  return askForm({ title: `Limits of ${user.name}`, submit: "Save", fields }, async (values) => {
+    for (const limit of LIMITS) {
+      const where = path`/api/user-limits/${user.name}/${limit}`;
+      if (values[limit] !== undefined) await replace(where, { value: values[limit] });
+      else if (limits[limit] !== undefined) await remove(where);
+    }
     await life.refresh();
   });
 }
