@@ -39,7 +39,11 @@ SLICE: Final = 25  # queues whose numbers are read between two turns
 SAMPLES: Final = 1000  # of one metric, written between two turns
 
 # Metrics that objects have.
-OF_OBJECTS: Final = {row.metric.name for row in (*EXCHANGES, *CONNECTIONS, *CHANNELS)}
+OF_OBJECTS: Final = (
+    {row.metric.name for row in EXCHANGES}
+    | {row.metric.name for row in CONNECTIONS}
+    | {row.metric.name for row in CHANNELS}
+)
 
 Item = TypeVar("Item")
 Facts = dict[str, object]
