@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from forebay import __version__
 from forebay.admin.api import add_routes
-from forebay.admin.openapi import EVERYWHERE, NO_TAG, TAG_KEY, make_document
+from forebay.admin.openapi import EVERYWHERE, NO_TAG, NOT_FOUND, TAG_KEY, make_document
 
 INTRODUCTION: Final = """\
 All paths of the HTTP API, as the broker itself tells of them in its OpenAPI document at `/api/openapi.json`.
@@ -20,7 +20,8 @@ exchanges depends on its permissions besides. Names in paths are percent-encoded
 Lists take the parameters `page`, `page_size`, `name`, `use_regex`, `sort`, `sort_reverse` and `columns`, and where
 there are rates `lengths_age` and its like; they are not repeated below. Every operation may also answer 400 (a
 parameter or the body is wrong), 401 (nobody has logged in, or whoever has may not do this), 404 (there is no such
-thing), 413 and 429 (too long a body, too many wrong logins); bodies of errors are `{"error": "...", "reason": "..."}`.
+thing), 413 and 429 (too long a body, too many wrong logins), 503 (somebody else is asked first who may do this); bodies
+of errors are `{"error": "...", "reason": "..."}`.
 """
 OPERATIONS: Final = "/api/forebay/operations/"
 OPERATIONS_NOTE: Final = """\
@@ -31,7 +32,7 @@ REPEATED: Final = (
     *(f"{what}_{word}" for what in ("lengths", "msg_rates", "data_rates", "node_stats") for word in ("age", "incr")),
 )
 OWN: Final = "forebay"
-COMMON: Final = (*EVERYWHERE, "404")
+REPEATED_ANSWERS: Final = {"Successful Response", NOT_FOUND, *EVERYWHERE.values()}
 
 
 def http_page(head: str) -> str:
@@ -86,7 +87,7 @@ def statuses(operation: dict[str, Any]) -> str:
     told = [
         f"{status}: {one_line(each['description'])}"
         for status, each in sorted(operation["responses"].items())
-        if status not in COMMON and each["description"] != "Successful Response"
+        if each["description"] not in REPEATED_ANSWERS
     ]
     return " Answers " + " ".join(told) if told else ""
 

@@ -35,6 +35,7 @@ EVERYWHERE: Final = {
     "401": "Nobody has logged in, or whoever has may not do this.",
     "413": "The body is longer than http_body_octets_max.",
     "429": "Too many wrong logins; Retry-After says how long to wait.",
+    "503": "Somebody else is asked first who may do this; ask again.",
 }
 NOT_FOUND: Final = "There is no such thing."
 
