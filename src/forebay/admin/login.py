@@ -88,7 +88,7 @@ async def client_of(request: Request) -> Caller:
     try:
         principal = await principal_of(app, request, place, loopback)
     except LoginRefused as error:
-        if error.user:
+        if "authorization" in request.headers:  # without credentials nobody has guessed anything
             app.auth.refuse_at(place, error)
             app.schedule()
         raise
