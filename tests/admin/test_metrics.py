@@ -242,7 +242,10 @@ def test_groups_of_metrics_are_asked_for(broker: BrokerProcess) -> None:
     assert {name.split("_")[1] for name in scrape(broker, "/metrics/detailed?family=queue_coarse_metrics")} == {
         "detailed"
     }
-    with channel_of(broker):
+    with channel_of(broker) as channel:
+        channel.queue_declare("grouped")
+        channel.basic_publish("", "grouped", b"x")
+        channel.basic_get("grouped", auto_ack=True)
         for group in sorted(known_groups() - {"webhook_metrics"}):
             assert scrape(broker, f"/metrics/detailed?family={group}")
     refused = httpx.get(url, params={"family": "nothing_metrics"})
