@@ -239,6 +239,17 @@ def test_what_is_there_stays_and_nothing_goes(broker: BrokerProcess) -> None:
         assert api.get("/whoami").json()["tags"] == ["monitoring"]
 
 
+def test_what_cannot_be_finished_says_how_far_it_came(broker: BrokerProcess) -> None:
+    with asking(broker) as api:
+        api.put("/vhosts/small")
+        api.put("/vhost-limits/small/max-queues", json={"value": 1})
+        document = {"queues": [{"name": f"q{number}", "vhost": "small"} for number in range(3)]}
+        told = refusal(broker, document)
+        assert "queues[1] 'q1': cannot declare queue 'q1': queue limit in vhost 'small' (1) is reached" in told
+        assert told.endswith("; what stands before it was done, 1 entries")
+        assert [queue["name"] for queue in api.get("/queues/small").json()] == ["q0"]
+
+
 def test_only_administrators_have_definitions(broker: BrokerProcess) -> None:
     with asking(broker) as api:
         api.put("/users/monitor", json={"password": "m", "tags": "monitoring,policymaker"})
