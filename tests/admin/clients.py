@@ -20,7 +20,7 @@ WAIT_S_MAX = 40
 def mqtt(broker: BrokerProcess, client_id: str, expiry_s: int = 0, manual: bool = False) -> Iterator[paho.Client]:
     """A connected client of version 5; `manual`: it acknowledges nothing by itself."""
     client = paho.Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5, manual_ack=manual)
-    properties = Properties(PacketTypes.CONNECT)
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     properties.SessionExpiryInterval = expiry_s
     client.connect("127.0.0.1", broker.mqtt_port, clean_start=False, properties=properties)
     client.loop_start()
@@ -30,10 +30,10 @@ def mqtt(broker: BrokerProcess, client_id: str, expiry_s: int = 0, manual: bool 
     client.loop_stop()
 
 
-def publish_mqtt(broker: BrokerProcess, topic: str, body: str, **arguments: bool) -> None:
+def publish_mqtt(broker: BrokerProcess, topic: str, body: str, retain: bool = False) -> None:
     """Publish one message at QoS 1, and wait for its acknowledgement."""
     with mqtt(broker, "") as client:
-        client.publish(topic, body, 1, **arguments).wait_for_publish(WAIT_S_MAX)
+        client.publish(topic, body, 1, retain).wait_for_publish(WAIT_S_MAX)
 
 
 def until(condition: Callable[[], object]) -> None:

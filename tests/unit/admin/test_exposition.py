@@ -71,7 +71,7 @@ def test_buckets_are_cumulative(values: list[int]) -> None:
     buckets = [(float(each.labels["le"]), each.value) for each in samples if each.name.endswith("_bucket")]
     for most, count in buckets:
         assert count == sum(value / 1_000_000 <= most for value in values) or most == buckets[-2][0]
-    assert buckets[-1] == (float("inf"), len(values))
+    assert list(buckets[-1]) == [float("inf"), len(values)]
     others = {each.name: each.value for each in samples if not each.name.endswith("_bucket")}
     assert others["forebay_time_seconds_count"] == len(values)
 
