@@ -39,6 +39,7 @@ __all__ = ["Commit", "Entry", "Job", "Liveness", "QueueLog", "Recovery", "Store"
 
 RETRY_US: Final = 1_000_000  # a full disk is asked again for room at most this often
 JOB_RETRY_US: Final = 10_000_000  # so is one on which a rewrite found no room
+NAMES_MAX: Final = 100  # folders that one job gives their names: a stop waits for the job that runs
 ROOM_SLACK_OCTETS: Final = 4096  # heads and padding of the frame that takes what `room` promised
 
 Bounds = tuple[int, int, int]  # of a log: lowest offset kept, end, lowest for consumers
@@ -411,7 +412,7 @@ class Store:
         self.note_starts()
         job = Job(self.disk, self.options.segment_octets_max)
         self.plan_removals(job)
-        job.name = self.logs.unnamed()
+        job.name = self.logs.unnamed()[:NAMES_MAX]
         if self.spare is None:
             job.spare = (spare_path(self.next_wal), self.spare_octets)
         if now_us >= self.job_after_us:
