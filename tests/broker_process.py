@@ -10,6 +10,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 # Each listener and where it listens unless a test says otherwise: any free port, or nowhere.
@@ -183,3 +185,15 @@ class BrokerProcess:
             if line.startswith("ready ") and line.endswith("\n"):
                 return line.removeprefix("ready ")
         return ""
+
+
+@contextmanager
+def running(folder: Path, **options: object) -> Iterator[BrokerProcess]:
+    """A started broker, which is stopped and looked over at the end."""
+    broker = BrokerProcess(folder, **options)
+    try:
+        broker.start()
+        yield broker
+        broker.finish()
+    finally:
+        broker.abandon()

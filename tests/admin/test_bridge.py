@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from queue import Queue
 
 import httpx
@@ -16,7 +15,7 @@ import pika
 import pytest
 
 from tests.admin.clients import mqtt, publish_mqtt, until
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 WAIT_S_MAX = 60
 Event = dict[str, object]
@@ -25,13 +24,8 @@ Event = dict[str, object]
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     options = {"message_octets_max": 200_000, "send_buffer_octets_max": 65_536}
-    broker = BrokerProcess(Path(tmp_path_factory.mktemp("bridge")), http="127.0.0.1:0", **options)
-    try:
-        broker.start()
+    with running(tmp_path_factory.mktemp("bridge"), http="127.0.0.1:0", **options) as broker:
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 @pytest.fixture(scope="module")

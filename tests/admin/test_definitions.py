@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 FILES = Path(__file__).parent / "definitions"
 WAIT_S_MAX = 60
@@ -30,13 +30,8 @@ def asking(broker: BrokerProcess, user: str = "guest", password: str = "guest") 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0")
-    try:
-        process.start()
+    with running(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0") as process:
         yield process
-        process.finish()
-    finally:
-        process.abandon()
 
 
 def take_in(broker: BrokerProcess, document: object) -> None:

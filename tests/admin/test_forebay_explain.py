@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pika
@@ -15,7 +14,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.admin.clients import mqtt, publish_mqtt, until
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 WAIT_S_MAX = 60
 Facts = dict[str, object]
@@ -24,13 +23,8 @@ Facts = dict[str, object]
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     options = {"send_buffer_octets_max": 65_536, "mqtt_max_inflight": 2}
-    broker = BrokerProcess(Path(tmp_path_factory.mktemp("explain")), http="127.0.0.1:0", **options)
-    try:
-        broker.start()
+    with running(tmp_path_factory.mktemp("explain"), http="127.0.0.1:0", **options) as broker:
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 @pytest.fixture(scope="module")

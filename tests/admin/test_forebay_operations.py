@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pika
@@ -16,20 +15,15 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import Basic
 
 from tests.admin.clients import mqtt, until
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 WAIT_S_MAX = 60
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    broker = BrokerProcess(Path(tmp_path_factory.mktemp("forebay")), http="127.0.0.1:0")
-    try:
-        broker.start()
+    with running(tmp_path_factory.mktemp("forebay"), http="127.0.0.1:0") as broker:
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 @pytest.fixture(scope="module")

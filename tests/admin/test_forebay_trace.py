@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pika
@@ -11,7 +10,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.admin.clients import until
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 WAIT_S_MAX = 60
 Event = dict[str, object]
@@ -19,13 +18,8 @@ Event = dict[str, object]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    broker = BrokerProcess(Path(tmp_path_factory.mktemp("trace")), http="127.0.0.1:0")
-    try:
-        broker.start()
+    with running(tmp_path_factory.mktemp("trace"), http="127.0.0.1:0") as broker:
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 @pytest.fixture(scope="module")

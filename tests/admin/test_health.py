@@ -11,7 +11,7 @@ import pika
 import pytest
 
 from tests.admin.clients import until
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 from tests.certificates import Certificates
 
 CHECKS = [
@@ -32,13 +32,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One that has TLS."""
     folder = Path(tmp_path_factory.mktemp("health"))
     options = Certificates(folder / "certificates").options(amqps="127.0.0.1:0")
-    broker = BrokerProcess(folder, http="127.0.0.1:0", **options)
-    try:
-        broker.start()
+    with running(folder, http="127.0.0.1:0", **options) as broker:
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 def check(broker: BrokerProcess, name: str) -> tuple[int, Any]:
@@ -93,9 +88,7 @@ def test_a_vhost_is_alive(broker: BrokerProcess) -> None:
 
 
 def test_too_little_disk(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, http="127.0.0.1:0", disk_free_min_octets=ENOUGH)
-    try:
-        broker.start()
+    with running(tmp_path, http="127.0.0.1:0", disk_free_min_octets=ENOUGH) as broker:
         until(lambda: check(broker, "alarms")[0] == 503)
         for name in ("alarms", "local-alarms", "ready-to-serve-clients"):
             status, body = check(broker, name)
@@ -104,23 +97,15 @@ def test_too_little_disk(tmp_path: Path) -> None:
         assert check(broker, "is-in-service")[0] == 200
         answer = httpx.get(broker.http_url + "/api/nodes", auth=("guest", "guest"), timeout=60)
         assert answer.json()[0]["disk_free_alarm"] is True
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 def test_no_room_for_connections(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, http="127.0.0.1:0", connections_max=1)
-    try:
-        broker.start()
+    with running(tmp_path, http="127.0.0.1:0", connections_max=1) as broker:
         assert check(broker, "below-node-connection-limit")[0] == 200
         with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)):
             status, body = check(broker, "below-node-connection-limit")
             assert (status, body["limit"], body["connections"]) == (503, 1, 1)
             assert check(broker, "ready-to-serve-clients")[0] == 503
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 def test_load_balancers_may_ask_for_the_head_alone(broker: BrokerProcess) -> None:

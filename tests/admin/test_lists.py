@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 QUEUES = [f"list-{number:03d}" for number in range(230)]
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40).filter(
@@ -23,9 +22,7 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40).filter(
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    broker = BrokerProcess(Path(tmp_path_factory.mktemp("lists")), http="127.0.0.1:0")
-    try:
-        broker.start()
+    with running(tmp_path_factory.mktemp("lists"), http="127.0.0.1:0") as broker:
         parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
         with pika.BlockingConnection(parameters) as connection:
             channel = connection.channel()
@@ -34,9 +31,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
             for _ in range(3):
                 channel.basic_publish("", QUEUES[7], b"message")
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 @pytest.fixture(scope="module")

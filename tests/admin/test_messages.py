@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 WAIT_S_MAX = 60
 CREATED, DONE, BAD, MISSING = 201, 204, 400, 404
@@ -21,13 +21,8 @@ Facts = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0")
-    try:
-        process.start()
+    with running(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0") as process:
         yield process
-        process.finish()
-    finally:
-        process.abandon()
 
 
 @pytest.fixture(scope="module")
@@ -200,9 +195,7 @@ def test_what_cannot_be_got(api: httpx.Client) -> None:
 
 
 def test_published_is_on_the_disk(tmp_path_factory: pytest.TempPathFactory) -> None:
-    process = BrokerProcess(tmp_path_factory.mktemp("killed"), http="127.0.0.1:0")
-    try:
-        process.start()
+    with running(tmp_path_factory.mktemp("killed"), http="127.0.0.1:0") as process:
         address = f"{process.http_url}/api"
         with httpx.Client(base_url=address, auth=("guest", "guest"), timeout=WAIT_S_MAX) as client:
             client.put("/queues/%2F/mail", json={"durable": True})
@@ -214,9 +207,6 @@ def test_published_is_on_the_disk(tmp_path_factory: pytest.TempPathFactory) -> N
         with httpx.Client(base_url=address, auth=("guest", "guest"), timeout=WAIT_S_MAX) as client:
             found = [each["payload"] for each in get(client, "/queues/%2F/mail", 100)]
             assert found == [str(number) for number in range(5, 20)]
-        process.finish()
-    finally:
-        process.abandon()
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=30)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +13,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.admin.clients import mqtt, publish_mqtt, until
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 EXCHANGE = "readings"
 QUEUE = "reading"
@@ -22,13 +21,8 @@ QUEUE = "reading"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    broker = BrokerProcess(Path(tmp_path_factory.mktemp("reading")), http="127.0.0.1:0")
-    try:
-        broker.start()
+    with running(tmp_path_factory.mktemp("reading"), http="127.0.0.1:0") as broker:
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 @pytest.fixture(scope="module")

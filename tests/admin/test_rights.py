@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pika
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 USERS = {"nobody": "", "manager": "management", "policer": "policymaker", "monitor": "monitoring"}
 VHOSTS = ["/", "hidden", "shared"]
@@ -19,9 +18,7 @@ VHOSTS = ["/", "hidden", "shared"]
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """Three vhosts with a queue each; the manager may enter one of them, where it and the guest are connected."""
-    broker = BrokerProcess(Path(tmp_path_factory.mktemp("rights")), http="127.0.0.1:0")
-    try:
-        broker.start()
+    with running(tmp_path_factory.mktemp("rights"), http="127.0.0.1:0") as broker:
         with httpx.Client(base_url=broker.http_url + "/api", auth=("guest", "guest"), timeout=60) as http:
             for name, tag in USERS.items():
                 assert http.put(f"/users/{name}", json={"password": name, "tags": tag}).status_code == 201
@@ -33,9 +30,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
                 everything = {"configure": ".*", "write": ".*", "read": ".*"}
                 assert http.put(f"/permissions/shared/{name}", json=everything).status_code == 201
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 EXAMPLES = 4  # of each operation; half of them with names of what is there
 OPERATIONS = "/api/forebay/operations/"  # many, and all alike: fewer examples of each
@@ -51,13 +51,8 @@ KNOWN = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0")
-    try:
-        process.start()
+    with running(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0") as process:
         yield process
-        process.finish()
-    finally:
-        process.abandon()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import httpx
 import pika
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 WAIT_S_MAX = 60
 CREATED, DONE = 201, 204
@@ -18,13 +18,8 @@ BAD, DENIED, MISSING, PROTECTED = 400, 401, 404, 412
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0")
-    try:
-        process.start()
+    with running(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0") as process:
         yield process
-        process.finish()
-    finally:
-        process.abandon()
 
 
 @contextmanager
@@ -244,9 +239,7 @@ def test_parameters_and_limits(api: httpx.Client) -> None:
 
 
 def test_what_is_set_outlives_the_broker(tmp_path_factory: pytest.TempPathFactory) -> None:
-    process = BrokerProcess(tmp_path_factory.mktemp("kept"), http="127.0.0.1:0")
-    try:
-        process.start()
+    with running(tmp_path_factory.mktemp("kept"), http="127.0.0.1:0") as process:
         with asking(process) as api:
             put(api, "/vhosts/v", {"description": "d"})
             put(api, "/parameters/notes/v/why", {"value": "because"})
@@ -269,9 +262,6 @@ def test_what_is_set_outlives_the_broker(tmp_path_factory: pytest.TempPathFactor
             api.delete("/vhosts/v/deletion/protection")
             api.delete("/vhosts/v")
             assert api.get("/parameters").json() == []
-        process.finish()
-    finally:
-        process.abandon()
 
 
 def test_connections_are_ended(api: httpx.Client, broker: BrokerProcess) -> None:

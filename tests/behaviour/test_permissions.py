@@ -10,7 +10,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker, ProbableAccessDeniedError
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 ADA = {"user": "ada", "vhost": "/", "configure": "^c", "write": "^w", "read": "^r"}
 Work = Callable[[BlockingChannel], object]
@@ -182,9 +182,7 @@ def test_who_is_restricted_to_a_vhost_may_do_everything_there(broker: BrokerProc
 
 
 def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_kill(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, vhosts=[{"name": "one", "queues_max": 1}])
-    try:
-        broker.start()
+    with running(tmp_path, vhosts=[{"name": "one", "queues_max": 1}]) as broker:
         for vhost in ("/", "one"):
             with open_connection(broker, vhost=vhost) as connection:
                 channel = connection.channel()
@@ -206,6 +204,3 @@ def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_kill(tmp_path: 
                 406,
                 "PRECONDITION_FAILED - cannot declare queue 'second': queue limit in vhost 'one' (1) is reached",
             )
-        broker.finish()
-    finally:
-        broker.abandon()

@@ -17,7 +17,7 @@ from pika.exceptions import (
 )
 
 from forebay.client.control import ControlClient
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 from tests.conformance.mqtt.raw import PINGREQ, PINGRESP, SUBACK, V5, V311, Raw, connect, publish, subscribe, will
 
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}
@@ -211,9 +211,7 @@ def test_the_connections_of_a_deleted_user_are_told(broker: BrokerProcess) -> No
 
 
 def test_users_and_permissions_outlive_a_kill(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, users={"guest": "guest", "eve": "e"}, vhosts=[{"name": "one"}])
-    try:
-        broker.start()
+    with running(tmp_path, users={"guest": "guest", "eve": "e"}, vhosts=[{"name": "one"}]) as broker:
         with control(broker) as admin:
             for name in ("ada", "bob", "cy"):
                 admin.run("user.add", user=name, password=name)
@@ -233,22 +231,14 @@ def test_users_and_permissions_outlive_a_kill(tmp_path: Path) -> None:
             amqp(broker, "bob", "bob")
         with pytest.raises(ProbableAccessDeniedError, match="access to vhost 'one' refused for user 'cy'"):
             amqp(broker, "cy", "cy")
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 def test_a_configured_password_may_be_a_hash(tmp_path: Path) -> None:
     hashed = "$argon2id$v=19$m=19456,t=2,p=1$MTExMTExMTExMTExMTExMQ$QosfZWCuIIjUtYBGekkiYAq3w4MIqWhMZnLAQgjj3QE"
-    broker = BrokerProcess(tmp_path, users={"ada": hashed})
-    try:
-        broker.start()
+    with running(tmp_path, users={"ada": hashed}) as broker:
         amqp(broker, "ada", "päss", "/").close()
         with pytest.raises(ProbableAuthenticationError):
             amqp(broker, "ada", hashed, "/")
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 def test_many_logins_at_once_all_get_in(broker: BrokerProcess) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 from tests.interop.debian import rabbitmqadmin
 
 COMMAND_S_MAX = 60
@@ -84,13 +84,8 @@ class Admin:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0")
-    try:
-        process.start()
+    with running(tmp_path_factory.mktemp("broker"), http="127.0.0.1:0") as process:
         yield process
-        process.finish()
-    finally:
-        process.abandon()
 
 
 @pytest.fixture

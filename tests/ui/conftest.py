@@ -10,7 +10,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from playwright.sync_api import Browser, Page
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 from tests.ui.browser import WAIT_S_MAX, Watch, log_in, open_browser, open_page
 
 
@@ -22,13 +22,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    broker = BrokerProcess(tmp_path_factory.mktemp("ui"), http="127.0.0.1:0")
-    try:
-        broker.start()
+    with running(tmp_path_factory.mktemp("ui"), http="127.0.0.1:0") as broker:
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 from tests.ui.browser import log_in, open_page, show
 
 CHANGES = ("New ", "Delete", "Purge", "Publish", "Move", "Bind", "Unbind", "Redrive", "Discard", "Close", "Reload")
@@ -63,34 +63,23 @@ def test_who_may_change_nothing_finds_no_button_for_it(browser: Browser, broker:
 
 
 def test_a_broker_that_went_is_told_of_and_comes_back(browser: Browser, tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, http="127.0.0.1:0")
-    try:
+    with running(tmp_path, http="127.0.0.1:0") as broker, open_page(browser, broker) as (page, watch):
+        log_in(page)
+        expect(page.locator(".live")).to_have_text("live")
+        broker.kill9()
+        expect(page.locator(".live")).to_have_text("no answer")
+        watch.expected = {401}  # a broker that starts again knows of no login
         broker.start()
-        with open_page(browser, broker) as (page, watch):
-            log_in(page)
-            expect(page.locator(".live")).to_have_text("live")
-            broker.kill9()
-            expect(page.locator(".live")).to_have_text("no answer")
-            watch.expected = {401}  # a broker that starts again knows of no login
-            broker.start()
-            page.get_by_text("You have been logged out").wait_for()
-            log_in(page)
-            expect(page.locator(".live")).to_have_text("live")
-        broker.finish()
-    finally:
-        broker.abandon()
+        page.get_by_text("You have been logged out").wait_for()
+        log_in(page)
+        expect(page.locator(".live")).to_have_text("live")
 
 
 def test_an_alarm_is_seen_from_every_view(browser: Browser, tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, http="127.0.0.1:0", disk_free_min_octets=1 << 50)
-    try:
-        broker.start()
-        with open_page(browser, broker) as (page, _):
-            log_in(page)
-            expect(page.locator(".banner")).to_contain_text("Disk")
-            show(page, "#/queues", "Queues and streams")
-            page.get_by_text("alarm", exact=True).click()
-            expect(page.locator(".banner")).to_contain_text("are free, below the limit of")
-        broker.finish()
-    finally:
-        broker.abandon()
+    options: dict[str, object] = {"http": "127.0.0.1:0", "disk_free_min_octets": 1 << 50}
+    with running(tmp_path, **options) as broker, open_page(browser, broker) as (page, _):
+        log_in(page)
+        expect(page.locator(".banner")).to_contain_text("Disk")
+        show(page, "#/queues", "Queues and streams")
+        page.get_by_text("alarm", exact=True).click()
+        expect(page.locator(".banner")).to_contain_text("are free, below the limit of")
