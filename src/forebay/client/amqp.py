@@ -16,12 +16,13 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 from librt.strings import BytesWriter, read_i64_be, write_i64_be
 
-from forebay.client.connecting import Failures, Tls, sockets
+from forebay.client.connecting import Tls, connect_any
 from forebay.core.errors import (
     INVALID,
     MALFORMED,
@@ -159,23 +160,18 @@ class AmqpClient:
         timeout_s  how long each answer may take to come
         raises     Unreachable, naming every server and what was wrong; RequestError if login is refused
         """
-        failures = Failures()
-        for server, connection in sockets(servers, timeout_s, tls, failures):
-            client = cls(connection, server)
-            connection.settimeout(timeout_s)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            try:
-                client._greet(user, password, vhost)
-            except (OutcomeUnknown, PeerError) as error:
-                client._connection.close()
-                failures.add(str(error))
-                continue
-            except BaseException:
-                client._connection.close()
-                raise
-            return client
-        raise failures.error()
+        return connect_any(servers, timeout_s, tls, partial(cls._begin, user, password, vhost, timeout_s))
+
+    @classmethod
+    def _begin(
+        cls, user: str, password: str, vhost: str, timeout_s: float, connection: socket.socket, server: str
+    ) -> Self:
+        client = cls(connection, server)
+        connection.settimeout(timeout_s)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        client._greet(user, password, vhost)
+        return client
 
     def __enter__(self) -> Self:
         return self

@@ -16,10 +16,11 @@ import ssl
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from forebay.client.connecting import Failures, Tls, sockets
+from forebay.client.connecting import Tls, connect_any
 from forebay.core.errors import ForebayError, OutcomeUnknown, PeerError, RequestError
 from forebay.wire.blocks import (
     BLOCKS,
@@ -123,22 +124,17 @@ class BlockClient:
         tls        None: the connection is not encrypted
         raises     Unreachable, naming every server and what was wrong; RequestError if login is refused
         """
-        failures = Failures()
-        for server, connection in sockets(servers, timeout_s, tls, failures):
-            client = cls(connection, server)
-            if vhost is not None:
-                client.vhost = vhost
-            try:
-                client._greet(user, password, timeout_s)
-            except (OutcomeUnknown, PeerError) as error:
-                client.close()
-                failures.add(str(error))
-                continue
-            except BaseException:
-                client.close()
-                raise
-            return client
-        raise failures.error()
+        return connect_any(servers, timeout_s, tls, partial(cls._begin, user, password, vhost, timeout_s))
+
+    @classmethod
+    def _begin(
+        cls, user: str, password: str, vhost: str | None, timeout_s: float, connection: socket.socket, server: str
+    ) -> Self:
+        client = cls(connection, server)
+        if vhost is not None:
+            client.vhost = vhost
+        client._greet(user, password, timeout_s)
+        return client
 
     def __enter__(self) -> Self:
         return self

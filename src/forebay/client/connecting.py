@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from forebay.core.errors import ForebayError, OptionError
+from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown, PeerError
 from forebay.core.option_table import split_address
+
+Client = TypeVar("Client")
 
 
 class Unreachable(ForebayError):
@@ -44,25 +47,16 @@ class Tls:
         return context
 
 
-class Failures:
-    """What was wrong with each of the addresses that did not answer."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def add(self, text: str) -> None:
-        self.texts.append(text)
-
-    def error(self) -> Unreachable:
-        return Unreachable(f"no broker answers: {'; '.join(self.texts)}")
-
-
-def sockets(servers: str, timeout_s: float, tls: Tls | None, failures: Failures) -> Iterator[tuple[str, socket.socket]]:
-    """Each address of a list `host:port,host:port` that takes a connection, with that connection.
+def connect_any(
+    servers: str, timeout_s: float, tls: Tls | None, begin: Callable[[socket.socket, str], Client]
+) -> Client:
+    """What `begin` makes of the first connection of a list `host:port,host:port` that is taken and greeted.
 
     timeout_s  how long connecting may take, and TLS
-    failures   takes in what was wrong with the others
+    begin      logs in; takes the connection and its server. OutcomeUnknown and PeerError: the next server is tried
+    raises     Unreachable, naming every server and what was wrong; whatever else `begin` raises
     """
+    failures: list[str] = []
     context = None if tls is None else tls.context()
     for each in servers.split(","):
         server = each.strip()
@@ -70,13 +64,21 @@ def sockets(servers: str, timeout_s: float, tls: Tls | None, failures: Failures)
         try:
             connection = socket.create_connection((host, port), timeout_s)
         except OSError as error:
-            failures.add(f"{server}: {error}")
+            failures.append(f"{server}: {error}")
             continue
         if context is not None:
             try:
                 connection = context.wrap_socket(connection, server_hostname=host)
             except OSError as error:  # an SSLError is one
                 connection.close()
-                failures.add(f"{server}: TLS: {error}")
+                failures.append(f"{server}: TLS: {error}")
                 continue
-        yield server, connection
+        try:
+            return begin(connection, server)
+        except (OutcomeUnknown, PeerError) as error:
+            connection.close()
+            failures.append(str(error))
+        except BaseException:
+            connection.close()
+            raise
+    raise Unreachable(f"no broker answers: {'; '.join(failures)}")

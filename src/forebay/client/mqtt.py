@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import time
 from collections import deque
+from functools import partial
 from typing import Final, Self
 
 from librt.strings import BytesWriter
 
-from forebay.client.connecting import Failures, Tls, sockets
+from forebay.client.connecting import Tls, connect_any
 from forebay.core.errors import REFUSED, ForebayError, OutcomeUnknown, PeerError, RequestError
 from forebay.wire.mqtt import (
     Connack,
@@ -63,22 +64,17 @@ class MqttClient:
         tls: Tls | None = None,
     ) -> Self:
         """Connect to the first server of a list that answers, and log in; Unreachable, RequestError."""
-        failures = Failures()
-        for server, connection in sockets(servers, timeout_s, tls, failures):
-            client = cls(connection, server)
-            connection.settimeout(timeout_s)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            try:
-                client._greet(user, password, client_id)
-            except (OutcomeUnknown, PeerError) as error:
-                client.close()
-                failures.add(str(error))
-                continue
-            except BaseException:
-                client.close()
-                raise
-            return client
-        raise failures.error()
+        return connect_any(servers, timeout_s, tls, partial(cls._begin, user, password, client_id, timeout_s))
+
+    @classmethod
+    def _begin(
+        cls, user: str, password: str, client_id: str, timeout_s: float, connection: socket.socket, server: str
+    ) -> Self:
+        client = cls(connection, server)
+        connection.settimeout(timeout_s)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client._greet(user, password, client_id)
+        return client
 
     def close(self) -> None:
         """End the connection."""
