@@ -90,6 +90,16 @@ def test_a_name_cannot_make_up_a_line(start_broker: Callable[..., BrokerProcess]
     assert len(lines(log)) == 1
 
 
+def test_what_clients_declare_does_not_fill_the_log(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(http="127.0.0.1:0")
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)) as connection:
+        connection.channel().queue_declare("of-a-client", durable=True)
+    assert httpx.put(f"{broker.http_url}/api/vhosts/two", auth=GUEST, timeout=WAIT_S).status_code == 201
+    broker.stop()
+    assert "of-a-client" not in broker.log_text()
+    assert '"what": "PUT /api/vhosts/{vhost}"' in broker.log_text()
+
+
 def test_a_file_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "broker", audit_log=str(tmp_path / "missing" / "audit.jsonl"))
     broker.launch()

@@ -14,12 +14,13 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from forebay.broker.audit import Entry
+from forebay.broker.audit import DONE, Entry
 from forebay.core.errors import OptionError
 from forebay.server.disk import Worker
 
 MICROSECONDS = 1_000_000
 MODE = 0o640
+AMQP = "amqp"
 logger = logging.getLogger("forebay")
 
 
@@ -51,13 +52,13 @@ class AuditLog:
                 raise OptionError(f"audit_log: {path!r} cannot be written: {error.strerror}") from None
 
     def write(self, entries: list[Entry], now_us: int) -> None:
-        """Add a line for each."""
-        lines = [line(each, now_us) for each in entries]
-        if self.worker is None:
-            for each in lines:
-                logger.info("audit %s", each)
-        else:
-            self.worker.work.put(Lines(self.path, "".join(f"{each}\n" for each in lines)))
+        """Add a line for each; what ordinary clients declare would fill the broker's log, and is for the file alone."""
+        if self.worker is not None:
+            self.worker.work.put(Lines(self.path, "".join(f"{line(each, now_us)}\n" for each in entries)))
+            return
+        for each in entries:
+            if each.protocol != AMQP or each.result != DONE:
+                logger.info("audit %s", line(each, now_us))
 
     def written(self, lines: Lines, error: BaseException | None) -> None:
         """What could not be written is in the broker's log at least."""
