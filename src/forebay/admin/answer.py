@@ -17,6 +17,7 @@ STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400}
 BAD_REQUEST: Final = 400
 TOO_MANY: Final = 429
 UNAVAILABLE: Final = 503
+NOT_JSON: Final = "json_invalid"  # what FastAPI calls it
 SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
 WORDS: Final = {400: "bad_request", 401: "not_authorized", 404: "Object Not Found", 405: "method_not_allowed"}
 
@@ -76,6 +77,8 @@ def handle_errors(api: FastAPI) -> None:
 def fault_of(error: RequestValidationError) -> str:
     """What is wrong with a request's parameters or body: the field, and the value where it is short."""
     first = error.errors()[0]
+    if first["type"] == NOT_JSON:
+        return f"body: not JSON at character {first['loc'][-1]}: {first['ctx']['error']}"
     field = ".".join(str(part) for part in first["loc"])
     value = repr(first.get("input"))
     shown = f" {value}:" if len(value) <= SHOWN_CHARACTERS_MAX else ""

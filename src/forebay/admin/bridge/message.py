@@ -103,7 +103,7 @@ def checked(wanted: Wanted, options: Options) -> Message:
     if len(wanted.body) > options.message_octets_max:
         raise PeerError(TOO_LARGE, f"body: {len(wanted.body)} octets, the limit is {options.message_octets_max}")
     try:
-        check_topic_name(topic, "topic", options.mqtt_topic_levels_max)
+        check_topic_name(topic, f"topic {wanted.topic!r}", options.mqtt_topic_levels_max)
         properties = properties_of(wanted)
         if properties:
             check_properties(properties, 0, len(properties), PUBLISH)
