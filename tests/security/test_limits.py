@@ -94,6 +94,18 @@ def test_who_publishes_too_fast_is_slowed_down_and_loses_nothing(
     client.end()
 
 
+@pytest.mark.parametrize("limits", [{"user_messages_per_s": 50}, {"user_octets_per_s": 6000}])
+def test_who_publishes_too_fast_over_http_gets_its_answer_later(
+    start_broker: Callable[..., BrokerProcess], limits: dict[str, object]
+) -> None:
+    broker = start_broker(http="127.0.0.1:0", **limits)
+    batch = [{"topic": "a", "payload": f"{number:100}"} for number in range(200)]
+    begun = time.monotonic()
+    answer = httpx.post(f"{broker.http_url}/publish", json=batch, auth=("guest", "guest"), timeout=WAIT_S)
+    assert answer.status_code == 200
+    assert time.monotonic() - begun > 2, "200 messages of more than 100 octets, at 50 messages or 6000 octets a second"
+
+
 def test_who_subscribes_too_fast_is_refused(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker(client_subscribes_per_s=1, client_subscribes_burst=5)
     client = Client(broker, "c")

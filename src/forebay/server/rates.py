@@ -103,18 +103,17 @@ class Rates:
         published = published_by(session)
         messages, charged.published = published - charged.published, published
         octets, charged.received = connection.octets_received - charged.received, connection.octets_received
-        user = session.rights.user
-        debts = [
-            bucket.charge(count, now_us)
-            for bucket, count in (
-                (charged.messages, messages),
-                (charged.octets, octets),
-                (self.of_user(user, False, options.user_messages_per_s, now_us), messages),
-                (self.of_user(user, True, options.user_octets_per_s, now_us), octets),
-            )
-            if bucket is not None and count
-        ]
-        return max(debts, default=0.0)
+        own = ((charged.messages, messages), (charged.octets, octets))
+        debts = [bucket.charge(count, now_us) for bucket, count in own if bucket is not None and count]
+        return max([*debts, self.debt_of_user(session.rights.user, messages, octets, now_us)])
+
+    def debt_of_user(self, user: str, messages: int, octets: int, now_us: int) -> float:
+        """Charge a user with what it has published; in how many seconds that is paid."""
+        buckets = (
+            (self.of_user(user, False, self.options.user_messages_per_s, now_us), messages),
+            (self.of_user(user, True, self.options.user_octets_per_s, now_us), octets),
+        )
+        return max([bucket.charge(count, now_us) for bucket, count in buckets if bucket is not None and count] or [0.0])
 
     def of_user(self, user: str, octets: bool, rate: int, now_us: int) -> Bucket | None:
         if not rate or not user:

@@ -139,6 +139,7 @@ async def publish_one(
     outcome = publish(app, where, message)
     if outcome.status < BAD_REQUEST:
         await app.on_disk()
+        await pay(app, caller, 1, len(body))
     return outcome.answer()
 
 
@@ -171,6 +172,7 @@ async def publish_many(app: Broker, caller: Client, request: Request, vhost: InV
         failed += outcome.status >= BAD_REQUEST
         results.append({"status": outcome.status, **outcome.facts()})
     await app.on_disk()
+    await pay(app, caller, len(results), len(octets))
     return as_json({"published": len(results) - failed, "failed": failed, "results": results})
 
 
@@ -220,6 +222,11 @@ def refused(error: RequestError | PeerError) -> Response:
 
 
 # ---- publishing
+
+
+async def pay(app: App, caller: Caller, messages: int, octets: int) -> None:
+    """Keep a caller waiting who publishes faster than a user may."""
+    await asyncio.sleep(app.rates.debt_of_user(caller.user, messages, octets, app.now_us()))
 
 
 async def with_room(app: App) -> None:
