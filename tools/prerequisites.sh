@@ -121,8 +121,8 @@ fetch_program() {
         mkdir unpacked
         dpkg-deb --fsys-tarfile "$1"_*.deb | tar -x -C unpacked --wildcards "*/$2"
         mkdir -p "$tools_cache"
-        # The longest of that name: others are settings and scripts that start it.
-        file=$(find unpacked -type f -name "$2" -printf '%s %p\n' | sort -rn | head -n 1 | cut -d ' ' -f 2-)
+        # The longest program of that name: others are settings and scripts that start it.
+        file=$(find unpacked -type f -perm -u=x -name "$2" -printf '%s %p\n' | sort -rn | head -n 1 | cut -d ' ' -f 2-)
         mv "$file" "$tools_cache/$2"
     ) >/dev/null 2>&1 || true
     rm -rf "$scratch"
