@@ -59,6 +59,7 @@ case $1 in
 test)
     check_mosquitto
     check_librabbitmq
+    check_curl
     check_node
     check_chromium
     check_rabbitmqadmin

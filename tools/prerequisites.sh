@@ -93,6 +93,12 @@ check_librabbitmq() {
         need "librabbitmq and its commands, which the tests drive.  apt-get install amqp-tools librabbitmq-dev"
 }
 
+# The pages' examples of HTTP are run as they stand.
+check_curl() {
+    has_commands curl || try_install curl
+    has_commands curl || need "curl, which the pages' examples use.  apt-get install curl"
+}
+
 # Node 16 or newer and npm: the tests run MQTT.js and amqplib, which they install themselves into ~/.cache/forebay-tests.
 node_fits() {
     has_commands npm && node -e 'process.exit(parseInt(process.versions.node) < 16 ? 1 : 0)' 2>/dev/null
