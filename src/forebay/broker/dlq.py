@@ -7,8 +7,9 @@ no request stops the broker for long: `Portion.next` says where to go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from librt.strings import BytesWriter
@@ -247,23 +248,41 @@ def redrive(
     if to and vhost.queue(to) is queue:
         raise RequestError(INVALID, f"to: '{text(to)}' is the queue itself")
     portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
+    carry(vhost, queue, group, portion, chosen, partial(send_back, vhost, to=to), ranges is not None)
+    return portion
+
+
+def carry(
+    vhost: Vhost,
+    queue: Queue,
+    group: WorkGroup,
+    portion: Portion,
+    chosen: Sequence[RecordSubject],
+    send: Callable[[RecordSubject], None],
+    goes_on: bool,
+) -> None:
+    """Send messages somewhere else, and settle those that went, in one frame.
+
+    portion  is told how many went, and which did not
+    send     appends one where it goes; RequestError where it cannot go there
+    goes_on  the others go all the same; else the error is raised once what went is settled
+    """
     moved: set[int] = set()
     try:
-        for letter in chosen:
+        for message in chosen:
             try:
-                send_back(vhost, letter, to)
+                send(message)
             except RequestError as error:
-                if ranges is None:
+                if not goes_on:
                     raise
                 portion.refused += 1
                 portion.refusal = portion.refusal or error.text
                 continue
-            moved.add(offset_of(letter))
+            moved.add(offset_of(message))
     finally:
         take_out(group, moved)
         vhost.mark(queue)
     portion.done = len(moved)
-    return portion
 
 
 def discard(

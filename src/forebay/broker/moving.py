@@ -6,14 +6,15 @@ after a crash each message is in one place.
 
 from __future__ import annotations
 
+from functools import partial
+
 from forebay.broker.dead_letters import Letter
-from forebay.broker.dlq import SCANNED_AT_ONCE, Portion, append, offset_of, select, work_of
+from forebay.broker.dlq import SCANNED_AT_ONCE, Portion, append, carry, offset_of, select, work_of
 from forebay.broker.routes import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.core.message import AMQP091, DIED
 from forebay.filter.parser import Filter
-from forebay.queue.sifting import take_out
 from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 from forebay.wire.convert import decode
@@ -53,20 +54,7 @@ def move(
     elif vhost.queue(target.queue) is queue:
         raise RequestError(INVALID, f"to: '{text(name)}' is the queue itself")
     portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
-    moved: set[int] = set()
-    try:
-        for message in chosen:
-            try:
-                send(vhost, message, target)
-            except RequestError as error:
-                portion.refused += 1
-                portion.refusal = portion.refusal or error.text
-                continue
-            moved.add(offset_of(message))
-    finally:
-        take_out(group, moved)
-        vhost.mark(queue)
-    portion.done = len(moved)
+    carry(vhost, queue, group, portion, chosen, partial(send, vhost, target=target), True)
     return portion
 
 

@@ -10,8 +10,8 @@ from forebay.admin.answer import as_json
 from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
 from forebay.admin.login import Broker
 from forebay.admin.paths import NodeName, Password
+from forebay.admin.rabbitmq.node import check_node
 from forebay.admin.rabbitmq.users import kept_hash
-from forebay.admin.rabbitmq.vhosts import check_node
 from forebay.admin.rights import Administrator, Manager, Monitor
 from forebay.admin.shapes import answers
 from forebay.admin.shapes_changes import NameBody

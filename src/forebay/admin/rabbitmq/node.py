@@ -11,6 +11,7 @@ from typing import Final
 from forebay import __version__
 from forebay.admin.rates import NODE as NODE_FIELDS
 from forebay.admin.rates import Rates, Windows
+from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.option_table import split_address
 from forebay.routing.kinds import KINDS
 from forebay.server.app import App
@@ -46,10 +47,15 @@ MECHANISM_NOTES: Final = {
     "EXTERNAL": "SASL EXTERNAL: the client's certificate says who it is",
 }
 
+Facts = dict[str, object]
 HOST: Final = socket.gethostname()
 NODE: Final = f"forebay@{HOST}"
 
-Facts = dict[str, object]
+
+def check_node(name: str) -> None:
+    """RequestError(NOT_FOUND) for every node but this one."""
+    if name != NODE:
+        raise RequestError(NOT_FOUND, f"node: '{name}' does not exist; there is '{NODE}'")
 
 
 def exchange_types() -> list[Facts]:

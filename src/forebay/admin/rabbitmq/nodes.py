@@ -10,21 +10,14 @@ from forebay.admin.answer import as_json
 from forebay.admin.login import Broker
 from forebay.admin.paging import Wanted, answer_list, answer_one
 from forebay.admin.paths import NodeName
-from forebay.admin.rabbitmq.node import NODE, node_facts
+from forebay.admin.rabbitmq.node import NODE, check_node, node_facts
 from forebay.admin.rates import Asked, Sampled
 from forebay.admin.rights import Monitor
 from forebay.admin.shapes import MEMORY, NODES, ONE_NODE
-from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.server.app import App
 from forebay.server.heap import resident_octets
 
 router = APIRouter(prefix="/api", tags=["nodes"])
-
-
-def check_node(name: str) -> None:
-    """RequestError(NOT_FOUND) for every node but this one."""
-    if name != NODE:
-        raise RequestError(NOT_FOUND, f"node: '{name}' does not exist; there is {NODE}")
 
 
 @router.get("/nodes", responses=NODES)

@@ -9,7 +9,7 @@ from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, MADE, ChangeRoute
 from forebay.admin.login import Broker
 from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
 from forebay.admin.paths import NodeName, VhostName
-from forebay.admin.rabbitmq.node import NODE
+from forebay.admin.rabbitmq.node import NODE, check_node
 from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
 from forebay.admin.rates import VHOST, Asked, Rates, Sampled, Windows, sum_of
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
@@ -18,7 +18,7 @@ from forebay.admin.shapes_changes import Texts, VhostBody
 from forebay.broker.definitions.exported import vhost_entry
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhost_settings import PROTECTED, VhostSettings
-from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.core.errors import INVALID, RequestError
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
@@ -108,12 +108,6 @@ def enter_maker(app: App, user: str, vhost: str) -> None:
     known = app.vhosts.users.by_name.get(user)
     if known is not None and (not known.configured or known.restricted):
         app.vhosts.users.set_permissions(user, vhost.encode(), ".*", ".*", ".*")
-
-
-def check_node(node: str) -> None:
-    """RequestError(NOT_FOUND) for any node but the one that this is."""
-    if node != NODE:
-        raise RequestError(NOT_FOUND, f"node: '{node}' is none; there is '{NODE}'")
 
 
 def settings_of(body: VhostBody) -> dict[str, object]:
