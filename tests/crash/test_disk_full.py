@@ -23,7 +23,7 @@ QUOTA_EXCEEDED = 0x97
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own with very little room."""
+    """A file system of its own with very little room; to be asked for before brokers, which go first then."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
@@ -48,7 +48,7 @@ def publish_until_refused(channel: BlockingChannel) -> int:
 
 
 def test_disk_full_refuses_publishers_and_recovers(
-    start_broker: Callable[..., BrokerProcess], small_disk: Path
+    small_disk: Path, start_broker: Callable[..., BrokerProcess]
 ) -> None:
     broker = start_broker(
         data=small_disk,
@@ -104,7 +104,7 @@ def test_disk_full_refuses_publishers_and_recovers(
 
 @statement("MQTT-4.8.0-2", version=V311)
 def test_disk_full_is_told_to_mqtt_publishers_by_code(
-    start_broker: Callable[..., BrokerProcess], small_disk: Path
+    small_disk: Path, start_broker: Callable[..., BrokerProcess]
 ) -> None:
     broker = start_broker(data=small_disk, disk_free_min_octets=0, wal_octets_max=8 << 20, wal_chunk_octets=1 << 20)
     open_channel(broker).queue_declare("q", durable=True)

@@ -16,7 +16,8 @@ from tests.broker_process import BrokerProcess
 ROUNDS = 3
 MESSAGES = 400
 BATCH = 7
-LIFE_S = (0.02, 0.4)
+STEPS_MAX = 5  # between two kills; there are many more
+PAUSE_S = 0.004
 WAIT_S_MAX = 60
 
 
@@ -51,6 +52,7 @@ class Work:
     def __init__(self, broker: BrokerProcess, step: Callable[[httpx.Client], bool]) -> None:
         self.broker = broker
         self.step = step
+        self.steps = 0
         self.thread = threading.Thread(target=self.go_on, daemon=True)
         self.thread.start()
 
@@ -59,7 +61,7 @@ class Work:
             try:
                 with connect(self.broker) as http:
                     while not self.step(http):
-                        pass
+                        self.steps += 1
                     return
             except httpx.TransportError:
                 time.sleep(0.02)  # the broker is down, or has just died with the answer
@@ -72,13 +74,15 @@ def kill_under(broker: BrokerProcess, work: Work) -> int:
     """Kill the broker at random moments until the work is done; how often."""
     kills = 0
     deadline = time.monotonic() + WAIT_S_MAX
+    due = random.randint(1, STEPS_MAX)
     while not work.is_done():
         assert time.monotonic() < deadline
-        time.sleep(random.uniform(*LIFE_S))
-        if kills < ROUNDS and not work.is_done():
+        time.sleep(random.uniform(0, PAUSE_S))
+        if kills < ROUNDS and work.steps >= due and not work.is_done():
             broker.kill9()
             broker.start()
             kills += 1
+            due = work.steps + random.randint(1, STEPS_MAX)
     return kills
 
 

@@ -51,7 +51,7 @@ def test_clients_are_held_to_the_rules(
         ("clients/c1/x", b"mine"),
     ):
         client.publish(topic, body)
-    assert [client.next().payload for _ in range(2)] == [b"rooms/1/heat", b"clients/c1/x"]
+    assert [client.next().payload for _ in range(2)] == [b"21", b"mine"]
     client.end()
 
 

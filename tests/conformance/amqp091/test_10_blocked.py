@@ -34,7 +34,7 @@ def purge(raw: Raw) -> None:
 
 
 def test_publishers_are_told_that_memory_is_low_and_others_go_on(start_broker: Start) -> None:
-    broker = start_broker(memory_octets_max=LIMIT)
+    broker = start_broker(memory_octets_max=LIMIT, queue_memory_percent_max=100)
     with connect(broker, client=ABLE) as raw, connect(broker, client=ABLE) as reader:
         fill(raw, broker)
         raw.send(publish(1, "transient", b"x"))
@@ -45,7 +45,7 @@ def test_publishers_are_told_that_memory_is_low_and_others_go_on(start_broker: S
 
 
 def test_who_has_not_said_that_it_can_hear_it_is_not_told(start_broker: Start) -> None:
-    broker = start_broker(memory_octets_max=LIMIT)
+    broker = start_broker(memory_octets_max=LIMIT, queue_memory_percent_max=100)
     with connect(broker) as raw, connect(broker, client=ABLE) as reader:
         fill(raw, broker)
         purge(reader)
