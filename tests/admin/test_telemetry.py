@@ -127,7 +127,10 @@ def test_mqtt_s_user_properties_carry_it_too(broker: BrokerProcess, receiver: Re
             heard.append(getattr(message.properties, "UserProperty", None))
 
         subscriber.on_message = hear
+        subscribed: list[object] = []
+        subscriber.on_subscribe = lambda *answer: subscribed.append(answer)
         subscriber.subscribe("sensors/#", 1)
+        until(lambda: subscribed)
         publisher.publish("sensors/7", b"x", 1, properties=properties).wait_for_publish(60)
         until(lambda: heard)
         assert heard == [[("a", "b"), ("traceparent", parent_of(3))]]
