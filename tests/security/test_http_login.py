@@ -13,6 +13,7 @@ import pika.exceptions
 import pytest
 
 from forebay.broker.passwords import hash_password
+from tests.admin.clients import until
 from tests.broker_process import BrokerProcess
 
 OURS = {"X-Requested-With": "forebay"}
@@ -157,4 +158,4 @@ def test_who_guesses_has_to_wait_by_every_protocol(start_broker: Callable[..., B
     parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
     with pytest.raises(pika.exceptions.AMQPConnectionError):
         pika.BlockingConnection(parameters)
-    assert "too many failed logins" in broker.log_text()
+    until(lambda: "too many failed logins" in broker.log_text())  # it is written behind the answer
