@@ -15,10 +15,10 @@ from forebay.admin.paths import ExchangeName, QueueName, VhostName, exchange_nam
 from forebay.admin.rabbitmq.binding_keys import names_key, properties_key
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.admin.shapes import BINDINGS, ONE_BINDING
+from forebay.broker.definitions.exported import binding_entry
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.queue.queue import Queue
-from forebay.records.shown import plain
 from forebay.routing.exchange import Binding, text
 
 PropertiesKey = Annotated[str, Path(description="The binding's `properties_key`, as lists have it.")]
@@ -43,14 +43,8 @@ def implicit(vhost: Vhost, queue: Queue) -> Facts:
 
 def binding_facts(vhost: Vhost, binding: Binding) -> Facts:
     """A binding that somebody has made."""
-    arguments = plain(binding.arguments)
     return {
-        "source": text(binding.exchange),
-        "vhost": text(vhost.name),
-        "destination": text(binding.label),
-        "destination_type": "exchange" if binding.destination < 0 else "queue",
-        "routing_key": text(binding.routing_key),
-        "arguments": arguments,
+        **binding_entry(vhost, binding),
         "properties_key": properties_key(binding.routing_key, binding.arguments),
     }
 

@@ -10,8 +10,8 @@ from forebay.admin.paths import ExchangeName, VhostName, exchange_named
 from forebay.admin.rates import EXCHANGE, Asked, Rates, Sampled, Windows, exchange_numbers
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.admin.shapes import EXCHANGES, ONE_EXCHANGE
+from forebay.broker.definitions.exported import exchange_entry
 from forebay.broker.vhost import Vhost
-from forebay.records.shown import plain
 from forebay.routing.exchange import Exchange, text
 
 Facts = dict[str, object]
@@ -34,13 +34,7 @@ def exchange_facts(rates: Rates, asked: Windows, placed: Placed) -> Facts:
     vhost, exchange = placed
     policy = vhost.policies.of_exchange(exchange)
     facts: Facts = {
-        "name": text(exchange.name),
-        "vhost": text(vhost.name),
-        "type": text(exchange.kind),
-        "durable": exchange.durable,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": plain(exchange.arguments),
+        **exchange_entry(vhost, exchange),
         "policy": None if policy is None else policy.name,
         "forebay": {
             "alternate": None if exchange.alternate is None else text(exchange.alternate),
