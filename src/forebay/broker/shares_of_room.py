@@ -58,18 +58,21 @@ class SharesOfRoom:
 
     def is_over(self, queue: Queue) -> bool:
         """Whether a queue that was over its share still is, or its vhost is."""
-        if all(vhost.queues.get(queue.name) is not queue for vhost in self.vhosts.all()):
+        owner = self.owner_of(queue)
+        if owner is None:
             return False  # it is deleted
         share = int(self.common.share_of(queue))
-        if share and queue.log.octets > share * BELOW_PERCENT // PERCENT:
-            return True
-        return any(vhost.queues.get(queue.name) is queue for vhost in self.full_vhosts)
+        return owner in self.full_vhosts or (share > 0 and queue.log.octets > share * BELOW_PERCENT // PERCENT)
+
+    def owner_of(self, queue: Queue) -> Vhost | None:
+        """The vhost that has the queue; None once it is deleted."""
+        return next((vhost for vhost in self.vhosts.all() if vhost.queues.get(queue.name) is queue), None)
 
     def reason(self, queue: Queue) -> str:
         """Why publishers of a queue are slowed down."""
-        for vhost in self.full_vhosts:
-            if vhost.queues.get(queue.name) is queue:
-                return f"vhost '{text(vhost.name)}' is over its octets_max"
+        owner = self.owner_of(queue)
+        if owner is not None and owner in self.full_vhosts:
+            return f"vhost '{text(owner.name)}' is over its octets_max"
         return f"queue '{text(queue.name)}' is over its share of {'disk' if queue.log.durable else 'memory'}"
 
 
