@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from forebay.admin.metrics.gather import known_groups
 from tests.admin.clients import mqtt, publish_mqtt, until
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 ADDRESS = "127.0.0.1:0"
 Samples = dict[str, dict[tuple[str, ...], float]]
@@ -24,13 +24,8 @@ Samples = dict[str, dict[tuple[str, ...], float]]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("metrics"), http=ADDRESS, prometheus=ADDRESS)
-    made.start()
-    try:
+    with running(tmp_path_factory.mktemp("metrics"), http=ADDRESS, prometheus=ADDRESS) as made:
         yield made
-        made.finish()
-    finally:
-        made.abandon()
 
 
 @contextmanager
@@ -195,15 +190,9 @@ def grown_since(broker: BrokerProcess, before: Samples, name: str, *values: str)
 
 def test_webhooks_are_counted(tmp_path: Path) -> None:
     hook = {"name": "nobody", "url": "http://127.0.0.1:9/", "events": ["queue.created"]}
-    broker = BrokerProcess(tmp_path, prometheus=ADDRESS, webhooks=[hook])
-    broker.start()
-    try:
-        with channel_of(broker) as channel:
-            channel.queue_declare("told")
-            until(lambda: one(scrape(broker), "forebay_webhook_events_total", "nobody", "retried") >= 1)
-        broker.finish()
-    finally:
-        broker.abandon()
+    with running(tmp_path, prometheus=ADDRESS, webhooks=[hook]) as broker, channel_of(broker) as channel:
+        channel.queue_declare("told")
+        until(lambda: one(scrape(broker), "forebay_webhook_events_total", "nobody", "retried") >= 1)
 
 
 def test_mqtt_is_counted(broker: BrokerProcess) -> None:

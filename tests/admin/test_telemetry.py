@@ -15,7 +15,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.admin.clients import mqtt, until
 from tests.admin.otlp import Receiver, values_of
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 SPAN = "00f067aa0ba902b7"
 
@@ -36,19 +36,14 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def broker(receiver: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(
+    with running(
         tmp_path_factory.mktemp("traced"),
         otel_endpoint=receiver.url,
         otel_service_name="orders-broker",
         otel_metrics_interval_s=1,
         otel_traces=True,
-    )
-    made.start()
-    try:
+    ) as made:
         yield made
-        made.finish()
-    finally:
-        made.abandon()
 
 
 @contextmanager

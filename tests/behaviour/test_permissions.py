@@ -18,7 +18,7 @@ Work = Callable[[BlockingChannel], object]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(
+    with running(
         tmp_path_factory.mktemp("permissions"),
         users={"guest": "guest", "ada": "a", "eve": "e", "dlx": "d"},
         permissions=[
@@ -27,9 +27,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
             {"user": "dlx", "configure": "^c", "write": "^w", "read": "^[cr]"},
         ],
         vhosts=[{"name": "other"}, {"name": "small", "queues_max": 1, "connections_max": 0}],
-    )
-    made.start()
-    try:
+    ) as made:
         with open_connection(made) as connection:
             channel = connection.channel()
             for queue in ("c1", "r1", "w1"):
@@ -37,9 +35,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
             for exchange in ("c.topic", "r.topic", "w.topic"):
                 channel.exchange_declare(exchange, "topic", durable=True)
         yield made
-        made.finish()
-    finally:
-        made.abandon()
 
 
 def open_connection(

@@ -26,17 +26,12 @@ NOT_AUTHORIZED = 0x87
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("users"), vhosts=[{"name": "one"}, {"name": "two"}])
-    made.start()
-    try:
+    with running(tmp_path_factory.mktemp("users"), vhosts=[{"name": "one"}, {"name": "two"}]) as made:
         with control(made) as admin:
             for name in ("ada", "bob"):
                 admin.run("user.add", user=name, password=f"{name}'s secret")
                 admin.run("permission.set", user=name, vhost="one", **ALL)
         yield made
-        made.finish()
-    finally:
-        made.abandon()
 
 
 def control(broker: BrokerProcess) -> ControlClient:

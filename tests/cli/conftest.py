@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 from tests.certificates import Certificates
 from tests.unit.cli.commands import Forebay
 
@@ -22,13 +22,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory, made: Certificates) -> Iter
     """A broker with HTTP and TLS."""
     folder: Path = tmp_path_factory.mktemp("broker")
     any_port = "127.0.0.1:0"
-    broker = BrokerProcess(folder, http=any_port, amqps=any_port, https=any_port, **made.options())
-    broker.start()
-    try:
+    with running(folder, http=any_port, amqps=any_port, https=any_port, **made.options()) as broker:
         yield broker
-        broker.finish()
-    finally:
-        broker.abandon()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.admin.clients import mqtt, publish_mqtt
-from tests.broker_process import BrokerProcess, free_port
+from tests.broker_process import BrokerProcess, free_port, running
 from tests.interop.debian import program
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -88,13 +88,8 @@ class Prometheus:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(tmp_path_factory.mktemp("scraped"), prometheus="127.0.0.1:0")
-    made.start()
-    try:
+    with running(tmp_path_factory.mktemp("scraped"), prometheus="127.0.0.1:0") as made:
         yield made
-        made.finish()
-    finally:
-        made.abandon()
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 
 from forebay.broker.passwords import hash_password
 from tests.admin.clients import until
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 
 OURS = {"X-Requested-With": "forebay"}
 GUEST = ("guest", "guest")
@@ -23,7 +23,7 @@ WAIT_S = 60
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(
+    with running(
         tmp_path_factory.mktemp("broker"),
         http="127.0.0.1:0",
         users={"guest": "guest", "ada": hash_password("lovelace", bytes(16)), "app": "app"},
@@ -31,13 +31,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         http_body_octets_max=2048,
         http_cors_origins=["https://ops.example"],
         handshake_timeout_ms=500,
-    )
-    made.start()
-    try:
+    ) as made:
         yield made
-        made.finish()
-    finally:
-        made.abandon()
 
 
 @pytest.fixture

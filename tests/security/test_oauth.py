@@ -17,7 +17,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 from tests.interop.mqtt_client import Client
 from tests.security.jwks import AUDIENCE, Issuer
 
@@ -38,7 +38,7 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[BrokerProcess]:
-    made = BrokerProcess(
+    with running(
         tmp_path_factory.mktemp("broker"),
         http="127.0.0.1:0",
         auth_backends=["oauth", "internal"],
@@ -48,13 +48,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator
         oauth_additional_scopes_key="more",
         login_failures_free=0,
         vhosts=[{"name": "sales"}],
-    )
-    made.start()
-    try:
+    ) as made:
         yield made
-        made.finish()
-    finally:
-        made.abandon()
 
 
 def connect(broker: BrokerProcess, token: str, user: str = "", vhost: str = "/") -> pika.BlockingConnection:
