@@ -1,4 +1,4 @@
-"""Addresses of one protocol in the words of another."""
+"""Addresses: what leads where, and those of one protocol in the words of another."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from forebay.core.errors import INVALID, NOT_IMPLEMENTED, RequestError
 from forebay.core.message import MQTT
+from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
 from forebay.wire.amqp091_properties import cut_key
 
 QUEUE_PREFIX: Final = b"$queue/"
+DEAD_LETTER_PREFIX: Final = b"$dlq/"
+TOPIC_EXCHANGE: Final = b"amq.topic"
 
 
 def amqp_address(format: i64, exchange: bytes, routing_key: bytes) -> tuple[bytes, bytes]:
@@ -20,3 +24,27 @@ def amqp_address(format: i64, exchange: bytes, routing_key: bytes) -> tuple[byte
     if routing_key.startswith(QUEUE_PREFIX):
         return b"", cut_key(routing_key)
     return exchange, cut_key(swap_key(routing_key))
+
+
+def queue_address(address: bytes) -> tuple[bytes, bytes]:
+    """Name and rest of `$queue/<name>[/<rest>]`; RequestError(INVALID) without a name."""
+    cut = address.find(b"/", 7)
+    name = address[7:] if cut < 0 else address[7:cut]
+    if not name:
+        raise RequestError(INVALID, f"queue address '{text(address)}' names no queue")
+    return name, b"" if cut < 0 else address[cut + 1 :]
+
+
+def dead_letter_address(filter: bytes) -> tuple[bytes, bytes]:
+    """Name of the queue, and the filter, of `$dlq/<queue>[/<filter>]`.
+
+    raises  RequestError: INVALID where it names no one queue, NOT_IMPLEMENTED for a command
+    """
+    cut: i64 = filter.find(b"/", len(DEAD_LETTER_PREFIX))
+    name = filter if cut < 0 else filter[:cut]
+    rest = b"" if cut < 0 else filter[cut + 1 :]
+    if name[len(DEAD_LETTER_PREFIX) :] in (b"", b"+", b"#"):
+        raise RequestError(INVALID, f"dead-letter queue '{text(name)}': must name one queue")
+    if rest.startswith(b"$"):
+        raise RequestError(NOT_IMPLEMENTED, f"topic filter '{text(filter)}': commands cannot be subscribed to")
+    return name, rest

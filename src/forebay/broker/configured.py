@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.topology import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
+from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
 from forebay.core.option_groups import STREAM, QueueOptions, RetentionOptions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from forebay.broker.address import DEAD_LETTER_PREFIX, dead_letter_address, queue_address
 from forebay.broker.arguments import ConsumerArguments, stream_start
 from forebay.broker.common import Common
 from forebay.broker.events import QUEUE_NAME
@@ -13,7 +14,7 @@ from forebay.broker.publishing import Publishing
 from forebay.broker.replies import ReplyConsumer
 from forebay.broker.routes import QUEUE_PREFIX
 from forebay.broker.shares import Shares
-from forebay.broker.topology import DEAD_LETTER_PREFIX, FOREVER_MS, dead_letter_address, queue_address
+from forebay.broker.topology import FOREVER_MS
 from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.options import Options
 from forebay.filter.parser import Filter

@@ -20,11 +20,10 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.address import amqp_address
+from forebay.broker.address import DEAD_LETTER_PREFIX, amqp_address
 from forebay.broker.facts import marks_of
 from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
-from forebay.broker.topology import DEAD_LETTER_PREFIX
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091, DIED, FORMAT_MASK, MQTT, REJECTED, UNROUTABLE
 from forebay.log.block import Block

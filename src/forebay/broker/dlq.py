@@ -15,9 +15,9 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import u8
 
+from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.facts import marks_of
 from forebay.broker.routes import Route
-from forebay.broker.topology import DEAD_LETTER_PREFIX
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091, DIED, EXPIRES, FORMAT_MASK, KEYED, REJECTED

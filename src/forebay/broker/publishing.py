@@ -10,6 +10,7 @@ from typing import Final
 from mypy_extensions import i64, u8
 
 from forebay.broker import events
+from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.client_session import ClientSession, Will
 from forebay.broker.common import Common, Sealed
 from forebay.broker.deduplication import Deduplication
@@ -23,7 +24,6 @@ from forebay.broker.retained import Retained, RetainedMessage
 from forebay.broker.routes import Route, Routes
 from forebay.broker.session_recovery import StoredSessions
 from forebay.broker.staging import Staging
-from forebay.broker.topology import TOPIC_EXCHANGE
 from forebay.core.errors import RequestError
 from forebay.core.message import (
     ACCEPTED,

@@ -14,10 +14,11 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
+from forebay.broker.address import TOPIC_EXCHANGE, queue_address
 from forebay.broker.client_session import ClientSession
 from forebay.broker.common import Common
 from forebay.broker.fanout import Audience, Fanout
-from forebay.broker.topology import TOPIC_EXCHANGE, Topology, queue_address
+from forebay.broker.topology import Topology
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import FORMAT_MASK, MQTT, Properties
 from forebay.core.options import Options

@@ -10,10 +10,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.client_session import ClientSession
 from forebay.broker.fanout import properties_at
 from forebay.broker.queue_catalog import queue_command
-from forebay.broker.topology import TOPIC_EXCHANGE, Topology
+from forebay.broker.topology import Topology
 from forebay.core.errors import INVALID, RequestError
 from forebay.log.block import Block
 from forebay.queue.picker import Picker

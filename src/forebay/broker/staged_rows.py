@@ -11,12 +11,12 @@ from typing import Final, final
 from librt.strings import read_i32_le
 from mypy_extensions import i64, u8
 
+from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.internal import RECORD_OVERHEAD
 from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
 from forebay.broker.special import ASKS, MARKS, Special, asks_of, publish_special, read_special
 from forebay.broker.staging import Committed
-from forebay.broker.topology import TOPIC_EXCHANGE
 from forebay.core.errors import RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, REJECTED, RETAIN, UNROUTABLE
 from forebay.log.block import Block

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
+from forebay.broker.address import TOPIC_EXCHANGE, queue_address
 from forebay.broker.binding_catalog import apply_binding, apply_exchange, binding_command, exchange_command
 from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common, Part
@@ -22,7 +23,7 @@ from forebay.broker.permissions import allows
 from forebay.broker.policies import Policies
 from forebay.broker.queue_catalog import group_command, is_anonymous, keyed_command, queue_command
 from forebay.broker.vhost_settings import VhostSettings
-from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
 from forebay.queue.arguments import CLASSIC_TYPE
 from forebay.queue.counts import Counts
@@ -47,9 +48,7 @@ HELD: Final = 9
 
 NAME_OCTETS_MAX: Final = 255
 FOREVER_MS: Final = 10**12  # a member of a shared subscription holds a message as long as its connection lasts
-TOPIC_EXCHANGE: Final = b"amq.topic"
 RESERVED: Final = b"amq."
-DEAD_LETTER_PREFIX: Final = b"$dlq/"
 BUILT_IN: Final = (
     (b"", b"direct"),
     (b"amq.direct", b"direct"),
@@ -573,27 +572,3 @@ def check_queue_name(name: bytes) -> None:
         raise RequestError(INVALID, f"queue name of {len(name)} octets is longer than {NAME_OCTETS_MAX}")
     if b"/" in name and name.startswith(b"$queue/"):
         raise RequestError(INVALID, f"queue name '{text(name)}' is an address")
-
-
-def queue_address(address: bytes) -> tuple[bytes, bytes]:
-    """Name and rest of `$queue/<name>[/<rest>]`; RequestError(INVALID) without a name."""
-    cut = address.find(b"/", 7)
-    name = address[7:] if cut < 0 else address[7:cut]
-    if not name:
-        raise RequestError(INVALID, f"queue address '{text(address)}' names no queue")
-    return name, b"" if cut < 0 else address[cut + 1 :]
-
-
-def dead_letter_address(filter: bytes) -> tuple[bytes, bytes]:
-    """Name of the queue, and the filter, of `$dlq/<queue>[/<filter>]`.
-
-    raises  RequestError: INVALID where it names no one queue, NOT_IMPLEMENTED for a command
-    """
-    cut: i64 = filter.find(b"/", len(DEAD_LETTER_PREFIX))
-    name = filter if cut < 0 else filter[:cut]
-    rest = b"" if cut < 0 else filter[cut + 1 :]
-    if name[len(DEAD_LETTER_PREFIX) :] in (b"", b"+", b"#"):
-        raise RequestError(INVALID, f"dead-letter queue '{text(name)}': must name one queue")
-    if rest.startswith(b"$"):
-        raise RequestError(NOT_IMPLEMENTED, f"topic filter '{text(filter)}': commands cannot be subscribed to")
-    return name, rest

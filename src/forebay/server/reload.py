@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.configured import declare_configured, wanted_queues
 from forebay.broker.control.operations import Configuration
 from forebay.broker.scram import make_scram
-from forebay.broker.topology import FOREVER_MS, TOPIC_EXCHANGE
+from forebay.broker.topology import FOREVER_MS
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, OptionError, RequestError
 from forebay.core.option_table import option_fields

@@ -9,12 +9,12 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.permissions import Rights
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.special import ASKS, check_message, read_special
 from forebay.broker.staged_rows import has_one_format, is_uniform
 from forebay.broker.staging import Committed
-from forebay.broker.topology import TOPIC_EXCHANGE
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, PeerError, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN

@@ -16,7 +16,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.topology import DEAD_LETTER_PREFIX
+from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.queue.leases import Lease

@@ -12,12 +12,12 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64, u8
 
+from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.client_session import FORGOTTEN, RECEIVED, ClientSession
 from forebay.broker.deduplication import Identity, address_of, identity_of
 from forebay.broker.permissions import WRITE, Grants, Rights
 from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
-from forebay.broker.topology import TOPIC_EXCHANGE
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE, dead_letter_address, queue_address
 from forebay.broker.permissions import READ, WRITE, Rights
 from forebay.broker.topic_acl import AclBook, ClientAcl
-from forebay.broker.topology import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE, dead_letter_address, queue_address
 from forebay.core.errors import REFUSED, RequestError
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key

@@ -6,6 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.broker.address import DEAD_LETTER_PREFIX, dead_letter_address
 from forebay.broker.arguments import ConsumerArguments
 from forebay.broker.client_session import ClientSession, Subscription
 from forebay.broker.dead_letters import dead_letter_queue
@@ -14,7 +15,6 @@ from forebay.broker.permissions import Grants, Rights
 from forebay.broker.primary import reader_primary
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
-from forebay.broker.topology import DEAD_LETTER_PREFIX, dead_letter_address
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.options import Options

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from forebay.broker.address import dead_letter_address
 from forebay.broker.dead_letters import REASON_OCTETS_MAX, dead_letter_queue, with_user_properties
-from forebay.broker.topology import dead_letter_address
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091, MQTT, Properties
