@@ -107,8 +107,8 @@ class App(Host):
         self.proving: dict[Proof, asyncio.Future[None]] = {}  # of callers that have no session
         self.asked: list[asyncio.Future[None]] = []  # whoever waits for the disk with what this turn brings
         self.unwritten: list[tuple[int, asyncio.Future[None]]] = []  # the same, and what must be durable for it
-        self.dirty: list[Connection] = []
-        self.waiting: list[Connection] = []
+        self.dirty: dict[Connection, None] = {}  # those that take part in this turn
+        self.waiting: dict[Connection, None] = {}  # those whose session is told of every sync
         self.scheduled = False
         self.flush_due = False  # this turn takes to the disk also what nobody waits for
         self.pressure = Pressure(options, self.store, SharesOfRoom(self.vhosts, options), self.connections, self.touch)
@@ -189,10 +189,10 @@ class App(Host):
         self.connections[int(session.id)] = connection
 
     def touch(self, connection: Connection) -> None:
-        """This connection takes part in the turn."""
-        if not connection.dirty:
-            connection.dirty = True
-            self.dirty.append(connection)
+        """This connection takes part in the turn; one that has been closed, or was lost, does not."""
+        if connection.closing:
+            return
+        self.dirty[connection] = None
         self.schedule()
         if self.pressure.is_crowded or self.vhosts.common.pressing is not None:
             self.pressure.check(connection)
@@ -218,6 +218,12 @@ class App(Host):
 
     def lost(self, connection: Connection) -> None:
         self.open.discard(connection)
+        self.leave(connection)
+
+    def leave(self, connection: Connection) -> None:
+        """This connection takes part in nothing any more: nobody may write to it from here on."""
+        self.dirty.pop(connection, None)
+        self.waiting.pop(connection, None)
         self.pressure.forget(connection)
         session = connection.session
         if session is None or session.id not in self.connections:
@@ -243,7 +249,8 @@ class App(Host):
                 self.announcer.taken_over(previous, previous.session)
                 previous.session.taken_over()
                 previous.flush()
-                self.lost(previous)
+                previous.close()  # also one that holds something back: its turns are over
+                self.leave(previous)  # it stays open until it has read its goodbye
 
     def begin_logins(self) -> None:
         """Have the passwords of this turn checked; what comes behind a login waits in the socket."""
@@ -371,19 +378,17 @@ class App(Host):
         self.flush_due = False
         durable = self.store.durable
         dirty = self.dirty
-        self.dirty = []
+        self.dirty = {}
         if self.is_rated:
             self.rates.charge(dirty, now_us)
         for connection in dirty:
-            connection.dirty = False
             session = connection.session
             if session is None:
                 continue
             session.end_turn(lsn, durable)
             connection.flush()
-            if not connection.waiting and (session.waiting() or session.hold_lsn > durable):
-                connection.waiting = True
-                self.waiting.append(connection)
+            if session.waiting() or session.hold_lsn > durable:
+                self.waiting[connection] = None
         if self.asked:
             self.unwritten += [(lsn, each) for each in self.asked]
             self.asked = []
@@ -416,9 +421,7 @@ class App(Host):
                 tracer.delivered(delivery, connection.session.vhost, now_us)
             if tells:
                 self.announcer.delivered(delivery, connection.session)
-            if not connection.dirty:
-                connection.dirty = True
-                self.dirty.append(connection)
+            self.dirty[connection] = None
         if self.vhosts.common.woken:
             self.wake()
         for consumer in self.vhosts.take_cancelled():
@@ -465,17 +468,15 @@ class App(Host):
         self.histograms.on_durable(lsn)
         self.vhosts.synced()
         waiting = self.waiting
-        self.waiting = []
+        self.waiting = {}
         for connection in waiting:
             session = connection.session
-            connection.waiting = False
             if session is None or session.id not in self.connections:
                 continue
             session.on_durable(lsn)
             connection.flush()
             if session.waiting() or session.hold_lsn > lsn:
-                connection.waiting = True
-                self.waiting.append(connection)
+                self.waiting[connection] = None
         if self.unwritten:
             self.answer_written(lsn)
         self.pressure.written()

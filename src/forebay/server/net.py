@@ -68,7 +68,6 @@ class Connection(asyncio.Protocol):
         "closing",
         "closing_us",
         "default_protocol",
-        "dirty",
         "host",
         "how_named",
         "identity",
@@ -84,7 +83,6 @@ class Connection(asyncio.Protocol):
         "sending",
         "session",
         "transport",
-        "waiting",
         "wanted",
         "writes",
     )
@@ -102,8 +100,6 @@ class Connection(asyncio.Protocol):
         self.parts: list[bytes] | None = None  # of a frame so long that joining at each read would cost its square
         self.parts_octets = 0
         self.wanted = 0
-        self.dirty = False
-        self.waiting = False  # the app tells its session of every sync
         self.sending: Sending | None = None  # a file: the transport is left alone until that is done
         self.closing = False
         self.opened_us = 0
@@ -163,7 +159,7 @@ class Connection(asyncio.Protocol):
     def flush(self) -> None:
         """Send what the session has written; close afterwards if the session says so."""
         session = self.session
-        if session is None:
+        if session is None or self.closing:
             return
         if session.hold_lsn > self.host.durable_lsn():
             return
@@ -186,7 +182,12 @@ class Connection(asyncio.Protocol):
             self.count_sent(len(out))
             self.transport.write(out.getvalue())
             out.truncate(0)
-        if session.closing and not self.closing:
+        if session.closing:
+            self.close()
+
+    def close(self) -> None:
+        """Close once what was written has been taken; nothing more is written."""
+        if not self.closing:
             self.closing = True
             self.closing_us = self.host.now_us()
             self.transport.close()

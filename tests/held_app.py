@@ -1,0 +1,85 @@
+"""A broker in the test's own process and loop, so that a test says between which two callbacks something happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from forebay.core.options import make_options
+from forebay.server.app import App
+from forebay.server.drain import drain
+from forebay.server.listen import endpoints, listen, make_protocol
+from forebay.server.tls import Tls
+from tests.conformance.amqp091 import raw
+from tests.conformance.mqtt import raw as mqtt
+
+WAIT_S = 20  # guards against a hang
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def held_app(folder: Path, **options: object) -> AsyncIterator[App]:
+    """A broker that listens for AMQP, MQTT and MQTT over WebSocket; its clock ticks only when the test has it tick."""
+    listeners = dict.fromkeys(("amqp", "mqtt", "mqtt_websocket"), "127.0.0.1:0")
+    made = make_options({"data": str(folder), **listeners, **options})
+    app = App(made, asyncio.get_running_loop(), Tls(made))
+    app.recover()
+    servers = []
+    try:
+        for endpoint in endpoints(made):
+            server, app.addresses[endpoint.name] = await listen(partial(make_protocol, app), endpoint)
+            servers.append(server)
+        async with asyncio.timeout(WAIT_S):
+            yield app
+    finally:
+        for server in servers:
+            server.close()
+        await drain(app, asyncio.Event())
+
+
+async def connect(app: App, listener: str) -> Client:
+    """A client of this listener, which has said nothing yet."""
+    host, _, port = app.addresses[listener].rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def amqp_client(app: App, heartbeat_s: int = 60) -> Client:
+    """A client that has logged in over AMQP and has channel 1 open."""
+    reader, writer = await connect(app, "amqp")
+    writer.write(raw.HEADER)
+    await read_method(reader, raw.START)
+    answer = raw.table() + raw.short("PLAIN") + raw.long("\0guest\0guest") + raw.short("en_US")
+    writer.write(raw.method(0, raw.START_OK, answer))
+    await read_method(reader, raw.TUNE)
+    tuned = raw.number(2047, 2) + raw.number(131072, 4) + raw.number(heartbeat_s, 2)
+    writer.write(raw.method(0, raw.TUNE_OK, tuned) + raw.method(0, raw.OPEN, raw.short("/") + b"\0\0"))
+    await read_method(reader, raw.OPEN_OK)
+    writer.write(raw.method(1, raw.CHANNEL_OPEN, b"\0"))
+    await read_method(reader, raw.CHANNEL_OPEN_OK)
+    return reader, writer
+
+
+async def read_method(reader: asyncio.StreamReader, which: raw.Method) -> bytes:
+    """Arguments of the next method, which must be this one."""
+    head = await reader.readexactly(7)
+    payload = await reader.readexactly(int.from_bytes(head[3:], "big"))
+    assert await reader.readexactly(1) == b"\xce"
+    assert payload[:4] == raw.number(which[0], 2) + raw.number(which[1], 2), payload
+    return payload[4:]
+
+
+async def mqtt_client(app: App, name: str = "c") -> Client:
+    """A client that has logged in over MQTT 5."""
+    reader, writer = await connect(app, "mqtt")
+    writer.write(mqtt.connect(name))
+    assert (await reader.readexactly(4))[:1] == b"\x20"
+    return reader, writer
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until that holds."""
+    while not condition():  # noqa: ASYNC110  the test drives the loop itself
+        await asyncio.sleep(0)
