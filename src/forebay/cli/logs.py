@@ -53,7 +53,7 @@ def inspect_log(
 
     Example: forebay log inspect /var/lib/forebay --queue orders --offset 0 --limit 3
     """
-    disk, user = opened(folder)
+    disk = opened(folder)
     recovered, failure = recovery_of(disk)
     if offset is not None:
         if queue is None:
@@ -66,11 +66,11 @@ def inspect_log(
     with progress_bar("octets", total_octets(disk)) as advance:
         survey = surveyed(disk, chosen, False, advance)
     found: dict[str, Any] = {
-        "used_by": user or None,
+        "used_by": disk.user or None,
         "files": [each.facts() for each in survey.files],
         "queues": [] if recovered is None else queue_rows(recovered, chosen),
-        "report": [] if recovered is None else recovered.report,
-        "changes": disk.changes,
+        "report": [] if recovered is None or disk.user else recovered.report,
+        "changes": [] if disk.user else disk.changes,
         "failure": failure or None,
     }
     if queue is not None:
@@ -91,7 +91,7 @@ def verify_log(folder: Folder, as_json: JsonOption = False) -> None:
 
     Example: forebay log verify /var/lib/forebay
     """
-    disk, user = opened(folder)
+    disk = opened(folder)
     with progress_bar("octets", total_octets(disk)) as advance:
         survey = surveyed(disk, None, True, advance)
     failure = "" if survey.damages else recovery_of(disk)[1]
@@ -99,7 +99,7 @@ def verify_log(folder: Folder, as_json: JsonOption = False) -> None:
     if as_json:
         show_json(
             {
-                "used_by": user or None,
+                "used_by": disk.user or None,
                 "files": len(survey.files),
                 "octets": sum(each.octets for each in survey.files),
                 "records": records,
@@ -124,18 +124,17 @@ def verify_log(folder: Folder, as_json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-def opened(folder: str) -> tuple[ReadingDisk, str]:
-    """The folder, and the process that uses it, of which is said that."""
-    from forebay.cli.offline import folder_of, user_of
+def opened(folder: str) -> ReadingDisk:
+    """The folder; if a broker uses it that is said, and it is read as it is at this moment."""
+    from forebay.cli.offline import folder_of
 
     disk = folder_of(folder)
-    user = user_of(disk)
-    if user:
+    if disk.user:
         print(
-            f"forebay: {folder} is in use by the process {user}: what it writes meanwhile may be missing",
+            f"forebay: {folder} is in use by the process {disk.user}: what it writes from now on is not looked at",
             file=sys.stderr,
         )
-    return disk, user
+    return disk
 
 
 def recovery_of(disk: ReadingDisk) -> tuple[Recovered | None, str]:
@@ -228,6 +227,8 @@ def show_inspected(found: dict[str, Any], survey: Survey) -> None:
     print()
     if found["failure"]:
         print(f"a broker cannot start on it: {found['failure']}")
+        return
+    if found["used_by"]:
         return
     for each in found["report"]:
         print(f"a broker that starts would say: {each}")

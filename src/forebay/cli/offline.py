@@ -1,29 +1,42 @@
-"""A data folder that is looked at from outside: its files are read, and what recovery would do to them is noted."""
+"""A data folder that is looked at from outside: its files are read, and what recovery would do to them is noted.
+
+While a broker uses the folder its files come, grow and go. `HeldDisk` is such a folder at one moment: the files that
+were there stay open, and the write-ahead log ends where it ended then.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import resource
 from pathlib import Path
+from typing import Final
 
 from forebay.broker.vhosts import Vhosts
-from forebay.core.errors import OptionError, StorageError
+from forebay.core.errors import CorruptFile, OptionError, StorageError
 from forebay.core.options import Options
 from forebay.core.ports import Disk, Parts
+from forebay.log.recovery import WalReader
+from forebay.log.segment import queue_folder
 from forebay.log.store import Recovery, Store, StoreOptions
+from forebay.log.wal import FOLDER
 from forebay.server.clock import SystemClock
 from forebay.server.disk import LOCK, storage_errors
+
+LISTINGS_MAX: Final = 100  # of a folder whose files are replaced while they are opened
 
 
 class ReadingDisk(Disk):
     """Files under a folder, none of which is ever changed.
 
     changes  what whoever holds this disk would have done to them, for people
+    user     the process of the broker that uses the folder; empty if none does
     """
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)
         self.changes: list[str] = []
+        self.user = ""
         self._paths: dict[int, str] = {}
 
     def list(self, folder: str) -> list[str]:
@@ -88,6 +101,102 @@ class ReadingDisk(Disk):
             self.close(handle)
 
 
+class HeldDisk(ReadingDisk):
+    """The files of a folder that a broker uses, as they were at one moment.
+
+    The write-ahead log is opened, and its end found, before the segments: what has left it since is in these.
+    """
+
+    def __init__(self, root: str, user: str) -> None:
+        super().__init__(root)
+        self.user = user
+        self._names: dict[str, list[str]] = {}
+        self._held: dict[str, int] = {}
+        self._ends: dict[str, int] = {}
+        room_for_files()
+        self._hold(FOLDER)
+        self._find_end()
+        self._names["queues"] = super().list("queues")
+        for name in self._names["queues"]:
+            if name.isdigit():
+                self._hold(queue_folder(int(name)))
+
+    def list(self, folder: str) -> list[str]:
+        return self._names.get(folder, [])
+
+    def open(self, path: str, create: bool) -> int:
+        assert not create, path
+        if path not in self._held:
+            return super().open(path, False)
+        handle = os.dup(self._held[path])
+        self._paths[handle] = path
+        return handle
+
+    def size(self, handle: int) -> int:
+        return self._ends.get(self._paths[handle], super().size(handle))
+
+    def pread(self, handle: int, octets: int, position: int) -> bytes:
+        end = self._ends.get(self._paths[handle])
+        if end is not None:
+            octets = max(0, min(octets, end - position))
+        return super().pread(handle, octets, position)
+
+    def close_all(self) -> None:
+        super().close_all()
+        for handle in self._held.values():
+            os.close(handle)
+        self._held = {}
+
+    def _hold(self, folder: str) -> None:
+        """Open the files of a folder, all as they were at one moment."""
+        for left in reversed(range(LISTINGS_MAX)):
+            opened: dict[str, int] = {}
+            try:
+                for name in super().list(folder):
+                    path = f"{folder}/{name}"
+                    try:
+                        opened[path] = os.open(self.path(path), os.O_RDONLY | os.O_CLOEXEC)
+                    except FileNotFoundError:
+                        if left and not name.endswith(".tmp"):
+                            raise  # what stands for it now may have a name that is open already, as it was before
+            except FileNotFoundError:
+                for handle in opened.values():
+                    os.close(handle)
+                continue
+            except OSError as error:
+                raise StorageError(f"{self.path(folder)}: cannot open its files: {error.strerror}") from None
+            self._held.update(opened)
+            self._names[folder] = [path.rpartition("/")[2] for path in opened]
+            return
+
+    def _find_end(self) -> None:
+        """Where the last file of the write-ahead log ends. If it is damaged it is left as it is, to be read so."""
+        files = [name for name in self._names[FOLDER] if name.endswith(".wal") and name[:-4].isdigit()]
+        if not files:
+            return
+        path = f"{FOLDER}/{files[-1]}"
+        handle = self.open(path, False)
+        try:
+            reader = WalReader(self, path, handle, int(files[-1][:-4]), True)
+            try:
+                for _ in reader.frames():
+                    pass
+            except CorruptFile:
+                if not reader.has_grown():
+                    return
+            self._ends[path] = reader.position
+        except CorruptFile:
+            return  # not even its head is sound
+        finally:
+            self.close(handle)
+
+
+def room_for_files() -> None:
+    """Have as many files open as the system allows."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 class Recovered:
     """The state to which a broker would come with this folder.
 
@@ -103,20 +212,22 @@ class Recovered:
 
 
 def folder_of(path: str) -> ReadingDisk:
-    """The disk of a data folder; OptionError where there is none."""
+    """The disk of a data folder, as it is now; OptionError where there is none."""
     if not (Path(path) / "wal").is_dir():
         raise OptionError(f"{path}: is no data folder of a broker: it has no folder wal")
-    return ReadingDisk(path)
+    user = user_of(path)
+    return HeldDisk(path, user) if user else ReadingDisk(path)
 
 
-def user_of(disk: ReadingDisk) -> str:
-    """The process of the broker that uses the folder just now, empty if none does."""
+def user_of(folder: str) -> str:
+    """The process of the broker that uses a data folder just now, empty if none does."""
+    lock = os.path.join(folder, LOCK)
     try:
-        handle = os.open(disk.path(LOCK), os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise StorageError(f"{disk.path(LOCK)}: cannot open: {error.strerror}") from None
+        raise StorageError(f"{lock}: cannot open: {error.strerror}") from None
     try:
         # Only for a moment: a broker that starts just now must not find the folder in use.
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -112,6 +112,8 @@ class WalReader:
         at = self.position + 8
         while at < self.octets:
             view = self.at(at, min(CHUNK_OCTETS, self.octets - at))
+            if not view:
+                return None  # it was longer when its length was asked for
             found = bytes(view).find(FRAME_MAGIC)
             if found < 0:
                 at += max(8, len(view) - 8)  # a magic may lie across the chunk's end
@@ -126,6 +128,14 @@ class WalReader:
                     return at, frame
             at += 1
         return None
+
+    def has_grown(self) -> bool:
+        """Whether the next frame, which was not there when its place was read, stands there now: somebody writes."""
+        self.chunk = b""
+        try:
+            return self.frame_at(self.position).lsn == self.lsn + 1
+        except BadFrame:
+            return False
 
     def concerned(self, at: int, frame: Frame) -> str:
         """Which offsets are missing before this frame."""
@@ -155,6 +165,8 @@ class WalReader:
         at = self.position
         while at < self.octets:
             view = self.at(at, min(CHUNK_OCTETS, self.octets - at))
+            if not view:
+                break
             used = len(bytes(view).rstrip(b"\0"))
             if used:
                 rest = at + used - self.position

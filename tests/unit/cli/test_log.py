@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pika
@@ -14,7 +18,7 @@ from typer.testing import CliRunner
 
 from forebay.cli.commands import command_line
 from tests.broker_process import BrokerProcess
-from tests.stores import Everything, Opened
+from tests.stores import SMALL, Everything, Opened
 from tests.unit.cli.commands import Forebay
 
 RUNNER = CliRunner()
@@ -150,3 +154,38 @@ def test_a_folder_is_read_beside_its_broker_and_after(start_broker: Callable[...
     assert "there is no queue 'nowhere'" in forebay.fails(2, "log", "inspect", data, "--queue", "nowhere")
     assert forebay("log", "verify", data).endswith("every checksum is right\n")
     broker.start()
+
+
+def test_a_folder_is_sound_while_its_broker_works(tmp_path: Path) -> None:
+    """Frames are written, and files come, are merged and go, between any two reads."""
+    opened = Opened(tmp_path, [1, 2, 3], replace(SMALL, wal_octets_max=256 << 10, segment_octets_max=1 << 20))
+    wanted = Everything()
+    ends = threading.Event()
+
+    def work() -> None:
+        number = 0
+        while not ends.is_set():
+            number += 1
+            queue = 1 + number % 3
+            opened.publish(queue, *(b"%d" % number * 50 for _ in range(20)))
+            opened.sync()
+            log = opened.logs[queue]
+            log.truncate(log.end - 400)
+            if opened.store.checkpoint_due():
+                opened.store.rotate([])
+            opened.housekeep(wanted)
+
+    with ThreadPoolExecutor(1) as worker:
+        writer = worker.submit(work)
+        try:
+            for _ in range(30):
+                for what in ("verify", "inspect"):
+                    done = RUNNER.invoke(command_line("log"), ["log", what, str(tmp_path), "--json"])
+                    assert done.exit_code == 0, (done.output, done.exception)
+                    found = json.loads(done.stdout)
+                    assert found["used_by"] == str(os.getpid())
+        finally:
+            ends.set()
+            writer.result()
+    opened.close()
+    assert verified(tmp_path)[0] == 0
