@@ -38,7 +38,8 @@ from forebay.core.message import (
     RETAINED,
     UNROUTABLE,
 )
-from forebay.core.options import SPILL, Options
+from forebay.core.option_names import SPILL
+from forebay.core.options import Options
 from forebay.log.block import Block
 from forebay.log.store import Store
 from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules

@@ -24,7 +24,7 @@ from hashlib import pbkdf2_hmac
 from forebay.broker.auth import Login, LoginRefused, Mechanism, shown
 from forebay.broker.passwords import is_hash
 from forebay.broker.saslprep import prepared
-from forebay.core.options import SCRAM_SHA_256, SCRAM_SHA_512
+from forebay.core.option_names import SCRAM_SHA_256, SCRAM_SHA_512
 from forebay.core.ports import Random
 
 HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}

@@ -1,4 +1,4 @@
-"""Words that options of logins and certificates take."""
+"""Words that options take."""
 
 from __future__ import annotations
 
@@ -26,3 +26,25 @@ SAN_URI: Final = "san_uri"
 BACKENDS: Final = (INTERNAL, OAUTH, HTTP)
 PROTOCOLS: Final = (MQTT, AMQP, BLOCKS, HTTP)
 IDENTITIES: Final = (NONE, CN, DN, SAN_DNS, SAN_EMAIL, SAN_IP, SAN_URI)
+
+LOWEST: Final = "lowest"
+HIGHEST: Final = "highest"
+PLACES: Final = (LOWEST, HIGHEST)
+DROP: Final = "drop"
+SPILL: Final = "spill"
+OVERFLOWS: Final = (DROP, SPILL)
+MOVED: Final = "moved"
+ANOTHER: Final = "another"
+REDIRECTS: Final = (MOVED, ANOTHER)
+ROUND_ROBIN: Final = "round_robin"
+SHARED_STRATEGIES: Final = (ROUND_ROBIN, "random", "sticky", "least_inflight", "hash_topic", "hash_clientid")
+OPTIONAL: Final = "optional"
+REQUIRED: Final = "required"
+CLIENT_AUTHS: Final = (NONE, OPTIONAL, REQUIRED)
+TLS_1_2: Final = "1.2"
+TLS_1_3: Final = "1.3"
+TLS_VERSIONS: Final = (TLS_1_2, TLS_1_3)
+SCRAM_SHA_256: Final = "SCRAM-SHA-256"
+SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+SCRAMS: Final = (SCRAM_SHA_256, SCRAM_SHA_512)
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")

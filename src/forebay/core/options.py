@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.core import option_names as words
 from forebay.core.option_groups import (
     CLASSIC,
     QUORUM,
@@ -22,7 +23,6 @@ from forebay.core.option_groups import (
     VhostOptions,
     WebhookOptions,
 )
-from forebay.core.option_names import ALGORITHMS, BACKENDS, IDENTITIES, INTERNAL, NONE, PROTOCOLS, USUAL
 from forebay.core.option_table import (
     ADDRESS,
     FILE,
@@ -47,22 +47,6 @@ from forebay.core.option_table import (
 )
 
 HOUR_S: Final = 3600
-
-LOWEST: Final = "lowest"
-HIGHEST: Final = "highest"
-DROP: Final = "drop"
-SPILL: Final = "spill"
-MOVED: Final = "moved"
-ANOTHER: Final = "another"
-ROUND_ROBIN: Final = "round_robin"
-SHARED_STRATEGIES: Final = (ROUND_ROBIN, "random", "sticky", "least_inflight", "hash_topic", "hash_clientid")
-OPTIONAL: Final = "optional"
-REQUIRED: Final = "required"
-TLS_1_2: Final = "1.2"
-TLS_1_3: Final = "1.3"
-SCRAM_SHA_256: Final = "SCRAM-SHA-256"
-SCRAM_SHA_512: Final = "SCRAM-SHA-512"
-LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +130,16 @@ class Options:
         reloadable=True,
     )
     tls_client_auth: str = option(
-        NONE, TEXT, "Whether clients show a certificate.", choices=(NONE, OPTIONAL, REQUIRED), reloadable=True
+        words.NONE, TEXT, "Whether clients show a certificate.", choices=words.CLIENT_AUTHS, reloadable=True
     )
     tls_minimum_version: str = option(
-        TLS_1_2, TEXT, "The oldest version of TLS spoken.", choices=(TLS_1_2, TLS_1_3), reloadable=True
+        words.TLS_1_2, TEXT, "The oldest version of TLS spoken.", choices=words.TLS_VERSIONS, reloadable=True
     )
     tls_identity: str = option(
-        NONE,
+        words.NONE,
         TEXT,
         "Who a client is that shows a certificate and sends no user name: what of it is the name, or nobody.",
-        choices=IDENTITIES,
+        choices=words.IDENTITIES,
     )
 
     # who
@@ -225,7 +209,7 @@ class Options:
 
     # who, as others say
     auth_backends: list[str] = option(
-        [INTERNAL], NAMES, "Who is asked whether a login is right, in this order.", choices=BACKENDS
+        [words.INTERNAL], NAMES, "Who is asked whether a login is right, in this order.", choices=words.BACKENDS
     )
     auth_http_user_url: str = option("", PATTERN, "Where is asked who may log in: `allow`, with tags behind it.")
     auth_http_vhost_url: str = option("", PATTERN, "Where is asked who may enter a vhost.")
@@ -234,7 +218,9 @@ class Options:
     auth_http_method: str = option("post", TEXT, "How is asked.", choices=("post", "get"))
     auth_http_timeout_ms: int = integer(5000, "ms", 10, 10**6, "How long an answer may take; none is a no.")
     auth_http_cache_s: int = integer(60, "s", 0, 10**8, "How long an answer is remembered.")
-    auth_http_protocols: list[str] = option(list(PROTOCOLS), NAMES, "Whose logins are asked about.", choices=PROTOCOLS)
+    auth_http_protocols: list[str] = option(
+        list(words.PROTOCOLS), NAMES, "Whose logins are asked about.", choices=words.PROTOCOLS
+    )
     auth_http_ca: str = option("", FILE, "Authorities that may vouch for that server, PEM; else the system's.")
     oauth_issuer: str = option("", PATTERN, "Who must have made a token (`iss`); its keys are looked up there.")
     oauth_jwks_url: str = option("", PATTERN, "Where the issuer's keys are, if it does not say so itself.")
@@ -243,7 +229,9 @@ class Options:
     oauth_ca: str = option("", FILE, "Authorities that may vouch for the issuer's server, PEM; else the system's.")
     oauth_audience: str = option("", PATTERN, "For whom a token must be (`aud`): this broker.")
     oauth_scope_prefix: str = option("", PATTERN, "How our scopes begin; else with the audience and a dot.")
-    oauth_algorithms: list[str] = option(list(USUAL), NAMES, "How tokens may be signed.", choices=ALGORITHMS)
+    oauth_algorithms: list[str] = option(
+        list(words.USUAL), NAMES, "How tokens may be signed.", choices=words.ALGORITHMS
+    )
     oauth_leeway_s: int = integer(30, "s", 0, 3600, "How far clocks may differ.")
     oauth_user_claims: list[str] = option(["sub", "client_id"], NAMES, "Which claim is the user: the first there is.")
     oauth_additional_scopes_key: str = option("", PATTERN, "A claim that has more scopes, beside `scope` and `scp`.")
@@ -338,10 +326,10 @@ class Options:
         32, "aliases", 0, 65_535, "Topic aliases of a connection, each way; 0 allows none.", reloadable=True
     )
     mqtt_auth_methods: list[str] = option(
-        [SCRAM_SHA_256],
+        [words.SCRAM_SHA_256],
         NAMES,
         "Methods of enhanced authentication that are offered.",
-        choices=(SCRAM_SHA_256, SCRAM_SHA_512),
+        choices=words.SCRAMS,
         reloadable=True,
     )
     mqtt_acl: str = option(
@@ -354,10 +342,10 @@ class Options:
         "", SERVER, "Another server, to which every MQTT client is sent instead of served.", reloadable=True
     )
     mqtt_redirect_code: str = option(
-        ANOTHER,
+        words.ANOTHER,
         TEXT,
-        f"What a redirected client is told: use the server for ever (`{MOVED}`) or this time (`{ANOTHER}`).",
-        choices=(MOVED, ANOTHER),
+        "What a redirected client is told: use the server for ever (`moved`) or this time (`another`).",
+        choices=words.REDIRECTS,
         reloadable=True,
     )
 
@@ -394,13 +382,16 @@ class Options:
         {}, PRIORITIES, "Topics whose waiting messages are sent in this order, the highest first.", least=1, most=255
     )
     mqtt_mqueue_default_priority: str = option(
-        LOWEST, TEXT, "Where topics without a priority stand among those with one.", choices=(LOWEST, HIGHEST)
+        words.LOWEST, TEXT, "Where topics without a priority stand among those with one.", choices=words.PLACES
     )
     mqtt_mqueue_overflow: str = option(
-        DROP, TEXT, "What becomes of messages beyond `mqtt_max_mqueue_len`.", choices=(DROP, SPILL)
+        words.DROP, TEXT, "What becomes of messages beyond `mqtt_max_mqueue_len`.", choices=words.OVERFLOWS
     )
     mqtt_shared_strategy: str = option(
-        ROUND_ROBIN, TEXT, "Which member of a shared subscription gets a message.", choices=SHARED_STRATEGIES
+        words.ROUND_ROBIN,
+        TEXT,
+        "Which member of a shared subscription gets a message.",
+        choices=words.SHARED_STRATEGIES,
     )
 
     # MQTT: what is kept for clients
@@ -558,7 +549,7 @@ class Options:
     webhooks: list[WebhookOptions] = option(
         [], TABLES, "Where events are sent by HTTP.", inner=WebhookOptions, reloadable=True
     )
-    log_level: str = option("info", TEXT, "What is logged.", choices=LOG_LEVELS, reloadable=True)
+    log_level: str = option("info", TEXT, "What is logged.", choices=words.LOG_LEVELS, reloadable=True)
     log_format: str = option(
         "text", TEXT, "Lines of text, or of JSON with one object each.", choices=("text", "json"), reloadable=True
     )

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from forebay.core.errors import OptionError
-from forebay.core.option_names import NONE
-from forebay.core.options import OPTIONAL, REQUIRED, TLS_1_2, TLS_1_3, Options
+from forebay.core.option_names import NONE, OPTIONAL, REQUIRED, TLS_1_2, TLS_1_3
+from forebay.core.options import Options
 
 VERSIONS: Final = {TLS_1_2: ssl.TLSVersion.TLSv1_2, TLS_1_3: ssl.TLSVersion.TLSv1_3}
 CLIENTS: Final = {NONE: ssl.CERT_NONE, OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ssl.CERT_REQUIRED}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from forebay.core.options import MOVED, Options
+from forebay.core.option_names import MOVED
+from forebay.core.options import Options
 from forebay.wire import mqtt_codes as codes
 from forebay.wire import mqtt_properties as props
 

@@ -12,7 +12,7 @@ import pytest
 from forebay.broker.auth import REFUSAL, LoginRefused
 from forebay.broker.saslprep import prepared
 from forebay.broker.scram import HASHES, ITERATIONS, Scram, ScramLogin, derive, make_scram
-from forebay.core.options import SCRAM_SHA_256, SCRAM_SHA_512
+from forebay.core.option_names import SCRAM_SHA_256, SCRAM_SHA_512
 from forebay.server.chance import SystemRandom
 from tests.scram_client import ScramClient
 

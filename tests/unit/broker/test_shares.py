@@ -8,7 +8,7 @@ import pytest
 
 from forebay.broker.shares import share_filter
 from forebay.core.errors import RequestError
-from forebay.core.options import SHARED_STRATEGIES
+from forebay.core.option_names import SHARED_STRATEGIES
 from tests.conformance.mqtt.raw import (
     PINGREQ,
     PINGRESP,

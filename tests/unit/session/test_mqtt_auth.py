@@ -7,7 +7,7 @@ import pytest
 from forebay.broker.auth import Auth, Login, LoginRefused, Mechanism
 from forebay.broker.scram import make_scram
 from forebay.core.errors import UNEXPECTED, PeerError
-from forebay.core.options import SCRAM_SHA_256
+from forebay.core.option_names import SCRAM_SHA_256
 from forebay.server.chance import SystemRandom
 from forebay.session.mqtt_auth import Answer, Exchange
 from forebay.wire import mqtt_properties as props
