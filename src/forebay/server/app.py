@@ -250,7 +250,6 @@ class App(Host):
                 previous.session.taken_over()
                 previous.flush()
                 previous.close()  # also one that holds something back: its turns are over
-                self.leave(previous)  # it stays open until it has read its goodbye
 
     def begin_logins(self) -> None:
         """Have the passwords of this turn checked; what comes behind a login waits in the socket."""

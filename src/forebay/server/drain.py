@@ -11,8 +11,10 @@ import logging
 from typing import Final
 
 from forebay.server.app import App
+from forebay.server.net import Connection
 
 LOOK_S: Final = 0.01  # between two looks whether all have left
+STAY_US: Final = 500_000  # for which a client may go on sending after it was sent everything, the end too
 logger = logging.getLogger("forebay")
 
 
@@ -60,11 +62,16 @@ async def left(app: App, hurry: asyncio.Event) -> None:
     """Every client has taken its goodbye and gone, or `drain_timeout_ms` is over."""
     limit_s = app.options.drain_timeout_ms / 1000
     deadline = app.loop.time() + limit_s
-    while app.open and not hurry.is_set():
+    while any(is_awaited(connection, app.now_us()) for connection in app.open) and not hurry.is_set():
         if app.loop.time() >= deadline:
             logger.warning("%d clients have not left within drain_timeout_ms=%d", len(app.open), limit_s * 1000)
             return
         await asyncio.sleep(LOOK_S)
+
+
+def is_awaited(connection: Connection, now_us: int) -> bool:
+    """Whether a client has not taken everything yet, or only just."""
+    return not connection.is_served() or now_us - connection.closing_us <= STAY_US
 
 
 async def written(app: App) -> None:

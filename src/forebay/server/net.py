@@ -18,6 +18,9 @@ from forebay.server.sending import FileSender, Sending
 from forebay.session.effects import FilePart, Session
 
 SNIFF_OCTETS: Final = 4
+PASSED_OVER_MAX: Final = (
+    16 << 20
+)  # octets of a client that is told of the end and goes on: more than is ever on its way
 
 
 class Host(ABC):
@@ -52,6 +55,10 @@ class Host(ABC):
         """The time, in microseconds."""
 
     @abstractmethod
+    def leave(self, connection: Connection) -> None:
+        """The connection takes part in nothing any more; its client may still have to take its last octets."""
+
+    @abstractmethod
     def lost(self, connection: Connection) -> None:
         """The connection is gone."""
 
@@ -77,6 +84,7 @@ class Connection(asyncio.Protocol):
         "opened_us",
         "parts",
         "parts_octets",
+        "passed_over",
         "peer",
         "reads",
         "rest",
@@ -103,7 +111,8 @@ class Connection(asyncio.Protocol):
         self.sending: Sending | None = None  # a file: the transport is left alone until that is done
         self.closing = False
         self.opened_us = 0
-        self.closing_us = 0  # since when it waits for its last octets to be taken
+        self.closing_us = 0  # since when it waits for its last octets to be taken, and for the client to go
+        self.passed_over = 0  # octets that came since then
         self.octets_received = 0
         self.octets_sent = 0
         self.reads = 0
@@ -127,6 +136,9 @@ class Connection(asyncio.Protocol):
         self.reads += 1
         self.octets_received += len(data)
         self.host.totals.octets_received += len(data)
+        if self.closing:
+            self.pass_over(len(data))
+            return
         parts = self.parts
         if parts is not None:
             parts.append(data)
@@ -144,8 +156,6 @@ class Connection(asyncio.Protocol):
                 return
             session = self.session = self.host.start_session(self, data)
             session.sends_files = self.transport.get_extra_info("sslcontext") is None
-        if self.closing:
-            return
         used = session.receive(data)
         self.rest = data[used:] if used < len(data) else b""
         if self.rest:
@@ -186,11 +196,34 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Close once what was written has been taken; nothing more is written."""
-        if not self.closing:
-            self.closing = True
-            self.closing_us = self.host.now_us()
-            self.transport.close()
+        """Send the end, write nothing more, and read until the client goes.
+
+        Were the socket closed with octets unread or on their way, a reset would answer them, which may take from the
+        client what it was sent last. Whoever does not go is cut off by the host.
+        """
+        if self.closing:
+            return
+        self.closing = True
+        self.closing_us = self.host.now_us()
+        self.rest = b""
+        self.parts = None
+        transport = self.transport
+        if transport.is_closing() or not transport.can_write_eof():  # over TLS and WebSocket the leave is mutual anyway
+            transport.close()
+        else:
+            transport.write_eof()
+            transport.resume_reading()
+        self.host.leave(self)
+
+    def pass_over(self, octets: int) -> None:
+        """The client does not know yet that it talks to nobody; but it does not go on for ever."""
+        self.passed_over += octets
+        if self.passed_over > PASSED_OVER_MAX:
+            self.transport.abort()
+
+    def is_served(self) -> bool:
+        """Whether the client has been sent everything, and only its own end is still to come."""
+        return self.closing and self.transport.get_write_buffer_size() == 0
 
     def count_sent(self, octets: int) -> None:
         self.writes += 1
@@ -243,10 +276,12 @@ class Connection(asyncio.Protocol):
         return f"{self.peer} -> {host}:{local[1]}"
 
     def pause_writing(self) -> None:
-        self.host.pause(self, True)
+        if not self.closing:
+            self.host.pause(self, True)
 
     def resume_writing(self) -> None:
-        self.host.pause(self, False)
+        if not self.closing:
+            self.host.pause(self, False)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True

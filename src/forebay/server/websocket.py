@@ -161,6 +161,9 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
         self.write(b"".join(list_of_data))
 
+    def can_write_eof(self) -> bool:
+        return False
+
     def close(self) -> None:
         """Take leave, and wait for the client to do so too; closed a second time, wait no longer."""
         if self.frames.state is not State.OPEN:

@@ -31,6 +31,7 @@ from forebay.queue.leases import Consumer, Delivery
 from forebay.session.amqp091_channel import DISCARD, FAILED, REQUEUE, Channel
 from forebay.session.amqp091_consume import on_consuming_method, timeout_text
 from forebay.session.amqp091_deliver import Outlet
+from forebay.session.amqp091_farewell import Farewell
 from forebay.session.amqp091_handshake import SECOND_US, Handshake
 from forebay.session.amqp091_modes import on_mode_method
 from forebay.session.amqp091_publish import Link, Publisher
@@ -39,6 +40,7 @@ from forebay.session.effects import PUBLISH_DENIED, SUBSCRIBE_DENIED, Session
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091 import (
     BODY,
+    FRAME,
     FRAME_END,
     FRAME_OVERHEAD,
     HEADER,
@@ -94,7 +96,6 @@ OPEN: Final = 3
 RUNNING: Final = 4
 CLOSE_OK: Final = 5
 
-CLOSE_OK_FRAME: Final = b"\x01\x00\x00\x00\x00\x00\x04\x00\x0a\x00\x33\xce"
 CLOSE_WAIT_US: Final = 5_000_000
 
 
@@ -117,6 +118,7 @@ class Amqp091Session(Session):
         self.phase: i64 = PROTOCOL
         self.link = Link(session_id, vhosts.default, self.out, options)
         self.channels: dict[int, Channel] = {}
+        self.farewell: Farewell | None = None  # we have closed the connection
         self.handshake_us: i64 = options.handshake_timeout_ms * 1000
         self.blocked_reason = ""  # what the client was told
         self.outlets: dict[int, Outlet] = {}
@@ -165,8 +167,10 @@ class Amqp091Session(Session):
             self.apply_acks()
         if self.closing:
             return len(data)
-        if self.phase == CLOSE_OK:
-            return int(self.await_close_ok(data, used))
+        farewell = self.farewell
+        if farewell is not None:
+            used = farewell.hear(data, used, self.out)
+            self.closing = farewell.over
         return int(used)
 
     def wanted(self, rest: bytes) -> int:
@@ -275,8 +279,7 @@ class Amqp091Session(Session):
         elif method == CHANNEL_CLOSE_OK:
             del self.channels[number]
         elif method == CHANNEL_CLOSE:
-            # Both sides closed at once.
-            del self.channels[number]
+            # Both sides closed at once: the client's answer to our close is still to come.
             put_method(self.out, number, CHANNEL_CLOSE_OK, b"")
 
     # ---- the connection
@@ -397,15 +400,10 @@ class Amqp091Session(Session):
         code, name = reply(reason)
         put_close(self.out, 0, CONNECTION_CLOSE, code, reply_text(name, text), self.cause)
         self.phase = CLOSE_OK
+        self.farewell = Farewell(self.link.frame_octets_max)
+        self.farewell.in_step = reason != FRAME
         self.heard_us = 0
         self.release()
-
-    def await_close_ok(self, data: bytes, used: i64) -> i64:
-        """Pass over everything up to connection.close-ok, after which nothing comes."""
-        if data.endswith(CLOSE_OK_FRAME):
-            self.closing = True
-            return len(data)
-        return max(used, i64(len(data)) - i64(len(CLOSE_OK_FRAME)))
 
     def release(self) -> None:
         """Give back everything, once."""

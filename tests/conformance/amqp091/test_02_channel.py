@@ -81,18 +81,6 @@ def test_a_channel_in_error_hears_nothing_until_close_ok(broker: BrokerProcess) 
         raw.channel_closed(404, "NOT_FOUND - no queue 'other' in vhost '/'")
 
 
-def test_both_sides_may_close_at_once(broker: BrokerProcess) -> None:
-    with connect(broker) as raw:
-        raw.send(
-            method(1, QUEUE_DECLARE, NO_QUEUE),
-            method(1, CHANNEL_CLOSE, number(200, 2) + short("") + b"\0\0\0\0"),
-        )
-        raw.check_close(raw.expect(1, CHANNEL_CLOSE), 404, GONE, QUEUE_DECLARE)
-        raw.expect(1, CHANNEL_CLOSE_OK)
-        raw.open_channel(1)
-        raw.sync(1)
-
-
 def test_flow_can_be_on_only(broker: BrokerProcess) -> None:
     with connect(broker) as raw:
         raw.sync(1)

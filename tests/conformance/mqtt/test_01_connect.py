@@ -62,6 +62,14 @@ def test_mqtt5_3_1_0_2_second_connect_is_a_protocol_error(broker: BrokerProcess,
     raw.refused(0x82)
 
 
+def test_the_reason_can_be_read_by_who_publishes_on(broker: BrokerProcess) -> None:
+    """Had the broker closed its socket at once, what is still on its way would have reset the connection."""
+    raw = connected(broker)
+    raw.send(connect())
+    raw.send(publish("a", bytes(100_000)) * 80)
+    raw.refused(0x82)
+
+
 @statement("MQTT-3.1.2-1", version=V311)
 @statement("MQTT-3.1.2-1")
 def test_mqtt5_3_1_2_1_protocol_name_must_be_mqtt(broker: BrokerProcess) -> None:

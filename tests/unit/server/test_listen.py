@@ -54,6 +54,9 @@ class Visitors(Host):
     def now_us(self) -> int:
         return 1
 
+    def leave(self, connection: Connection) -> None:
+        raise AssertionError("there is no session")
+
     def lost(self, connection: Connection) -> None:
         self.gone.put_nowait(connection)
 

@@ -45,6 +45,9 @@ class EventTransport(asyncio.Transport):
             self._paused = True
             self.connection.pause_writing()
 
+    def can_write_eof(self) -> bool:
+        return False
+
     def close(self) -> None:
         """Nothing more is written; what waits is still taken."""
         self._closing = True
