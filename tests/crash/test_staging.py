@@ -12,10 +12,9 @@ from collections.abc import Callable
 import pika
 import pytest
 
-from forebay.client.connecting import Unreachable
 from forebay.client.control import ControlClient
 from forebay.client.staging import StagingClient
-from forebay.core.errors import OutcomeUnknown, RequestError
+from forebay.core.errors import OutcomeUnknown, RequestError, Unreachable
 from tests.broker_process import BrokerProcess
 from tests.staged import to_queue
 

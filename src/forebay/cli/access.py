@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from forebay.cli.as_json import JsonOption, show_json
 from forebay.client.blocks import whole
 from forebay.client.connecting import Tls
 from forebay.client.control import ControlClient
@@ -75,7 +76,6 @@ KeyOption = Annotated[
         help="Its key, where that is in a file of its own.",
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.")]
 KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 COMMON: Final = (
@@ -358,11 +358,6 @@ def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda done: progress.advance(task, done)
-
-
-def show_json(value: object) -> None:
-    """Print a value for programs."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def show_table(columns: Sequence[str], items: Sequence[dict[str, object]]) -> None:

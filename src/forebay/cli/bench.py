@@ -14,7 +14,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from forebay.cli.access import Login, logs_in, progress_bar, refuse, show_json
+from forebay.cli.access import Login, logs_in, progress_bar, refuse
+from forebay.cli.as_json import show_json
 from forebay.cli.bench_clients import (
     BLOCKS,
     MQTT,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import typer
+
+from forebay.cli.build import print_build
 
 EXIT_CODES: Final = (
     "Exit codes: 0 done; 1 refused or failed; 2 the command was wrong; "
@@ -158,49 +161,72 @@ def _vhosts() -> Loaded:
     return {"vhost": vhosts.app}
 
 
-LOADERS: Final[dict[str, Callable[[], Loaded]]] = {
-    "bench": _bench,
-    "binding": _exchanges,
-    "channel": _readers,
-    "completion": _completion,
-    "config": _config,
-    "connection": _readers,
-    "consume": _consume,
-    "consumer": _readers,
-    "definitions": _definitions,
-    "delayed": _delayed,
-    "demo": _running,
-    "dlq": _dlq,
-    "exchange": _exchanges,
-    "group": _readers,
-    "lease": _readers,
-    "log": _logs,
-    "message": _message,
-    "operator-policy": _policies,
-    "permission": _users,
-    "policy": _policies,
-    "publish": _publish,
-    "queue": _queues,
-    "retained": _sessions,
-    "serve": _running,
-    "session": _sessions,
-    "spark": _spark,
-    "status": _status,
-    "stream": _message,
-    "subscription": _sessions,
-    "top": _top,
-    "topic-permission": _users,
-    "trace": _traces,
-    "transaction": _transactions,
-    "user": _users,
-    "version": _running,
-    "vhost": _vhosts,
-    "webhook": _config,
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A command, or a group of them: what loads it, and what the list of all commands says of it.
+
+    help  the first sentence of its own help: so that the list loads nothing
+    """
+
+    load: Callable[[], Loaded]
+    help: str
+
+
+WORDS: Final = {
+    "bench": Word(
+        _bench,
+        "Publish and consume as fast as a few Python clients can, through a queue of its own that goes afterwards.",
+    ),
+    "binding": Word(_exchanges, "Bindings: which messages of an exchange go where."),
+    "channel": Word(_readers, "Channels of AMQP connections."),
+    "completion": Word(
+        _completion,
+        "Print what has a shell complete commands, options and names of queues; `--install-completion` sets it up.",
+    ),
+    "config": Word(_config, "The configuration: of a file, and of a running broker."),
+    "connection": Word(_readers, "Connections of clients."),
+    "consume": Word(_consume, "Take messages, print them, and acknowledge what is printed."),
+    "consumer": Word(_readers, "Consumers."),
+    "definitions": Word(_definitions, "All that is declared in a broker, in one file."),
+    "delayed": Word(_delayed, "Messages that wait for their time."),
+    "demo": Word(
+        _running, "Send a year of flights through a broker of its own, with workers and Spark at the other end."
+    ),
+    "dlq": Word(_dlq, "Dead letters: messages that nobody could handle, and where they wait."),
+    "exchange": Word(_exchanges, "Exchanges."),
+    "group": Word(_readers, "Consumer groups: how far they have read."),
+    "lease": Word(_readers, "Messages that consumers hold."),
+    "log": Word(_logs, "The files of a broker's data folder, read without a broker."),
+    "message": Word(_message, "One message: where it is, what holds it up, and what became of it."),
+    "operator-policy": Word(_policies, "Operator policies, which only limit."),
+    "permission": Word(_users, "What users may do in a vhost."),
+    "policy": Word(_policies, "Policies: settings for queues and exchanges by their names."),
+    "publish": Word(_publish, "Publish messages, and end when all are on disk."),
+    "queue": Word(_queues, "Queues and streams."),
+    "retained": Word(_sessions, "Retained messages."),
+    "serve": Word(_running, "Run a broker until SIGTERM or SIGINT."),
+    "session": Word(_sessions, "MQTT sessions."),
+    "spark": Word(_spark, "Queues as tables: jobs that Apache Spark does."),
+    "status": Word(
+        _status, "Show how the broker is: listeners, alarms, memory and disk, clients, rates, and its longest queues."
+    ),
+    "stream": Word(_message, "The log of a queue or stream."),
+    "subscription": Word(_sessions, "Subscriptions of MQTT sessions."),
+    "top": Word(
+        _top, "Watch queues and rates: the keys r, u, i, o, a and n sort, / finds, space holds the picture, q ends."
+    ),
+    "topic-permission": Word(_users, "Routing keys of topic exchanges that users are restricted to."),
+    "trace": Word(_traces, "What happens to messages, written down until it is stopped."),
+    "transaction": Word(_transactions, "Queries that publish in transactions."),
+    "user": Word(_users, "Users."),
+    "version": Word(_running, "Print the version, and whether the hot modules are compiled."),
+    "vhost": Word(_vhosts, "Vhosts: each has queues, exchanges, sessions and permissions of its own."),
+    "webhook": Word(_config, "Where events are sent."),
 }
 
 
-def command_line(word: str = "") -> typer.Typer:
-    """The command `forebay`; only the part of it that a first word names, if it names one."""
+def command_line(word: str | None = None) -> typer.Typer:
+    """The command `forebay`, whole, or with a word of which alone more than its line of help is loaded."""
     app = typer.Typer(
         name="forebay",
         help="One durable message broker for MQTT and AMQP whose queues are tables for Apache Spark.",
@@ -208,18 +234,33 @@ def command_line(word: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    for name in [word] if word in LOADERS else LOADERS:
-        command = LOADERS[name]()[name]
+    app.callback()(before)
+    for name, each in WORDS.items():
+        command = each.load()[name] if word in (None, name) else nothing
         if isinstance(command, typer.Typer):
-            for each in command.registered_commands:
-                each.epilog = EXIT_CODES
+            for one in command.registered_commands:
+                one.epilog = EXIT_CODES
             app.add_typer(command, name=name)
+        elif command is nothing:
+            app.command(name, help=each.help)(nothing)
         else:
             app.command(name, epilog=EXIT_CODES)(command)
-    if word in LOADERS:
-        app.callback()(nothing)  # with one command alone it would be no group, and take no word
     return app
 
 
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print_build()
+        raise typer.Exit
+
+
+def before(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """What comes before a command: nothing but options that end it all."""
+
+
 def nothing() -> None:
-    """What comes before a command: nothing."""
+    """Stands for a command that is not meant."""

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import Access, JsonOption, asks_broker, cell, show_json, show_table
+from forebay.cli.access import Access, asks_broker, cell, show_table
+from forebay.cli.as_json import JsonOption, show_json
 
 app = typer.Typer(help="The configuration: of a file, and of a running broker.", no_args_is_help=True)
 webhooks = typer.Typer(help="Where events are sent.", no_args_is_help=True)

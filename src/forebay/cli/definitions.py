@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.access import Login, YesOption, confirm, logs_in_broker, part_list, show_json
+from forebay.cli.access import Login, YesOption, confirm, logs_in_broker, part_list
+from forebay.cli.as_json import show_json
 from forebay.client.web import WebClient
 from forebay.core.errors import OptionError
 

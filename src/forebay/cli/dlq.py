@@ -19,10 +19,10 @@ from forebay.cli.access import (
     pairs,
     queue_names,
     report,
-    show_json,
     show_table,
     value_of,
 )
+from forebay.cli.as_json import show_json
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="Dead letters: messages that nobody could handle, and where they wait.", no_args_is_help=True)

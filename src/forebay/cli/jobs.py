@@ -17,16 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from forebay.cli.access import (
-    COMMON,
-    KEYWORD,
-    USER,
-    VHOST,
-    asked_password,
-    pairs,
-    show_json,
-    show_table,
-)
+from forebay.cli.access import COMMON, KEYWORD, USER, VHOST, asked_password, pairs, show_table
+from forebay.cli.as_json import show_json
 from forebay.core.errors import ForebayError, OptionError
 
 if TYPE_CHECKING:

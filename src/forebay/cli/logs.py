@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from forebay.cli.access import (
-    JsonOption,
-    cell,
-    moment,
-    progress_bar,
-    show_json,
-    show_message,
-    show_table,
-)
+from forebay.cli.access import cell, moment, progress_bar, show_message, show_table
+from forebay.cli.as_json import JsonOption, show_json
 from forebay.cli.figures import octets_said
 from forebay.core.errors import CorruptFile, OptionError, StorageError
 

@@ -9,8 +9,7 @@ import os
 import sys
 
 from forebay.cli.commands import command_line
-from forebay.client.connecting import Unreachable
-from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown
+from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown, Unreachable
 
 FAILED = 1
 MISTAKE = 2
@@ -40,5 +39,5 @@ def main() -> None:
 def first_word() -> str:
     """The command that is meant, or that a shell completes: what others need is not loaded."""
     typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS")
-    words = typed.split() if typed is not None and "_FOREBAY_COMPLETE" in os.environ else [*sys.argv, ""]
-    return words[1] if len(words) > 2 else ""
+    words = typed.split() if typed is not None and "_FOREBAY_COMPLETE" in os.environ else sys.argv
+    return next((word for word in words[1:] if not word.startswith("-")), "")

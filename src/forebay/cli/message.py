@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.access import Access, asks, cell, moment, moment_ms, queue_names, show_json, show_message, show_table
+from forebay.cli.access import Access, asks, cell, moment, moment_ms, queue_names, show_message, show_table
+from forebay.cli.as_json import show_json
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="One message: where it is, what holds it up, and what became of it.", no_args_is_help=True)

@@ -10,7 +10,8 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from forebay.cli.access import Login, logs_in, pairs, progress_bar, queue_names, refuse, show_json, value_of
+from forebay.cli.access import Login, logs_in, pairs, progress_bar, queue_names, refuse, value_of
+from forebay.cli.as_json import show_json
 from forebay.cli.figures import messages
 from forebay.client.amqp import AmqpClient
 from forebay.core.errors import OptionError

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from forebay import __version__
-from forebay.cli.access import JsonOption, show_json
+from forebay.cli.as_json import JsonOption, show_json
+from forebay.cli.build import build, print_build, python
 from forebay.core.errors import OptionError
 
 if TYPE_CHECKING:
@@ -94,11 +94,7 @@ def version(as_json: JsonOption = False) -> None:
 
     Example: forebay version
     """
-    from forebay.log import block
-
-    build = "interpreted" if block.__file__.endswith(".py") else "compiled"
-    python = sys.version.split()[0]
     if as_json:
-        show_json({"version": __version__, "build": build, "python": python})
+        show_json({"version": __version__, "build": build(), "python": python()})
     else:
-        print(f"forebay {__version__} ({build}, Python {python})")
+        print_build()

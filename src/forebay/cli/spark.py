@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from forebay.cli.access import SERVER, USER, Access, asks, cell, pairs, part_list, show_json, show_table
+from forebay.cli.access import SERVER, USER, Access, asks, cell, pairs, part_list, show_table
+from forebay.cli.as_json import show_json
 from forebay.cli.jobs import Job, works
 from forebay.core.errors import OptionError
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from forebay.cli.access import Access, asks_broker, cell, show_json, show_table
+from forebay.cli.access import Access, asks_broker, cell, show_table
+from forebay.cli.as_json import show_json
 from forebay.cli.figures import octets_said, period_said, rate_said, rates, seconds_between
 from forebay.cli.status import oldest_said
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import Access, asks, moment, show_json, show_table
+from forebay.cli.access import Access, asks, moment, show_table
+from forebay.cli.as_json import show_json
 
 app = typer.Typer(help="What happens to messages, written down until it is stopped.", no_args_is_help=True)
 

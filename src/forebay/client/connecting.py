@@ -8,14 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from forebay.core.errors import ForebayError, OptionError, OutcomeUnknown, PeerError
+from forebay.core.errors import OptionError, OutcomeUnknown, PeerError, Unreachable
 from forebay.core.option_table import split_address
 
 Client = TypeVar("Client")
-
-
-class Unreachable(ForebayError):
-    """No broker answers at any of the addresses given."""
 
 
 @dataclass(frozen=True, slots=True)

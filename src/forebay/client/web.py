@@ -11,9 +11,9 @@ import urllib.error
 import urllib.request
 from typing import Any, Final
 
-from forebay.client.connecting import Tls, Unreachable
+from forebay.client.connecting import Tls
 from forebay.client.control import ControlClient
-from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, OutcomeUnknown, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, OutcomeUnknown, RequestError, Unreachable
 from forebay.core.option_table import split_address
 
 TIMEOUT_S: Final = 120.0

@@ -83,5 +83,9 @@ class CorruptFile(StorageError):
         self.position = position
 
 
+class Unreachable(ForebayError):
+    """No broker answers at any of the addresses given."""
+
+
 class OutcomeUnknown(ForebayError):
     """The connection ended before the answer came: look before asking again."""

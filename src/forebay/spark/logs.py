@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
 from forebay.client.blocks import BlockClient
-from forebay.client.connecting import Unreachable
-from forebay.core.errors import NOT_FOUND, ForebayError, OutcomeUnknown, RequestError
+from forebay.core.errors import NOT_FOUND, ForebayError, OutcomeUnknown, RequestError, Unreachable
 from forebay.spark.arrow import BlockView, Buffer
 from forebay.spark.options import Access
 

@@ -17,9 +17,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from forebay.client.blocks import TIMEOUT_S
-from forebay.client.connecting import Unreachable
 from forebay.client.staging import StagingClient
-from forebay.core.errors import PRECONDITION, OutcomeUnknown, RequestError
+from forebay.core.errors import PRECONDITION, OutcomeUnknown, RequestError, Unreachable
 from forebay.spark.encode import Encoder
 from forebay.spark.logs import Patience
 from forebay.spark.options import Access

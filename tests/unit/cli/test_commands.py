@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from forebay.cli.commands import EXIT_CODES, LOADERS, command_line
+from forebay.cli.commands import EXIT_CODES, WORDS, command_line
 from tests.unit.cli.test_main import forebay_command
 
 # What prints nothing that a program would read: a broker's ready line is JSON as it is, and so is a file.
@@ -36,11 +36,18 @@ def example_of(command: Any) -> list[str]:
     return words[: min(words.index(mark) if mark in words else len(words) for mark in ("|", ">", "<"))]
 
 
-def test_every_name_is_loaded_by_its_own_loader() -> None:
-    assert set(LOADERS) == set(ROOT.commands)  # type: ignore[attr-defined]
-    for name, load in LOADERS.items():
-        assert name in load()
-        assert set(typer.main.get_command(command_line(name)).commands) == {name}  # type: ignore[attr-defined]
+@pytest.mark.parametrize("name", WORDS)
+def test_the_list_of_commands_says_of_each_what_its_own_help_says(name: str) -> None:
+    said = ROOT.commands[name].help.split("\n\n")[0]  # type: ignore[attr-defined]
+    assert " ".join(said.split()) == WORDS[name].help
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_of_the_command_that_is_meant_all_is_there(name: str) -> None:
+    own = typer.main.get_command(command_line(name))
+    assert set(own.commands) == set(WORDS)  # type: ignore[attr-defined]
+    mine = dict(commands(own.commands[name], name)) if hasattr(own.commands[name], "commands") else {name: None}  # type: ignore[attr-defined]
+    assert set(mine) == {words for words in COMMANDS if words.split()[0] == name}
 
 
 @pytest.mark.parametrize("words", COMMANDS)

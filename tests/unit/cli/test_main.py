@@ -28,6 +28,25 @@ def test_version_names_the_version_and_the_build(tmp_path: Path) -> None:
     assert "compiled" in done.stdout or "interpreted" in done.stdout
 
 
+def test_an_option_prints_the_version_too(tmp_path: Path) -> None:
+    done = forebay_command(tmp_path, "--version")
+    assert (done.returncode, done.stdout) == (0, forebay_command(tmp_path, "version").stdout)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("forebay top", ["top", "topic-permission"]),
+        ("forebay queue ", ["declare", "delete"]),
+        ("forebay --version", ["--version"]),
+    ],
+)
+def test_a_shell_completes_words_and_what_stands_behind_them(tmp_path: Path, line: str, found: list[str]) -> None:
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_FOREBAY_COMPLETE": "complete_bash"}
+    done = forebay_command(tmp_path, environment=asked)
+    assert [word for word in done.stdout.split() if word in found] == found
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

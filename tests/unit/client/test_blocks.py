@@ -12,8 +12,7 @@ import pika
 import pytest
 
 from forebay.client.blocks import BlockClient
-from forebay.client.connecting import Unreachable
-from forebay.core.errors import NOT_FOUND, REFUSED, OptionError, OutcomeUnknown, PeerError, RequestError
+from forebay.core.errors import NOT_FOUND, REFUSED, OptionError, OutcomeUnknown, PeerError, RequestError, Unreachable
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
 from forebay.wire.blocks import BLOCKS, ERROR, PREFACE, REPLY, encode_blocks_head, encode_head, encode_json
 from tests.broker_process import BrokerProcess

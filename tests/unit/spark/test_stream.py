@@ -15,9 +15,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import StructType
 
-from forebay.client.connecting import Unreachable
 from forebay.client.control import ControlClient
-from forebay.core.errors import RequestError
+from forebay.core.errors import RequestError, Unreachable
 from forebay.spark.logs import DataLost, RemoteLogs
 from forebay.spark.options import Access, parse_options
 from forebay.spark.schema import TYPES

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from forebay.client.connecting import Unreachable
 from forebay.client.control import ControlClient
-from forebay.core.errors import OptionError, OutcomeUnknown
+from forebay.core.errors import OptionError, OutcomeUnknown, Unreachable
 from forebay.spark.logs import LogEnd, Patience, RemoteLogs
 from forebay.spark.options import DATA, PASSWORD, RETRY, SERVERS, USER, VHOST, known_options, parse_access
 

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 from weakref import WeakSet
 
-from forebay.client.connecting import Unreachable
-from forebay.core.errors import OptionError, OutcomeUnknown
+from forebay.core.errors import OptionError, OutcomeUnknown, Unreachable
 from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.tier_source import TARGET, Target, TierSource, file_rows
 from forebay.spark.logs import RemoteLogs

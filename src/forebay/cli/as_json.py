@@ -1,0 +1,15 @@
+"""What a command prints for programs; loaded by those too that ask no broker."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def show_json(value: object) -> None:
+    """Print a value for programs."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
