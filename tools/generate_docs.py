@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from forebay.admin.forebay.needs import told
 from forebay.broker.control.table import OPERATIONS
 from forebay.broker.events import TYPES
 from forebay.cli.access import COMMON_NAMES
@@ -141,6 +142,7 @@ def control_page() -> str:
             rows.append(f"| `{each.name}` | {each.type} | {default} | {each.doc} |")
         if operation.parameters:
             parts.append("\n".join(rows) + "\n")
+        parts.append(f"Over HTTP: {told(name)}.\n")
     return "\n".join(parts)
 
 

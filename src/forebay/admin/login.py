@@ -67,9 +67,9 @@ class Caller:
         """The answer to one of the operations of administrators; RequestError as `Control.run`."""
         return self.app.control.run(self.origin, name, values)
 
-    def perform(self, name: str, values: dict[str, object]) -> dict[str, object]:
-        """As `run`, where it is known already that the caller may."""
-        return self.app.control.perform(self.origin, name, values)
+    def perform(self, name: str, values: dict[str, object], rights: Rights | None = None) -> dict[str, object]:
+        """As `run`, where it is known already that the caller may; `rights` hold for what turns up on the way."""
+        return self.app.control.perform(self.origin, name, values, rights)
 
 
 async def broker_of(request: Request) -> App:

@@ -26,6 +26,16 @@ def amqp_address(format: i64, exchange: bytes, routing_key: bytes) -> tuple[byte
     return exchange, cut_key(swap_key(routing_key))
 
 
+def named_queue(name: bytes) -> bytes:
+    """The name of the queue that a name or `$queue/<name>[/<rest>]` stands for; RequestError(INVALID) for neither."""
+    return queue_address(name)[0] if name.startswith(QUEUE_PREFIX) else name
+
+
+def consumed_queue(address: bytes) -> bytes:
+    """The same of what is consumed from, which may also be `$dlq/<queue>/<filter>`; RequestError."""
+    return dead_letter_address(address)[0] if address.startswith(DEAD_LETTER_PREFIX) else named_queue(address)
+
+
 def queue_address(address: bytes) -> tuple[bytes, bytes]:
     """Name and rest of `$queue/<name>[/<rest>]`; RequestError(INVALID) without a name."""
     cut = address.find(b"/", 7)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, final
 
+from forebay.broker.address import named_queue
 from forebay.broker.judge import EXCHANGE, QUEUE, Judge
 from forebay.broker.topic_acl import ClientAcl
 from forebay.core.errors import INVALID, REFUSED, LimitReached, RequestError
@@ -154,14 +155,15 @@ class Rights:
         return permission.write if right == WRITE else permission.read
 
     def covers(self, right: str, name: bytes) -> bool:
-        """Whether this right covers the queue; raises nothing but Undecided."""
+        """Whether this right covers the queue of this name; raises nothing but Undecided."""
         judge = self.grants.judge
         if judge is not None:
             return judge.may(self.vhost, right, QUEUE, text(name))
         return allows(self.pattern(right), text(name))
 
     def check_queue(self, right: str, name: bytes) -> None:
-        """That this right covers the queue."""
+        """That this right covers the queue, which may be named by its address: patterns are over names."""
+        name = named_queue(name)
         if not self.covers(right, name):
             self.refuse(right, f"queue '{text(name)}'")
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
-from forebay.broker.address import TOPIC_EXCHANGE, queue_address
+from forebay.broker.address import TOPIC_EXCHANGE, named_queue
 from forebay.broker.binding_catalog import apply_binding, apply_exchange, binding_command, exchange_command
 from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common, Part
@@ -206,8 +206,7 @@ class Topology(Part):
 
     def queue(self, name: bytes) -> Queue:
         """The queue of that name, also as `$queue/<name>`; RequestError(NOT_FOUND)."""
-        if name.startswith(b"$queue/"):
-            name = queue_address(name)[0]
+        name = named_queue(name)
         queue = self.queues.get(name)
         if queue is None:
             raise RequestError(NOT_FOUND, f"no queue '{text(name)}' in vhost '{text(self.name)}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from forebay.broker.address import consumed_queue
 from forebay.broker.permissions import READ
 from forebay.broker.primary import reader_primary
 from forebay.broker.replies import REPLY_QUEUE
@@ -72,7 +73,7 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
         on_consume_replies(session, channel, consume, tag)
         return
     name = queue_name(channel, consume.queue)
-    session.rights.check_queue(READ, name)
+    session.rights.check_queue(READ, consumed_queue(name))
     consumer = vhost.consume(
         name,
         session.id,

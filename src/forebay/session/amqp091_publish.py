@@ -93,8 +93,11 @@ class Link:
         if bits & 2:
             raise PeerError(NOT_IMPLEMENTED, "immediate=true")
         command, subject = command_at(exchange, key)
-        if command == COMMIT_OFFSET:
+        if command in (COMMIT_OFFSET, EXTEND_LEASE):
             self.rights.check_queue(READ, subject)
+            queue = self.vhost.queues.get(subject)
+            if queue is not None:
+                self.vhost.check_owner(queue, self.session_id)
         else:
             self.rights.check_publish(exchange, key, self.vhost.is_topic_exchange(exchange))
         route = self.vhost.route(exchange, key) if command == MESSAGE else Route(exchange, key, [], None)

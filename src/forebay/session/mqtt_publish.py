@@ -243,7 +243,7 @@ class Inbox:
         outcome: i64 = ACCEPTED
         at = command_at(topic)
         if at:
-            check_command(self.rights, topic, int(at))
+            check_command(self.rights, self.vhost, topic, int(at))
             run_command(self.vhost, topic, at, properties)
         elif not delayed_at(topic):
             return False

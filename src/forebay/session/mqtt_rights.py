@@ -7,12 +7,14 @@ from typing import Final
 from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE, dead_letter_address, queue_address
 from forebay.broker.permissions import READ, WRITE, Rights
 from forebay.broker.topic_acl import AclBook, ClientAcl
+from forebay.broker.vhost import Vhost
 from forebay.core.errors import REFUSED, RequestError
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
 
 QUEUE_PREFIX: Final = b"$queue/"
 SHARE_PREFIX: Final = b"$share/"
+NO_SESSION: Final = 0
 
 
 def check_publish(rights: Rights, topic: bytes) -> None:
@@ -59,7 +61,10 @@ def decide(rights: Rights, filters: list[bytes]) -> None:
             continue
 
 
-def check_command(rights: Rights, topic: bytes, at: int) -> None:
-    """RequestError(REFUSED) where the user may not settle what the queue gives; the command stands at `at`."""
-    queue = topic[len(QUEUE_PREFIX) : at - 1] if topic.startswith(QUEUE_PREFIX) else topic[: at - 1]
-    rights.check_queue(READ, queue)
+def check_command(rights: Rights, vhost: Vhost, topic: bytes, at: int) -> None:
+    """RequestError where the client may not settle what the queue gives; the command stands at `at`."""
+    name = topic[len(QUEUE_PREFIX) : at - 1] if topic.startswith(QUEUE_PREFIX) else topic[: at - 1]
+    rights.check_queue(READ, name)
+    queue = vhost.queues.get(name)
+    if queue is not None:
+        vhost.check_owner(queue, NO_SESSION)  # MQTT declares none for itself

@@ -28,6 +28,7 @@ from forebay.session.http import EventSession
 from forebay.session.mqtt_rights import check_subscribe
 from forebay.wire.mqtt_codes import filter_error
 
+NO_SESSION: Final = 0  # a request is no connection that could have a queue for itself
 PREFETCH_MAX: Final = 1000
 OFFSETS_MAX: Final = 10_000
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # a proxy must not gather them first
@@ -183,6 +184,7 @@ async def settle(app: Broker, caller: Client, settlement: Settlement, vhost: InV
         where, rights = await place_of(app, caller, vhost)
         name = settlement.queue.encode()
         await app.decided(lambda: rights.check_queue(READ, name))
+        where.check_owner(where.queue(name), NO_SESSION)
         where.touch()
         settled = 0
         for offset in settlement.offsets:

@@ -3,50 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from fastapi import Response
 
 from forebay.admin.answer import as_json
+from forebay.admin.forebay.needs import ADMINISTER, ENTER, MOVE, NEEDS
 from forebay.admin.login import Caller
 from forebay.admin.rights import check_vhost
+from forebay.broker.address import named_queue
 from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
-from forebay.broker.permissions import READ, WRITE
+from forebay.broker.permissions import READ, WRITE, Rights
 from forebay.broker.users import ADMINISTRATOR
+from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.server.app import App
 
-SEE: Final = ""  # whoever may enter the vhost may ask
-# What others than administrators may ask, and the right to the queue that it takes.
-RIGHTS: Final = {
-    "consumer.list": SEE,
-    "delayed.list": SEE,
-    "dlq.list": SEE,
-    "group.list": SEE,
-    "lease.list": SEE,
-    "queue.list": SEE,
-    "queue.show": SEE,
-    "queue.unsettled": SEE,
-    "retained.list": SEE,
-    "session.list": SEE,
-    "session.show": SEE,
-    "stream.offset": SEE,
-    "stream.show": SEE,
-    "subscription.list": SEE,
-    "transaction.list": SEE,
-    "dlq.purge": READ,
-    "dlq.show": READ,
-    "group.commit": READ,
-    "group.seek": READ,
-    "lease.release": READ,
-    "message.explain": READ,
-    "message.history": READ,
-    "message.show": READ,
-    "queue.discard": READ,
-    "queue.messages": READ,
-    "queue.move": READ,
-    "queue.purge": READ,
-}
+NO_SESSION: Final = 0
 SCAN_SLICE: Final = 200  # messages that a portion looks at before others have their turn
 SCANNED_MAX: Final = 100_000  # that one request looks at
 SUMS: Final = ("done", "held", "gone", "scanned", "refused")
@@ -59,38 +33,58 @@ async def answer(app: App, caller: Caller, name: str, values: dict[str, object])
 
 async def perform(app: App, caller: Caller, name: str, values: dict[str, object]) -> dict[str, object]:
     """As `answer`, undressed. Values that are None were not given."""
-    await app.decided(lambda: check(app, caller, name, values))
+    rights = await app.decided(lambda: check(app, caller, name, values))
     given = {key: value for key, value in values.items() if value is not None}
     changes = app.control.changes(name)
     if changes:
         app.store.hurry()
-    facts = caller.perform(name, given)
+    facts = await app.decided(lambda: caller.perform(name, given, rights))
     if changes:
         await app.on_disk()
     return facts
 
 
-def check(app: App, caller: Caller, name: str, values: dict[str, object]) -> None:
-    """RequestError(REFUSED) unless the caller may run the operation on this vhost and queue."""
+def check(app: App, caller: Caller, name: str, values: dict[str, object]) -> Rights | None:
+    """What holds for the caller in an operation; None for administrators, who may do everything.
+
+    raises  RequestError: REFUSED unless the caller may run the operation on this vhost and queue, LOCKED where the
+            queue is a connection's own; Undecided
+    """
     if ADMINISTRATOR in caller.tags:
-        return
-    if name not in RIGHTS:
+        return None
+    need = NEEDS.get(name, ADMINISTER)
+    if need == ADMINISTER:
         caller.check_administrator()
     vhost = values.get("vhost")
     known = check_vhost(app, caller, vhost if isinstance(vhost, str) else "/")
-    right = RIGHTS[name]
-    if right == SEE:
-        return
+    if need == ENTER:
+        return None
     queue = values.get("queue")
     if not isinstance(queue, str):
         caller.check_administrator()
-        return
+        return None
     rights = caller.rights(known.name)
-    rights.check_queue(right, queue.encode())
-    if name != "queue.move":
-        return
-    exchange = values.get("exchange")
-    rights.check_exchange(WRITE, exchange.encode() if isinstance(exchange, str) else b"")
+    octets = queue.encode()
+    rights.check_queue(READ, octets)
+    found = known.queues.get(named_queue(octets))
+    if found is not None:
+        known.check_owner(found, NO_SESSION)
+    if need == MOVE:
+        check_target(known, rights, values)
+    return rights
+
+
+def check_target(vhost: Vhost, rights: Rights, values: dict[str, object]) -> None:
+    """RequestError(REFUSED) where nothing may be published to where messages are to go.
+
+    Where each keeps its routing key, that is looked at when it goes.
+    """
+    exchange, key = values.get("exchange"), values.get("routing_key")
+    name = exchange.encode() if isinstance(exchange, str) else b""
+    if isinstance(key, str):
+        rights.check_publish(name, key.encode(), vhost.is_topic_exchange(name))
+    else:
+        rights.check_exchange(WRITE, name)
 
 
 async def in_portions(
@@ -100,7 +94,7 @@ async def in_portions(
 
     limit  messages to be changed in all, None for all; a request looks at no more than SCANNED_MAX
     """
-    await app.decided(lambda: check(app, caller, name, values))
+    rights = await app.decided(lambda: check(app, caller, name, values))
     given = {key: value for key, value in values.items() if value is not None}
     totals: dict[str, object] = {}
     end: int | None = None
@@ -110,7 +104,8 @@ async def in_portions(
     while True:
         app.store.hurry()
         most = LIMIT_DEFAULT if left is None else min(left, LIMIT_DEFAULT)
-        facts = caller.perform(name, {**given, "limit": most, "scan": SCAN_SLICE})
+        portion = {**given, "limit": most, "scan": SCAN_SLICE}
+        facts = await app.decided(partial(caller.perform, name, portion, rights))
         end = number(facts, "end") if end is None else end
         for each in SUMS:
             if each in facts:

@@ -10,6 +10,7 @@ from forebay.admin.answer import as_json
 from forebay.admin.forebay.asking import answer
 from forebay.admin.forebay.operations import ANSWERS
 from forebay.admin.login import Asker, Broker
+from forebay.admin.rights import Administrator
 
 router = APIRouter(prefix="/api/forebay", tags=["forebay"])
 LIST: dict[int | str, dict[str, Any]] = {
@@ -22,9 +23,8 @@ LIST: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/config", responses=LIST)
-async def show_config(app: Broker, caller: Asker) -> Response:
+async def show_config(app: Broker, caller: Administrator) -> Response:
     """Every option: `name`, `value` (no secrets), `origin`, `reloadable`."""
-    caller.check_administrator()
     configuration = app.control.configuration
     return as_json([] if configuration is None else configuration.shown())
 
@@ -36,8 +36,7 @@ async def reload_config(app: Broker, caller: Asker) -> Response:
 
 
 @router.get("/webhooks", responses=LIST)
-async def list_webhooks(app: Broker, caller: Asker) -> Response:
+async def list_webhooks(app: Broker, caller: Administrator) -> Response:
     """Where events are sent, and how that goes."""
-    caller.check_administrator()
     webhooks = app.control.webhooks
     return as_json([] if webhooks is None else webhooks.listed())

@@ -69,7 +69,8 @@ def move_messages(control: Control, given: Given) -> dict[str, object]:
     vhost = control.vhost(given)
     queue = vhost.queue(given.octets("queue"))
     first, limit, scan = portion_of(given)
-    portion = move(vhost, queue.name, target_of(given), where_of(given), first, limit, given.ranges("offsets"), scan)
+    target = target_of(given)
+    portion = move(vhost, queue.name, target, where_of(given), first, limit, given.ranges("offsets"), scan)
     facts = chosen_facts(queue, portion)
     facts["refused"] = portion.refused
     if portion.refused:
@@ -95,8 +96,8 @@ def target_of(given: Given) -> Target:
     if given.text("to"):
         if key is not None:
             raise refuse("routing_key", given.text("routing_key"), "goes with an exchange only")
-        return Target(given.octets("to"), b"", None)
-    return Target(None, given.octets("exchange"), key)
+        return Target(given.octets("to"), b"", None, given.rights)
+    return Target(None, given.octets("exchange"), key, given.rights)
 
 
 def chosen_facts(queue: Queue, portion: Portion) -> dict[str, object]:

@@ -15,6 +15,7 @@ from typing import Final
 
 from forebay.broker.audit import Origin
 from forebay.broker.judge import Principal
+from forebay.broker.permissions import Rights
 from forebay.broker.users import ADMINISTRATOR
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
@@ -54,10 +55,14 @@ PAGE: Final = (FROM, LIMIT)
 
 
 class Given:
-    """The checked arguments of one request."""
+    """The checked arguments of one request.
 
-    def __init__(self, values: dict[str, object]) -> None:
+    rights  what the caller may do in the vhost; None for administrators, who may do everything
+    """
+
+    def __init__(self, values: dict[str, object], rights: Rights | None = None) -> None:
         self._values = values
+        self.rights = rights
 
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
@@ -192,18 +197,24 @@ class Control:
             raise
         return self.perform(origin, name, values)
 
-    def perform(self, origin: Origin, name: str, values: dict[str, object]) -> dict[str, object]:
-        """As `run`, for a caller of whom it is known already that he may."""
+    def perform(
+        self, origin: Origin, name: str, values: dict[str, object], rights: Rights | None = None
+    ) -> dict[str, object]:
+        """As `run`, for a caller of whom it is known already that he may.
+
+        rights  that hold also for what turns up on the way; None where he may do everything
+        raises  Undecided besides, before anything has changed
+        """
         operation = OPERATIONS.get(name)
         if operation is None:
             raise RequestError(
                 NOT_FOUND, f"do: {shown(name)} is no operation; known are {', '.join(sorted(OPERATIONS))}"
             )
         if not operation.changes:
-            return operation.run(self, checked(operation, values))
+            return operation.run(self, checked(operation, values, rights))
         audit = self.vhosts.common.audit
         try:
-            answer = operation.run(self, checked(operation, values))
+            answer = operation.run(self, checked(operation, values, rights))
         except RequestError as error:
             audit.note(origin, name, values, error.text)
             raise
@@ -257,7 +268,7 @@ def operation(name: str, *parameters: Parameter, changes: bool = False) -> Calla
     return enter
 
 
-def checked(operation: Operation, values: dict[str, object]) -> Given:
+def checked(operation: Operation, values: dict[str, object], rights: Rights | None = None) -> Given:
     """The arguments with their defaults; RequestError(INVALID) names the one that is wrong."""
     known = {parameter.name: parameter for parameter in operation.parameters}
     for name in values:
@@ -277,7 +288,7 @@ def checked(operation: Operation, values: dict[str, object]) -> Given:
                 INVALID, f"{operation.name}: {parameter.name}: {shown(value)} is not what it must be: {parameter.type}"
             )
         result[parameter.name] = value
-    return Given(result)
+    return Given(result, rights)
 
 
 def has_type(value: object, type: str) -> bool:
