@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.fork_server import Forked, ForkServer
+
 # Each listener and where it listens unless a test says otherwise: any free port, or nowhere.
 LISTENERS = {
     "amqp": "127.0.0.1:0",
@@ -27,10 +29,13 @@ LISTENERS = {
     "prometheus": "",
 }
 FLAGS = ("amqp", "mqtt")  # the others have no flag of `forebay serve`
-# Below the ports that the system gives to outgoing connections; test processes that run side by side have their own.
+# Below the ports that the system gives to outgoing connections; test processes that run side by side have their own,
+# and those of another run on the machine begin elsewhere.
 PORTS_EACH = 2_250
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
-ports = itertools.cycle(range(23_000 + WORKER * PORTS_EACH, 23_000 + (WORKER + 1) * PORTS_EACH))
+FIRST = os.getpid() % PORTS_EACH
+ports = itertools.cycle(23_000 + WORKER * PORTS_EACH + (FIRST + at) % PORTS_EACH for at in range(PORTS_EACH))
+FORKS = ForkServer()
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
 STOP_S_MAX = 60
 
@@ -51,16 +56,19 @@ class BrokerProcess:
     """One data folder and the broker that runs on it, which may be ended and started again.
 
     options  any option of the broker; they are handed over in a configuration file
+    wrapper  a command that is given the broker's to run; one without it is forked from what is loaded already
     """
 
     def __init__(self, folder: Path, **options: object) -> None:
         self.folder = folder
         self.data = Path(str(options.pop("data", folder / "data")))
         self.listeners = {name: str(options.pop(name, address)) for name, address in LISTENERS.items()}
-        self.wrapper: list[str] = []  # command that is given the broker's to run
+        wrapper = options.pop("wrapper", [])
+        assert isinstance(wrapper, list)
+        self.wrapper: list[str] = wrapper
         self.options = options
         self.ready: dict[str, object] = {}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
         self._log = folder / "broker.log"
         self._log_start = 0
         folder.mkdir(parents=True, exist_ok=True)
@@ -113,12 +121,15 @@ class BrokerProcess:
             for name, address in self.listeners.items()
         }
         self.write_options()
-        command = [*self.wrapper, sys.executable, "-m", "forebay", "serve"]
-        command += ["--config", str(self.config), "--data", str(self.data)]
+        arguments = ["serve", "--config", str(self.config), "--data", str(self.data)]
         for name in FLAGS:
-            command += [f"--{name}", self.listeners[name]]
+            arguments += [f"--{name}", self.listeners[name]]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
         with self._log.open("ab") as log:
+            if not self.wrapper:
+                self._process = FORKS.run(arguments, log, environment)
+                return
+            command = [*self.wrapper, sys.executable, "-m", "forebay", *arguments]
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment
             )
@@ -175,7 +186,7 @@ class BrokerProcess:
             self._process.kill()
             self.wait()
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> subprocess.Popen[bytes] | Forked:
         assert self._process is not None, "the broker does not run"
         return self._process
 

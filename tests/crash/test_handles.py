@@ -16,8 +16,8 @@ ROOM = FILES_MAX // 2  # for connections; the rest is for files
 
 
 def test_connections_leave_the_broker_handles_for_its_files(tmp_path: Path) -> None:
-    broker = BrokerProcess(tmp_path, wal_octets_max=1 << 20, wal_chunk_octets=1 << 16)
-    broker.wrapper = ["prlimit", f"--nofile={FILES_MAX}:{FILES_MAX}"]
+    limited = ["prlimit", f"--nofile={FILES_MAX}:{FILES_MAX}"]
+    broker = BrokerProcess(tmp_path, wrapper=limited, wal_octets_max=1 << 20, wal_chunk_octets=1 << 16)
     broker.start()
     others: list[socket.socket] = []
     try:

@@ -27,17 +27,15 @@ SLACK_OCTETS = 64 << 20  # what sockets and blocks hold on top, several times ov
 
 @pytest.fixture
 def start_on_odd_disk(
-    start_broker: Callable[..., BrokerProcess], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> Callable[[str, Path], BrokerProcess]:
     """Starts a broker whose disk fails, or hangs, while a file exists."""
 
     def start(variable: str, flag: Path) -> BrokerProcess:
         library = tmp_path / "sync.so"
         subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], check=True)
-        monkeypatch.setenv("LD_PRELOAD", str(library))
-        monkeypatch.setenv(variable, str(flag))
-        broker = start_broker()
-        monkeypatch.delenv("LD_PRELOAD")
+        broker = start_broker(wrapper=["env", f"LD_PRELOAD={library}", f"{variable}={flag}"])
+        broker.wrapper = []  # its next start is on a sound disk
         return broker
 
     return start

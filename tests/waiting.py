@@ -1,0 +1,54 @@
+"""The one place where tests wait: for what they wait for, and not for time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+WAIT_S_MAX = 60.0  # guards against a hang: what is waited for comes within moments, however busy the machine is
+LOOK_S = 0.01  # between two looks
+T = TypeVar("T")
+
+
+def look() -> None:
+    """Let a moment pass."""
+    time.sleep(LOOK_S)
+
+
+def until(
+    condition: Callable[[], T],
+    what: str | Callable[[], str] = "",
+    *,
+    meanwhile: Callable[[], object] = look,
+    seconds: float = WAIT_S_MAX,
+) -> T:
+    """Wait until the condition holds; its value, which is true by then.
+
+    what       it is about, for whoever reads that it did not come
+    meanwhile  called between two looks: whoever has a connection reads from it there
+    """
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(told(what, condition, seconds))
+        meanwhile()
+    return value
+
+
+async def until_async(
+    condition: Callable[[], T], what: str | Callable[[], str] = "", *, seconds: float = WAIT_S_MAX
+) -> T:
+    """The same where an event loop goes on meanwhile."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(told(what, condition, seconds))
+        await asyncio.sleep(LOOK_S)
+    return value
+
+
+def told(what: str | Callable[[], str], condition: Callable[[], object], seconds: float) -> str:
+    named = what if isinstance(what, str) else what()
+    return f"not within {seconds:.0f} s: {named or condition}"
