@@ -3,47 +3,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/prerequisites.sh
-
-QUIET=(--quiet --disable-pip-version-check)
+. tools/install.sh
 
 # What Spark and the long job on top of it show does not depend on the build: of the compiled modules Spark imports only
 # log/block, whose octets the tests of both builds compare, and the demo is the same clients against the broker that
 # every other test of both builds starts. Style, pages, tidiness, the document of the HTTP API and the web page are one
 # for both builds by nature. So: once.
 ONCE="tests/spark tests/demo tests/docs tests/admin/test_schema.py tests/ui tests/test_tidy.py"
-
-# environment FOLDER EXTRAS [PURE]: a virtual environment with forebay in it, made anew only where something changed.
-environment() {
-    local folder=$1 extras=$2 pure=${3:-0}
-    local before after state version
-    state=$(find src setup.py pyproject.toml -type f -not -name '*.pyc' -not -path '*.egg-info/*' -print0 |
-        sort -z | xargs -0 sha256sum | sha256sum | cut -c1-64)
-    version=$("$python" -c 'import sys; print(sys.prefix, *sys.version.split())')
-    if [ "$(cat "$folder/forebay.python" 2>/dev/null)" != "$version" ] || ! "$folder/bin/python" -c '' 2>/dev/null; then
-        rm -rf "$folder"
-        "$python" -m venv "$folder"
-        echo "$version" >"$folder/forebay.python"
-    fi
-    before=$(cat "$folder/forebay.state" 2>/dev/null || true)
-    after="$state $pure"
-    # [dev] holds all the others, and each of them what no extra at all needs.
-    if [ "$before" = "$after" ] && grep -qxF -e "$extras" -e "[dev]" "$folder/forebay.extras" 2>/dev/null; then
-        return
-    fi
-    echo "Installing forebay$extras into $folder ($([ "$pure" = 1 ] && echo interpreted || echo "compiled; takes a minute or two"))"
-    rm -f "$folder/forebay.state"
-    # Built in a copy: nothing is left in the sources, and no module of an earlier build gets into the wheel.
-    scratch=$(mktemp -d /tmp/forebay.XXXXXX)
-    trap 'rm -rf "$scratch"' EXIT
-    cp -r src setup.py pyproject.toml README.md LICENSE "$scratch"
-    FOREBAY_PURE=$pure "$folder/bin/python" -m pip wheel "${QUIET[@]}" --no-deps --wheel-dir "$scratch/wheel" "$scratch"
-    "$folder/bin/python" -m pip uninstall "${QUIET[@]}" --yes forebay
-    "$folder/bin/python" -m pip install "${QUIET[@]}" "$(echo "$scratch"/wheel/forebay-*.whl)$extras"
-    rm -rf "$scratch"
-    [ "$before" = "$after" ] || rm -f "$folder/forebay.extras"
-    echo "$after" >"$folder/forebay.state"
-    echo "$extras" >>"$folder/forebay.extras"
-}
 
 lint() {
     .venv/bin/ruff check .
