@@ -11,6 +11,7 @@ from forebay.broker.audit import Audit
 from forebay.broker.events import Events
 from forebay.broker.topic_acl import AclBook
 from forebay.log.block import Block
+from forebay.queue.leases import Delivery
 from forebay.queue.queue import Queue
 from forebay.queue.watch import Watch
 
@@ -44,6 +45,7 @@ class Common:
     acl         which MQTT topics clients may use
     touched     numbers of the vhosts in which somebody may have done something since the turn before
     tracing     what is published is to be told to whoever makes traces of it: `sealed`
+    delivered   what sessions took before the turn's end, for whoever makes traces of deliveries
     secret      chance, of which names are made that nobody may guess
     watches     of connections that wait until a queue has more
     woken       connections whose wait is over, for the server to have them take part in the turn
@@ -63,6 +65,7 @@ class Common:
         self.touched: list[int] = []
         self.tracing = False
         self.sealed: list[Sealed] = []
+        self.delivered: list[Delivery] = []
         self.secret = b""
         self.watches: list[Watch] = []
         self.woken: list[int] = []

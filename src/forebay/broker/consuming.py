@@ -44,8 +44,40 @@ class Consuming(Publishing):
         self.paused: set[int] = set()  # sessions whose connection takes no more octets
         self.getters: dict[tuple[int, int, int], Consumer] = {}
         self.next_consumer_id: i64 = 1
+        self.early: list[Delivery] = []  # of this turn, before its end: see `catch_up`
 
     # ---- consuming
+
+    def catch_up(self, queue: Queue) -> None:
+        """Do for the queue what the turn's end would do with all that has happened so far.
+
+        For whoever asks what is left of it then: consumers come first, and what is too much or too old is not there.
+        """
+        if not queue.dirty:
+            return
+        self.now_us = self.store.clock.now_us()
+        if queue.log.writer.count:
+            self.seal(queue, self.now_us)
+        if not queue.groups and queue.needs_group():
+            self.add_group(queue, b"", b"", True, queue.log.start, True)
+        queue.dispatch(self.now_us, self.early)
+
+    def take_early(self, consumer: Consumer) -> list[Delivery]:
+        """What a consumer that is about to go would get at the turn's end; nobody else delivers it."""
+        queue = self.queues_by_id.get(consumer.queue)
+        if queue is None or not queue.dirty:
+            return []
+        self.catch_up(queue)
+        own: list[Delivery] = []
+        others: list[Delivery] = []
+        for delivery in self.early:
+            if delivery.consumer is consumer:
+                own.append(delivery)
+            else:
+                others.append(delivery)
+        self.early = others
+        self.common.delivered += own
+        return own
 
     def consume(
         self,
@@ -81,6 +113,7 @@ class Consuming(Publishing):
             self.ephemeral_queue(queue)
         where = self.queue(queue)
         self.check_owner(where, session_id)
+        self.catch_up(where)
         asked = ConsumerArguments(arguments, self.name, where.name)
         work = is_work(where, asked)
         asked.check_kind(arguments, where, work)
@@ -228,8 +261,8 @@ class Consuming(Publishing):
             getter.queue_name = where.name
             self.set_timeout(where, getter, True, 0)
             self.getters[key] = getter
-        if where.log.writer.count:
-            self.seal(where, self.now_us)
+        self.now_us = self.store.clock.now_us()
+        self.catch_up(where)
         getter.no_ack = no_ack
         where.unused_since_us = self.now_us
         self.mark(where)
@@ -242,8 +275,7 @@ class Consuming(Publishing):
         """
         queue = self.queue(name)
         self.store.hurry()
-        if queue.log.writer.count:
-            self.seal(queue, self.now_us)
+        self.catch_up(queue)
         count = queue.ready()
         if queue.kind == STREAM or not queue.groups:
             queue.log.truncate(queue.log.end)
@@ -253,6 +285,12 @@ class Consuming(Publishing):
         self.store.note_starts()  # a queue that nobody ever consumed from has no settlements to be noted
         self.mark(queue)
         return count
+
+    def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
+        queue = self.queues.get(name)
+        if queue is not None:
+            self.catch_up(queue)
+        return super().delete_queue(name, if_unused, if_empty)
 
     def truncate(self, name: bytes, below: i64) -> i64:
         """Have a stream forget its records below an offset; where it starts by then. RequestError for other queues.

@@ -155,6 +155,9 @@ class Vhost(Consuming):
         for internal in self.internals:
             internal.end_turn(now_us)
         out = self.sessions.take_deliveries()
+        if self.early:
+            out += self.early
+            self.early = []
         self.fanout.dispatch(now_us, out)
         self.replies.dispatch(now_us, out)
         again: list[Queue] = []

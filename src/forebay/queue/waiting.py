@@ -298,8 +298,8 @@ class Waiting(Settlement):
         if self.perishable:
             if self.order is not None:
                 more = not self.take_in(self.order)
-            # A time to live of 0 leaves a message only to whom it can be given at once.
-            self.drop_expired(now_us + 1 if self.limits.message_ttl_us == 0 else now_us)
+            # What expires just now was only for whom it could be given to at once: all with a time to live of 0.
+            self.drop_expired(now_us + 1)
         if self.limits.overflow == DROP_HEAD and (self.limits.max_messages >= 0 or self.limits.max_octets >= 0):
             self.drop_excess()
         return more

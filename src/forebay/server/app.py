@@ -421,6 +421,8 @@ class App(Host):
             if tells:
                 self.announcer.delivered(delivery, connection.session)
             self.dirty[connection] = None
+        if self.vhosts.common.delivered:
+            self.tell_delivered(now_us)
         if self.vhosts.common.woken:
             self.wake()
         for consumer in self.vhosts.take_cancelled():
@@ -428,6 +430,18 @@ class App(Host):
             if connection is not None and connection.session is not None:
                 connection.session.cancelled(consumer)
                 self.touch(connection)
+
+    def tell_delivered(self, now_us: int) -> None:
+        """Whoever follows deliveries hears also of those that sessions took before the turn's end."""
+        delivered, self.vhosts.common.delivered = self.vhosts.common.delivered, []
+        for delivery in delivered:
+            connection = self.connections.get(delivery.consumer.session_id)
+            if connection is None or connection.session is None:
+                continue
+            if self.tracer is not None:
+                self.tracer.delivered(delivery, connection.session.vhost, now_us)
+            if self.announcer.delivers:
+                self.announcer.delivered(delivery, connection.session)
 
     def answer_written(self, durable: int) -> None:
         """Tell callers without a session that what they did is on the disk."""

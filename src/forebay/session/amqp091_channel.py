@@ -360,6 +360,8 @@ class Channel:
         outlet = self.outlets.pop(tag, None)
         if outlet is None:
             return
+        for delivery in self.vhost.take_early(outlet.consumer):
+            self.deliver(outlet, delivery)
         self.drop_backlog(outlet)
         if outlet.unsettled == 0:
             self.drop_outlet(outlet)

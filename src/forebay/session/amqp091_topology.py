@@ -100,6 +100,7 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
             session.note_change("queue.declare", {"queue": queue.name, "arguments": declare.arguments})
     channel.last_queue = queue.name
     if not declare.no_wait:
+        vhost.catch_up(queue)
         put_counts(session.out, channel.number, QUEUE_DECLARE_OK, queue.name, queue.ready(), queue.consumer_count())
 
 
