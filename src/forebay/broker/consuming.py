@@ -219,6 +219,13 @@ class Consuming(Publishing):
             group.detach(consumer)
             self.leave_unused(queue)
 
+    def set_credit(self, consumer: Consumer, credit: i64) -> None:
+        """From now on a consumer may take so many more."""
+        consumer.credit = credit
+        queue = self.queues_by_id.get(consumer.queue)
+        if queue is not None:
+            self.mark(queue)
+
     def leave_unused(self, queue: Queue) -> None:
         """A queue may end with its last consumer."""
         if queue.spec.auto_delete and queue.had_consumer and not queue.consumer_count():

@@ -85,6 +85,7 @@ class StreamGroup(Group):
         if consumer.no_ack:
             return Delivery(consumer, block, index, count, None)
         consumer.credit -= count
+        consumer.held += count
         lease = Lease(consumer, None, first, count, 0)
         self.open.append(lease)
         return Delivery(consumer, block, index, count, lease)
@@ -147,6 +148,7 @@ class StreamGroup(Group):
         count = min(count, lease.left)
         lease.left -= count
         consumer = lease.consumer
+        consumer.held -= count
         if consumer.credit < UNLIMITED >> 1:
             consumer.credit += count
         return count

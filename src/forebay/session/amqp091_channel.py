@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from forebay.broker.replies import REPLIES
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.counts import Counts
-from forebay.queue.leases import Delivery, Lease
+from forebay.queue.leases import UNLIMITED, Delivery, Lease
 from forebay.session.amqp091_deliver import Outlet
 from forebay.session.amqp091_extend import Extension
 from forebay.session.amqp091_publish import Link, Publisher
@@ -61,6 +61,8 @@ class Channel:
     acked     the session's list of channels with acknowledgements not applied yet
     runs      of the deliveries; those before `head` are settled
     backlog   deliveries that the channel's own limit does not let out yet
+    blocked   it keeps from consumers that acknowledge nothing, too, what has not been handed out
+    gotten    of those unsettled: got one by one, which counts for no limit
     transaction  not None: the channel is transactional, and settlements wait for the commit
     counts    what of the channel's deliveries was handed out, and acknowledged
     """
@@ -86,6 +88,8 @@ class Channel:
         self.dead: i64 = 0
         self.in_acked = False
         self.backlog: list[Delivery] = []
+        self.blocked = False
+        self.gotten: i64 = 0
         self.transaction: Transaction | None = None
         self.counts = Counts()
         self.gets_empty: i64 = 0
@@ -94,16 +98,14 @@ class Channel:
 
     def deliver(self, outlet: Outlet, delivery: Delivery) -> None:
         """Write a delivery out, or as much of it as the channel's limit allows."""
-        lease = delivery.lease
-        if self.limit == 0 or lease is None:
+        if self.limit == 0 or delivery.consumer.queue == REPLIES:
             self.write(outlet, delivery, delivery.count)
             return
-        room = self.limit - self.unsettled
-        if self.backlog or room < delivery.count:
-            self.backlog.append(delivery)
-            self.drain()
+        if delivery.lease is not None and not self.backlog and delivery.count < self.room():
+            self.write(outlet, delivery, delivery.count)
             return
-        self.write(outlet, delivery, delivery.count)
+        self.backlog.append(delivery)
+        self.drain()
 
     def write(self, outlet: Outlet, delivery: Delivery, count: i64) -> None:
         lease = delivery.lease
@@ -124,18 +126,33 @@ class Channel:
             delivery = self.backlog[0]
             outlet = self.session_outlets.get(delivery.consumer.id)
             lease = delivery.lease
-            if outlet is None or lease is None or lease.left == 0:
+            if outlet is None or (lease is not None and lease.left == 0):
                 del self.backlog[0]  # its lease has ended while it waited
                 continue
-            room = self.limit - self.unsettled if self.limit else delivery.count
+            room = self.room()
             if room <= 0:
-                return
-            count = min(room, delivery.count)
+                break
+            count = delivery.count if lease is None else min(room, delivery.count)
             self.write(outlet, delivery, count)
             delivery.index += count
             delivery.count -= count
             if delivery.count == 0:
                 del self.backlog[0]
+        self.set_blocked(self.room() <= 0)
+
+    def room(self) -> i64:
+        """Deliveries that the channel's limit lets out now."""
+        return self.limit - self.unsettled + self.gotten if self.limit else UNLIMITED
+
+    def set_blocked(self, blocked: bool) -> None:
+        """Keep everything from consumers that acknowledge nothing, or let them have it again."""
+        if blocked == self.blocked:
+            return
+        self.blocked = blocked
+        for outlet in self.outlets.values():
+            consumer = outlet.consumer
+            if consumer.no_ack:
+                self.vhost.set_credit(consumer, 0 if blocked else UNLIMITED)
 
     # ---- settling
 
@@ -161,7 +178,7 @@ class Channel:
         self.in_acked = False
         if self.head < len(self.runs):
             self.apply_run(self.runs[self.head])
-        if self.backlog:
+        if self.backlog or self.blocked:
             self.drain()
 
     def apply_run(self, run: Run) -> None:
@@ -295,7 +312,9 @@ class Channel:
             return
         self.unsettled -= count
         outlet = run.outlet
-        if outlet is not None:
+        if outlet is None:
+            self.gotten -= count
+        else:
             outlet.unsettled -= count
             if outlet.ended and outlet.unsettled == 0:
                 self.ended.remove(outlet)
@@ -316,7 +335,7 @@ class Channel:
             self.runs = [run for run in runs if run.left]
             self.head = 0
             self.dead = 0
-        if self.backlog:
+        if self.backlog or self.blocked:
             self.drain()
 
     def extend(self, wanted: Extension) -> None:
@@ -345,15 +364,24 @@ class Channel:
 
     # ---- consumers
 
-    def credit(self) -> i64:
-        """What a new consumer may hold unsettled; 0 is no limit."""
-        if self.limit and (self.prefetch == 0 or self.prefetch > self.limit):
-            return self.limit
-        return self.prefetch
+    def credit(self, prefetch: i64) -> i64:
+        """What a consumer that asked for so many may hold unsettled; 0 is no limit."""
+        return self.limit if self.limit and (prefetch == 0 or prefetch > self.limit) else prefetch
+
+    def set_limit(self, limit: i64) -> None:
+        """basic.qos for the whole channel: consumers that are there go by it as well."""
+        self.limit = limit
+        for outlet in self.outlets.values():
+            consumer = outlet.consumer
+            if not consumer.no_ack:
+                self.vhost.set_credit(consumer, (self.credit(consumer.prefetch) or UNLIMITED) - consumer.held)
+        self.drain()
 
     def add_outlet(self, outlet: Outlet, tag: bytes) -> None:
         self.outlets[tag] = outlet
         self.session_outlets[outlet.consumer.id] = outlet
+        if self.blocked and outlet.consumer.no_ack:
+            self.vhost.set_credit(outlet.consumer, 0)
 
     def end_outlet(self, tag: bytes) -> None:
         """basic.cancel: no more deliveries; what is out stays with the client until it is settled."""
@@ -405,10 +433,12 @@ class Channel:
         kept: list[Delivery] = []
         for delivery in self.backlog:
             lease = delivery.lease
-            if delivery.consumer is outlet.consumer and lease is not None:
-                self.vhost.nack(lease, delivery.block.base + delivery.index, delivery.count, 0)
-            else:
+            if delivery.consumer is not outlet.consumer:
                 kept.append(delivery)
+            elif lease is None:
+                self.write(outlet, delivery, delivery.count)  # it is no longer in its queue
+            else:
+                self.vhost.nack(lease, delivery.block.base + delivery.index, delivery.count, 0)
         self.backlog = kept
 
     def traffic(self) -> Traffic:

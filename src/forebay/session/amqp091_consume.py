@@ -51,8 +51,7 @@ def on_qos(session: Session, channel: Channel, args: Reader) -> None:
     if octets:
         raise PeerError(NOT_IMPLEMENTED, f"prefetch_size!=0 ({octets})")
     if args.octet() & 1:
-        channel.limit = count
-        channel.drain()
+        channel.set_limit(count)
     else:
         channel.prefetch = count
     put_method(session.out, channel.number, BASIC_QOS_OK, b"")
@@ -81,10 +80,12 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
         tag,
         consume.no_ack,
         consume.exclusive,
-        0 if consume.no_ack else channel.credit(),
+        0 if consume.no_ack else channel.credit(channel.prefetch),
         consume.arguments,
         True,
     )
+    if not consume.no_ack:
+        consumer.prefetch = channel.prefetch
     queue = vhost.queues_by_id[consumer.queue]
     stream = isinstance(queue.groups[consumer.group], StreamGroup)
     primary = reader_primary(queue, consumer)
@@ -134,6 +135,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
         lease.tag = tag
         channel.runs.append(Run(None, lease, tag, delivery.block.base + delivery.index, 1))
         channel.unsettled += 1
+        channel.gotten += 1
     ready = vhost.queue(name).ready()
     write_get(session.out, channel.number, delivery, tag, ready, channel.link.frame_octets_max)
 
