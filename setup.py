@@ -51,6 +51,7 @@ COMPILED = [
     "broker/staged_rows.py",
     "broker/dead_letters.py",
     "broker/address.py",
+    "broker/authorizer.py",
     "broker/facts.py",
     "broker/primary.py",
 ]

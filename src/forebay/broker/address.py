@@ -36,6 +36,21 @@ def consumed_queue(address: bytes) -> bytes:
     return dead_letter_address(address)[0] if address.startswith(DEAD_LETTER_PREFIX) else named_queue(address)
 
 
+def topic_of(exchange: bytes, key: bytes) -> bytes:
+    """The address as MQTT says it: a topic, or `$queue/<name>`; empty for what MQTT has no word for."""
+    if exchange == TOPIC_EXCHANGE:
+        return swap_key(key)
+    if exchange:
+        return b""
+    return key if key.startswith((QUEUE_PREFIX, DEAD_LETTER_PREFIX)) else QUEUE_PREFIX + key
+
+
+def levels_of(queue: bytes) -> list[str]:
+    """The levels of the address of a queue, whose name is one of them."""
+    prefix = DEAD_LETTER_PREFIX if queue.startswith(DEAD_LETTER_PREFIX) else b""
+    return [text((prefix or QUEUE_PREFIX)[:-1]), text(queue[len(prefix) :])]
+
+
 def queue_address(address: bytes) -> tuple[bytes, bytes]:
     """Name and rest of `$queue/<name>[/<rest>]`; RequestError(INVALID) without a name."""
     cut = address.find(b"/", 7)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final, final
 
-from forebay.broker.address import named_queue
+from forebay.broker.address import QUEUE_PREFIX, levels_of, named_queue, topic_of
 from forebay.broker.judge import EXCHANGE, QUEUE, Judge
-from forebay.broker.topic_acl import ClientAcl
+from forebay.broker.topic_acl import AclBook, ClientAcl
 from forebay.core.errors import INVALID, REFUSED, LimitReached, RequestError
 from forebay.routing.exchange import text
 
@@ -130,18 +130,22 @@ def allows(pattern: str, name: str) -> bool:
 
 @final
 class Rights:
-    """What one connection may do: its user in its vhost.
+    """What one connection may do: its user in its vhost, by whatever protocol it speaks.
 
     Every check raises RequestError(REFUSED), with RabbitMQ's words, where it may not.
+
+    book  the file's rules for topics, which hold beside the grants; addresses are looked up there as MQTT says them
     """
 
-    def __init__(self, user: str, vhost: bytes, grants: Grants) -> None:
+    def __init__(self, user: str, vhost: bytes, grants: Grants, book: AclBook | None = None) -> None:
         self.user = user
         self.vhost = text(vhost)
         self.client_id = ""
         self.grants = grants
         self.usage = Usage()  # its user's, once it is in a vhost
-        self.acl: ClientAcl | None = None  # of MQTT topics, beside the grants
+        self.book = book
+        self.is_anonymous = False
+        self._acl: ClientAcl | None = None  # what the book says of this connection, once that was asked
 
     def refuse(self, right: str, what: str) -> None:
         raise RequestError(REFUSED, f"{right} access to {what} in vhost '{self.vhost}' refused for user '{self.user}'")
@@ -154,17 +158,52 @@ class Rights:
             return permission.configure
         return permission.write if right == WRITE else permission.read
 
-    def covers(self, right: str, name: bytes) -> bool:
-        """Whether this right covers the queue of this name; raises nothing but Undecided."""
+    def rules(self) -> ClientAcl | None:
+        """The file's rules for this connection, where there are some."""
+        book = self.book
+        if book is None or not book.is_used:
+            return None
+        if self._acl is None:
+            self._acl = ClientAcl(book, self.user, self.client_id, self.is_anonymous)
+        return self._acl
+
+    def check_rules(self, right: str, exchange: bytes, key: bytes, is_strict: bool = True) -> None:
+        """That the file's rules let this address be written or read.
+
+        is_strict  what no rule speaks of is refused; else it is left to the permissions
+        """
+        acl = self.rules()
+        if acl is None:
+            return
+        topic = text(topic_of(exchange, key))
+        if topic and not acl.decide(right, topic.split("/"), not is_strict):
+            self.refuse(right, f"topic '{topic}'")
+
+    def is_permitted(self, right: str, name: bytes) -> bool:
+        """Whether the permission for this right covers the queue of this name; raises nothing but Undecided."""
         judge = self.grants.judge
         if judge is not None:
             return judge.may(self.vhost, right, QUEUE, text(name))
         return allows(self.pattern(right), text(name))
 
+    def covers(self, right: str, name: bytes) -> bool:
+        """Whether this right covers the whole queue of this name; raises nothing but Undecided."""
+        if right == READ:
+            acl = self.rules()
+            if acl is not None and not acl.decide(READ, [*levels_of(name), "#"], True):
+                return False
+        return self.is_permitted(right, name)
+
     def check_queue(self, right: str, name: bytes) -> None:
         """That this right covers the queue, which may be named by its address: patterns are over names."""
         name = named_queue(name)
         if not self.covers(right, name):
+            self.refuse(right, f"queue '{text(name)}'")
+
+    def check_part(self, right: str, address: bytes, name: bytes) -> None:
+        """That this right covers what an address of MQTT names of the queue."""
+        self.check_rules(right, b"", address)
+        if not self.is_permitted(right, name):
             self.refuse(right, f"queue '{text(name)}'")
 
     def check_exchange(self, right: str, name: bytes) -> None:
@@ -209,34 +248,17 @@ class Rights:
         self.check_exchange(WRITE, exchange)
         if is_topic:
             self.check_topic(WRITE, exchange, routing_key)
+        # A queue that is called by its name alone is left to the permissions where no rule speaks of it.
+        self.check_rules(WRITE, exchange, routing_key, bool(exchange) or routing_key.startswith(QUEUE_PREFIX))
 
     def check_bind(self, queue: bytes, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
         """That a queue may be bound to an exchange, or the binding be taken away."""
         self.check_queue(WRITE, queue)
         self.check_source(exchange, routing_key, is_topic)
 
-    def check_bind_exchange(self, destination: bytes, source: bytes, routing_key: bytes, is_topic: bool) -> None:
-        """That an exchange may be bound to another, or the binding be taken away."""
-        self.check_exchange(WRITE, destination)
-        self.check_source(source, routing_key, is_topic)
-
     def check_source(self, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
+        """That what an exchange gives to this routing key may be had."""
         self.check_exchange(READ, exchange)
         if is_topic:
             self.check_topic(READ, exchange, routing_key)
-
-    def check_declare_queue(self, name: bytes, arguments: dict[str, object]) -> None:
-        """That a queue may be declared so: its dead letters take something from it to somewhere."""
-        self.check_queue(CONFIGURE, name)
-        target = arguments.get("x-dead-letter-exchange")
-        if isinstance(target, str):
-            self.check_queue(READ, name)
-            self.check_exchange(WRITE, target.encode("utf-8", "surrogateescape"))
-
-    def check_declare_exchange(self, name: bytes, arguments: dict[str, object]) -> None:
-        """That an exchange may be declared so: what it routes nowhere goes on to another."""
-        self.check_exchange(CONFIGURE, name)
-        target = arguments.get("alternate-exchange")
-        if isinstance(target, str):
-            self.check_exchange(READ, name)
-            self.check_exchange(WRITE, target.encode("utf-8", "surrogateescape"))
+        self.check_rules(READ, exchange, routing_key)

@@ -1,11 +1,11 @@
-"""Which MQTT topics a client may publish to and subscribe to: rules as in mosquitto's `acl_file`.
+"""Which topics a client may publish to and subscribe to, by whatever protocol: rules as in mosquitto's `acl_file`.
 
     topic [read|write|readwrite|deny] FILTER     of clients without a user name, before the first `user` line
     user NAME
     topic [read|write|readwrite|deny] FILTER     of this user
     pattern [read|write|readwrite|deny] FILTER   of everybody
 
-In a pattern %u or ${username} stands for the user, %c or ${clientid} for the client. Whatever no rule allows is
+In a pattern %u or ${username} stands for the user, %c or ${clientid} for the client of MQTT. Whatever no rule allows is
 refused. A client's own rules are looked at before patterns, and what denies before what allows. A subscription is
 allowed if one rule allows all that it asks for, and refused if it asks for anything denied.
 """
@@ -105,14 +105,15 @@ class ClientAcl:
         """Whether some rule lets the client have all that the filter asks for."""
         return self.decide(READ, filter.split("/"))
 
-    def decide(self, access: str, asked: Levels) -> bool:
+    def decide(self, access: str, asked: Levels, otherwise: bool = False) -> bool:
+        """What the rules say, or `otherwise` where none says anything."""
         self.refresh()
         for rules in (self.own, self.patterns):
             if any(rule.access == DENY and overlaps(rule.levels, asked) for rule in rules):
                 return False
             if any(rule.access in {access, BOTH} and covers(rule.levels, asked) for rule in rules):
                 return True
-        return False
+        return otherwise
 
 
 def parse_rule(rest: str, number: int) -> Rule:
@@ -128,12 +129,19 @@ def parse_rule(rest: str, number: int) -> Rule:
 
 
 def fill(rule: Rule, names: dict[str, str]) -> Rule | None:
-    """The rule with the names in it; None where a name does not fit into one level of a topic."""
+    """The rule with the names in it; None where a name does not fit into one level of a topic.
+
+    What a rule denies it denies all the same: to who has no such name whatever the name, and everything to who has one
+    that is made to mean more.
+    """
     levels: Levels = []
     for level in rule.levels:
         filled = level
         for mark, name in names.items():
             if mark in filled:
+                if not name and rule.access == DENY:
+                    filled = "+"
+                    break
                 if not name or any(each in name for each in UNFIT):
                     return None if rule.access != DENY else Rule(DENY, ["#"])
                 filled = filled.replace(mark, name)

@@ -329,7 +329,7 @@ class Users:
             raise RequestError(NOT_ALLOWED, f"access to vhost '{text(vhost)}' refused for user '{user}'", CONNECTION)
         if judge is None:
             self._grants[user, vhost, principal.vouched] = grants
-        return Rights(user, vhost, grants)
+        return Rights(user, vhost, grants, self._common.acl)
 
     def granted(self, user: str, vhost: bytes, vouched: bool) -> Grants:
         permission = self.permissions.get((user, vhost))

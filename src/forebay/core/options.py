@@ -335,7 +335,8 @@ class Options:
     mqtt_acl: str = option(
         "",
         FILE,
-        "Which topics clients may use, as in mosquitto's `acl_file`; whatever it does not allow is refused.",
+        "Which topics clients of every protocol may use, as in mosquitto's `acl_file`; whatever it does not allow is "
+        "refused.",
         reloadable=True,
     )
     mqtt_redirect: str = option(

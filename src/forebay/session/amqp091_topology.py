@@ -9,6 +9,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from forebay.broker.authorizer import check_bind_exchange, check_declare_exchange, check_declare_queue
 from forebay.broker.permissions import CONFIGURE, READ
 from forebay.broker.replies import REPLY_PREFIX, REPLY_QUEUE
 from forebay.broker.topology import refuse_default
@@ -90,7 +91,7 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
         queue = vhost.queue(queue_name(channel, declare.queue))
         vhost.check_owner(queue, session.id)
     else:
-        session.rights.check_declare_queue(declare.queue or SERVER_NAMED, declare.arguments)
+        check_declare_queue(vhost, session.rights, declare.queue or SERVER_NAMED, declare.arguments)
         is_new = declare.queue not in vhost.queues
         queue = vhost.declare_queue(
             declare.queue, declare.durable, declare.exclusive, declare.auto_delete, declare.arguments, session.id
@@ -173,7 +174,7 @@ def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDec
         refuse_default(declare.exchange)
         vhost.check_exchange(declare.exchange)
     else:
-        session.rights.check_declare_exchange(declare.exchange, declare.arguments)
+        check_declare_exchange(vhost, session.rights, declare.exchange, declare.arguments)
         is_new = declare.exchange not in vhost.bindings.exchanges
         vhost.declare_exchange(
             declare.exchange,
@@ -204,13 +205,8 @@ def on_exchange_delete(session: Session, channel: Channel, args: Reader) -> None
         put_method(session.out, channel.number, EXCHANGE_DELETE_OK, b"")
 
 
-def check_bind_exchange(session: Session, bind: ExchangeBind) -> None:
-    is_topic = session.vhost.is_topic_exchange(bind.source)
-    session.rights.check_bind_exchange(bind.destination, bind.source, bind.routing_key, is_topic)
-
-
 def on_exchange_bind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
-    check_bind_exchange(session, bind)
+    check_bind_exchange(session.vhost, session.rights, bind.destination, bind.source, bind.routing_key)
     session.vhost.bind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
     session.hold()
     if not bind.no_wait:
@@ -218,7 +214,7 @@ def on_exchange_bind(session: Session, channel: Channel, bind: ExchangeBind) -> 
 
 
 def on_exchange_unbind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
-    check_bind_exchange(session, bind)
+    check_bind_exchange(session.vhost, session.rights, bind.destination, bind.source, bind.routing_key)
     session.vhost.unbind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
     session.hold()
     if not bind.no_wait:

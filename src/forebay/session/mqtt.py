@@ -27,7 +27,7 @@ from forebay.session.mqtt_connect import GRACE_US, Terms, changed_expiry, is_v5,
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_publish import Inbox
 from forebay.session.mqtt_redirect import redirect_answer
-from forebay.session.mqtt_rights import check_publish, decide, set_acl
+from forebay.session.mqtt_rights import check_publish, decide
 from forebay.session.mqtt_subscriptions import Subscriptions
 from forebay.session.mqtt_window import Window
 from forebay.wire import mqtt_codes as codes
@@ -341,7 +341,7 @@ class MqttSession(Session):
         try:
             self.join(self.vhosts, self.vhost_name, self.principal)
             self.rights.client_id = packet.client_id.decode()
-            set_acl(self.rights, self.vhosts.common.acl, packet.user is None and not self.principal.vouched)
+            self.rights.is_anonymous = packet.user is None and not self.principal.vouched
             if packet.has_will:
                 check_publish(self.rights, packet.will_topic)
             if self.principal.judge is not None and not packet.clean:

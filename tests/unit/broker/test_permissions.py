@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from forebay.broker.permissions import (
@@ -15,6 +17,7 @@ from forebay.broker.permissions import (
     allows,
     check_pattern,
 )
+from forebay.broker.topic_acl import AclBook
 from forebay.core.errors import CHANNEL, INVALID, REFUSED, RequestError
 
 
@@ -109,11 +112,61 @@ def test_only_topic_exchanges_ask_for_the_key() -> None:
         mine.check_publish(b"x", b"anything", True)
     with pytest.raises(RequestError, match="read access to topic"):
         mine.check_bind(b"q", b"x", b"anything", True)
-    with pytest.raises(RequestError, match="read access to topic"):
-        mine.check_bind_exchange(b"y", b"x", b"anything", True)
 
 
-@pytest.mark.parametrize("argument", [7, None, b"octets"])
-def test_an_argument_that_is_no_name_needs_no_right(argument: object) -> None:
-    rights().check_declare_queue(b"c", {"x-dead-letter-exchange": argument})
-    rights().check_declare_exchange(b"c", {"alternate-exchange": argument})
+def ruled(text: str) -> Rights:
+    book = AclBook()
+    book.load(text)
+    return Rights("ada", b"v", Grants(Permission(".*", ".*", ".*"), {}), book)
+
+
+def refused(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except RequestError as error:
+        return error.reason == REFUSED
+    return False
+
+
+@pytest.mark.parametrize(
+    ("exchange", "key", "may"),
+    [
+        (b"amq.topic", b"a.b", True),
+        (b"amq.topic", b"a.secret", False),
+        (b"amq.topic", b"other", False),
+        (b"other", b"a.secret", True),
+        (b"", b"jobs", True),
+        (b"", b"$queue/jobs", True),
+        (b"", b"$queue/jobs/eu", False),
+        (b"", b"other", True),
+        (b"", b"$queue/other", False),
+        (b"", b"locked", False),
+        (b"", b"$queue/locked", False),
+        (b"", b"$dlq/x", True),
+        (b"", b"$dlq/locked", False),
+    ],
+)
+def test_rules_are_over_the_address_however_it_is_said(exchange: bytes, key: bytes, may: bool) -> None:
+    mine = ruled(
+        "user ada\ntopic a/#\ntopic deny a/secret\ntopic $queue/jobs\ntopic deny $queue/locked\ntopic deny $dlq/locked"
+    )
+    assert refused(lambda: mine.check_publish(exchange, key, exchange == b"amq.topic")) is not may
+
+
+@pytest.mark.parametrize(
+    ("queue", "may"), [(b"jobs", True), (b"parted", False), (b"locked", False), (b"$dlq/locked", False), (b"a/b", True)]
+)
+def test_a_queue_is_read_whole_only_where_nothing_of_it_is_denied(queue: bytes, may: bool) -> None:
+    denied = ("$queue/parted/eu", "$queue/locked", "$dlq/locked", "$queue/a/b")
+    mine = ruled("user ada\n" + "\n".join(f"topic deny {each}" for each in denied))
+    assert refused(lambda: mine.check_queue(READ, queue)) is not may
+    mine.check_queue(WRITE, queue)
+
+
+def test_who_has_no_client_identifier_is_denied_what_it_would_be_with_any() -> None:
+    mine = ruled("pattern a/#\npattern deny a/%c/secret")
+    mine.check_publish(b"amq.topic", b"a.c1.open", True)
+    assert refused(lambda: mine.check_publish(b"amq.topic", b"a.c1.secret", True))
+    other = ruled("pattern a/#\npattern deny a/%c/secret")
+    other.client_id = "c2"
+    other.check_publish(b"amq.topic", b"a.c1.secret", True)

@@ -17,6 +17,7 @@ from forebay.admin.rabbitmq.bindings import PropertiesKey, bindings_between, fin
 from forebay.admin.rabbitmq.connections import ConnectionName, find_connection, open_connections, user_of
 from forebay.admin.rights import Manager, check_vhost, is_monitor
 from forebay.admin.shapes_changes import BindingBody, ExchangeBody, QueueBody
+from forebay.broker.authorizer import check_bind_exchange, check_declare_exchange, check_declare_queue
 from forebay.broker.permissions import CONFIGURE
 from forebay.broker.vhost import Vhost
 from forebay.queue.queue import Queue
@@ -54,7 +55,7 @@ async def put_queue(
     where = entered(broker, caller, vhost)
     asked = body or QueueBody()
     name = queue.encode()
-    caller.rights(where.name).check_declare_queue(name, asked.arguments)
+    check_declare_queue(where, caller.rights(where.name), name, asked.arguments)
     is_new = name not in where.queues
     where.declare_queue(name, asked.durable, False, asked.auto_delete, dict(asked.arguments), NO_SESSION)
     return await put_done(broker, is_new)
@@ -95,7 +96,7 @@ async def put_exchange(
     where = entered(broker, caller, vhost)
     asked = body or ExchangeBody()
     name = exchange_named(exchange)
-    caller.rights(where.name).check_declare_exchange(name, asked.arguments)
+    check_declare_exchange(where, caller.rights(where.name), name, asked.arguments)
     is_new = name not in where.bindings.exchanges
     where.declare_exchange(
         name, asked.type.encode(), asked.durable, asked.auto_delete, asked.internal, dict(asked.arguments)
@@ -166,7 +167,7 @@ async def bind_exchange(
     asked = body or BindingBody()
     exchange, key = exchange_named(source), asked.routing_key.encode()
     to = exchange_named(destination)
-    caller.rights(where.name).check_bind_exchange(to, exchange, key, where.is_topic_exchange(exchange))
+    check_bind_exchange(where, caller.rights(where.name), to, exchange, key)
     where.bind_exchange(to, exchange, key, dict(asked.arguments))
     return await finished(broker, CREATED, location_of(destination, key, asked))
 
@@ -212,14 +213,14 @@ def unbind(vhost: Vhost, caller: Caller, source: str, destination: str, props: s
         vhost.unbind(binding.name, exchange, binding.name, {})
         return
     key, arguments = binding.routing_key, binding.arguments
-    rights, is_topic = caller.rights(vhost.name), vhost.is_topic_exchange(exchange)
+    rights = caller.rights(vhost.name)
     if to_queue:
         queue = vhost.queue(destination.encode())
-        rights.check_bind(queue.name, exchange, key, is_topic)
+        rights.check_bind(queue.name, exchange, key, vhost.is_topic_exchange(exchange))
         vhost.check_owner(queue, NO_SESSION)
         vhost.unbind(queue.name, exchange, key, arguments)
     else:
-        rights.check_bind_exchange(exchange_named(destination), exchange, key, is_topic)
+        check_bind_exchange(vhost, rights, exchange_named(destination), exchange, key)
         vhost.unbind_exchange(exchange_named(destination), exchange, key, arguments)
 
 
