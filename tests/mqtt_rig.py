@@ -144,6 +144,8 @@ class MqttRig:
         for client in list(self.clients.values()):
             client.session.end_turn(lsn, self.store.durable)
             client.flush()
+            if client.session.meter.is_over:
+                client.send()  # the rest of the last read
         if sync:
             self.sync()
 

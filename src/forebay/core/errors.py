@@ -62,6 +62,10 @@ class LimitReached(RequestError):
         super().__init__(NOT_ALLOWED, text, CONNECTION)
 
 
+class Later(ForebayError):
+    """There is more to do than one turn is for; nothing of it was done, and it comes again."""
+
+
 class OptionError(ForebayError):
     """An option, argument or configuration key has a value that it cannot have."""
 

@@ -295,6 +295,9 @@ class Options:
     handshake_timeout_ms: int = integer(
         10_000, "ms", 10, 10**7, "How long a client may take to log in.", reloadable=True
     )
+    login_octets_max: int = integer(
+        64 * KIB, "octets", 4 * KIB, 16 * MIB, "The longest packet or frame of a client that has not logged in yet."
+    )
     connections_max: int = integer(
         10_000, "connections", 1, 10**6, "Connections at one time, over all listeners.", reloadable=True
     )
@@ -316,6 +319,8 @@ class Options:
         17 * MIB, "octets", 1 * KIB, 268_435_455 + 5, "The longest MQTT packet accepted."
     )
     mqtt_topic_levels_max: int = integer(128, "levels", 1, 1024, "Levels of a topic or topic filter.", reloadable=True)
+    mqtt_user_properties_max: int = integer(1000, "properties", 1, 65_535, "User properties of an MQTT packet.")
+    mqtt_packet_filters_max: int = integer(1000, "filters", 1, 65_535, "Topic filters of a SUBSCRIBE or UNSUBSCRIBE.")
     mqtt_max_qos: int = integer(
         2, "QoS", 0, 2, "The highest QoS; subscriptions are granted it at most.", reloadable=True
     )

@@ -25,7 +25,7 @@ from forebay.broker.throttle import Throttle
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
 from forebay.core.ports import Clock
-from forebay.log.store import Job, Liveness, Store, StoreOptions
+from forebay.log.store import Job, Liveness, Store
 from forebay.log.wal import Commit
 from forebay.server.acl_file import load_acl
 from forebay.server.audit_log import AuditLog
@@ -34,7 +34,7 @@ from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
 from forebay.server.connections import OpenConnections
 from forebay.server.definitions import import_definitions
-from forebay.server.disk import DataDisk, DiskThread
+from forebay.server.disk import DataDisk, DiskThread, store_options
 from forebay.server.events import Announcer, EventLog, EventStream
 from forebay.server.figures import Figures
 from forebay.server.handles import room_for_connections
@@ -118,6 +118,7 @@ class App(Host):
         self.announcer.listeners += [self.event_stream, self.event_log]
         self.rates = Rates(options, loop, self.may_read)
         self.is_rated = self.rates.is_on()
+        self.reads_put_off = 0  # how often a read held more than one turn is for
         self.ticks = 0
         self.addresses: dict[str, str] = {}  # where it listens, by the names of the options
         self.watchers: list[Callable[[], None]] = []  # called once a second, as long as turns come
@@ -271,7 +272,7 @@ class App(Host):
         connection.session.proven()
         connection.data_received(b"")  # what had come behind the login
         self.touch(connection)
-        if connection not in self.pressure.choked:
+        if self.may_read(connection):
             connection.transport.resume_reading()
 
     async def login(self, user: str, password: str, loopback: bool, place: Place = NOWHERE) -> Principal:
@@ -303,7 +304,21 @@ class App(Host):
     def may_read(self, connection: Connection) -> bool:
         """Whether nothing holds a connection up but its rate."""
         session = connection.session
-        return connection not in self.pressure.choked and session is not None and not session.is_proving()
+        if session is None or session.is_proving() or session.meter.is_over:
+            return False
+        return connection not in self.pressure.choked
+
+    def put_off(self, connection: Connection) -> None:
+        """Others have their turn first; until then nothing more is read here."""
+        self.reads_put_off += 1
+        connection.transport.pause_reading()
+        self.loop.call_soon(self.step, partial(self.go_on, connection))
+
+    def go_on(self, connection: Connection) -> None:
+        """The next turn has come."""
+        connection.data_received(b"")
+        if self.may_read(connection) and not connection.closing and connection not in self.rates.waiting:
+            connection.transport.resume_reading()
 
     async def decided(self, check: Callable[[], T]) -> T:
         """What a check says for a caller without a session, once everybody has been asked whom it needs."""
@@ -578,13 +593,3 @@ class App(Host):
         logger.critical("storage failed, nothing more is confirmed: %s", error)
         self.exit_code = EXIT_STORAGE
         os._exit(EXIT_STORAGE)
-
-
-def store_options(options: Options) -> StoreOptions:
-    return StoreOptions(
-        wal_octets_max=options.wal_octets_max,
-        wal_chunk_octets=options.wal_chunk_octets,
-        settle_margin_octets=options.settle_margin_octets,
-        segment_octets_max=options.segment_octets_max,
-        cache_octets_max=options.cache_octets_max,
-    )

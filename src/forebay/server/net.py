@@ -43,6 +43,10 @@ class Host(ABC):
         """The connection takes part in this turn."""
 
     @abstractmethod
+    def put_off(self, connection: Connection) -> None:
+        """What is left of what the connection has received is for the next turn."""
+
+    @abstractmethod
     def pause(self, connection: Connection, paused: bool) -> None:
         """The connection takes no more octets for now, or takes them again."""
 
@@ -164,6 +168,8 @@ class Connection(asyncio.Protocol):
                 self.wanted = wanted
                 self.parts = [self.rest]
                 self.parts_octets = len(self.rest)
+        if session.meter.is_over:
+            self.host.put_off(self)
         self.host.touch(self)
 
     def flush(self) -> None:

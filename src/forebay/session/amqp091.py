@@ -23,6 +23,7 @@ from forebay.core.errors import (
     TAKEN_OVER,
     TIMED_OUT,
     UNEXPECTED,
+    Later,
     PeerError,
     RequestError,
 )
@@ -37,6 +38,7 @@ from forebay.session.amqp091_modes import on_mode_method
 from forebay.session.amqp091_publish import Link, Publisher
 from forebay.session.amqp091_topology import on_topology_method
 from forebay.session.effects import PUBLISH_DENIED, SUBSCRIBE_DENIED, Session
+from forebay.session.meter import points_of
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091 import (
     BODY,
@@ -116,7 +118,7 @@ class Amqp091Session(Session):
         self.auth = auth
         self.handshake = Handshake(auth, options, loopback, identity)
         self.phase: i64 = PROTOCOL
-        self.link = Link(session_id, vhosts.default, self.out, options)
+        self.link = Link(session_id, vhosts.default, self.out, options, self.meter)
         self.channels: dict[int, Channel] = {}
         self.farewell: Farewell | None = None  # we have closed the connection
         self.handshake_us: i64 = options.handshake_timeout_ms * 1000
@@ -138,6 +140,7 @@ class Amqp091Session(Session):
 
     def receive(self, data: bytes) -> int:
         self.heard = True
+        self.meter.begin()
         if self.is_proving():
             return 0
         used: i64 = 0
@@ -154,8 +157,8 @@ class Amqp091Session(Session):
                 break
             except LoginRefused as error:
                 self.refuse_login(error)
-            except Undecided as error:
-                self.ask(self.auth, error)
+            except (Undecided, Later) as error:
+                self.put_off(self.auth, error)
                 used = self.begun
                 break
             except (PeerError, RequestError) as error:
@@ -275,6 +278,7 @@ class Amqp091Session(Session):
             self.cause = method
             if method != CHANNEL_OPEN:
                 raise PeerError(CHANNEL_ERROR, f"expected 'channel.open' on channel {number}")
+            self.meter.start(points_of(method))
             self.on_channel_open(number)
         elif method == CHANNEL_CLOSE_OK:
             del self.channels[number]
@@ -423,6 +427,7 @@ class Amqp091Session(Session):
     # ---- methods of a channel
 
     def on_method(self, channel: Channel, method: i64, args: Reader) -> None:
+        self.meter.start(points_of(method))
         if self.acked:
             self.apply_acks()
         if method == BASIC_ACK:
@@ -501,11 +506,7 @@ class Amqp091Session(Session):
         notify = self.handshake.can("consumer_cancel_notify")
         if consumer.timed_out and not notify:
             self.cause = 0
-            self.close_channel(
-                channel,
-                PRECONDITION,
-                timeout_text(channel.number, consumer),
-            )
+            self.close_channel(channel, PRECONDITION, timeout_text(channel.number, consumer))
             return
         if channel.lose_outlet(outlet, consumer.tag) and notify:
             put_cancel(self.out, outlet.channel, consumer.tag)

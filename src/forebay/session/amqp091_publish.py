@@ -33,6 +33,7 @@ from forebay.session.amqp091_target import (
     command_at,
 )
 from forebay.session.amqp091_tx import Held, Transaction
+from forebay.session.meter import Meter
 from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.session.traffic import Traffic
 from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, Reader, put_content
@@ -47,6 +48,10 @@ from forebay.wire.amqp091_properties import (
 )
 
 TARGETS_MAX: Final = 10_000
+# Of the meter: what it costs to find where a publish leads; octets of properties that are checked, or read, a point.
+ROUTE_POINTS: Final = 10
+CHECK_SHIFT: Final = 6
+READ_SHIFT: Final = 2
 
 # What the channel expects next.
 METHOD_NEXT: Final = 0
@@ -58,14 +63,15 @@ BODY_NEXT: Final = 2
 class Link:
     """What the channels of one connection share."""
 
-    def __init__(self, session_id: i64, vhost: Vhost, out: BytesWriter, options: Options) -> None:
+    def __init__(self, session_id: i64, vhost: Vhost, out: BytesWriter, options: Options, meter: Meter) -> None:
+        self.meter = meter
         self.session_id: i64 = session_id
         self.vhost = vhost
         self.out = out
         self.user = b""
         self.publishes = False
         self.rights = Rights("", b"", Grants(None, {}))
-        self.frame_octets_max: i64 = options.amqp_frame_octets_max
+        self.frame_octets_max: i64 = min(options.amqp_frame_octets_max, options.login_octets_max)  # until it is tuned
         self.message_octets_max: i64 = options.message_octets_max
         self.table_depth_max: i64 = options.table_depth_max
         self.targets: dict[bytes, Target] = {}
@@ -85,6 +91,7 @@ class Link:
         if target is not None and target.epoch == epoch:
             return target
         self.publishes = True
+        self.meter.take(ROUTE_POINTS)
         args = Reader(raw, 0, len(raw), 1)
         args.short()
         exchange = args.short_string()
@@ -161,6 +168,7 @@ class Publisher:
         raw = data[start:end]
         target = self.target
         if target is None or raw != target.raw or target.epoch != self.vhost.epoch:
+            self.link.meter.start(0)  # here and in `check`, where nothing is done yet, it can wait for the next turn
             target = self.link.find_target(raw)
             self.target = target
         at = end + 1
@@ -193,6 +201,7 @@ class Publisher:
     def check(self, properties: bytes) -> None:
         """Errors unless another client can do something with the properties, and the broker what they ask for."""
         depth_max = self.link.table_depth_max
+        self.link.meter.start(len(properties) >> CHECK_SHIFT)
         self.properties = b""  # nothing holds of them if one of these checks fails
         asked = check_message(properties, self.link.user, depth_max)
         special = read_special(properties) if asked & ASKS else None
@@ -326,6 +335,7 @@ class Publisher:
                 return publish_special(self.vhost, target.route, special, format, body)
             route = target.route
             if route.headers_exchange is not None:
+                self.link.meter.take(len(properties) >> READ_SHIFT)
                 route = self.vhost.resolve(route, format, properties)
             return self.vhost.publish(route, format, properties, body)
         if command == REPLY:

@@ -18,7 +18,9 @@ from forebay.broker.judge import Principal, Proof, Undecided
 from forebay.broker.permissions import Grants, Rights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import Later
 from forebay.queue.leases import Consumer, Delivery
+from forebay.session.meter import Meter
 
 PUBLISH_DENIED: Final = "authz.publish_denied"
 SUBSCRIBE_DENIED: Final = "authz.subscribe_denied"
@@ -51,6 +53,7 @@ class Session(ABC):
     rights     what its user may do in its vhost
     principal  who has logged in, and `place` from where
     proof      what this session waits for, a password to be checked above all: nothing is taken in until `proven`
+    meter      what this read has cost; where that is too much, the server gives what is left again in the next turn
     unread     the server does not read the connection for now: that nothing is heard from it says nothing
     """
 
@@ -65,6 +68,7 @@ class Session(ABC):
         self.reason = ""
         self.hold_lsn: i64 = 0
         self.unread = False
+        self.meter = Meter()
         self.rights = Rights("", b"", Grants(None, {}))
         self.principal = Principal("")
         self.place = NOWHERE
@@ -167,6 +171,13 @@ class Session(ABC):
         proof.connection = int(self.id)
         self.proof = proof
         auth.proofs.append(proof)
+
+    def put_off(self, auth: Auth, why: Undecided | Later) -> None:
+        """Something was not done: it comes again in the next turn, or when somebody else has been asked."""
+        if isinstance(why, Undecided):
+            self.ask(auth, why)
+        else:
+            self.meter.is_over = True
 
     def join(self, vhosts: Vhosts, name: bytes, principal: Principal) -> None:
         """Enter the vhost that the client asks for; RequestError(NOT_ALLOWED) where it may not, Undecided."""

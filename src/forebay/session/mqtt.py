@@ -18,14 +18,24 @@ from forebay.broker.client_session import ClientSession
 from forebay.broker.judge import Principal, Undecided
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
-from forebay.core.errors import TAKEN_OVER, TIMED_OUT, UNSUPPORTED_VERSION, LimitReached, PeerError, RequestError
+from forebay.core.errors import (
+    TAKEN_OVER,
+    TIMED_OUT,
+    TOO_LARGE,
+    UNSUPPORTED_VERSION,
+    Later,
+    LimitReached,
+    PeerError,
+    RequestError,
+)
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer, Delivery
 from forebay.session.effects import Session
 from forebay.session.mqtt_auth import Answer, Exchange
-from forebay.session.mqtt_connect import GRACE_US, Terms, changed_expiry, is_v5, will_of
+from forebay.session.mqtt_connect import GRACE_US, Terms, begins_v5, changed_expiry, is_v5, will_of
 from forebay.session.mqtt_deliver import Outbox
-from forebay.session.mqtt_publish import Inbox
+from forebay.session.mqtt_facts import client_facts
+from forebay.session.mqtt_publish import Confirms, Inbox
 from forebay.session.mqtt_redirect import redirect_answer
 from forebay.session.mqtt_rights import check_publish, decide
 from forebay.session.mqtt_subscriptions import Subscriptions
@@ -63,17 +73,9 @@ from forebay.wire.mqtt_codes import (
 )
 
 MICROSECONDS: Final = 1000
+PACKET_POINTS: Final = 1  # of the meter
+FILTER_POINTS: Final = 12
 ANONYMOUS: Final = "guest"  # who a client without user name is, with the password of the same name
-
-
-@final
-class Confirms:
-    """Packets that leave when frame `lsn` of the log is on disk; `count` of them are PUBACKs."""
-
-    def __init__(self, lsn: i64, octets: bytes, count: i64) -> None:
-        self.lsn: i64 = lsn
-        self.octets = octets
-        self.count: i64 = count
 
 
 @final
@@ -104,7 +106,7 @@ class MqttSession(Session):
         self.exchange: Exchange | None = None
         self.auth_block = b""  # properties of an authentication for the CONNACK
         self.terms: Terms | None = None
-        self.octets_max: i64 = options.mqtt_packet_octets_max
+        self.octets_max: i64 = min(options.login_octets_max, options.mqtt_packet_octets_max)  # until it is connected
         self.unread_octets_max: i64 = options.send_buffer_octets_max
         self.unread_octets: i64 = 0  # answers written since the connection takes no more
         self.handshake_us: i64 = options.handshake_timeout_ms * MICROSECONDS
@@ -117,6 +119,7 @@ class MqttSession(Session):
         spill = options.mqtt_max_mqueue_len if options.mqtt_mqueue_overflow == "spill" else 0
         self.outbox = Outbox(session_id, vhost, self.out, self.held, spill)
         self.inbox = Inbox(vhost, self.outbox.encoder, self.out, self.held, options)
+        self.inbox.meter = self.meter
         self.subscriptions = Subscriptions(session_id, vhost, self.outbox, options)
 
     # ---- octets in
@@ -126,6 +129,7 @@ class MqttSession(Session):
         first: i64 = 0
         size: i64 = len(data)
         self.heard = True
+        self.meter.begin()
         client = self.client
         if self.is_proving():
             return 0
@@ -154,14 +158,15 @@ class MqttSession(Session):
                 at = end
                 if self.closing:
                     at = size
-        except Undecided as error:
-            self.ask(self.auth, error)
+        except (Undecided, Later) as error:
+            self.put_off(self.auth, error)
             if first >> 4 == PUBLISH:
                 self.inbox.untake()
             else:
                 self.others_received -= 1
-            return int(at)
         except PeerError as error:
+            if self.version == 0 and error.reason == TOO_LARGE and begins_v5(data):
+                self.version = V5  # it can be told
             self.fail(error)
             at = size
         outbox = self.outbox
@@ -202,8 +207,12 @@ class MqttSession(Session):
             assert self.exchange is not None
             self.on_answer(self.exchange.on_packet(data, first, at, end))
             return
-        packet = decode_packet(data, first, at, end, self.version)
+        self.meter.start(PACKET_POINTS)
+        packet = decode_packet(
+            data, first, at, end, self.version, self.inbox.user_properties_max, self.options.mqtt_packet_filters_max
+        )
         if isinstance(packet, Subscribe):
+            self.meter.take(FILTER_POINTS * len(packet.filters))
             self.on_subscribe(packet)
         elif isinstance(packet, Ack):
             self.on_ack(packet)
@@ -238,7 +247,7 @@ class MqttSession(Session):
         try:
             if is_v5(data, at):
                 self.version = V5
-            packet = decode_connect(data, flags, at, end)
+            packet = decode_connect(data, flags, at, end, self.inbox.user_properties_max)
         except PeerError as error:
             if error.reason == UNSUPPORTED_VERSION:
                 self.wrote()
@@ -369,6 +378,7 @@ class MqttSession(Session):
         self.keep_alive_us = terms.keep_alive_us
         self.deadline_us = 0
         self.connected = True
+        self.octets_max = terms.octets_max
         self.connect = None
         block = b""
         if self.version == V5:
@@ -576,24 +586,10 @@ class MqttSession(Session):
             self.vhost.detach_client(self.client, self.id)
 
     def describe(self) -> dict[str, object]:
-        client = self.client
-        outbox = self.outbox
         facts: dict[str, object] = {
             "protocol": "MQTT 5.0" if self.version == V5 else "MQTT 3.1.1",
             "user": self.user,
             "keep_alive_s": int(self.keep_alive_us // GRACE_US),
-            "received": int(self.inbox.received),
-            "ignored": int(self.inbox.ignored),
-            "sent": int(outbox.encoder.sent),
-            "too_large": int(outbox.encoder.too_large),
-            "expired": int(outbox.encoder.expired),
-            "inflight": int(outbox.window.inflight),
-            "inflight_max": int(outbox.window.size),
         }
-        if client is not None:
-            facts["client_id"] = client.client_id.decode()
-            facts["durable"] = client.durable
-            facts["subscriptions"] = len(client.subscriptions)
-            facts["waiting"] = int(client.mqueue.count)
-            facts["dropped"] = int(client.mqueue.dropped)
+        facts.update(client_facts(self.inbox, self.outbox, self.client))
         return facts

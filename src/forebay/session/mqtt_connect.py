@@ -108,6 +108,15 @@ def changed_expiry(client: ClientSession, terms: Terms, block: bytes) -> i64:
     return min(terms.limit_expiry(expiry_s), i64(NEVER))
 
 
+def begins_v5(data: bytes) -> bool:
+    """As `is_v5`, of the whole packet."""
+    at: i64 = 1
+    size: i64 = len(data)
+    while at < size and data[at] > 127:
+        at += 1
+    return is_v5(data, at + 1)
+
+
 def is_v5(data: bytes, at: i64) -> bool:
     """Whether a CONNECT's body begins as one of version 5, which tells how to answer even where the rest is broken."""
     return data[at : at + 7] == b"\x00\x04MQTT" + bytes([V5])

@@ -24,6 +24,7 @@ from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UN
 from forebay.core.options import Options
 from forebay.routing.topic_trie import swap_key
 from forebay.session.effects import PUBLISH_DENIED, note_denied
+from forebay.session.meter import Meter
 from forebay.session.mqtt_commands import command_at, run_command
 from forebay.session.mqtt_delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
 from forebay.session.mqtt_encode import Encoder
@@ -40,8 +41,19 @@ ALIAS_BLOCK_OCTETS: Final = 3  # a property block that holds the alias and nothi
 # Properties that are not kept with the message: bits of TOPIC_ALIAS and SUBSCRIPTION_ID.
 CONNECTION_PROPERTIES: Final = 0x8_0000_0800
 DOLLAR: Final = 0x24
+ROUTE_POINTS: Final = 10  # of the meter: what it costs to find where a topic leads
 ONCE_MARK: Final = b"x-"  # in the names of user properties by which a publish says which message it is
 SYS_PREFIX: Final = b"$SYS/"
+
+
+@final
+class Confirms:
+    """Packets that leave when frame `lsn` of the log is on disk; `count` of them are PUBACKs."""
+
+    def __init__(self, lsn: i64, octets: bytes, count: i64) -> None:
+        self.lsn: i64 = lsn
+        self.octets = octets
+        self.count: i64 = count
 
 
 @final
@@ -67,6 +79,8 @@ class Inbox:
         self.awaiting_max: i64 = options.mqtt_max_awaiting_rel
         self.expiry_max_s: i64 = options.mqtt_message_expiry_max_s
         self.max_qos: i64 = options.mqtt_max_qos
+        self.user_properties_max: i64 = options.mqtt_user_properties_max
+        self.meter = Meter()
         self.alias_max: i64 = options.mqtt_topic_alias_max
         self.aliases: dict[int, bytes] | None = None
         self.packet = Publish()
@@ -101,7 +115,9 @@ class Inbox:
         topic = data[packet.topic_at : packet.topic_end]
         properties = b""
         if packet.properties_at < packet.properties_end:
-            seen = props.check_properties(data, packet.properties_at, packet.properties_end, PUBLISH)
+            seen = props.check_properties(
+                data, packet.properties_at, packet.properties_end, PUBLISH, self.user_properties_max
+            )
             properties = packet.properties()
             if seen & CONNECTION_PROPERTIES:
                 topic, properties = self.special_properties(topic, properties, seen)
@@ -216,6 +232,7 @@ class Inbox:
 
     def find_route(self, packet: Publish, topic: bytes, properties: bytes, body: bytes) -> Route | None:
         """Where a topic leads; None where the publish is dealt with already."""
+        self.meter.start(ROUTE_POINTS)
         check_topic_name(topic, "PUBLISH: topic", self.levels_max)
         try:
             if topic[0] == DOLLAR and self.is_command(packet, topic, properties, body):

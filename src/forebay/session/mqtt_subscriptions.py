@@ -39,7 +39,7 @@ from forebay.wire.mqtt_codes import (
     V311,
     filter_error,
 )
-from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, decode_properties, number_of, user_property
+from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, USER_PROPERTY, decode_properties, number_of
 
 QUEUE_PREFIX: Final = b"$queue/"
 NO_LOCAL: Final = 4
@@ -83,6 +83,7 @@ class Subscriptions:
         self.default_group = ""
         self.queues: dict[bytes, QueueSubscription] | None = None  # by topic filter
         self.reason = ""
+        self.asked: dict[bytes, list[bytes]] = {}  # the user properties of the packet in hand
 
     def begin(self, client: ClientSession, version: i64) -> None:
         """Take up the subscriptions that the session has; those to queues need a consumer of this connection."""
@@ -104,14 +105,15 @@ class Subscriptions:
         """Subscribe to each filter; the answer, with the reasons of those refused in `self.reason`."""
         self.reason = ""
         identifier = number_of(packet.properties, SUBSCRIPTION_ID, 0) if packet.properties else 0
+        self.asked = user_texts(packet.properties)
         answers: list[int] = []
         if self.rights.grants.judge is not None:
             decide(self.rights, packet.filters)  # before anything is done, since it may be that all comes again
         for index, filter in enumerate(packet.filters):
-            answers.append(int(self.add(filter, packet.options[index], identifier, packet.properties)))
+            answers.append(int(self.add(filter, packet.options[index], identifier)))
         return Suback(SUBACK, packet.packet_id, bytes(answers), b"")
 
-    def add(self, filter: bytes, options: i64, identifier: i64, block: bytes) -> i64:
+    def add(self, filter: bytes, options: i64, identifier: i64) -> i64:
         """Subscribe to one filter: the granted QoS or why not."""
         wrong = filter_error(filter, self.levels_max)
         if wrong:
@@ -128,10 +130,10 @@ class Subscriptions:
         try:
             check_subscribe(self.rights, filter)
             if is_topic(filter):
-                check_unfiltered(filter, block)
+                check_unfiltered(filter, self.asked)
                 self.add_topic(wanted, options >> 4 & 3)
             else:
-                self.add_queue(wanted, block)
+                self.add_queue(wanted)
         except RequestError as error:
             if error.reason == REFUSED:
                 note_denied(self.vhost, SUBSCRIBE_DENIED, self.rights.user, error.text)
@@ -153,15 +155,15 @@ class Subscriptions:
             self.outbox.feeder.add(Feed(wanted.filter, wanted.qos, wanted.identifier, numbers))
             self.outbox.feed_on()  # at once: what is published from here on comes later
 
-    def add_queue(self, wanted: Subscription, block: bytes) -> None:
+    def add_queue(self, wanted: Subscription) -> None:
         """Consume from a queue or a share, or go on as before if the same subscription is there."""
         filter = wanted.filter
         shared = filter.startswith(SHARE_PREFIX)
         if shared:
-            wanted.arguments = arguments_in(block, SHARE_ARGUMENTS)
+            wanted.arguments = arguments_in(self.asked, SHARE_ARGUMENTS)
         else:
             wanted.qos = min(wanted.qos, i64(QUEUE_QOS_MAX))
-            wanted.arguments = self.arguments(block)
+            wanted.arguments = self.arguments()
             self.check_queue(wanted)
         old = None if self.queues is None else self.queues.get(filter)
         if old is not None:
@@ -224,12 +226,12 @@ class Subscriptions:
         target.identifiers = identifier_property(subscription.identifier)
         return target
 
-    def arguments(self, block: bytes) -> dict[str, object]:
+    def arguments(self) -> dict[str, object]:
         """The arguments of `Vhost.consume` that the user properties ask for."""
         found: dict[str, object] = {}
         if self.default_group:
             found["x-consumer-group"] = self.default_group
-        found.update(arguments_in(block, ARGUMENTS))
+        found.update(arguments_in(self.asked, ARGUMENTS))
         return found
 
     # ---- the end of a subscription
@@ -290,27 +292,43 @@ def group_of_client(client_id: str) -> str:
     return name[:GROUP_CHARACTERS_MAX]
 
 
-def check_unfiltered(filter: bytes, block: bytes) -> None:
+def user_texts(block: bytes) -> dict[bytes, list[bytes]]:
+    """The user properties of a checked block: the values of each name."""
+    found: dict[bytes, list[bytes]] = {}
+    for property in decode_properties(block):
+        if property.id == USER_PROPERTY:
+            values = found.get(property.text)
+            if values is None:
+                found[property.text] = [property.value]
+            else:
+                values.append(property.value)
+    return found
+
+
+def check_unfiltered(filter: bytes, asked: dict[bytes, list[bytes]]) -> None:
     """RequestError where a subscription to topics asks for a filter: no queue stands behind it."""
-    if block and user_property(block, b"filter") is not None:
+    if b"filter" in asked:
         topics = filter.decode("utf-8")
         raise RequestError(NOT_IMPLEMENTED, f"filter: '{topics}' is no queue; subscribe to $share/NAME/{topics}")
 
 
-def arguments_in(block: bytes, names: tuple[tuple[bytes, str], ...]) -> dict[str, object]:
+def arguments_in(asked: dict[bytes, list[bytes]], names: tuple[tuple[bytes, str], ...]) -> dict[str, object]:
     """The arguments of `Vhost.consume` that these user properties ask for."""
     found: dict[str, object] = {}
-    if not block:
+    if not asked:
         return found
     for name, argument in names:
-        value = user_property(block, name)
-        if value is not None:
-            found[argument] = argument_value(argument, value.decode("utf-8"), block)
+        values = asked.get(name)
+        if values is not None:
+            found[argument] = argument_value(argument, [each.decode("utf-8") for each in values])
     return found
 
 
-def argument_value(argument: str, text: str, block: bytes) -> object:
-    """An argument of `Vhost.consume` from the text of its user property, of which only a filter may have several."""
+def argument_value(argument: str, texts: list[str]) -> object:
+    """An argument of `Vhost.consume` from its user properties; only a filter may have several, else the last counts."""
+    if argument == "x-stream-filter":
+        return texts
+    text = texts[-1]
     if argument in ("x-auto-commit", "x-stream-match-unfiltered"):
         if text not in ("true", "false"):
             raise RequestError(INVALID, f"{argument[2:]}: {text!r} is neither true nor false")
@@ -320,6 +338,4 @@ def argument_value(argument: str, text: str, block: bytes) -> object:
         if not (digits.isascii() and digits.isdigit()) or len(digits) > PRIORITY_DIGITS_MAX:
             raise RequestError(INVALID, f"consumer-priority: {text!r} is no whole number")
         return int(text)
-    if argument == "x-stream-filter":
-        return [each.value.decode("utf-8") for each in decode_properties(block) if each.text == b"stream-filter"]
     return text

@@ -22,6 +22,7 @@ from forebay.wire.mqtt_codes import (
     PUBACK,
     PUBCOMP,
     PUBREL,
+    QUOTA,
     SUBACK,
     SUBSCRIBE,
     UNSUBACK,
@@ -35,6 +36,7 @@ from forebay.wire.mqtt_codes import (
 )
 from forebay.wire.mqtt_properties import (
     STRING_OCTETS_MAX,
+    USER_PROPERTIES_MAX,
     check_properties,
     i16_of,
     read_u16,
@@ -45,6 +47,7 @@ from forebay.wire.mqtt_properties import (
 )
 
 SHARE_PREFIX: Final = b"$share/"
+FILTERS_MAX: Final = 1000  # of a packet, where nobody says another limit
 HEAD_OCTETS_MAX: Final = 5  # type, flags and remaining length
 
 
@@ -226,7 +229,7 @@ class Suback(Packet):
         self.properties = properties
 
 
-def decode_block(data: bytes, at: i64, end: i64, kind: i64) -> bytes:
+def decode_block(data: bytes, at: i64, end: i64, kind: i64, users_max: i64 = USER_PROPERTIES_MAX) -> bytes:
     """The property block whose length stands at `at`, checked."""
     length = read_varint(data, at, end)
     start = at + (length & 7)
@@ -235,7 +238,7 @@ def decode_block(data: bytes, at: i64, end: i64, kind: i64) -> bytes:
         raise malformed(f"properties: {length >> 3} octets announced, {end - start} there")
     if start == stop:
         return b""
-    check_properties(data, start, stop, kind)
+    check_properties(data, start, stop, kind, users_max)
     return data[start:stop]
 
 
@@ -245,7 +248,7 @@ def block_end(data: bytes, at: i64, end: i64) -> i64:
     return at + (length & 7) + (length >> 3)
 
 
-def decode_connect(data: bytes, flags: i64, at: i64, end: i64) -> Connect:
+def decode_connect(data: bytes, flags: i64, at: i64, end: i64, users_max: i64 = USER_PROPERTIES_MAX) -> Connect:
     """CONNECT (3.1). A PeerError with reason UNSUPPORTED_VERSION is for a protocol level that we do not speak."""
     if flags:
         raise malformed("CONNECT: the flags of the fixed header are not 0")
@@ -271,9 +274,9 @@ def decode_connect(data: bytes, flags: i64, at: i64, end: i64) -> Connect:
     packet.will_retain = bits & 0x20 != 0
     check_connect_flags(bits, level)
     if level == V5:
-        packet.properties = decode_block(data, at, end, CONNECT)
+        packet.properties = decode_block(data, at, end, CONNECT, users_max)
         at = block_end(data, at, end)
-    return decode_connect_payload(packet, data, at, end, bits)
+    return decode_connect_payload(packet, data, at, end, bits, users_max)
 
 
 def check_connect_flags(bits: i64, level: i64) -> None:
@@ -288,13 +291,13 @@ def check_connect_flags(bits: i64, level: i64) -> None:
         raise malformed("CONNECT: password without user name")
 
 
-def decode_connect_payload(packet: Connect, data: bytes, at: i64, end: i64, bits: i64) -> Connect:
+def decode_connect_payload(packet: Connect, data: bytes, at: i64, end: i64, bits: i64, users_max: i64) -> Connect:
     cut = string_end(data, at, end, "CONNECT: client identifier")
     packet.client_id = data[at + 2 : cut]
     check_utf8(packet.client_id, "CONNECT: client identifier")
     if packet.has_will:
         if packet.version == V5:
-            packet.will_properties = decode_block(data, cut, end, WILL)
+            packet.will_properties = decode_block(data, cut, end, WILL, users_max)
             cut = block_end(data, cut, end)
         at = cut
         cut = string_end(data, at, end, "CONNECT: will topic")
@@ -317,7 +320,7 @@ def decode_connect_payload(packet: Connect, data: bytes, at: i64, end: i64, bits
     return packet
 
 
-def decode_ack(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64) -> Ack:
+def decode_ack(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64, users_max: i64) -> Ack:
     """PUBACK, PUBREC, PUBREL or PUBCOMP (3.4 to 3.7)."""
     if flags != (2 if kind == PUBREL else 0):
         raise malformed(f"packet type {kind}: flags {flags}")
@@ -330,21 +333,23 @@ def decode_ack(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i
     if at < end:
         if version != V5:
             raise malformed(f"packet type {kind}: {end - at} octets too many")
-        decode_code(packet, data, at, end)
+        decode_code(packet, data, at, end, users_max)
     return packet
 
 
-def decode_code(packet: Ack, data: bytes, at: i64, end: i64) -> None:
+def decode_code(packet: Ack, data: bytes, at: i64, end: i64, users_max: i64) -> None:
     """Reason code and properties, of which either may be left out at the end."""
     packet.code = i64(data[at])
     at += 1
     if at < end:
-        packet.properties = decode_block(data, at, end, packet.kind)
+        packet.properties = decode_block(data, at, end, packet.kind, users_max)
         if block_end(data, at, end) != end:
             raise malformed(f"packet type {packet.kind}: octets behind the properties")
 
 
-def decode_bare(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64) -> Ack:
+def decode_bare(
+    data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64, users_max: i64 = USER_PROPERTIES_MAX
+) -> Ack:
     """PINGREQ, PINGRESP, DISCONNECT or AUTH (3.12 to 3.15)."""
     if flags:
         raise malformed(f"packet type {kind}: flags {flags}")
@@ -354,11 +359,13 @@ def decode_bare(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: 
     if at < end:
         if version != V5 or kind in (PINGREQ, PINGRESP):
             raise malformed(f"packet type {kind}: {end - at} octets too many")
-        decode_code(packet, data, at, end)
+        decode_code(packet, data, at, end, users_max)
     return packet
 
 
-def decode_subscribe(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64) -> Subscribe:
+def decode_subscribe(
+    data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64, users_max: i64, filters_max: i64
+) -> Subscribe:
     """SUBSCRIBE or UNSUBSCRIBE (3.8, 3.10). Filters are well-formed text; whether they are filters is not checked."""
     if flags != 2:
         raise malformed(f"packet type {kind}: flags {flags}")
@@ -369,11 +376,13 @@ def decode_subscribe(data: bytes, kind: i64, flags: i64, at: i64, end: i64, vers
         raise unexpected(f"packet type {kind}: packet identifier: 0")
     at += 2
     if version == V5:
-        packet.properties = decode_block(data, at, end, kind)
+        packet.properties = decode_block(data, at, end, kind, users_max)
         at = block_end(data, at, end)
     if at == end:
         raise unexpected(f"packet type {kind}: no topic filter")
     while at < end:
+        if i64(len(packet.filters)) >= filters_max:
+            raise PeerError(QUOTA, f"packet type {kind}: more than {filters_max} topic filters")
         cut = string_end(data, at, end, "topic filter")
         filter = data[at + 2 : cut]
         check_utf8(filter, "topic filter")
@@ -429,18 +438,26 @@ def decode_suback(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version
     return packet
 
 
-def decode_packet(data: bytes, first: i64, at: i64, end: i64, version: i64) -> Packet:
+def decode_packet(
+    data: bytes,
+    first: i64,
+    at: i64,
+    end: i64,
+    version: i64,
+    users_max: i64 = USER_PROPERTIES_MAX,
+    filters_max: i64 = FILTERS_MAX,
+) -> Packet:
     """Any packet but PUBLISH, whose first octet is `first`."""
     kind = first >> 4
     flags = first & 15
     if PUBACK <= kind <= PUBCOMP:
-        return decode_ack(data, kind, flags, at, end, version)
+        return decode_ack(data, kind, flags, at, end, version, users_max)
     if kind in (SUBSCRIBE, UNSUBSCRIBE):
-        return decode_subscribe(data, kind, flags, at, end, version)
+        return decode_subscribe(data, kind, flags, at, end, version, users_max, filters_max)
     if kind == CONNECT:
-        return decode_connect(data, flags, at, end)
+        return decode_connect(data, flags, at, end, users_max)
     if kind >= PINGREQ:
-        return decode_bare(data, kind, flags, at, end, version)
+        return decode_bare(data, kind, flags, at, end, version, users_max)
     if kind == CONNACK:
         return decode_connack(data, flags, at, end, version)
     if kind in (SUBACK, UNSUBACK):

@@ -88,6 +88,7 @@ ALIAS: Final = "topic-alias-invalid"
 ADMINISTRATIVE: Final = "administrative-action"
 UNREAD: Final = "answers-not-read"
 QOS: Final = "qos-not-supported"
+QUOTA: Final = "quota-exceeded"
 REJECTED_PUBLISH: Final = "publish-refused"
 
 PEER_CODES: Final = {
@@ -103,6 +104,7 @@ PEER_CODES: Final = {
     ALIAS: ALIAS_INVALID,
     ADMINISTRATIVE: ADMINISTRATIVE_ACTION,
     UNREAD: QUOTA_EXCEEDED,
+    QUOTA: QUOTA_EXCEEDED,
     QOS: QOS_UNSUPPORTED,
     REJECTED_PUBLISH: QUOTA_EXCEEDED,
 }

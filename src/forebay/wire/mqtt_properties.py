@@ -12,6 +12,7 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, write_i16_be, write_i32_be
 from mypy_extensions import i16, i32, i64, u8
 
+from forebay.core.errors import PeerError
 from forebay.core.message import Properties
 from forebay.wire import mqtt_codes as codes
 from forebay.wire.mqtt_codes import check_utf8, malformed, unexpected
@@ -113,6 +114,7 @@ CARRIERS: Final[list[int]] = [
     MESSAGE_IDS | (1 << WILL_DELAY),  # the will within CONNECT
 ]
 
+USER_PROPERTIES_MAX: Final = 1000  # of a packet, where nobody says another limit
 VARINT_MAX: Final = 268_435_455
 STRING_OCTETS_MAX: Final = 65_535
 
@@ -228,12 +230,14 @@ def property_number(data: bytes, at: i64, end: i64, kind: i64) -> i64:
     return read_varint(data, at, end) >> 3
 
 
-def check_properties(data: bytes, at: i64, end: i64, packet: i64) -> i64:
+def check_properties(data: bytes, at: i64, end: i64, packet: i64, users_max: i64 = USER_PROPERTIES_MAX) -> i64:
     """Check the properties [at, end) of a packet; the set of identifiers that occur, as bits.
 
-    raises  PeerError: unknown or misplaced identifier, value out of its domain, a second one where one may be
+    users_max  user properties that there may be
+    raises  PeerError: unknown or misplaced identifier, value out of its domain, a second one where one may be, too many
     """
     seen: i64 = 0
+    again: i64 = 0
     allowed = i64(CARRIERS[packet])
     while at < end:
         id = i64(data[at])
@@ -244,8 +248,12 @@ def check_properties(data: bytes, at: i64, end: i64, packet: i64) -> i64:
         bit <<= id
         if not allowed & bit:
             raise unexpected(f"property {id:#04x}: not allowed in packet type {packet}")
-        if seen & bit and id != USER_PROPERTY and (id != SUBSCRIPTION_ID or packet != codes.PUBLISH):
-            raise unexpected(f"property {id:#04x}: occurs twice")
+        if seen & bit:
+            if id != USER_PROPERTY and (id != SUBSCRIPTION_ID or packet != codes.PUBLISH):
+                raise unexpected(f"property {id:#04x}: occurs twice")
+            again += 1
+            if again >= users_max:
+                raise PeerError(codes.QUOTA, f"property {id:#04x}: more than {users_max} of them")
         seen |= bit
         at += 1
         stop = property_end(data, at, end, kind)
@@ -326,9 +334,14 @@ def encode_properties(properties: list[Property]) -> bytes:
 
 def number_of(block: bytes, id: i64, default: i64) -> i64:
     """Value of the first numeric property of that identifier in a checked block."""
-    for property in decode_properties(block):
-        if property.id == id:
-            return property.number
+    at: i64 = 0
+    end: i64 = len(block)
+    while at < end:
+        found = i64(block[at])
+        kind = i64(KINDS[found])
+        if found == id:
+            return property_number(block, at + 1, end, kind)
+        at = property_end(block, at + 1, end, kind)
     return default
 
 

@@ -45,6 +45,9 @@ class Visitors(Host):
     def touch(self, connection: Connection) -> None:
         raise AssertionError("there is no session")
 
+    def put_off(self, connection: Connection) -> None:
+        raise AssertionError("there is no session")
+
     def pause(self, connection: Connection, paused: bool) -> None:
         pass
 

@@ -146,6 +146,10 @@ NODE_ROWS: Final[tuple[Row[Look], ...]] = (
         lambda look: look.app.rates.slowed,
     ),
     Row(
+        counter("forebay_reads_put_off", family.NODE, "Times that a read held more than one turn is for."),
+        lambda look: look.app.reads_put_off,
+    ),
+    Row(
         counter("forebay_connections_slow_ended", family.NODE, "Connections ended as they did not read."),
         lambda look: look.app.pressure.ended_slow,
     ),

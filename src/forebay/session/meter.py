@@ -1,0 +1,56 @@
+"""How much of what one client has sent is dealt with before everybody else has their turn.
+
+What a read holds is mostly cheap, and not counted: publishes to known places, acknowledgements. What is not — another
+place, a declaration, a subscription — is, at about a microsecond a point. Where the points of a turn are used up,
+`Later` is raised before anything was done, and what is left of the read comes again in the next turn.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.errors import Later
+from forebay.wire.amqp091_methods import BASIC_CANCEL, BASIC_CONSUME, BASIC_GET
+
+WORK_A_TURN: Final = 10_000
+DECLARE_POINTS: Final = 100  # of a method that makes or takes away a queue, an exchange, a binding or a consumer
+EXCHANGE: Final = 40  # classes of methods
+QUEUE: Final = 50
+TX: Final = 90
+METHOD_POINTS: Final = 5  # of any other
+
+
+@final
+class Meter:
+    """One connection's.
+
+    is_over  the last read was not dealt with to its end
+    """
+
+    def __init__(self) -> None:
+        self.left: i64 = WORK_A_TURN
+        self.is_over = False
+
+    def begin(self) -> None:
+        """A turn of its own."""
+        self.left = WORK_A_TURN
+        self.is_over = False
+
+    def start(self, points: i64) -> None:
+        """Something is about to be done; Later, where it has to wait."""
+        if self.left <= 0:
+            raise Later
+        self.left -= points
+
+    def take(self, points: i64) -> None:
+        """What was done has cost this much more."""
+        self.left -= points
+
+
+def points_of(method: i64) -> i64:
+    """What a method of AMQP 0.9.1, class << 16 | method, is counted at."""
+    if method >> 16 in (EXCHANGE, QUEUE, TX) or method in (BASIC_CONSUME, BASIC_CANCEL, BASIC_GET):
+        return DECLARE_POINTS
+    return METHOD_POINTS

@@ -1,0 +1,27 @@
+"""What one MQTT connection tells people of itself."""
+
+from __future__ import annotations
+
+from forebay.broker.client_session import ClientSession
+from forebay.session.mqtt_deliver import Outbox
+from forebay.session.mqtt_publish import Inbox
+
+
+def client_facts(inbox: Inbox, outbox: Outbox, client: ClientSession | None) -> dict[str, object]:
+    """Counts of both directions, and of the session; `client` is None before the CONNECT is accepted."""
+    facts: dict[str, object] = {
+        "received": int(inbox.received),
+        "ignored": int(inbox.ignored),
+        "sent": int(outbox.encoder.sent),
+        "too_large": int(outbox.encoder.too_large),
+        "expired": int(outbox.encoder.expired),
+        "inflight": int(outbox.window.inflight),
+        "inflight_max": int(outbox.window.size),
+    }
+    if client is not None:
+        facts["client_id"] = client.client_id.decode()
+        facts["durable"] = client.durable
+        facts["subscriptions"] = len(client.subscriptions)
+        facts["waiting"] = int(client.mqueue.count)
+        facts["dropped"] = int(client.mqueue.dropped)
+    return facts
