@@ -47,7 +47,7 @@ def make_api(app: App) -> FastAPI:
             allow_methods=["*"],
             allow_headers=["Authorization", "Content-Type", "X-Requested-With"],
         )
-    api.add_middleware(Guards, body_octets_max=app.options.http_body_octets_max)
+    api.add_middleware(Guards, broker=app)
     describe(api)
     add_routes(api)
     return api

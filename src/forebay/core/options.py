@@ -79,6 +79,13 @@ class Options:
     http_cors_origins: list[str] = option(
         [], NAMES, "Origins whose pages may call the HTTP API with a password or a token; `*` for any."
     )
+    http_hosts: list[str] = option(
+        [],
+        NAMES,
+        "Names under which HTTP is answered, beside addresses, `localhost` and this machine's; `*` for any. While "
+        "there are none, clients on other machines may use any name.",
+        reloadable=True,
+    )
     http_body_octets_max: int = integer(32 * MIB, "octets", 1 * KIB, GIB, "The longest body of an HTTP request.")
     http_request_timeout_ms: int = integer(
         60_000, "ms", 10, 10**7, "How long the body of an HTTP request may take; its head has `handshake_timeout_ms`."

@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Query, Response
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import Route
 
 from forebay.admin.answer import refusal
+from forebay.admin.guards import Guards
 from forebay.admin.login import Broker
 from forebay.admin.metrics.exposition import Text, wants_open_metrics
 from forebay.admin.metrics.gather import Gathering, Wanted, known_groups
@@ -89,5 +91,6 @@ def make_metrics_app(app: App) -> Starlette:
             Route("/metrics", on_metrics),
             Route(PER_OBJECT, on_per_object),
             Route("/metrics/detailed", on_detailed),
-        ]
+        ],
+        middleware=[Middleware(Guards, broker=app)],
     )
