@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from forebay.core.options import make_options
 from forebay.server.app import App
@@ -16,16 +17,17 @@ from forebay.server.tls import Tls
 from tests.conformance.amqp091 import raw
 from tests.conformance.mqtt import raw as mqtt
 
+AnyApp = TypeVar("AnyApp", bound=App)
 WAIT_S = 20  # guards against a hang
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def held_app(folder: Path, **options: object) -> AsyncIterator[App]:
-    """A broker that listens for AMQP, MQTT and MQTT over WebSocket; its clock ticks only when the test has it tick."""
+async def held(make_app: type[AnyApp], folder: Path, **options: object) -> AsyncIterator[AnyApp]:
+    """A broker of this class, with AMQP, MQTT and WebSocket; its clock ticks only when the test has it tick."""
     listeners = dict.fromkeys(("amqp", "mqtt", "mqtt_websocket"), "127.0.0.1:0")
     made = make_options({"data": str(folder), **listeners, **options})
-    app = App(made, asyncio.get_running_loop(), Tls(made))
+    app = make_app(made, asyncio.get_running_loop(), Tls(made))
     app.recover()
     servers = []
     try:
@@ -38,6 +40,13 @@ async def held_app(folder: Path, **options: object) -> AsyncIterator[App]:
         for server in servers:
             server.close()
         await drain(app, asyncio.Event())
+
+
+@asynccontextmanager
+async def held_app(folder: Path, **options: object) -> AsyncIterator[App]:
+    """The broker as it is, as `held`."""
+    async with held(App, folder, **options) as app:
+        yield app
 
 
 async def connect(app: App, listener: str) -> Client:
@@ -64,9 +73,11 @@ async def amqp_client(app: App, heartbeat_s: int = 60) -> Client:
 
 async def read_method(reader: asyncio.StreamReader, which: raw.Method) -> bytes:
     """Arguments of the next method, which must be this one."""
-    head = await reader.readexactly(7)
-    payload = await reader.readexactly(int.from_bytes(head[3:], "big"))
-    assert await reader.readexactly(1) == b"\xce"
+    payload = b""
+    while not payload:  # of a heartbeat
+        head = await reader.readexactly(7)
+        payload = await reader.readexactly(int.from_bytes(head[3:], "big"))
+        assert await reader.readexactly(1) == b"\xce"
     assert payload[:4] == raw.number(which[0], 2) + raw.number(which[1], 2), payload
     return payload[4:]
 
@@ -75,7 +86,9 @@ async def mqtt_client(app: App, name: str = "c") -> Client:
     """A client that has logged in over MQTT 5."""
     reader, writer = await connect(app, "mqtt")
     writer.write(mqtt.connect(name))
-    assert (await reader.readexactly(4))[:1] == b"\x20"
+    kind, octets = await reader.readexactly(2)
+    assert kind == 0x20
+    await reader.readexactly(octets)
     return reader, writer
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay.admin.api import make_api
@@ -20,6 +21,7 @@ from forebay.admin.bridge.transport import end_all
 from forebay.admin.metrics.routes import make_metrics_app
 from forebay.admin.rates import Rates
 from forebay.server.app import App
+from forebay.server.faults import REQUEST
 from forebay.server.listen import Acceptor, Endpoint, http_endpoints, listen, metrics_endpoints
 from forebay.server.peer import Peer, split_name
 from forebay.server.run import Service
@@ -84,9 +86,11 @@ class HttpService(Service):
 
     def __init__(self, app: App, application: ASGIApp, endpoints: Sequence[Endpoint]) -> None:
         self.app = app
+        self.application = application
         self.endpoints = endpoints
         config = uvicorn.Config(
-            application,
+            self.answer,
+            interface="asgi3",  # it does not see that of a method
             http=HttpToolsProtocol,
             ws="none",
             lifespan="off",
@@ -120,6 +124,15 @@ class HttpService(Service):
 
     def make_protocol(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
         return HttpConnection(self.server, peer, self.limits)
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have a request answered; an error of our own in it ends the request, which is told so, and not the broker."""
+        try:
+            await self.application(scope, receive, send)
+        except ClientDisconnect:  # in the middle of what it sent
+            return
+        except Exception as error:  # noqa: BLE001  the request's boundary
+            self.app.faults.note(REQUEST, f"the request {scope.get('method')} {scope.get('path')}", error)
 
     async def tick(self) -> None:
         """What uvicorn does about once a second."""

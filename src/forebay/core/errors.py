@@ -25,6 +25,8 @@ LOCKED: Final = "locked"  # exclusive to somebody else
 INVALID: Final = "invalid"  # a field's value is out of its domain
 NOT_ALLOWED: Final = "not-allowed"
 
+INTERNAL: Final = "internal"  # nobody's doing but ours: the connection ends
+
 # Scopes: how much of the connection an error ends.
 MESSAGE: Final = "message"
 CHANNEL: Final = "channel"

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from forebay.broker.audit import Origin
 from forebay.broker.auth import NOWHERE, Auth, Place
 from forebay.broker.configured import declare_configured
 from forebay.broker.control.table import Control
@@ -36,11 +34,12 @@ from forebay.server.connections import OpenConnections
 from forebay.server.definitions import import_definitions
 from forebay.server.disk import DataDisk, DiskThread, store_options
 from forebay.server.events import Announcer, EventLog, EventStream
+from forebay.server.faults import CONNECTION, Faults
 from forebay.server.figures import Figures
 from forebay.server.handles import room_for_connections
 from forebay.server.heap import resident_octets
 from forebay.server.histograms import Histograms
-from forebay.server.logins import Logins
+from forebay.server.logins import Logins, note_logins
 from forebay.server.net import Connection, Host
 from forebay.server.peer import split_name
 from forebay.server.pressure import Pressure
@@ -56,8 +55,6 @@ SECRET_OCTETS: Final = 32
 NO_SESSION: Final = 0
 MICROSECONDS: Final = 1_000_000
 TICKS_A_SECOND: Final = 10
-EXIT_STORAGE: Final = 74  # EX_IOERR
-EXIT_SOFTWARE: Final = 70  # EX_SOFTWARE
 logger = logging.getLogger("forebay")
 T = TypeVar("T")
 
@@ -81,6 +78,7 @@ class App(Host):
         self.loop = loop
         self.send_buffer_octets_max = options.send_buffer_octets_max
         self.clock: Clock = SystemClock()
+        self.faults = Faults()
         self.histograms = Histograms()
         self.tracer: Tracer | None = None
         self.disk = DataDisk(options.data, self.histograms.synced)
@@ -125,7 +123,6 @@ class App(Host):
         self.leaving = False  # about to stop: health checks say so
         self.stopping: asyncio.Event = asyncio.Event()
         self.idle: asyncio.Event = asyncio.Event()
-        self.exit_code = 0
         self.ended = False
 
     def recover(self) -> None:
@@ -212,13 +209,25 @@ class App(Host):
 
     def pause(self, connection: Connection, paused: bool) -> None:
         session = connection.session
-        if session is not None:
+        if session is not None and session.id in self.connections:
             session.vhost.pause(session.id, paused)
             self.pressure.paused(connection, paused, self.clock.now_us())
             self.touch(connection)  # a session may hold answers back while its connection takes no more
 
     def lost(self, connection: Connection) -> None:
         self.open.discard(connection)
+        self.leave(connection)
+
+    def failed(self, connection: Connection, error: Exception) -> None:
+        self.faults.note(CONNECTION, f"the connection from {connection.peer}", error)
+        if connection.session is not None:
+            connection.session.reason = "an error of the broker's own"
+        try:
+            connection.break_off()
+        except Exception as another:  # noqa: BLE001  what is wrong already may be too wrong to say so
+            self.faults.note(CONNECTION, f"the goodbye to {connection.peer}", another)
+            connection.closing = True
+            connection.transport.abort()
         self.leave(connection)
 
     def leave(self, connection: Connection) -> None:
@@ -235,9 +244,16 @@ class App(Host):
         session.rights.usage.leave(session.id)
         if session.reason:
             logger.info("connection from %s ended: %s", connection.peer, session.reason)
-        self.figures.ended(session)
-        if self.announcer.listening:
-            self.announcer.ended(connection, session)
+        try:
+            self.figures.ended(session)
+            if self.announcer.listening:
+                self.announcer.ended(connection, session)
+        except Exception as error:  # noqa: BLE001  what it held goes back all the same
+            self.faults.note(CONNECTION, f"the account of the connection from {connection.peer}", error)
+        self.step(partial(self.give_back, session))
+
+    def give_back(self, session: Session) -> None:
+        """Take back what a connection had; where that fails, others would wait for it in vain."""
         session.closed()
         session.vhost.touch()
         self.schedule()
@@ -248,8 +264,8 @@ class App(Host):
             previous = self.connections.get(id)
             if previous is not None and previous.session is not None:
                 self.announcer.taken_over(previous, previous.session)
-                previous.session.taken_over()
-                previous.flush()
+                previous.attempt(previous.session.taken_over)
+                previous.attempt(previous.flush)
                 previous.close()  # also one that holds something back: its turns are over
 
     def begin_logins(self) -> None:
@@ -269,7 +285,7 @@ class App(Host):
         connection = self.connections.get(proof.connection)
         if connection is None or connection.session is None or connection.closing:
             return
-        connection.session.proven()
+        connection.attempt(connection.session.proven)
         connection.data_received(b"")  # what had come behind the login
         self.touch(connection)
         if self.may_read(connection):
@@ -284,22 +300,6 @@ class App(Host):
         self.begin_logins()
         await waiting
         return self.auth.conclude(proof, loopback)
-
-    def note_logins(self) -> None:
-        """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
-        accepted, self.auth.accepted = self.auth.accepted, []
-        for place, user in accepted:
-            self.figures.logins[place.protocol] += 1
-            self.vhosts.common.events.note("auth.success", b"", {"user": user, "peer": place.address})
-        refusals, self.auth.refusals = self.auth.refusals, []
-        for each in refusals:
-            place = each.place
-            self.figures.refused_logins[place.protocol] += 1
-            self.auth.throttle.failed(place.address, each.user)
-            origin = Origin(Principal(each.user), place.address, place.protocol)
-            self.vhosts.common.audit.note(origin, "login", {}, each.detail)
-            facts: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
-            self.vhosts.common.events.note("auth.failure", b"", facts)
 
     def may_read(self, connection: Connection) -> bool:
         """Whether nothing holds a connection up but its rate."""
@@ -351,9 +351,11 @@ class App(Host):
             if session is None:
                 continue
             if session.vhost in vhosts:
-                session.dismiss(f"vhost '{session.vhost.name.decode('utf-8', 'replace')}' is deleted")
+                connection.attempt(
+                    session.dismiss, f"vhost '{session.vhost.name.decode('utf-8', 'replace')}' is deleted"
+                )
             elif session.rights.user in users:
-                session.dismiss(f"user '{session.rights.user}' is deleted")
+                connection.attempt(session.dismiss, f"user '{session.rights.user}' is deleted")
             else:
                 continue
             self.touch(connection)
@@ -377,7 +379,7 @@ class App(Host):
         if self.auth.proofs:
             self.begin_logins()
         if self.auth.refusals or self.auth.accepted:
-            self.note_logins()
+            note_logins(self.auth, self.figures, self.vhosts.common)
         if self.vhosts.common.audit.entries:
             self.audit_log.write(self.vhosts.common.audit.take(), now_us)
         if self.announcer.listening:
@@ -397,12 +399,15 @@ class App(Host):
             self.rates.charge(dirty, now_us)
         for connection in dirty:
             session = connection.session
-            if session is None:
+            if session is None or connection.closing:
                 continue
-            session.end_turn(lsn, durable)
-            connection.flush()
-            if session.waiting() or session.hold_lsn > durable:
-                self.waiting[connection] = None
+            try:
+                session.end_turn(lsn, durable)
+                connection.flush()
+                if (session.waiting() or session.hold_lsn > durable) and not connection.closing:
+                    self.waiting[connection] = None
+            except Exception as error:  # noqa: BLE001  the connection's boundary
+                self.failed(connection, error)
         if self.asked:
             self.unwritten += [(lsn, each) for each in self.asked]
             self.asked = []
@@ -430,7 +435,11 @@ class App(Host):
             connection = self.connections.get(delivery.consumer.session_id)
             if connection is None or connection.session is None:
                 continue  # closed in this very turn: `session_closed` has taken the lease back
-            connection.session.deliver(delivery)
+            try:
+                connection.session.deliver(delivery)
+            except Exception as error:  # noqa: BLE001  the connection's boundary
+                self.failed(connection, error)
+                continue
             if tracer is not None:
                 tracer.delivered(delivery, connection.session.vhost, now_us)
             if tells:
@@ -443,7 +452,7 @@ class App(Host):
         for consumer in self.vhosts.take_cancelled():
             connection = self.connections.get(consumer.session_id)
             if connection is not None and connection.session is not None:
-                connection.session.cancelled(consumer)
+                connection.attempt(connection.session.cancelled, consumer)
                 self.touch(connection)
 
     def tell_delivered(self, now_us: int) -> None:
@@ -483,7 +492,7 @@ class App(Host):
     def commit_done(self, commit: Commit, error: BaseException | None) -> None:
         """A write and sync came back: from here on its records are durable, or nothing is."""
         if error is not None:
-            self.fail(error)
+            self.faults.stop_storage(error)
             return
         self.histograms.end_commit()
         self.step(partial(self.wrote, commit))
@@ -501,10 +510,13 @@ class App(Host):
             session = connection.session
             if session is None or session.id not in self.connections:
                 continue
-            session.on_durable(lsn)
-            connection.flush()
-            if session.waiting() or session.hold_lsn > lsn:
-                self.waiting[connection] = None
+            try:
+                session.on_durable(lsn)
+                connection.flush()
+                if (session.waiting() or session.hold_lsn > lsn) and not connection.closing:
+                    self.waiting[connection] = None
+            except Exception as error:  # noqa: BLE001  the connection's boundary
+                self.failed(connection, error)
         if self.unwritten:
             self.answer_written(lsn)
         self.pressure.written()
@@ -537,10 +549,10 @@ class App(Host):
                 if connection.closing_us and now_us - connection.closing_us > leave_us:
                     connection.transport.abort()  # it does not read: what it held must return all the same
             elif connection.session is not None:
-                connection.session.tick(now_us)
+                connection.attempt(connection.session.tick, now_us)
                 until_us = connection.session.principal.until_us
                 if until_us and now_us >= until_us:
-                    connection.session.dismiss("the token has expired")
+                    connection.attempt(connection.session.dismiss, "the token has expired")
                 self.touch(connection)
             elif now_us - connection.opened_us > silent_us:
                 connection.transport.abort()  # not even its protocol is known, so there is nothing to say
@@ -575,7 +587,7 @@ class App(Host):
         try:
             self.store.done(job, error)
         except Exception as failure:  # noqa: BLE001  the task's boundary: a file is not what it should be, whatever says so
-            self.fail(failure)
+            self.faults.stop_storage(failure)
 
     # ---- the end
 
@@ -583,13 +595,5 @@ class App(Host):
         """Do what the loop has called for. An error in it is our own: what is in memory proves nothing any more."""
         try:
             run()
-        except Exception:
-            logger.critical("the broker is wrong about its own state, and stops", exc_info=True)
-            self.exit_code = EXIT_SOFTWARE
-            os._exit(EXIT_SOFTWARE)
-
-    def fail(self, error: BaseException) -> None:
-        """The disk failed: confirm nothing more, say so, stop."""
-        logger.critical("storage failed, nothing more is confirmed: %s", error)
-        self.exit_code = EXIT_STORAGE
-        os._exit(EXIT_STORAGE)
+        except Exception as error:  # noqa: BLE001  the process's boundary
+            self.faults.stop(error)

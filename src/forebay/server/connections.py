@@ -39,7 +39,7 @@ class OpenConnections(Connections):
         connection = self._connections.get(id)
         if connection is None or connection.session is None:
             return False
-        connection.session.dismiss(text)
+        connection.attempt(connection.session.dismiss, text)
         self._touch(connection)
         return True
 

@@ -52,8 +52,8 @@ def say_goodbye(app: App) -> None:
             connection.transport.close()
             continue
         session.vhost.pause(session.id, True)  # it settles nothing any more
-        session.shut_down()
-        connection.flush()
+        connection.attempt(session.shut_down)
+        connection.attempt(connection.flush)
         if not connection.closing:
             connection.transport.resume_reading()
 

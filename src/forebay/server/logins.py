@@ -1,4 +1,4 @@
-"""What logins wait for, on threads while everything else goes on.
+"""What logins wait for, on threads while everything else goes on, and who is told how they went.
 
 Passwords are checked one after the other: that takes a processor. Whoever else is to be asked takes time and nothing
 else, so that several are asked at once.
@@ -10,9 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from forebay.broker.audit import Origin
 from forebay.broker.auth import Auth
-from forebay.broker.judge import Proof
+from forebay.broker.common import Common
+from forebay.broker.judge import Principal, Proof
 from forebay.server.disk import Worker
+from forebay.server.figures import Figures
 
 ASKED_MAX: Final = 16  # at one time
 
@@ -85,3 +88,19 @@ class Logins:
         self.worker.stop()
         for asker in self.askers:
             asker.work.put(None)
+
+
+def note_logins(auth: Auth, figures: Figures, common: Common) -> None:
+    """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
+    accepted, auth.accepted = auth.accepted, []
+    for place, user in accepted:
+        figures.logins[place.protocol] += 1
+        common.events.note("auth.success", b"", {"user": user, "peer": place.address})
+    refusals, auth.refusals = auth.refusals, []
+    for each in refusals:
+        place = each.place
+        figures.refused_logins[place.protocol] += 1
+        auth.throttle.failed(place.address, each.user)
+        common.audit.note(Origin(Principal(each.user), place.address, place.protocol), "login", {}, each.detail)
+        facts: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
+        common.events.note("auth.failure", b"", facts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final, cast
 
 from forebay.core.metrics import Totals
@@ -65,6 +66,10 @@ class Host(ABC):
     @abstractmethod
     def lost(self, connection: Connection) -> None:
         """The connection is gone."""
+
+    @abstractmethod
+    def failed(self, connection: Connection, error: Exception) -> None:
+        """An error of our own while this connection was served: it ends, and if need be the broker."""
 
 
 class Connection(asyncio.Protocol):
@@ -124,7 +129,12 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(high=self.host.send_buffer_octets_max)
+        self.attempt(self.begin)
+
+    def begin(self) -> None:
+        """Learn who is at the other end."""
+        transport = self.transport
+        transport.set_write_buffer_limits(high=self.host.send_buffer_octets_max)
         if not self.peer:
             address = transport.get_extra_info("peername")
             peer = peer_at(address[0], address[1]) if address else UNKNOWN
@@ -136,41 +146,54 @@ class Connection(asyncio.Protocol):
         self.host.totals.sockets += 1
         self.host.opened(self)
 
+    def attempt(self, step: Callable[..., None], *given: object) -> None:
+        """Do something for this connection; an error of our own in it is the connection's end, and not the broker's.
+
+        What is done for each message has its own `try`, for a call more would cost.
+        """
+        try:
+            step(*given)
+        except Exception as error:  # noqa: BLE001  the connection's boundary
+            self.host.failed(self, error)
+
     def data_received(self, data: bytes) -> None:
-        self.reads += 1
-        self.octets_received += len(data)
-        self.host.totals.octets_received += len(data)
-        if self.closing:
-            self.pass_over(len(data))
-            return
-        parts = self.parts
-        if parts is not None:
-            parts.append(data)
-            self.parts_octets += len(data)
-            if self.parts_octets < self.wanted:
+        try:
+            self.reads += 1
+            self.octets_received += len(data)
+            self.host.totals.octets_received += len(data)
+            if self.closing:
+                self.pass_over(len(data))
                 return
-            data = b"".join(parts)
-            self.parts = None
-        elif self.rest:
-            data = self.rest + data
-        session = self.session
-        if session is None:
-            if len(data) < SNIFF_OCTETS:
-                self.rest = data
-                return
-            session = self.session = self.host.start_session(self, data)
-            session.sends_files = self.transport.get_extra_info("sslcontext") is None
-        used = session.receive(data)
-        self.rest = data[used:] if used < len(data) else b""
-        if self.rest:
-            wanted = session.wanted(self.rest)
-            if wanted > len(self.rest):
-                self.wanted = wanted
-                self.parts = [self.rest]
-                self.parts_octets = len(self.rest)
-        if session.meter.is_over:
-            self.host.put_off(self)
-        self.host.touch(self)
+            parts = self.parts
+            if parts is not None:
+                parts.append(data)
+                self.parts_octets += len(data)
+                if self.parts_octets < self.wanted:
+                    return
+                data = b"".join(parts)
+                self.parts = None
+            elif self.rest:
+                data = self.rest + data
+            session = self.session
+            if session is None:
+                if len(data) < SNIFF_OCTETS:
+                    self.rest = data
+                    return
+                session = self.session = self.host.start_session(self, data)
+                session.sends_files = self.transport.get_extra_info("sslcontext") is None
+            used = session.receive(data)
+            self.rest = data[used:] if used < len(data) else b""
+            if self.rest:
+                wanted = session.wanted(self.rest)
+                if wanted > len(self.rest):
+                    self.wanted = wanted
+                    self.parts = [self.rest]
+                    self.parts_octets = len(self.rest)
+            if session.meter.is_over:
+                self.host.put_off(self)
+            self.host.touch(self)
+        except Exception as error:  # noqa: BLE001  the connection's boundary
+            self.host.failed(self, error)
 
     def flush(self) -> None:
         """Send what the session has written; close afterwards if the session says so."""
@@ -231,6 +254,32 @@ class Connection(asyncio.Protocol):
         """Whether the client has been sent everything, and only its own end is still to come."""
         return self.closing and self.transport.get_write_buffer_size() == 0
 
+    def break_off(self) -> None:
+        """Tell the client that the broker is wrong, and close.
+
+        What was not sent is not sent any more: it may end in the middle of a frame.
+        """
+        session = self.session
+        transport = self.transport
+        if self.closing or session is None or self.sending is not None:
+            self.closing = True
+            transport.abort()
+            return
+        self.drop_file(session)
+        session.parts = []
+        session.out.truncate(0)
+        session.hold_lsn = 0
+        session.dismiss("an error of the broker's own: its log has it", True)
+        if len(session.out):
+            transport.write(session.out.getvalue())
+        self.close()
+
+    def drop_file(self, session: Session) -> None:
+        """Close what was to be sent after all that is written."""
+        if session.file is not None:
+            os.close(session.file.handle)
+            session.file = None
+
     def count_sent(self, octets: int) -> None:
         self.writes += 1
         self.octets_sent += octets
@@ -269,7 +318,7 @@ class Connection(asyncio.Protocol):
         if not whole:
             self.transport.abort()
         elif self.session is not None and not self.closing:
-            self.session.file_sent()
+            self.attempt(self.session.file_sent)
             self.host.touch(self)
 
     @property
@@ -283,17 +332,16 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if not self.closing:
-            self.host.pause(self, True)
+            self.attempt(self.host.pause, self, True)
 
     def resume_writing(self) -> None:
         if not self.closing:
-            self.host.pause(self, False)
+            self.attempt(self.host.pause, self, False)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
         if self.sending is not None:
             self.host.sender.give_up(self.sending)
-        if self.session is not None and self.session.file is not None:
-            os.close(self.session.file.handle)
-            self.session.file = None
+        if self.session is not None:
+            self.drop_file(self.session)
         self.host.lost(self)

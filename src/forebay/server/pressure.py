@@ -114,7 +114,7 @@ class Pressure:
         connection.transport.pause_reading()
         self.choked[connection] = None
         session.unread = True
-        session.blocked(reason)
+        connection.attempt(session.blocked, reason)
 
     def release(self, connections: Iterable[Connection]) -> None:
         """Read these again; one that goes on publishing where there is too much is choked again."""
@@ -230,7 +230,7 @@ class Pressure:
                 continue
             del self.slowed[connection]
             if connection.session is not None:
-                connection.session.blocked(self.lack())
+                connection.attempt(connection.session.blocked, self.lack())
                 self.touch(connection)
 
     def tell_lack(self, connections: Iterable[Connection]) -> None:
@@ -241,5 +241,5 @@ class Pressure:
         self.told_lack = bool(lack)
         for connection in list(connections):
             if connection.session is not None:
-                connection.session.blocked(lack)
+                connection.attempt(connection.session.blocked, lack)
                 self.touch(connection)

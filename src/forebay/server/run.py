@@ -71,9 +71,9 @@ class Signals:
             self.number = number
         self.stop.set()
 
-    def exit_code(self, code: int) -> int:
-        """The code of a process that ended with `code` otherwise: a second signal is told by its number."""
-        return 128 + self.number if self.number and not code else code
+    def exit_code(self) -> int:
+        """The code of a process that has ended as it was told: a second signal is told by its number."""
+        return 128 + self.number if self.number else 0
 
 
 async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> int:
@@ -83,6 +83,7 @@ async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> 
     listeners = endpoints(options, tls)
     check_options(options)
     app = App(options, loop, tls)
+    loop.set_exception_handler(app.faults.on_loop_error)
     app.control.server = AppFacts(app)
     reloader = app.control.configuration = Reloader(app, source, loaded)
     app.recover()
@@ -120,7 +121,7 @@ async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> 
     for service in services:
         await service.stop()
     await drain(app, signals.hurry)
-    return signals.exit_code(app.exit_code)
+    return signals.exit_code()
 
 
 async def grace(app: App, hurry: asyncio.Event) -> None:

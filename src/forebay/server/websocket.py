@@ -82,6 +82,10 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         self.connection.connection_made(self)
 
     def data_received(self, data: bytes) -> None:
+        self.connection.attempt(self.read, data)
+
+    def read(self, data: bytes) -> None:
+        """Take in frames, or the request that begins them."""
         frames = self.frames
         opening = frames.state is State.CONNECTING
         frames.receive_data(data)

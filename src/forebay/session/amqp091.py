@@ -15,6 +15,7 @@ from forebay.broker.judge import Principal, Undecided
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
     CONNECTION,
+    INTERNAL,
     MALFORMED,
     NOT_ALLOWED,
     NOT_IMPLEMENTED,
@@ -565,10 +566,10 @@ class Amqp091Session(Session):
             self.cause = 0
             self.close(TIMED_OUT, "broker forced connection closure with reason 'shutdown'")
 
-    def dismiss(self, text: str) -> None:
+    def dismiss(self, text: str, is_ours: bool = False) -> None:
         if not self.closing and self.phase != CLOSE_OK:
             self.cause = 0
-            self.close(TIMED_OUT, text)
+            self.close(INTERNAL if is_ours else TIMED_OUT, text)
 
     def closed(self) -> None:
         self.release()

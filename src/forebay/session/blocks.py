@@ -17,6 +17,7 @@ from forebay.broker.control.table import Control
 from forebay.broker.judge import Principal, Undecided
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import (
+    INTERNAL,
     INVALID,
     MALFORMED,
     REFUSED,
@@ -418,9 +419,9 @@ class BlocksSession(Session):
     def taken_over(self) -> None:
         raise AssertionError("a reader of blocks has no client name")
 
-    def dismiss(self, text: str) -> None:
+    def dismiss(self, text: str, is_ours: bool = False) -> None:
         if not self.closing:
-            self.fail(PeerError(TAKEN_OVER, text))
+            self.fail(PeerError(INTERNAL if is_ours else TAKEN_OVER, text))
 
     def shut_down(self) -> None:
         self.pending.clear()

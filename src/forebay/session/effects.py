@@ -133,8 +133,8 @@ class Session(ABC):
         """Protocol, user and names, for people."""
 
     @abstractmethod
-    def dismiss(self, text: str) -> None:
-        """The broker ends this connection, and says why."""
+    def dismiss(self, text: str, is_ours: bool = False) -> None:
+        """The broker ends this connection, and says why; `is_ours`: it was wrong itself."""
 
     @abstractmethod
     def is_publisher(self) -> bool:

@@ -188,7 +188,7 @@ class EventSession(Session):
             facts["dropped"] = int(client.missed)
         return facts
 
-    def dismiss(self, text: str) -> None:
+    def dismiss(self, text: str, is_ours: bool = False) -> None:
         self.end(text)
 
     def is_publisher(self) -> bool:

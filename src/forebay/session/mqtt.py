@@ -556,9 +556,9 @@ class MqttSession(Session):
         if not self.closing:
             self.fail(PeerError(TAKEN_OVER, "another connection has taken over the client identifier"))
 
-    def dismiss(self, text: str) -> None:
+    def dismiss(self, text: str, is_ours: bool = False) -> None:
         if not self.closing:
-            self.fail(PeerError(codes.ADMINISTRATIVE, text))
+            self.fail(PeerError(codes.UNSPECIFIED if is_ours else codes.ADMINISTRATIVE, text))
 
     def enter(self, vhost: Vhost) -> None:
         super().enter(vhost)

@@ -8,6 +8,7 @@ from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from forebay.core.errors import (
+    INTERNAL,
     INVALID,
     LOCKED,
     MALFORMED,
@@ -124,6 +125,7 @@ REPLIES: Final[dict[str, tuple[int, str]]] = {
     UNEXPECTED_FRAME: (505, "UNEXPECTED_FRAME"),
     NOT_ALLOWED: (530, "NOT_ALLOWED"),
     NOT_IMPLEMENTED: (540, "NOT_IMPLEMENTED"),
+    INTERNAL: (541, "INTERNAL_ERROR"),
 }
 HARD: Final = (320, 402, 501, 502, 503, 504, 505, 506, 530, 540, 541)
 NO_ROUTE: Final = 312

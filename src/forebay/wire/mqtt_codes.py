@@ -90,6 +90,7 @@ UNREAD: Final = "answers-not-read"
 QOS: Final = "qos-not-supported"
 QUOTA: Final = "quota-exceeded"
 REJECTED_PUBLISH: Final = "publish-refused"
+UNSPECIFIED: Final = "unspecified"  # an error of the broker's own
 
 PEER_CODES: Final = {
     MALFORMED: MALFORMED_PACKET,
@@ -107,6 +108,7 @@ PEER_CODES: Final = {
     QUOTA: QUOTA_EXCEEDED,
     QOS: QOS_UNSUPPORTED,
     REJECTED_PUBLISH: QUOTA_EXCEEDED,
+    UNSPECIFIED: FAILURE,
 }
 
 # What a SUBACK says of a subscription that was refused.

@@ -63,6 +63,9 @@ class Visitors(Host):
     def lost(self, connection: Connection) -> None:
         self.gone.put_nowait(connection)
 
+    def failed(self, connection: Connection, error: Exception) -> None:
+        raise error
+
 
 class Client:
     """A blocking client, driven from a coroutine."""

@@ -98,5 +98,5 @@ def end_all(app: App) -> None:
     """The broker stops: have every subscriber over HTTP be told so, and its answer end."""
     for connection in list(app.connections.values()):
         if isinstance(connection.transport, EventTransport) and connection.session is not None:
-            connection.session.shut_down()
-            connection.flush()
+            connection.attempt(connection.session.shut_down)
+            connection.attempt(connection.flush)

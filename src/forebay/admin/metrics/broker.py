@@ -248,6 +248,15 @@ SPREADS: Final[tuple[Spread, ...]] = (
         lambda look: {(NODE, NODE, NODE): 1},
     ),
     Spread(
+        counter(
+            "forebay_internal_errors",
+            family.NODE,
+            "Errors of the broker's own, by what each has ended: a connection, a request over HTTP, a callback.",
+            ("where",),
+        ),
+        lambda look: {(place,): count for place, count in look.app.faults.counts.items()},
+    ),
+    Spread(
         counter("rabbitmq_auth_attempts", family.AUTH, "Logins that were tried.", ("protocol",)),
         lambda look: by_protocol(look.app.figures.logins + look.app.figures.refused_logins),
     ),
