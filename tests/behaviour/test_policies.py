@@ -93,15 +93,17 @@ def test_a_length_limit_comes_and_goes_while_the_queue_is_used(
 
 
 @pytest.mark.parametrize("queue_type", QUEUE_TYPES)
-def test_messages_that_wait_expire_by_a_policy_and_go_where_it_says(
+def test_messages_that_come_expire_by_a_policy_and_go_where_it_says(
     broker: BrokerProcess, control: ControlClient, queue_type: str
 ) -> None:
     channel = open_channel(broker)
     declare(channel, "q", queue_type)
     declare(channel, "dead", queue_type)
-    publish(channel, "q", b"1", b"2")
+    publish(channel, "q", b"before")
     definition = {"message-ttl": 1, "dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
     control.run("policy.set", policy="p", pattern="^q$", definition=definition)
+    publish(channel, "q", b"1", b"2")
+    assert channel.basic_get("q", auto_ack=True)[2] == b"before", "what waits is not the policy's"
     until(lambda: ready(channel, "dead") == 2)
     assert ready(channel, "q") == 0
     assert bodies_of(channel, "dead") == [b"1", b"2"]

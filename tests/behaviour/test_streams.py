@@ -65,6 +65,7 @@ def fill(broker: BrokerProcess, first: int, count: int, **arguments: object) -> 
         (7, b"7"),
         ("offset=7", b"7"),
         ("timestamp=0", b"0"),
+        (-1, b"0"),
     ],
 )
 def test_a_reader_starts_where_it_asks(broker: BrokerProcess, start: object, expected: bytes) -> None:
@@ -81,7 +82,7 @@ def test_a_reader_starts_at_a_time(broker: BrokerProcess) -> None:
     assert read(broker, 1, f"timestamp={between_ms}") == [b"5"]
 
 
-@pytest.mark.parametrize("start", ["middle", "offset=x", -1, True])
+@pytest.mark.parametrize("start", ["middle", "offset=x", "-1", True, {"a": 1}, ["first"], 1 << 62])
 def test_a_wrong_start_is_refused_by_value(broker: BrokerProcess, start: object) -> None:
     channel = fill(broker, 0, 1)
     with pytest.raises(pika.exceptions.AMQPError, match="x-stream-offset"):

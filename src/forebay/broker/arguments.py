@@ -125,7 +125,7 @@ def stream_start(queue: Queue, start: object, now_us: i64) -> i64:
         start = start.decode("utf-8", "replace")
     if start is None or start == "next":
         return log.end
-    if start in {"first", "resume"}:
+    if start in ("first", "resume"):
         return log.start
     if start == "last":
         return log.end - 1 if log.end > log.start else log.end
@@ -139,16 +139,14 @@ def stream_start(queue: Queue, start: object, now_us: i64) -> i64:
         start = number_of(start, start[7:])
     elif isinstance(start, str) and start.isdigit():
         start = number_of(start, start)
-    if isinstance(start, bool) or not isinstance(start, int) or start < 0 or start >= 1 << 62:
+    if isinstance(start, bool) or not isinstance(start, int) or not -(1 << 63) <= start < 1 << 62:
         raise RequestError(
             INVALID,
             f"x-stream-offset: {start!r} is none of first, last, next, resume, a number, offset=N, timestamp=ms, "
             "a time ago such as 90m, 12h, 7D",
         )
     offset: i64 = start
-    if offset < log.start:
-        return log.start
-    return min(log.end, offset)
+    return max(log.start, min(log.end, offset))
 
 
 def number_of(whole: str, digits: str) -> int:

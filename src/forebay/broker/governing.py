@@ -57,7 +57,7 @@ def govern(vhost: Vhost, changed: list[Policy]) -> None:
     """Put in force what changed policies say, or said until now."""
     for queue in vhost.queues.values():
         if any(policy.covers(queue.name, target_of(queue)) for policy in changed):
-            vhost.policies.govern_queue(queue, vhost.delivery_limit)
+            vhost.govern(queue)
             vhost.mark(queue)
     for exchange in vhost.bindings.exchanges.values():
         if any(policy.covers(exchange.name, EXCHANGES) for policy in changed):

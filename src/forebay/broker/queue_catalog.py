@@ -26,6 +26,17 @@ def keyed_command(queue: Queue) -> dict[str, object]:
     return {"op": "queue-keyed", "id": int(queue.id)}
 
 
+def ttls_command(queue: Queue) -> dict[str, object]:
+    """Which time to live holds for what waits in the queue, where it has changed."""
+    ttls = queue.limits.earlier_ttls
+    return {
+        "op": "queue-ttls",
+        "id": int(queue.id),
+        "ends": [end for end, _ in ttls],
+        "ttls_us": [ttl_us for _, ttl_us in ttls],
+    }
+
+
 def group_command(queue: Queue, group: Group) -> dict[str, object]:
     """The catalog's words for a group."""
     start = group.start if isinstance(group, WorkGroup) else group.cursor

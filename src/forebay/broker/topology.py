@@ -21,7 +21,7 @@ from forebay.broker.facts import MessageFacts
 from forebay.broker.internal import INTERNAL, InternalLog
 from forebay.broker.permissions import allows
 from forebay.broker.policies import Policies
-from forebay.broker.queue_catalog import group_command, is_anonymous, keyed_command, queue_command
+from forebay.broker.queue_catalog import group_command, is_anonymous, keyed_command, queue_command, ttls_command
 from forebay.broker.vhost_settings import VhostSettings
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.log.store import Entry, Store
@@ -235,6 +235,7 @@ class Topology(Part):
             self.check_owner(old, session_id)
             any_type = self.queue_type_relaxed
             old.spec.check_equivalent(where, durable, exclusive, auto_delete, arguments, any_type)
+            old.unused_since_us = 0  # who declares it uses it
             return old
         if name.startswith(RESERVED):
             raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
@@ -293,6 +294,16 @@ class Topology(Part):
             if allows(trace.pattern, text(queue.name)):
                 found = QueueTrace(trace, queue.name, queue.log, self.facts)
         queue.set_trace(found)
+
+    def govern(self, queue: Queue) -> None:
+        """Put in force what applies to the queue now; what waits in it expires as it would have."""
+        limits = queue.limits
+        before_us = limits.message_ttl_us
+        self.policies.govern_queue(queue, self.delivery_limit)
+        if limits.message_ttl_us != before_us:
+            log = queue.log
+            if limits.keep_ttl(before_us, log.start, log.end + log.writer.count) and log.durable:
+                self.command(ttls_command(queue), False)
 
     def change_spec(self, queue: Queue, spec: QueueSpec) -> None:
         """Let a queue go on as if it had been declared so; its type and what it was durable for stay."""
@@ -439,6 +450,8 @@ class Topology(Part):
             entries.append(self.catalog_entry(queue_command(queue, queue is self.fallback)))
             if queue.keyed:
                 entries.append(self.catalog_entry(keyed_command(queue)))
+            if queue.limits.earlier_ttls:
+                entries.append(self.catalog_entry(ttls_command(queue)))
             for hold in queue.holds.by_name.values():
                 entries.append(Entry(HELD, queue.id, 0, hold.note()))
             for group in queue.groups.values():
@@ -518,6 +531,8 @@ class Topology(Part):
             keyed = self.queues_by_id.get(whole(fields["id"]))
             if keyed is not None:
                 keyed.make_keyed()
+        elif op == "queue-ttls":
+            apply_ttls(self, fields)
         elif op == "exchange":
             apply_exchange(self.bindings, fields)
         elif op == "exchange-delete":
@@ -544,6 +559,14 @@ def apply_queue(topology: Topology, fields: dict[str, object]) -> None:
     queue = topology.make_queue(id, octets(fields["name"]), whole(fields["kind"]), spec)
     if fields["fallback"] is True:
         topology.fallback = queue
+
+
+def apply_ttls(topology: Topology, fields: dict[str, object]) -> None:
+    queue = topology.queues_by_id.get(whole(fields["id"]))
+    ends, ttls = fields["ends"], fields["ttls_us"]
+    assert isinstance(ends, list) and isinstance(ttls, list)
+    if queue is not None:
+        queue.limits.earlier_ttls = [(whole(end), whole(ttl)) for end, ttl in zip(ends, ttls, strict=True)]
 
 
 def apply_group(topology: Topology, fields: dict[str, object]) -> None:

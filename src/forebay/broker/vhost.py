@@ -335,7 +335,8 @@ class Vhost(Consuming):
                 self.fallback = queue
             self.command(queue_command(queue, fallback))
         elif queue.spec.arguments != spec.arguments:
-            self.change_spec(queue, spec)
+            queue.spec = spec
+            self.govern(queue)
             self.command(queue_command(queue, queue is self.fallback))
         if fallback:
             self.fallback = queue

@@ -48,6 +48,7 @@ QUORUM_DELIVERY_LIMIT: Final = 20
 QUORUM_PRIORITY_MAX: Final = 31
 MILLISECONDS_MAX: Final = 10**15
 NUMBER_MAX: Final = 1 << 62
+TTLS_MAX: Final = 64  # that may hold for the records of one queue at one time
 
 
 @final
@@ -56,7 +57,8 @@ class Limits:
 
     One object for the life of a queue: `become` overwrites it where a policy changes.
 
-    message_ttl_us  from publish to expiry; -1 for never
+    message_ttl_us  from publish to expiry, of what comes; -1 for never
+    earlier_ttls    (end, message_ttl_us), ascending: what holds for the records below `end`, where it is another
     expires_us      how long the queue may be unused; 0 for ever
     max_messages, max_octets  ready ones at most; -1 is no limit; of a stream: what retention keeps
     dead_letter_exchange      None: what dies is gone
@@ -71,6 +73,7 @@ class Limits:
 
     def __init__(self) -> None:
         self.message_ttl_us: i64 = -1
+        self.earlier_ttls: list[tuple[int, int]] = []
         self.expires_us: i64 = 0
         self.max_messages: i64 = -1
         self.max_octets: i64 = -1
@@ -111,6 +114,39 @@ class Limits:
         self.consumer_timeout_us = other.consumer_timeout_us
         self.visibility_us = other.visibility_us
         self.max_age_us = other.max_age_us
+
+    def ttl_us(self, offset: i64) -> i64:
+        """`message_ttl_us` as it held when the record came: what a policy says later is not for what waits already."""
+        for end, ttl_us in self.earlier_ttls:
+            if offset < end:
+                return ttl_us
+        return self.message_ttl_us
+
+    def ttl_holds_to(self, offset: i64) -> i64:
+        """The first record behind this one for which another `message_ttl_us` holds."""
+        for end, _ in self.earlier_ttls:
+            if offset < end:
+                return end
+        return NUMBER_MAX
+
+    def keep_ttl(self, ttl_us: i64, start: i64, end: i64) -> bool:
+        """`message_ttl_us` is new; the old one still holds for the records [start, end). Whether that is news."""
+        kept: list[tuple[int, int]] = []
+        for each in self.earlier_ttls:
+            if each[0] > start:
+                kept.append(each)
+        last = kept[len(kept) - 1] if kept else (int(start), -1)
+        if last[0] < end:
+            kept.append((int(end), int(ttl_us)))
+        elif kept and last[1] == self.message_ttl_us:
+            kept.pop()  # changed, and changed back before anything came
+        if len(kept) > TTLS_MAX:
+            first = kept.pop(0)
+            if first[1] < 0 or 0 <= kept[0][1] < first[1]:
+                kept[0] = (kept[0][0], first[1])  # the longer of both: nothing goes too early
+        is_new = kept != self.earlier_ttls
+        self.earlier_ttls = kept
+        return is_new
 
 
 def limits_of(

@@ -44,6 +44,7 @@ class Queue:
     keyed    messages of one group are handed out one at a time: some message named its group
     crowded  it holds more than its share, so that those who publish to it are slowed down
     dirty    in the vhost's list of queues that this turn has to look at
+    unused_since_us  0: somebody uses it, or the next tick is to note since when nobody does
     holds    records that stay for readers of blocks
     watches  readers that wait for more
     trace    somebody wants to know what happens to its messages
@@ -130,7 +131,8 @@ class Queue:
         limits = self.limits
         if self.kind in (STREAM, SHARE):
             return False
-        return limits.message_ttl_us >= 0 or limits.max_messages >= 0 or limits.max_octets >= 0
+        has_ttl = limits.message_ttl_us >= 0 or len(limits.earlier_ttls) > 0
+        return has_ttl or limits.max_messages >= 0 or limits.max_octets >= 0
 
     def set_trace(self, trace: QueueTrace | None) -> None:
         """From now on write down what happens to its messages, or with None no longer."""

@@ -380,8 +380,10 @@ class Waiting(Settlement):
         formats = block.formats_at
         at = index + 1
         end = index + count
+        if self.limits.earlier_ttls:
+            end = min(end, self.limits.ttl_holds_to(block.base + index) - block.base)
         while at < end:
-            # Of records of one queue the later do not expire before the earlier, but by what they say themselves.
+            # With one time to live the later do not expire before the earlier, but by what they say themselves.
             if i64(block.data[formats + at]) & EXPIRES and self.expiry_us(block, at) < now_us:
                 break
             at += 1
@@ -389,7 +391,8 @@ class Waiting(Settlement):
 
     def expiry_us(self, block: Block, index: i64) -> i64:
         """When a record expires; NEVER if it does not."""
-        ttl_us = self.limits.message_ttl_us
+        limits = self.limits
+        ttl_us = limits.ttl_us(block.base + index) if limits.earlier_ttls else limits.message_ttl_us
         own_us: i64 = -1
         if block.format(index) & EXPIRES:
             own_us = self.facts.expiration_us(block, index)

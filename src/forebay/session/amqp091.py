@@ -470,7 +470,7 @@ class Amqp091Session(Session):
             raise PeerError(NOT_IMPLEMENTED, f"method {method >> 16}.{method & 0xFFFF}")
 
     def on_channel_open(self, number: i64) -> None:
-        self.handshake.check_channel(number)
+        self.handshake.check_channels(len(self.channels))
         self.rights.usage.check_channel(self.rights.user, int(self.id), len(self.channels))
         self.link.past.channels += 1
         self.channels[number] = Channel(self.link, number, self.outlets, self.acked)

@@ -119,10 +119,13 @@ class Handshake:
         """Write connection.tune."""
         put_tune(out, self.channels_max, self.frame_octets_max, self.options.amqp_heartbeat_s)
 
-    def check_channel(self, number: i64) -> None:
-        """That a channel may have this number; PeerError(NOT_ALLOWED)."""
-        if number > self.channels_max > 0:
-            raise PeerError(NOT_ALLOWED, f"channel {number} is above the negotiated channel_max {self.channels_max}")
+    def check_channels(self, count: i64) -> None:
+        """That another channel may be opened beside so many, whatever its number; PeerError(NOT_ALLOWED)."""
+        if count >= self.channels_max > 0:
+            raise PeerError(
+                NOT_ALLOWED,
+                f"number of channels opened ({count}) has reached the negotiated channel_max ({self.channels_max})",
+            )
 
     def on_tune_ok(self, channels: i64, frame_octets: i64, heartbeat_s: i64) -> None:
         """What the client has chosen; PeerError where that was not offered."""

@@ -42,6 +42,7 @@ from forebay.wire.amqp091_methods import (
     QueueDeclare,
     put_counts,
     put_message_count,
+    read_name,
 )
 
 SERVER_NAMED: Final = b"amq.gen"  # how names begin that the broker makes
@@ -90,6 +91,7 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
     if declare.passive or declare.queue.startswith(REPLY_PREFIX):
         queue = vhost.queue(queue_name(channel, declare.queue))
         vhost.check_owner(queue, session.id)
+        queue.unused_since_us = 0
     else:
         check_declare_queue(vhost, session.rights, declare.queue or SERVER_NAMED, declare.arguments)
         is_new = declare.queue not in vhost.queues
@@ -153,7 +155,7 @@ def on_queue_purge(session: Session, channel: Channel, args: Reader) -> None:
 
 def on_queue_delete(session: Session, channel: Channel, args: Reader) -> None:
     args.short()
-    name = queue_name(channel, args.short_string())
+    name = queue_name(channel, read_name(args))
     bits = args.octet()
     vhost = session.vhost
     session.rights.check_queue(CONFIGURE, name)
@@ -193,7 +195,7 @@ def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDec
 
 def on_exchange_delete(session: Session, channel: Channel, args: Reader) -> None:
     args.short()
-    name = args.short_string()
+    name = read_name(args)
     bits = args.octet()
     session.rights.check_exchange(CONFIGURE, name)
     is_there = name in session.vhost.bindings.exchanges

@@ -155,13 +155,21 @@ class StartOk:
         self.locale = args.short_string()
 
 
+def read_name(args: Reader) -> bytes:
+    """The name of a queue or exchange where such is declared, bound or deleted: without CR and LF, as with RabbitMQ."""
+    name = args.short_string()
+    if b"\n" in name or b"\r" in name:
+        return name.replace(b"\n", b"").replace(b"\r", b"")
+    return name
+
+
 @final
 class ExchangeDeclare:
     """exchange.declare"""
 
     def __init__(self, args: Reader) -> None:
         args.short()
-        self.exchange = args.short_string()
+        self.exchange = read_name(args)
         self.kind = args.short_string()
         bits = args.octet()
         self.passive = bits & 1 != 0
@@ -178,8 +186,8 @@ class ExchangeBind:
 
     def __init__(self, args: Reader) -> None:
         args.short()
-        self.destination = args.short_string()
-        self.source = args.short_string()
+        self.destination = read_name(args)
+        self.source = read_name(args)
         self.routing_key = args.short_string()
         self.no_wait = args.octet() & 1 != 0
         self.arguments = args.table()
@@ -191,7 +199,7 @@ class QueueDeclare:
 
     def __init__(self, args: Reader) -> None:
         args.short()
-        self.queue = args.short_string()
+        self.queue = read_name(args)
         bits = args.octet()
         self.passive = bits & 1 != 0
         self.durable = bits & 2 != 0
@@ -207,8 +215,8 @@ class QueueBind:
 
     def __init__(self, args: Reader, unbind: bool) -> None:
         args.short()
-        self.queue = args.short_string()
-        self.exchange = args.short_string()
+        self.queue = read_name(args)
+        self.exchange = read_name(args)
         self.routing_key = args.short_string()
         self.no_wait = False if unbind else args.octet() & 1 != 0
         self.arguments = args.table()

@@ -39,12 +39,17 @@ def test_a_channel_must_be_opened_first(broker: BrokerProcess) -> None:
         raw.connection_closed(504, "CHANNEL_ERROR - expected 'channel.open' on channel 2")
 
 
-def test_no_channel_above_the_negotiated_number(broker: BrokerProcess) -> None:
+def test_no_more_channels_than_negotiated_whatever_their_numbers(broker: BrokerProcess) -> None:
     raw = Raw(broker)
     raw.handshake(channel_max=3)
-    raw.open_channel(3)
-    raw.send(method(4, CHANNEL_OPEN, b"\0"))
-    raw.connection_closed(530, "NOT_ALLOWED - channel 4 is above the negotiated channel_max 3", cause=CHANNEL_OPEN)
+    for channel in (3, 9, 65535):
+        raw.open_channel(channel)
+    raw.send(method(9, CHANNEL_CLOSE, number(200, 2) + short("") + b"\0\0\0\0"))
+    raw.expect(9, CHANNEL_CLOSE_OK)
+    raw.open_channel(1)
+    raw.send(method(2, CHANNEL_OPEN, b"\0"))
+    text = "number of channels opened (3) has reached the negotiated channel_max (3)"
+    raw.connection_closed(530, f"NOT_ALLOWED - {text}", cause=CHANNEL_OPEN)
 
 
 def test_a_closed_channel_can_be_opened_again(broker: BrokerProcess) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.broker_process import BrokerProcess
@@ -311,3 +313,32 @@ def test_topology_outlives_a_kill(broker: BrokerProcess) -> None:
         raw.send(publish(1, "a.b", b"still routed", "e"))
         raw.confirmed(1)
         assert get(raw, "q") == b"still routed"
+
+
+@pytest.mark.parametrize("bits", [DURABLE, PASSIVE])
+def test_who_declares_a_queue_uses_it(broker: BrokerProcess, bits: int) -> None:
+    arguments: dict[str, object] = {"x-expires": 1500}
+    with connect(broker) as raw:
+        raw.declare("q", arguments=arguments)
+        until = time.monotonic() + 2.5
+        while time.monotonic() < until:
+            assert raw.declare("q", bits, arguments) == "q"
+
+
+def test_names_are_without_line_ends(broker: BrokerProcess) -> None:
+    with connect(broker) as raw:
+        assert raw.declare("a\r\nb") == "ab"
+        assert raw.declare("a\nb\n") == "ab"
+        raw.send(declare_exchange("e\r\nx", "direct"))
+        raw.expect(1, EXCHANGE_DECLARE_OK)
+        raw.send(bind("ab\n", "ex\r", "k\n"))
+        raw.expect(1, QUEUE_BIND_OK)
+        raw.send(publish(1, "k\n", b"x", "ex"), unbind("a\nb", "e\nx", "k\n"))
+        raw.expect(1, QUEUE_UNBIND_OK)
+        assert raw.count("ab") == (1, 0)
+        raw.send(delete_exchange("ex\n"), declare_exchange("ex", "", PASSIVE))
+        raw.expect(1, EXCHANGE_DELETE_OK)
+        raw.channel_closed(404, "NOT_FOUND - no exchange 'ex' in vhost '/'")
+        raw.open_channel()
+        raw.send(delete_queue("\nab"))
+        assert raw.expect(1, QUEUE_DELETE_OK) == number(1, 4)

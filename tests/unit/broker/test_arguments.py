@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from forebay.broker.arguments import ConsumerArguments, stream_start
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import MQTT
+from forebay.queue.arguments import QUEUE_TYPES, SETTINGS
+from forebay.queue.limits import limits_of
 from forebay.queue.queue import STREAM, Queue
-from forebay.queue.spec import QueueSpec
+from forebay.queue.spec import QueueSpec, check_declaration
 from tests.logs import memory_log
 
 HOUR_US = 3_600_000_000
@@ -113,7 +116,7 @@ def test_where_a_reader_starts(stream: Queue, start: object, offset: int) -> Non
 
 
 @pytest.mark.parametrize(
-    "start", ["", "middle", "1x", "0s", "1.5h", "h", "-1", "offset=", "timestamp=x", -1, True, 1.5]
+    "start", ["", "middle", "1x", "0s", "1.5h", "h", "-1", "offset=", "timestamp=x", True, 1.5, {}, ["first"]]
 )
 def test_where_no_reader_can_start(stream: Queue, start: object) -> None:
     with pytest.raises(RequestError, match="x-stream-offset"):
@@ -155,3 +158,36 @@ def test_what_is_no_filter(given: object, said: str) -> None:
     with pytest.raises(RequestError) as caught:
         asked(filter=given)
     assert (caught.value.reason, caught.value.text) == (INVALID, said)
+
+
+ODD: list[object] = [None, True, -1, 0, 1 << 63, 1.5, "", "a", "first", b"\xff", [], ["a"], [[1]], {}, {"a": {"b": []}}]
+CONSUMER_ARGUMENTS = (
+    "x-consumer-group",
+    "x-stream-offset",
+    "x-auto-commit",
+    "x-priority",
+    "x-consumer-timeout",
+    "x-stream-filter",
+    "x-stream-match-unfiltered",
+    "x-filter",
+)
+
+
+@pytest.mark.parametrize("name", CONSUMER_ARGUMENTS)
+def test_a_consumer_may_say_whatever_a_table_holds(stream: Queue, name: str) -> None:
+    """It is taken or refused, and nothing else becomes of it."""
+    for value in ODD:
+        with suppress(RequestError):
+            stream_start(stream, ConsumerArguments({name: value}, b"/", b"q").start, NOW_US)
+
+
+@pytest.mark.parametrize("name", [setting.argument for setting in SETTINGS] + ["x-queue-type"])
+def test_a_declaration_may_say_whatever_a_table_holds(name: str) -> None:
+    for value in ODD:
+        for queue_type in QUEUE_TYPES:
+            arguments = {"x-queue-type": queue_type, name: value}
+            with suppress(RequestError):
+                check_declaration("queue 'q' in vhost '/'", False, True, False, False, arguments)
+                spec = QueueSpec(True, False, False, arguments, 1000)
+                limits_of(spec, {}, {}, -1)
+                spec.check_equivalent("queue 'q' in vhost '/'", True, False, False, {name: value}, True)
