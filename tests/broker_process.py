@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.fork_server import Forked, ForkServer
+from tests.fork_server import FORKS, Forked
 
 # Each listener and where it listens unless a test says otherwise: any free port, or nowhere.
 LISTENERS = {
@@ -35,7 +35,6 @@ PORTS_EACH = 2_250
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
 FIRST = os.getpid() % PORTS_EACH
 ports = itertools.cycle(23_000 + WORKER * PORTS_EACH + (FIRST + at) % PORTS_EACH for at in range(PORTS_EACH))
-FORKS = ForkServer()
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
 STOP_S_MAX = 60
 
@@ -127,7 +126,7 @@ class BrokerProcess:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
         with self._log.open("ab") as log:
             if not self.wrapper:
-                self._process = FORKS.run(arguments, log, environment)
+                self._process = FORKS.start(arguments, environment, log)
                 return
             command = [*self.wrapper, sys.executable, "-m", "forebay", *arguments]
             self._process = subprocess.Popen(

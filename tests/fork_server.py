@@ -1,16 +1,16 @@
-"""A process that has loaded all that a broker needs, and is forked for each broker that a test starts.
+"""A process that has loaded all of forebay, and is forked for each broker and each command that a test starts.
 
-Most of a broker's start is the loading of its modules: 0.7 s of CPU, where all the rest takes less than 0.1 s. A forked
-broker begins where `python -m forebay` is about to call `main`, with the same command line, environment, folder and
-output. It is a process like any other: it is killed, stopped and waited for, and shares nothing with those before.
+Most of a start is the loading of modules: 0.7 s of CPU, where all the rest takes less than 0.1 s. What is forked begins
+where `python -m forebay` is about to call `main`, with the same command line, environment, folder and standard streams.
+It is a process like any other: it is killed, stopped and waited for, and shares nothing with those before.
 
-    server = ForkServer()
-    broker = server.run(["serve", "--data", ...], log)
+    broker = FORKS.start(["serve", "--data", ...], environment, output=log)
     broker.wait(timeout=60)
+    done = FORKS.run(["queue", "list"], environment)
 
-A request is one packet: a JSON object, and with it two open files, the broker's output and the end of a pipe, into
-which the server writes the process id, and once the broker has ended how. The server ends, and kills what is left, when
-nobody holds the other end of its socket any more.
+A request is one packet: a JSON object, and with it four open files, the standard streams and the end of a pipe, into
+which the server writes the process id, and once the process has ended how. The server ends, and kills what is left,
+when nobody holds the other end of its socket any more.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import gc
 import importlib.util
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -27,16 +28,22 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO
+from tempfile import TemporaryFile
+from typing import BinaryIO, NoReturn
+
+import forebay.cli
 
 ROOT = Path(__file__).resolve().parent.parent
+COMMAND_S_MAX = 100
 REQUEST_OCTETS_MAX = 1 << 20
 START_S_MAX = 60
 END_S_MAX = 10
-LOADED = ("forebay.cli.running", "forebay.server.run", "forebay.admin.service", "forebay.admin.webhooks")
+LOADED = ("forebay.server.run", "forebay.admin.service", "forebay.admin.webhooks", "typer.rich_utils", "rich.traceback")
 
 
 class Forked:
@@ -93,17 +100,42 @@ class ForkServer:
         self._socket: socket.socket | None = None
         self._lock = threading.Lock()
 
-    def run(self, arguments: Sequence[str], log: BinaryIO, environment: dict[str, str]) -> Forked:
-        """Start `forebay` with these arguments in the folder of the caller; what it prints goes to `log`."""
+    def start(
+        self,
+        arguments: Sequence[str],
+        environment: dict[str, str],
+        output: BinaryIO,
+        errors: BinaryIO | None = None,
+        given: BinaryIO | None = None,
+    ) -> Forked:
+        """Start `forebay` with these arguments in the folder of the caller.
+
+        errors  None: they go where the rest goes
+        given   on its standard input; None: nothing
+        """
         request = {"arguments": list(arguments), "environment": environment, "folder": os.getcwd()}
         told, end = os.pipe()
-        try:
-            with self._lock:
-                connection = self._socket = self._socket or self._start()
-                socket.send_fds(connection, [json.dumps(request).encode()], [log.fileno(), end])
-        finally:
-            os.close(end)
+        with open(os.devnull, "rb") as nothing:
+            streams = [(given or nothing).fileno(), output.fileno(), (errors or output).fileno()]
+            try:
+                with self._lock:
+                    connection = self._socket = self._socket or self._start()
+                    socket.send_fds(connection, [json.dumps(request).encode()], [*streams, end])
+            finally:
+                os.close(end)
         return Forked(told)
+
+    def run(
+        self, arguments: Sequence[str], environment: dict[str, str], given: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        with TemporaryFile() as stdin, TemporaryFile() as output, TemporaryFile() as errors:
+            stdin.write(given.encode())
+            stdin.seek(0)
+            code = self.start(arguments, environment, output, errors, stdin).wait(COMMAND_S_MAX)
+            output.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(arguments, code, output.read().decode(), errors.read().decode())
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -112,6 +144,9 @@ class ForkServer:
         theirs.close()
         atexit.register(stop, process, ours)
         return ours
+
+
+FORKS = ForkServer()
 
 
 def stop(process: subprocess.Popen[bytes], connection: socket.socket) -> None:
@@ -127,6 +162,9 @@ def load() -> None:
     """Import what any broker may use, whatever its options are."""
     for name in LOADED:
         importlib.import_module(name)
+    for module in pkgutil.iter_modules(forebay.cli.__path__, "forebay.cli."):
+        if "demo" not in module.name:  # which loads Spark
+            importlib.import_module(module.name)
     if importlib.util.find_spec("opentelemetry"):
         importlib.import_module("forebay.admin.telemetry")
     assert threading.active_count() == 1, "a process with threads cannot be forked"
@@ -148,18 +186,18 @@ def serve(connection: socket.socket) -> None:
             os.close(told)
         if asked not in readable:
             continue
-        octets, files, _, _ = socket.recv_fds(connection, REQUEST_OCTETS_MAX, 2)
+        octets, files, _, _ = socket.recv_fds(connection, REQUEST_OCTETS_MAX, 4)
         if not octets:
             break
-        log, told = files
+        *streams, told = files
         sign, alive = os.pipe()  # the broker holds its end as long as it lives
         pid = os.fork()
         if not pid:
             connection.detach()  # it is closed with all the others
-            become(json.loads(octets), log, alive)
+            become(json.loads(octets), streams, alive)
             return
-        os.close(alive)
-        os.close(log)
+        for number in (alive, *streams):
+            os.close(number)
         tell(told, pid)
         children[sign] = pid, told
     for pid, _ in children.values():
@@ -173,14 +211,19 @@ def tell(told: int, number: int) -> None:
         os.write(told, b"%d\n" % number)
 
 
-def become(request: dict[str, object], log: int, alive: int) -> None:
+def become(request: dict[str, object], streams: Sequence[int], alive: int) -> None:
     """Give this process what it would have if it had been started by itself."""
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    open_files = sorted(int(name) for name in os.listdir("/proc/self/fd"))
-    for number in open_files:
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    for name in os.listdir("/proc/self/fd"):
+        number = int(name)
         if number > 2 and number != alive:
             os.closerange(number, number + 1)  # which is silent about that of the list itself
+    sys.stdin = TextIOWrapper(BufferedReader(FileIO(0, closefd=False)), encoding="utf-8")
+    sys.stdout = TextIOWrapper(BufferedWriter(FileIO(1, "w", closefd=False)), encoding="utf-8")
+    sys.stderr = TextIOWrapper(
+        BufferedWriter(FileIO(2, "w", closefd=False)), encoding="utf-8", errors="backslashreplace", line_buffering=True
+    )
     environment, folder, arguments = request["environment"], request["folder"], request["arguments"]
     assert isinstance(environment, dict)
     assert isinstance(arguments, list)
@@ -191,9 +234,26 @@ def become(request: dict[str, object], log: int, alive: int) -> None:
     sys.argv = ["forebay", *arguments]
 
 
+def run_to_end() -> NoReturn:
+    """Do what `python -m forebay` does; what is loaded is left to the system, since freeing it would copy it first."""
+    from forebay.cli.main import main
+
+    try:
+        main()
+        code: object = 0
+    except SystemExit as end:
+        code = end.code or 0
+    except BaseException:  # noqa: BLE001  the interpreter prints it, too
+        traceback.print_exc()
+        code = 1
+    assert isinstance(code, int), code
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as the interpreter's end does
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
     load()
     serve(socket.socket(fileno=int(sys.argv[1])))
-    from forebay.cli.main import main
-
-    main()
+    run_to_end()

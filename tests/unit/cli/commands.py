@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from tests.broker_process import BrokerProcess
+from tests.fork_server import FORKS
 
 
 class Forebay:
@@ -21,14 +22,11 @@ class Forebay:
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """One command, whatever comes of it."""
-        return subprocess.run(
-            [sys.executable, "-m", "forebay", *arguments],
-            env={**self.inherited, **self.environment},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        environment = {**self.inherited, **self.environment}
+        if "PYTHONPATH" not in self.environment:
+            return FORKS.run(arguments, environment, stdin)
+        command = [sys.executable, "-m", "forebay", *arguments]  # Python itself reads that where it starts
+        return subprocess.run(command, env=environment, input=stdin, capture_output=True, text=True, check=False)
 
     def __call__(self, *arguments: str, stdin: str = "") -> str:
         """What a command prints that must succeed."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker_process import BrokerProcess
-from tests.fork_server import ROOT, ForkServer
+from tests.fork_server import FORKS, ROOT
 from tests.waiting import until
 
 STARTS_ONE_AND_LEAVES = """
@@ -25,14 +25,11 @@ os._exit(0)
 """
 
 
-def test_how_it_ended_is_told(tmp_path: Path) -> None:
-    server = ForkServer()
-    with (tmp_path / "log").open("ab") as log:
-        refused = server.run(["serve", "--amqp", "nowhere"], log, dict(os.environ))
-        known = server.run(["version"], log, dict(os.environ))
-    assert (refused.wait(60), known.wait(60)) == (2, 0)
-    text = (tmp_path / "log").read_text(encoding="utf-8")
-    assert "amqp" in text and "forebay 0" in text
+def test_how_it_ended_is_told() -> None:
+    refused = FORKS.run(["serve", "--amqp", "nowhere"], dict(os.environ))
+    assert (refused.returncode, refused.stdout) == (2, "") and "amqp" in refused.stderr
+    known = FORKS.run(["version"], dict(os.environ))
+    assert (known.returncode, known.stderr) == (0, "") and "forebay 0" in known.stdout
 
 
 def test_a_broker_is_killed_waited_for_and_started_again(tmp_path: Path) -> None:
