@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from forebay.core.errors import INVALID, RequestError
 from forebay.filter.parser import Filter, parse
-from forebay.filter.pattern import BadPattern, Pattern
+from forebay.filter.pattern import Pattern
+from forebay.filter.program import BadPattern
 from tests.unit.filter.messages import Message, message
 
 Value = object
@@ -240,7 +241,7 @@ def test_a_filter_holds_where_a_naive_reader_says_so(condition: Part, body: dict
 
 # ---- patterns
 
-atoms = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", "^", "$", "(?:)", "c"])
+atoms = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", "^", "$", r"\b", "(?:)", "c"])
 patterns = st.recursive(
     atoms,
     lambda inner: (

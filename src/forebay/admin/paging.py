@@ -13,7 +13,8 @@ from fastapi import Depends, Query, Response
 from forebay.admin.answer import as_json
 from forebay.admin.slices import encoded, sliced
 from forebay.core.errors import INVALID, RequestError
-from forebay.filter.pattern import BadPattern, Pattern
+from forebay.filter.pattern import Pattern
+from forebay.filter.program import BadPattern
 
 JSON: Final = "application/json"
 PAGE_SIZE_DEFAULT: Final = 100

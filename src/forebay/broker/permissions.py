@@ -2,18 +2,19 @@
 
 `configure` is asked for what makes and takes away, `write` for what puts messages in, `read` for what takes them out.
 On topic exchanges the routing key may have to match, too. A pattern is searched for anywhere in the name; an empty one
-allows nothing but an empty name.
+allows nothing but an empty name. Patterns are those of `filter/pattern.py`, so that no name can make one take long.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Final, final
 
 from forebay.broker.address import QUEUE_PREFIX, levels_of, named_queue, topic_of
 from forebay.broker.judge import EXCHANGE, QUEUE, Judge
 from forebay.broker.topic_acl import AclBook, ClientAcl
 from forebay.core.errors import INVALID, REFUSED, LimitReached, RequestError
+from forebay.filter.pattern import NAME_CHARACTERS_MAX, NAME_PROGRAM_MAX, Pattern
+from forebay.filter.program import BadPattern
 from forebay.routing.exchange import text
 
 CONFIGURE: Final = "configure"
@@ -22,6 +23,7 @@ READ: Final = "read"
 EVERYTHING: Final = ".*"
 DEFAULT_EXCHANGE: Final = "amq.default"  # what errors and patterns call the exchange without a name
 PATTERN_CHARACTERS_MAX: Final = 4096
+PATTERNS_MAX: Final = 1024  # that are remembered
 UNLIMITED: Final = -1
 
 
@@ -114,18 +116,47 @@ def check_pattern(field: str, pattern: str) -> None:
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise RequestError(INVALID, f"{field}: a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
     try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
+        Pattern(pattern, NAME_PROGRAM_MAX)
+    except BadPattern as error:
         raise RequestError(INVALID, f"{field}: '{pattern}' is no regular expression: {error}") from None
 
 
+KNOWN: Final[dict[str, Pattern | None]] = {}
+
+
+def compiled(pattern: str) -> Pattern | None:
+    """The pattern of a text; None where it is none, as it may be with a name put in, or in what was stored before."""
+    if pattern in KNOWN:
+        return KNOWN[pattern]
+    made: Pattern | None = None
+    try:
+        made = Pattern(pattern, NAME_PROGRAM_MAX)
+    except BadPattern:
+        made = None
+    if len(KNOWN) >= PATTERNS_MAX:
+        KNOWN.clear()
+    KNOWN[pattern] = made
+    return made
+
+
 def allows(pattern: str, name: str) -> bool:
-    """Whether a pattern lets a name pass; `re` remembers what it has compiled."""
+    """Whether a pattern lets a name pass; none lets pass what is too long to be looked through."""
     if pattern == EVERYTHING:
         return True
     if not pattern:
         return not name
-    return re.search(pattern, name) is not None
+    if len(name) > NAME_CHARACTERS_MAX:
+        return False
+    made = compiled(pattern)
+    return made is not None and made.find(name) is True
+
+
+def escaped(name: str) -> str:
+    """The pattern of nothing but this name."""
+    parts: list[str] = []
+    for character in name:
+        parts.append(character if character.isalnum() or character == "_" else f"\\{character}")
+    return "".join(parts)
 
 
 @final
@@ -238,8 +269,8 @@ class Rights:
         """The pattern with the names of this connection in place of `{username}`, `{vhost}` and `{client_id}`."""
         if "{" not in pattern:
             return pattern
-        pattern = pattern.replace("{username}", re.escape(self.user)).replace("{vhost}", re.escape(self.vhost))
-        return pattern.replace("{client_id}", re.escape(self.client_id))
+        pattern = pattern.replace("{username}", escaped(self.user)).replace("{vhost}", escaped(self.vhost))
+        return pattern.replace("{client_id}", escaped(self.client_id))
 
     # ---- what protocols ask
 

@@ -6,14 +6,16 @@ operators' policies, which only limit. How they go together with arguments: `for
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from mypy_extensions import i64
 
 from forebay.broker.checked import table, whole
+from forebay.broker.permissions import compiled
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.filter.pattern import NAME_PROGRAM_MAX, Pattern
+from forebay.filter.program import BadPattern
 from forebay.queue.arguments import BY_KEY, NOBODY, OPERATOR, QUORUM_TYPE, STREAM_TYPE
 from forebay.queue.limits import limits_of
 from forebay.queue.queue import SHARE, Queue
@@ -36,14 +38,14 @@ SHOWN_MAX: Final = 80
 class Policy:
     """One policy; made by `check_policy`.
 
-    pattern     a regular expression that is found in the name of a queue or exchange
+    pattern     a regular expression, as filters have them, that is found in the name of a queue or exchange
     definition  keys of `forebay.queue.arguments.SETTINGS`, checked
     operator    an operator's
     """
 
     name: str
     operator: bool
-    pattern: re.Pattern[str]
+    pattern: str
     apply_to: str
     definition: dict[str, object]
     priority: int
@@ -52,14 +54,15 @@ class Policy:
         """Whether it is about the queue or exchange; `target` is one of APPLY_TO."""
         if self.apply_to not in {ALL, target} and (self.apply_to != QUEUES or target == EXCHANGES):
             return False
-        return self.pattern.search(text(name)) is not None
+        found = compiled(self.pattern)
+        return found is not None and found.find(text(name)) is True
 
     def fields(self) -> dict[str, object]:
         """For listing, and for the catalog."""
         return {
             "name": self.name,
             "operator": self.operator,
-            "pattern": self.pattern.pattern,
+            "pattern": self.pattern,
             "apply_to": self.apply_to,
             "definition": self.definition,
             "priority": self.priority,
@@ -136,7 +139,7 @@ class Policies:
             return
         pattern, apply_to = str(fields["pattern"]), str(fields["apply_to"])
         self.table_of(operator)[name] = Policy(
-            name, operator, re.compile(pattern), apply_to, table(fields["definition"]), whole(fields["priority"])
+            name, operator, pattern, apply_to, table(fields["definition"]), whole(fields["priority"])
         )
 
 
@@ -165,8 +168,8 @@ def check_policy(
         )
     assert isinstance(pattern, str)
     try:
-        compiled = re.compile(pattern)
-    except re.error as error:
+        Pattern(pattern, NAME_PROGRAM_MAX)
+    except BadPattern as error:
         raise RequestError(INVALID, f"{who}: pattern: {shown(pattern)} is no regular expression: {error}") from None
     if not isinstance(apply_to, str) or apply_to not in APPLY_TO:
         raise RequestError(INVALID, f"{who}: apply-to: {shown(apply_to)} is none of {', '.join(APPLY_TO)}")
@@ -176,7 +179,7 @@ def check_policy(
         raise RequestError(INVALID, f"{who}: definition: {shown(definition)} is not a table with at least one key")
     for key, value in definition.items():
         check_definition(who, operator, key, value)
-    return Policy(name, operator, compiled, apply_to, dict(definition), priority)
+    return Policy(name, operator, pattern, apply_to, dict(definition), priority)
 
 
 def check_definition(who: str, operator: bool, key: object, value: object) -> None:

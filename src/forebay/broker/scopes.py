@@ -11,9 +11,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -88,10 +86,16 @@ def matches(pattern: str, name: str) -> bool:
     """Whether a name is what the pattern says."""
     if pattern == ANY:
         return True
-    return compiled(pattern).fullmatch(name) is not None
-
-
-@lru_cache(maxsize=4096)
-def compiled(pattern: str) -> re.Pattern[str]:
-    parts = [re.escape(unquote(part)) for part in re.split(r"\*+", pattern)]
-    return re.compile(".*".join(parts), re.DOTALL)
+    first, *others = [unquote(part) for part in pattern.split(ANY)]
+    if not others:
+        return name == first
+    last = others.pop()
+    if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in others:  # each at the first place where it is: that leaves the most for what follows
+        at = name.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True

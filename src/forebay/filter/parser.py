@@ -44,7 +44,8 @@ from forebay.filter.nodes import (
     Or,
     Path,
 )
-from forebay.filter.pattern import BadPattern, Pattern
+from forebay.filter.pattern import Pattern
+from forebay.filter.program import BadPattern
 from forebay.filter.subject import FACTS, Subject
 from forebay.filter.times import unknown_directive
 from forebay.filter.tokens import END, NUMBER, PATH, SIGN, TEXT, WORD, Lexer, Token, refuse

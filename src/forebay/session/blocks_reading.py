@@ -15,7 +15,8 @@ from forebay.broker.permissions import READ, Rights
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.options import Options
-from forebay.filter.pattern import BadPattern, Pattern
+from forebay.filter.pattern import Pattern
+from forebay.filter.program import BadPattern
 from forebay.log.store import Job
 from forebay.queue.leases import LEASED, Lease
 from forebay.queue.queue import KIND_NAMES, Queue

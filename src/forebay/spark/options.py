@@ -247,7 +247,8 @@ def _pattern(values: Mapping[str, str]) -> str:
         return ""
     if not pattern:
         raise OptionError(f"{PATTERN}: '' matches no queue")
-    from forebay.filter.pattern import BadPattern, Pattern
+    from forebay.filter.pattern import Pattern
+    from forebay.filter.program import BadPattern
 
     try:
         Pattern(pattern)

@@ -16,9 +16,11 @@ from forebay.broker.permissions import (
     TopicPermission,
     allows,
     check_pattern,
+    compiled,
 )
 from forebay.broker.topic_acl import AclBook
 from forebay.core.errors import CHANNEL, INVALID, REFUSED, RequestError
+from forebay.filter.pattern import NAME_CHARACTERS_MAX
 
 
 @pytest.mark.parametrize(
@@ -170,3 +172,39 @@ def test_who_has_no_client_identifier_is_denied_what_it_would_be_with_any() -> N
     other = ruled("pattern a/#\npattern deny a/%c/secret")
     other.client_id = "c2"
     other.check_publish(b"amq.topic", b"a.c1.secret", True)
+
+
+# ---- patterns that would take long
+
+
+def test_no_name_makes_a_pattern_take_long() -> None:
+    for pattern, name in (
+        (r"^mine\.(a|a)*$", "mine." + "a" * 200 + "b"),
+        (r"^plant1\..*-cmd-.*-v1$", "plant1." + "-cmd-" * 800),
+        ("(x+x+)+y", "x" * 255),
+    ):
+        found = compiled(pattern)
+        assert found is not None
+        assert not allows(pattern, name)
+        assert found.work < 20 * len(name)
+
+
+def test_a_name_that_is_too_long_passes_no_pattern_but_everything() -> None:
+    name = "a" * (NAME_CHARACTERS_MAX + 1)
+    assert not allows("^a", name)
+    assert allows("^a", name[1:])
+    assert allows(".*", name)
+
+
+def test_a_topic_that_is_too_long_is_refused() -> None:
+    grants = Grants(Permission(".*", ".*", ".*"), {b"amq.topic": TopicPermission("^a", "")})
+    one = Rights("ada", b"/", grants)
+    one.check_topic("write", b"amq.topic", b"a" * NAME_CHARACTERS_MAX)
+    with pytest.raises(RequestError) as caught:
+        one.check_topic("write", b"amq.topic", b"a" * (NAME_CHARACTERS_MAX + 1))
+    assert caught.value.reason == REFUSED
+
+
+def test_what_was_stored_and_is_no_pattern_any_more_lets_nothing_pass() -> None:
+    assert compiled(r"(a)\1") is None
+    assert not allows(r"(a)\1", "aa")

@@ -237,6 +237,8 @@ def test_a_wrong_value_is_refused_by_key_and_value(key: str, value: object, noun
     ("fields", "text"),
     [
         ({"pattern": "["}, "pattern: '[' is no regular expression: "),
+        ({"pattern": "a(?!b)"}, "pattern: 'a(?!b)' is no regular expression: character 3: look-around is not known"),
+        ({"pattern": "(a)\\1"}, "is a back-reference, which is not known here"),
         ({"pattern": 5}, "pattern: 5 is no text"),
         ({"pattern": "x" * 1025}, "is no text of at most 1024 octets"),
         ({"apply_to": "nope"}, "apply-to: 'nope' is none of all, queues, "),
@@ -267,3 +269,22 @@ def test_a_refused_policy_changes_nothing(broker: KeptVhost) -> None:
     with pytest.raises(RequestError):
         set_policy(broker.vhost, "p", "q", {"max-length": 2, "expires": 0})
     assert broker.vhost.queue(b"q").limits.max_messages == 1
+
+
+def test_patterns_as_policies_of_rabbitmq_have_them() -> None:
+    for pattern, covered in (
+        (r"^(?!amq\.).*", {b"orders"}),
+        (r"^amq\.", {b"amq.gen-1"}),
+        ("(?i)^ORD", {b"orders"}),
+        ("", {b"orders", b"amq.gen-1"}),
+    ):
+        policy = check_policy("p", False, pattern, "queues", {"max-length": 1}, 0)
+        assert {name for name in (b"orders", b"amq.gen-1") if policy.covers(name, "classic_queues")} == covered
+
+
+def test_a_pattern_that_was_stored_and_is_none_any_more_covers_nothing() -> None:
+    policies = Policies()
+    fields = check_policy("p", False, "a", "queues", {"max-length": 1}, 0).fields()
+    policies.apply({"op": "policy", **fields, "pattern": r"(a)\1"})
+    assert policies.find("p", False).pattern == r"(a)\1"
+    assert policies.match(b"aa", "classic_queues", False) is None

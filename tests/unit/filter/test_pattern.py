@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from forebay.filter.pattern import PLACES_MAX, BadPattern, Pattern
+from forebay.filter.pattern import NAME_PROGRAM_MAX, PLACES_MAX, Pattern
+from forebay.filter.program import BadPattern
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,19 @@ from forebay.filter.pattern import PLACES_MAX, BadPattern, Pattern
         ("a.c", ["a\nc", "äabc"], ["ac"]),
         ("^(a+)+$", ["aaaa"], ["aaab"]),
         ("(a$|^b)", ["xa", "bx"], ["xb", "ax"]),
+        (r"\bab\b", ["ab", "x ab", "ab.", "(ab)"], ["abc", "xab", "ab_"]),
+        (r"a\B", ["ab", "xab"], ["a", "a b"]),
+        (r"^\b|x$", ["a", "x"], ["", " a"]),
+        (r"\Aab\z|^c\Z", ["ab", "c"], ["ab ", "xc", "cc"]),
+        ("^[[:alpha:]_]+[[:digit:]]$", ["a_B1"], ["1", "a_"]),
+        ("(?i)^[[:upper:]]+$", ["aB"], ["1"]),
+        (r"^\x41\x{e9}$", ["Aé"], ["Ae"]),
+        ("^(?P<kind>a|b)(?<n>[0-9])$", ["a1"], ["c1"]),
+        ("(?s)a.b", ["a\nb"], ["ab"]),
+        (r"^(?!amq\.).*", ["orders", "amqp", ""], ["amq.topic"]),
+        (r"^(?!(amq\.|federation:)).+$", ["a"], ["amq.x", "federation:1", ""]),
+        ("^(?!a)(?!b)[a-z]$", ["c"], ["a", "b"]),
+        ("(?i)^(?!AMQ)", ["b"], ["amq", "AMQ.x"]),
     ],
 )
 def test_what_a_pattern_finds(pattern: str, found: list[str], not_found: list[str]) -> None:
@@ -56,9 +70,25 @@ def test_what_a_pattern_finds(pattern: str, found: list[str], not_found: list[st
         ("a{2,1}", "{m}, {m,} or {m,n}"),
         ("a{999}", "0 to 255"),
         ("a\\", "a backslash at the end"),
-        (r"\1", "'\\1' is not known here"),
+        (r"(a)\1", "character 4: '\\1' is a back-reference, which is not known here"),
+        ("(?P<a>b)(?P=a)", "a back-reference is not known here"),
+        ("(a)?(?(1)b|c)", "a back-reference is not known here"),
         (r"[\q]", "'\\q' is not known here"),
-        ("(?=a)", "only '(?:'"),
+        ("(?=a)", "look-around is not known here"),
+        ("a(?!b)", "look-around is not known here"),
+        ("(?!b)", "look-around is not known here"),
+        ("^(?<=b)", "look-around is not known here"),
+        ("^(a(?!b))", "look-around is not known here"),
+        ("^(?!b)a|c", "behind '(?!' there may be '|' within groups only"),
+        ("^(?!b)*", "'*' repeats nothing"),
+        ("^(?!b", "a group without its ')'"),
+        ("(?#a)", "of the groups with '?'"),
+        ("(?m)a", "of the groups with '?'"),
+        ("(?P<a", "a group's name without its '>'"),
+        ("[[:abc:]]", "'[:abc' is no class"),
+        (r"\x4", "two hexadecimal digits"),
+        (r"\x{110000}", "two hexadecimal digits"),
+        (r"\p{L}", "'\\p' is not known here"),
         ("(" * 33 + ")" * 33, "within each other"),
         ("(a{200}){200}", "a pattern of more than"),
         ("a" * 501, "a pattern of more than"),
@@ -97,4 +127,19 @@ def test_what_is_remembered_has_a_limit() -> None:
     text = coin_tosses(5000)
     for end in range(4000, 5000, 20):
         assert pattern.find(text[end - 500 : end]) == (text[end - 10] == "a")
-        assert len(pattern.places) <= PLACES_MAX
+        assert len(pattern.machine.places) <= PLACES_MAX
+
+
+def test_what_cannot_match_any_more_is_not_looked_through() -> None:
+    for source in ("^abc.*d", "x[0-9]+y"):
+        pattern = Pattern(source)
+        assert pattern.find("z" * 60_000) is False
+        assert pattern.work < 50
+
+
+def test_a_long_pattern_is_compiled_in_steps_in_proportion() -> None:
+    source = "^(" + "|".join(f"queue{number}" for number in range(500)) + ")$"
+    pattern = Pattern(source, NAME_PROGRAM_MAX)
+    assert pattern.find("queue499") is True
+    assert pattern.find("queue500") is False
+    assert pattern.work < 20 * len(pattern.machine.program)

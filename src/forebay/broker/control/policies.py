@@ -86,7 +86,7 @@ def changed(control: Control, given: Given, operator: bool) -> dict[str, object]
 def policy_facts(policy: Policy) -> dict[str, object]:
     return {
         "policy": policy.name,
-        "pattern": policy.pattern.pattern,
+        "pattern": policy.pattern,
         "apply_to": policy.apply_to,
         "definition": policy.definition,
         "priority": policy.priority,

@@ -62,7 +62,7 @@ def policy_entry(vhost: Vhost, policy: Policy) -> Entry:
 def policy_value(policy: Policy) -> Entry:
     """What a policy says."""
     return {
-        "pattern": policy.pattern.pattern,
+        "pattern": policy.pattern,
         "apply-to": policy.apply_to,
         "definition": policy.definition,
         "priority": policy.priority,
