@@ -508,12 +508,7 @@ class Options:
     segment_octets_max: int = integer(64 * MIB, "octets", 1 * MIB, GIB, "The longest segment file of a queue.")
     cache_octets_max: int = integer(128 * MIB, "octets", 1 * MIB, 1024 * GIB, "Blocks kept in memory for readers.")
     memory_octets_max: int = integer(
-        1 * GIB,
-        "octets",
-        64 * MIB,
-        1024 * GIB,
-        "Memory above which publishers are not read any more.",
-        reloadable=True,
+        1 * GIB, "octets", 64 * MIB, 1024 * GIB, "Memory above which publishers are not read any more.", reloadable=True
     )
     disk_free_min_octets: int = integer(
         48 * MIB, "octets", 0, 2**62, "Free disk below which publishers are not read any more.", reloadable=True
@@ -569,12 +564,7 @@ class Options:
     log_file: str = option("", FILE, "Where; without it to stderr. It may be moved away and is opened anew then.")
     log_events: list[str] = option([], NAMES, "Events that are logged, too, with `*` for any text.", reloadable=True)
     drain_grace_ms: int = integer(
-        0,
-        "ms",
-        0,
-        10**7,
-        "At a stop, how long health checks fail before nobody is let in.",
-        reloadable=True,
+        0, "ms", 0, 10**7, "At a stop, how long health checks fail before nobody is let in.", reloadable=True
     )
 
 
