@@ -201,25 +201,24 @@ class Survey:
 
     def _frames(self, reader: WalReader, facts: FileFacts) -> bool:
         """Read frames to the end, True, or to damage behind which a whole frame stands."""
-        before = reader.position
+        before = int(reader.position)
         try:
-            for position, frame in reader.frames():
-                self._frame(facts, position, frame)
-                self._advance(reader.position - before)
-                before = reader.position
+            while (frame := reader.next()) is not None:
+                self._frame(facts, reader.position - frame.octets, frame)
+                self._advance(int(reader.position) - before)
+                before = int(reader.position)
         except CorruptFile as error:
             self.damages.append(damage_of(self.disk, error))
             found = reader.later_frame()
-            if found is None:
+            if found < 0:
                 return True
-            reader.position = found[0]
-            reader.lsn = found[1].lsn - 1
+            reader.pass_over(found, reader.frame_at(found).lsn)
             return False
         return True
 
     def _frame(self, facts: FileFacts, position: int, frame: Frame) -> None:
         facts.frames += 1
-        facts.notes += len(frame.pieces)
+        facts.notes += len(frame.entries)
         facts.checkpoints += frame.flags & CHECKPOINT != 0
         facts.clean = frame.flags & CLEAN != 0
         for block in frame.blocks:

@@ -179,7 +179,7 @@ class HeldDisk(ReadingDisk):
         try:
             reader = WalReader(self, path, handle, int(files[-1][:-4]), True)
             try:
-                for _ in reader.frames():
+                while reader.next() is not None:
                     pass
             except CorruptFile:
                 if not reader.has_grown():

@@ -38,27 +38,22 @@ the queue's log is gone; all other kinds belong to the store's user.
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, final
 
 from crc32c import crc32c
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64
 
-from forebay.log.block import HEAD_OCTETS, BadBlock, block_octets
+from forebay.log.block import BLOCK_OCTETS_MAX, HEAD_OCTETS, padding
+from forebay.log.block import MAGIC as BLOCK_MAGIC
 
 FILE_MAGIC: Final = b"FBWL"
 FRAME_MAGIC: Final = b"FBWF"
 VERSION: Final = 1
-FILE_HEAD: Final = struct.Struct("<4sIIIQQ")
 FILE_HEAD_OCTETS: Final = 32
-FRAME_HEAD: Final = struct.Struct("<4sIqqII")
-FRAME_TAIL: Final = struct.Struct("<qqII")  # what the checksum covers of the frame's head
 FRAME_HEAD_OCTETS: Final = 32
-PIECE: Final = struct.Struct("<B3xIII")
 PIECE_OCTETS: Final = 16
-BLOCK_HEAD: Final = struct.Struct("<4sIIIqq")  # magic, checksum, octets, count, base, timestamp
-START_PAYLOAD: Final = struct.Struct("<qq")
-HELD_START_PAYLOAD: Final = struct.Struct("<qqq")
+START_OCTETS_MAX: Final = 24
 
 BLOCK: Final = 1
 START: Final = 2
@@ -74,40 +69,55 @@ class BadFrame(ValueError):
     """No whole, undamaged frame stands here; the text says what of it is damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One piece of a frame that is not a block."""
+@final
+class Entry:
+    """Something that was written down: a piece of a frame that is not a block."""
 
-    kind: int
-    queue: int
-    group: int
-    payload: bytes
+    def __init__(self, kind: int, queue: int, group: int, payload: bytes) -> None:
+        self.kind = kind
+        self.queue = queue
+        self.group = group
+        self.payload = payload
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash(self.key())
+
+    def __repr__(self) -> str:
+        return f"Entry{self.key()}"
+
+    def key(self) -> tuple[int, int, int, bytes]:
+        return (self.kind, self.queue, self.group, self.payload)
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class StoredBlock:
     """A block as it stands in a frame; `position` is that of its first octet within the frame."""
 
-    queue: int
-    base: int
-    count: int
-    position: int
-    octets: int
-    stamp_us: int
+    def __init__(self, queue: int, base: i64, count: i64, position: i64, octets: i64, stamp_us: i64) -> None:
+        self.queue = queue
+        self.base: i64 = base
+        self.count: i64 = count
+        self.position: i64 = position
+        self.octets: i64 = octets
+        self.stamp_us: i64 = stamp_us
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class Frame:
-    """A whole frame: its blocks as places to read from, everything else as pieces."""
+    """A whole frame: its blocks as places to read from, everything else as entries."""
 
-    lsn: int
-    octets: int
-    flags: int
-    pieces: list[Piece]
-    blocks: list[StoredBlock]
+    def __init__(self, lsn: i64, octets: i64, flags: i64, entries: list[Entry], blocks: list[StoredBlock]) -> None:
+        self.lsn: i64 = lsn
+        self.octets: i64 = octets
+        self.flags: i64 = flags
+        self.entries = entries
+        self.blocks = blocks
 
 
-@dataclass(frozen=True, slots=True)
+@final
 class FileHead:
     """What a WAL file says of itself.
 
@@ -115,14 +125,29 @@ class FileHead:
     first_lsn  number of the frame that it begins with
     """
 
-    number: int
-    salt: int
-    first_lsn: int
+    def __init__(self, number: int, salt: int, first_lsn: int) -> None:
+        self.number = number
+        self.salt = salt
+        self.first_lsn = first_lsn
+
+
+def u32(data: bytes, at: i64) -> i64:
+    """The unsigned number of four octets there."""
+    return i64(read_i32_le(data, at)) & 0xFFFFFFFF
+
+
+def put_u32(out: BytesWriter, value: i64) -> None:
+    write_i32_le(out, i32(value - ((value >> 31) << 32)))
 
 
 def encode_file_head(head: FileHead) -> bytes:
     """The first octets of a WAL file."""
-    tail = FILE_HEAD.pack(FILE_MAGIC, 0, VERSION, head.salt, head.number, head.first_lsn)[8:]
+    out = BytesWriter()
+    put_u32(out, VERSION)
+    put_u32(out, i64(head.salt))
+    write_i64_le(out, i64(head.number))
+    write_i64_le(out, i64(head.first_lsn))
+    tail = out.getvalue()
     return FILE_MAGIC + crc32c(tail).to_bytes(4, "little") + tail
 
 
@@ -130,77 +155,117 @@ def parse_file_head(octets: bytes) -> FileHead:
     """BadFrame unless a WAL file of our version begins so."""
     if len(octets) < FILE_HEAD_OCTETS or octets[:4] != FILE_MAGIC:
         raise BadFrame("not a WAL file")
-    _, crc, version, salt, number, first_lsn = FILE_HEAD.unpack_from(octets)
-    if crc32c(octets[8:FILE_HEAD_OCTETS]) != crc:
+    if crc32c(octets[8:FILE_HEAD_OCTETS]) != u32(octets, 4):
         raise BadFrame("checksum of the file's head does not match")
+    version = u32(octets, 8)
     if version != VERSION:
         raise BadFrame(f"version {version} of the WAL format is unknown, this program knows {VERSION}")
-    return FileHead(number, salt, first_lsn)
+    return FileHead(int(read_i64_le(octets, 16)), int(u32(octets, 12)), int(read_i64_le(octets, 24)))
 
 
 def encode_piece(kind: int, queue: int, group: int, payload: bytes) -> bytes:
     """A piece that is not a block, padding included."""
-    return PIECE.pack(kind, queue, group, len(payload)) + payload + ZEROS[: -len(payload) & 7]
+    octets = i64(len(payload))
+    return piece_head(kind, queue, group, octets) + payload + ZEROS[: padding(octets)]
+
+
+def piece_head(kind: int, queue: int, group: int, octets: i64) -> bytes:
+    """What stands before a payload of so many octets."""
+    out = BytesWriter()
+    put_u32(out, i64(kind))
+    put_u32(out, i64(queue))
+    put_u32(out, i64(group))
+    put_u32(out, octets)
+    return out.getvalue()
+
+
+def encode_start(kept: int, end: int, start: int) -> bytes:
+    """The payload of a START."""
+    out = BytesWriter()
+    write_i64_le(out, i64(kept))
+    write_i64_le(out, i64(end))
+    if kept < start:
+        write_i64_le(out, i64(start))
+    return out.getvalue()
+
+
+def parse_start(payload: bytes) -> tuple[int, int, int]:
+    """Of a log: the lowest offset kept, the end, the lowest for consumers."""
+    kept = int(read_i64_le(payload, 0))
+    end = int(read_i64_le(payload, 8))
+    return kept, end, int(read_i64_le(payload, 16)) if len(payload) == START_OCTETS_MAX else kept
 
 
 def encode_frame_head(salt: int, lsn: int, octets: int, flags: int, pieces: int, checked: bytes) -> bytes:
     """`checked` is all that the checksum covers behind the frame's head."""
-    tail = FRAME_TAIL.pack(octets, lsn, pieces, flags)
+    out = BytesWriter()
+    write_i64_le(out, i64(octets))
+    write_i64_le(out, i64(lsn))
+    put_u32(out, i64(pieces))
+    put_u32(out, i64(flags))
+    tail = out.getvalue()
     return FRAME_MAGIC + crc32c(checked, crc32c(tail, salt)).to_bytes(4, "little") + tail
 
 
-def frame_octets(head: bytes | memoryview) -> int:
-    """Length of the frame that begins with these 32 octets; BadFrame if none can begin so."""
-    if len(head) < FRAME_HEAD_OCTETS or head[:4] != FRAME_MAGIC:
+def frame_octets(data: bytes, at: i64) -> i64:
+    """Length of the frame whose head stands at `at`; BadFrame if no frame begins there."""
+    if i64(len(data)) - at < FRAME_HEAD_OCTETS or data[at : at + 4] != FRAME_MAGIC:
         raise BadFrame("no frame begins here")
-    octets: int = FRAME_HEAD.unpack_from(head)[2]
+    octets = read_i64_le(data, at + 8)
     if octets < FRAME_HEAD_OCTETS or octets & 7:
         raise BadFrame(f"a frame of {octets} octets cannot be")
     return octets
 
 
-def parse_frame(view: memoryview, salt: int) -> Frame:
-    """The frame that fills `view`; BadFrame unless every octet is as it was written."""
-    _, crc, octets, lsn, count, flags = FRAME_HEAD.unpack_from(view)
-    if octets != len(view):
-        raise BadFrame(f"frame of {octets} octets has {len(view)}")
-    sum = crc32c(view[8:FRAME_HEAD_OCTETS], salt)
-    pieces: list[Piece] = []
+def parse_frame(data: bytes, start: i64, salt: int) -> Frame:
+    """The frame that stands at `start`; BadFrame unless every octet is as it was written."""
+    octets = frame_octets(data, start)
+    end = start + octets
+    if octets > i64(len(data)) - start:
+        raise BadFrame(f"frame of {octets} octets has only {i64(len(data)) - start}")
+    checked = [data[start + 8 : start + FRAME_HEAD_OCTETS]]
+    entries: list[Entry] = []
     blocks: list[StoredBlock] = []
-    at = FRAME_HEAD_OCTETS
-    for _ in range(count):
-        if at + PIECE_OCTETS > octets:
+    at = start + FRAME_HEAD_OCTETS
+    for _ in range(u32(data, start + 24)):
+        if end - at < PIECE_OCTETS:
             raise BadFrame("pieces run over the frame's end")
-        kind, queue, group, length = PIECE.unpack_from(view, at)
-        end = at + PIECE_OCTETS + length + (-length & 7)
-        if end > octets:
+        kind = i64(data[at])
+        queue = int(u32(data, at + 4))
+        length = u32(data, at + 12)
+        payload = at + PIECE_OCTETS
+        after = payload + length + padding(length)
+        if after > end:
             raise BadFrame("pieces run over the frame's end")
         if kind == BLOCK:
             if length < HEAD_OCTETS:
                 raise BadFrame(f"a block of {length} octets cannot be")
-            sum = crc32c(view[at : at + PIECE_OCTETS + HEAD_OCTETS], sum)
-            _, _, _, records, base, stamp_us = BLOCK_HEAD.unpack_from(view, at + PIECE_OCTETS)
-            blocks.append(StoredBlock(queue, base, records, at + PIECE_OCTETS, length, stamp_us))
+            checked.append(data[at : payload + HEAD_OCTETS])
+            base = read_i64_le(data, payload + 16)
+            stamp_us = read_i64_le(data, payload + 24)
+            blocks.append(StoredBlock(queue, base, u32(data, payload + 12), payload - start, length, stamp_us))
         else:
-            sum = crc32c(view[at:end], sum)
-            payload = at + PIECE_OCTETS
-            pieces.append(Piece(kind, queue, group, bytes(view[payload : payload + length])))
-        at = end
-    if at != octets:
+            checked.append(data[at:after])
+            entries.append(Entry(int(kind), queue, int(u32(data, at + 8)), data[payload : payload + length]))
+        at = after
+    if at != end:
         raise BadFrame("pieces end before the frame does")
-    if sum != crc:
+    if crc32c(b"".join(checked), salt) != u32(data, start + 4):
         raise BadFrame("checksum of the frame does not match")
     for block in blocks:
-        check_block(view[block.position : block.position + block.octets], block)
-    return Frame(lsn, octets, flags, pieces, blocks)
+        check_block(data, start + block.position, block)
+    return Frame(read_i64_le(data, start + 16), octets, u32(data, start + 28), entries, blocks)
 
 
-def check_block(view: memoryview, block: StoredBlock) -> None:
+def check_block(data: bytes, at: i64, block: StoredBlock) -> None:
     """BadFrame, naming queue and offsets, unless the block's own checksum holds."""
-    where = f"queue {block.queue}, offsets {block.base} to {block.base + block.count - 1}"
-    try:
-        octets = block_octets(bytes(view[:HEAD_OCTETS]))
-    except BadBlock as error:
-        raise BadFrame(f"{where}: {error}") from error
-    if octets != block.octets or crc32c(view[8:]) != int.from_bytes(view[4:8], "little"):
-        raise BadFrame(f"{where}: checksum of the block does not match")
+    octets = u32(data, at + 8)
+    fault = ""
+    if data[at : at + 4] != BLOCK_MAGIC:
+        fault = "no block starts here"
+    elif octets < HEAD_OCTETS or octets > BLOCK_OCTETS_MAX or octets & 7:
+        fault = f"a block of {octets} octets cannot be"
+    elif octets != block.octets or crc32c(data[at + 8 : at + octets]) != u32(data, at + 4):
+        fault = "checksum of the block does not match"
+    if fault:
+        raise BadFrame(f"queue {block.queue}, offsets {block.base} to {block.base + block.count - 1}: {fault}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import Final
 
 from forebay.core.errors import CorruptFile
@@ -10,7 +11,8 @@ from forebay.log.frame import Frame
 from forebay.log.housekeeping import Job, Liveness, Rewrite
 from forebay.log.queue_log import BlockCache, BlockFile, BlockFiles, QueueLog
 from forebay.log.segment import Segment, queue_folder, read_segment
-from forebay.log.stored import StoredLog, StoredSegment, StoreOptions
+from forebay.log.stored import StoreOptions
+from forebay.log.stored_log import StoredLog, StoredSegment, take_blocks
 
 SEGMENT_CHECKS_MAX: Final = 16  # segments looked at by one `plan_segments`
 MERGE_COUNT: Final = 8  # neighbouring segments of a log that are made one when all are small
@@ -60,13 +62,12 @@ class Logs:
                     raise CorruptFile(self.disk.path(path), 12, text)
                 found.append(segment)
         for segment in found:
-            outer = [s for s in found if s is not segment and s.first <= segment.first and segment.end <= s.end]
-            if outer:
+            before = stored.segments[-1].segment if stored.segments else None
+            if before is not None and segment.end <= before.end:
                 self.disk.remove(segment.path)
-                report.append(f"{self.disk.path(segment.path)}: removed, {outer[0].path} stands for it")
+                report.append(f"{self.disk.path(segment.path)}: removed, {before.path} stands for it")
                 continue
-            if stored.segments and stored.segments[-1].segment.end > segment.first:
-                before = stored.segments[-1].segment
+            if before is not None and segment.first < before.end:
                 text = f"queue {queue}: the segment stands for offsets from {segment.first}, {before.path} for more"
                 raise CorruptFile(self.disk.path(segment.path), 16, text)
             file = self.add_segment(stored, segment)
@@ -74,26 +75,25 @@ class Logs:
                 stored.log.add_stored(entry.base, entry.count, file, entry.position, entry.octets, entry.stamp_us)
 
     def add_segment(self, stored: StoredLog, segment: Segment) -> BlockFile:
-        """Take a segment in, behind those that the log has; its blocks are the caller's to add."""
+        """Take a segment in; its blocks are the caller's to add."""
         file = BlockFile(self.next_segment, segment.path, -1, False)
         self.next_segment -= 1
         self.files.add(file)
-        stored.segments.append(StoredSegment(segment, file))
-        stored.segments.sort(key=lambda each: each.segment.first)
+        insort(stored.segments, StoredSegment(segment, file), key=lambda each: each.segment.first)
+        stored.covered = max(stored.covered, segment.end)
         return file
 
     def take_blocks(self, frame: Frame, position: int, file: BlockFile) -> None:
-        for block in frame.blocks:
-            stored = self.stored_log(block.queue)
-            log = stored.log
-            if stored.segments and block.base + block.count <= stored.segments[-1].segment.end:
-                # Files are rewritten in their order: this block is in a segment, or nobody wanted it even then.
-                continue
-            if block.base < log.end:
+        """Have the logs take in the blocks of a frame that recovery found there; CorruptFile for what cannot be."""
+        at: int = take_blocks(self.stored, frame, 0, position, file)
+        while at < len(frame.blocks):
+            block = frame.blocks[at]
+            if block.queue in self.stored:
                 where = f"queue {block.queue}, offsets {block.base} to {block.base + block.count - 1}"
-                text = f"{where}: the log already reached offset {log.end - 1}"
+                text = f"{where}: the log already reached offset {self.stored[block.queue].log.end - 1}"
                 raise CorruptFile(self.disk.path(file.path), position + block.position, text)
-            log.add_stored(block.base, block.count, file, position + block.position, block.octets, block.stamp_us)
+            self.stored_log(block.queue)
+            at = take_blocks(self.stored, frame, at, position, file)
 
     def forget(self, queue: int, busy: list[BlockFile]) -> None:
         """Drop a log; files that are `busy` stay open until their job is back."""

@@ -22,17 +22,19 @@ from forebay.log.frame import (
     DROPPED,
     FILE_HEAD_OCTETS,
     FRAME_HEAD_OCTETS,
-    HELD_START_PAYLOAD,
     PIECE_OCTETS,
     START,
-    START_PAYLOAD,
+    START_OCTETS_MAX,
+    Entry,
     FileHead,
+    encode_start,
+    parse_start,
 )
 from forebay.log.housekeeping import Job, Liveness, Rewrite
 from forebay.log.logs import Logs
 from forebay.log.queue_log import BlockFile, QueueLog
 from forebay.log.recovery import WalReader
-from forebay.log.stored import Entry, Recovery, StoreOptions
+from forebay.log.stored import Recovery, StoreOptions
 from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile, spare_path, wal_path
 
 __all__ = ["Commit", "Entry", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
@@ -108,20 +110,20 @@ class Store:
             raise CorruptFile(self.disk.path(path), 24, text)
         file = BlockFile(number, path, handle, True)
         self.logs.files.add(file)
-        for position, frame in reader.frames():
+        while (frame := reader.next()) is not None:
             if frame.flags & CHECKPOINT:
                 entries.clear()
                 bounds.clear()
-            for piece in frame.pieces:
-                if piece.kind == START:
-                    bounds[piece.queue] = decode_bounds(piece.payload)
-                    self.logs.stored_log(piece.queue)
-                elif piece.kind == DROPPED:
-                    bounds.pop(piece.queue, None)
-                    self.logs.forget(piece.queue, [])
+            for entry in frame.entries:
+                if entry.kind == START:
+                    bounds[entry.queue] = parse_start(entry.payload)
+                    self.logs.stored_log(entry.queue)
+                elif entry.kind == DROPPED:
+                    bounds.pop(entry.queue, None)
+                    self.logs.forget(entry.queue, [])
                 else:
-                    entries.append(Entry(piece.kind, piece.queue, piece.group, piece.payload))
-            self.logs.take_blocks(frame, position, file)
+                    entries.append(entry)
+            self.logs.take_blocks(frame, reader.position - frame.octets, file)
         rest = reader.rest_octets() if last else 0
         if rest:
             at = f"octet {reader.position}, after frame {reader.lsn}"
@@ -353,7 +355,7 @@ class Store:
 
     def checkpoint_octets(self, checkpoint: list[Entry]) -> int:
         entries = sum(PIECE_OCTETS + len(entry.payload) + 8 for entry in checkpoint)
-        starts = len(self.logs.stored) * (PIECE_OCTETS + HELD_START_PAYLOAD.size)
+        starts = len(self.logs.stored) * (PIECE_OCTETS + START_OCTETS_MAX)
         octets = FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts
         # The next file made ahead must take a checkpoint even if there is no more room than that.
         self.spare_octets = 2 * (octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS)
@@ -533,15 +535,4 @@ def encode_bounds(log: QueueLog) -> bytes:
     """What a START says of a log; from here on the log counts as noted so."""
     log.start_noted = log.start
     log.kept_noted = log.kept
-    if log.kept < log.start:
-        return HELD_START_PAYLOAD.pack(log.kept, log.end, log.start)
-    return START_PAYLOAD.pack(log.start, log.end)
-
-
-def decode_bounds(payload: bytes) -> Bounds:
-    if len(payload) == HELD_START_PAYLOAD.size:
-        kept, end, start = HELD_START_PAYLOAD.unpack(payload)
-    else:
-        kept, end = START_PAYLOAD.unpack(payload)
-        start = kept
-    return kept, end, start
+    return encode_start(log.kept, log.end, log.start)

@@ -1,12 +1,12 @@
-"""What the store is told, what it finds, and what it keeps of each log."""
+"""What the store is told, and what it finds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from forebay.log.queue_log import BlockFile, QueueLog
-from forebay.log.segment import Segment
+from forebay.log.frame import Entry
+from forebay.log.queue_log import QueueLog
 
 REWRITE_AGE_US: Final = 5_000_000  # what is settled soon after its WAL file became full is not copied at all
 
@@ -32,16 +32,6 @@ class StoreOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """Something that the store's user wrote down; only the user knows what it means."""
-
-    kind: int
-    queue: int
-    group: int
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Recovery:
     """What `open` found.
 
@@ -53,25 +43,3 @@ class Recovery:
     entries: list[Entry]
     logs: dict[int, QueueLog]
     report: list[str]
-
-
-@dataclass(slots=True)
-class StoredSegment:
-    """A segment in use."""
-
-    segment: Segment
-    file: BlockFile
-
-
-@dataclass(slots=True)
-class StoredLog:
-    """What the store keeps of a log beside the log itself.
-
-    named    its folder says its name
-    claimed  `create_log` was called for it in this run
-    """
-
-    log: QueueLog
-    segments: list[StoredSegment] = field(default_factory=list)
-    named: bool = False
-    claimed: bool = False

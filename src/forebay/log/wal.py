@@ -15,12 +15,12 @@ from forebay.log.frame import (
     BLOCK,
     FILE_HEAD_OCTETS,
     FRAME_HEAD_OCTETS,
-    PIECE,
     PIECE_OCTETS,
     FileHead,
     encode_file_head,
     encode_frame_head,
     encode_piece,
+    piece_head,
 )
 from forebay.log.queue_log import BlockFile, QueueLog
 
@@ -90,7 +90,7 @@ class GatheredFrame:
         head = block.head
         data = block.data
         octets = len(head) + len(data)
-        piece = PIECE.pack(BLOCK, log.queue, 0, octets) + head
+        piece = piece_head(BLOCK, log.queue, 0, octets) + head
         self.parts.append(piece)
         self.parts.append(data)
         self.checked.append(piece)

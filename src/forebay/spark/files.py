@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -20,16 +21,12 @@ from forebay.core.errors import NOT_FOUND, CorruptFile, RequestError, StorageErr
 from forebay.core.ports import Disk
 from forebay.log.frame import (
     BLOCK,
-    BLOCK_HEAD,
     CHECKPOINT,
     DROPPED,
     FILE_HEAD_OCTETS,
-    FRAME_HEAD,
     FRAME_HEAD_OCTETS,
-    PIECE,
     PIECE_OCTETS,
     START,
-    START_PAYLOAD,
     BadFrame,
     frame_octets,
     parse_file_head,
@@ -40,6 +37,11 @@ from forebay.spark.arrow import BlockView, Buffer
 
 WAL: Final = "wal"
 QUEUES: Final = "queues"
+# The heads of log/frame.py and log/block.py, to be read out of a view.
+FRAME_HEAD: Final = struct.Struct("<4sIqqII")
+PIECE: Final = struct.Struct("<B3xIII")
+BLOCK_HEAD: Final = struct.Struct("<4sIIIqq")  # magic, checksum, octets, count, base, timestamp
+START_PAYLOAD: Final = struct.Struct("<qq")
 LOOKS_MAX: Final = 20  # housekeeping removes files about once a second: a second look nearly always does
 READ_OCTETS: Final = 4 << 20
 READ_HOLE_OCTETS: Final = 64 << 10  # other queues' octets between two blocks, below which both are read at once
@@ -207,7 +209,7 @@ class WalLogFile(LogFile):
         position, lsn = FILE_HEAD_OCTETS, self.head.first_lsn
         while position < self.octets:
             try:
-                octets = frame_octets(self.at(position, FRAME_HEAD_OCTETS))
+                octets = frame_octets(bytes(self.at(position, FRAME_HEAD_OCTETS)), 0)
                 if position + octets > self.octets:
                     return
                 view = self.at(position, octets)
@@ -215,7 +217,7 @@ class WalLogFile(LogFile):
                 if number != lsn or len(view) < octets:
                     return
                 if checked:
-                    parse_frame(view, self.head.salt)
+                    parse_frame(bytes(view), 0, self.head.salt)
             except BadFrame:
                 return  # the end of the log: zeros, or a write that is still on its way
             yield position, flags, view

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import CorruptFile, StorageError
+from forebay.log.block import BlockWriter
+from forebay.log.segment import SegmentWriter
 from forebay.log.store import Entry, Store, StoreOptions
 from tests.stores import SMALL, Everything, Opened, PowerCut, SmallDisk, TestClock, bodies
 
@@ -504,4 +506,37 @@ def test_a_missing_piece_of_the_log_is_noticed(tmp_path: Path) -> None:
     shutil.copy(path, tmp_path / "copy")
     path.write_bytes(path.read_bytes()[:end])
     with pytest.raises(CorruptFile, match="begins with frame"):
+        Opened(tmp_path, [1])
+
+
+def write_segment(opened: Opened, first: int, end: int) -> None:
+    """A segment of queue 1 that stands for these offsets."""
+    opened.disk.make_folder("queues/1")
+    writer = BlockWriter()
+    for offset in range(first, end):
+        writer.append(2, b"", b"", b"", b"%d" % offset)
+    segment = SegmentWriter(opened.disk, 1, first)
+    segment.add(writer.seal(first, 1, True))
+    segment.finish(end)
+
+
+def test_of_segments_within_another_the_other_counts(tmp_path: Path) -> None:
+    opened = Opened(tmp_path, [1])
+    for first, end in ((0, 30), (5, 10), (10, 30), (30, 40), (32, 40)):
+        write_segment(opened, first, end)
+    opened.crash()
+    again = Opened(tmp_path, [1])
+    assert bodies(again.logs[1]) == {offset: b"%d" % offset for offset in range(40)}
+    removed = [line.partition(": ")[0].rpartition("/")[2] for line in again.recovery.report]
+    assert removed == [f"{first:020d}.seg" for first in (5, 10, 32)]
+    assert len(again.disk.list("queues/1")) == 2
+    again.crash()
+
+
+def test_segments_that_overlap_are_damage(tmp_path: Path) -> None:
+    opened = Opened(tmp_path, [1])
+    for first, end in ((0, 30), (5, 10), (20, 40)):
+        write_segment(opened, first, end)
+    opened.crash()
+    with pytest.raises(CorruptFile, match="offsets from 20"):
         Opened(tmp_path, [1])
