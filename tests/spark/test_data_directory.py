@@ -185,7 +185,8 @@ def test_nothing_can_be_written(tmp_path: Path) -> None:
     disk = ReadOnlyDisk(str(tmp_path))
     changes: list[Callable[[], object]] = [
         lambda: disk.make_folder("a"),
-        lambda: disk.remove_folder("a"),
+        lambda: disk.remove_folders(["a"]),
+        lambda: disk.put_files([("a/b", b"c")]),
         lambda: disk.pwrite(0, [], 0),
         lambda: disk.reserve(0, 1),
         lambda: disk.truncate(0, 0),

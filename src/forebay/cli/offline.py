@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -71,8 +72,11 @@ class ReadingDisk(Disk):
         if not os.path.isdir(self.path(folder)):
             self.changes.append(f"make the folder {folder}")
 
-    def remove_folder(self, folder: str) -> None:
-        self.changes.append(f"remove the folder {folder}")
+    def remove_folders(self, folders: Sequence[str]) -> None:
+        self.changes += [f"remove the folder {folder}" for folder in folders]
+
+    def put_files(self, files: Sequence[tuple[str, bytes]]) -> None:
+        self.changes += [f"write {path}" for path, _ in files]
 
     def remove(self, path: str) -> None:
         self.changes.append(f"remove {path}")

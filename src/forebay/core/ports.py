@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 Parts = list[bytes]  # `Disk.list` would shadow the type in the class
 
@@ -38,8 +39,15 @@ class Disk(ABC):
         """Make a folder and its parents, durably; no error where it exists."""
 
     @abstractmethod
-    def remove_folder(self, folder: str) -> None:
-        """Remove a folder and all in it; no error where there is none."""
+    def remove_folders(self, folders: Sequence[str]) -> None:
+        """Remove folders that lie in one, and all in them; no error where there is none."""
+
+    @abstractmethod
+    def put_files(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Have these small files say this, in folders that lie in one and are made, durably, where they are missing.
+
+        The files themselves wait for nothing: after a power cut they may be missing, or be empty.
+        """
 
     @abstractmethod
     def open(self, path: str, create: bool) -> int:

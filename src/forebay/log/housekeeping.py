@@ -144,31 +144,26 @@ class Job:
     def run(self) -> None:
         for path in self.remove:
             self.disk.remove(path)
-        for queue in self.drop:
-            self.disk.remove_folder(queue_folder(queue))
+        self.disk.remove_folders([queue_folder(queue) for queue in self.drop])
         try:
-            for log in self.name:
-                self.write_name(log)
+            self.write_names()
             self.make_spare()
             for rewrite in self.rewrites:
                 rewrite.run(self.disk, self.segment_octets_max)
         except DiskFull:
             self.full = True  # what is finished stays; the rest is tried again later
 
-    def write_name(self, log: QueueLog) -> None:
-        """Say in the log's folder which queue it is, for those who read the files from outside."""
-        folder = queue_folder(log.queue)
-        self.disk.make_folder(folder)
-        path = f"{folder}/queue.json"
-        text = json.dumps({"name": log.name, "id": log.queue}) + "\n"
-        handle = self.disk.open(path + ".tmp", True)
-        try:
-            self.disk.truncate(handle, 0)
-            self.disk.pwrite(handle, [text.encode()], 0)
-            self.disk.sync(handle)
-        finally:
-            self.disk.close(handle)
-        self.disk.rename(path + ".tmp", path)
+    def write_names(self) -> None:
+        """Say in the logs' folders which queues they are, for those who read the files from outside.
+
+        At each start it is looked whether they say so, and nothing of the broker's own depends on it: so these files
+        are not synced one by one, which would hold up the write-ahead log on the same disk.
+        """
+        files: list[tuple[str, bytes]] = []
+        for log in self.name:
+            about = json.dumps({"name": log.name, "id": log.queue}) + "\n"
+            files.append((f"{queue_folder(log.queue)}/queue.json", about.encode()))
+        self.disk.put_files(files)
 
     def make_spare(self) -> None:
         if self.spare is None:

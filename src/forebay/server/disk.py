@@ -7,8 +7,8 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic_ns
@@ -96,14 +96,37 @@ class DataDisk(Disk):
             for place in missing:
                 sync_folder(str(place.parent))
 
-    def remove_folder(self, folder: str) -> None:
-        path = self.path(folder)
-        with storage_errors("remove the folder", path):
-            try:
+    def remove_folders(self, folders: Sequence[str]) -> None:
+        parents: set[str] = set()
+        for folder in folders:
+            path = self.path(folder)
+            with storage_errors("remove the folder", path), suppress(FileNotFoundError):
                 shutil.rmtree(path)
-            except FileNotFoundError:
-                return
-            sync_folder(os.path.dirname(path))
+                parents.add(os.path.dirname(path))
+        sync_folders(parents)
+
+    def put_files(self, files: Sequence[tuple[str, bytes]]) -> None:
+        parents: set[str] = set()
+        for path, octets in files:
+            full_path = self.path(path)
+            folder = os.path.dirname(full_path)
+            with storage_errors("write", full_path):
+                if not os.path.isdir(folder):
+                    parent = os.path.dirname(folder)
+                    if parent not in parents:
+                        self.make_folder(os.path.dirname(os.path.dirname(path)))
+                        parents.add(parent)
+                    os.mkdir(folder)
+                elif says(full_path, octets):
+                    continue
+                handle = self.open(path + ".tmp", True)
+                try:
+                    self.truncate(handle, 0)
+                    self.pwrite(handle, [octets], 0)
+                finally:
+                    self.close(handle)
+                os.replace(full_path + ".tmp", full_path)
+        sync_folders(parents)
 
     def open(self, path: str, create: bool) -> int:
         full_path = self.path(path)
@@ -187,6 +210,19 @@ def write_rest(handle: int, data: bytes, written: int, position: int) -> None:
     view = memoryview(data)
     while written < len(data):
         written += os.pwrite(handle, view[written:], position + written)
+
+
+def says(path: str, octets: bytes) -> bool:
+    """Whether the file is there and holds this."""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        return file.read(len(octets) + 1) == octets
+    return False
+
+
+def sync_folders(paths: Iterable[str]) -> None:
+    for path in paths:
+        with storage_errors("sync the folder", path):
+            sync_folder(path)
 
 
 def sync_folder(path: str) -> None:

@@ -14,7 +14,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from forebay.core.errors import NOT_FOUND, CorruptFile, RequestError, StorageError
@@ -90,8 +90,11 @@ class ReadOnlyDisk(Disk):
     def make_folder(self, folder: str) -> None:
         raise self.refusal(folder)
 
-    def remove_folder(self, folder: str) -> None:
-        raise self.refusal(folder)
+    def remove_folders(self, folders: Sequence[str]) -> None:
+        raise self.refusal("folders")
+
+    def put_files(self, files: Sequence[tuple[str, bytes]]) -> None:
+        raise self.refusal("files")
 
     def pwrite(self, handle: int, parts: object, position: int) -> None:
         raise self.refusal("file")
@@ -341,8 +344,8 @@ def queue_names(disk: ReadOnlyDisk) -> dict[str, int]:
         try:
             with open(disk.path(f"{QUEUES}/{folder}/queue.json"), encoding="utf-8") as file:
                 about = json.load(file)
-        except FileNotFoundError:
-            continue  # not named yet, or just deleted
+        except (FileNotFoundError, ValueError):
+            continue  # not named yet, or just deleted; after a power cut the file may be empty until the broker starts
         # A queue that was deleted and made anew has a higher number; the old folder may still be there.
         names[about["name"]] = max(about["id"], names.get(about["name"], 0))
     return names

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -59,9 +60,40 @@ def test_folders_and_names(disk: DataDisk) -> None:
     disk.rename("a/b/1", "a/b/3")
     disk.remove("a/b/2")
     assert disk.list("a/b") == ["3"]
-    disk.remove_folder("a")
-    disk.remove_folder("a")
+    disk.remove_folders(["a", "b"])
+    disk.remove_folders(["a"])
     assert disk.list("a") == []
+    disk.close_all()
+
+
+def test_small_files_are_put_where_they_do_not_say_so(disk: DataDisk) -> None:
+    disk.put_files([("a/1/name", b"x"), ("a/2/name", b"y")])
+    disk.put_files([("a/1/name", b"x"), ("a/2/name", b"longer"), ("a/3/name", b"")])
+    for path, octets in (("a/1/name", b"x"), ("a/2/name", b"longer"), ("a/3/name", b"")):
+        assert Path(disk.path(path)).read_bytes() == octets
+    assert disk.list("a/2") == ["name"]
+    disk.remove_folders(["a/1", "a/3", "a/4"])
+    assert disk.list("a") == ["2"]
+    disk.close_all()
+
+
+def test_many_folders_wait_for_few_syncs(disk: DataDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would hold up the write-ahead log, which is on the same disk."""
+    synced: list[int] = []
+
+    def counted(sync: Callable[[int], None], handle: int) -> None:
+        synced.append(handle)
+        sync(handle)
+
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, partial(counted, getattr(os, name)))
+    disk.put_files([(f"queues/{number}/name", b"x") for number in range(100)])
+    assert len(synced) <= 2
+    synced.clear()
+    disk.put_files([(f"queues/{number}/name", b"x") for number in range(100)])
+    assert synced == []
+    disk.remove_folders([f"queues/{number}" for number in range(200)])
+    assert len(synced) == 1 and disk.list("queues") == []
     disk.close_all()
 
 
