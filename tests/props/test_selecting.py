@@ -231,7 +231,7 @@ class Model:
             self.tidy()
         out: list[Delivery] = []
         while self.group.dispatch(self.now_us, out):
-            pass
+            self.group.facts.looks.begin()
         self.take_note(out)
         for member in self.members:
             consumer = member.consumer

@@ -11,6 +11,7 @@ from forebay.broker.audit import Audit
 from forebay.broker.events import Events
 from forebay.broker.topic_acl import AclBook
 from forebay.log.block import Block
+from forebay.queue.facts import Looks
 from forebay.queue.leases import Delivery
 from forebay.queue.queue import Queue
 from forebay.queue.watch import Watch
@@ -51,6 +52,7 @@ class Common:
     woken       connections whose wait is over, for the server to have them take part in the turn
     crowded     queues over their share of disk or memory
     pressing    a crowded queue to which somebody has just published
+    looks       what filters of consumers cost
     work        that was done in this turn for readers with filters (session/blocks_picking.py)
     """
 
@@ -73,6 +75,7 @@ class Common:
         self.memory_share: i64 = 0  # the same of one without
         self.crowded: list[Queue] = []
         self.pressing: Queue | None = None
+        self.looks = Looks()
         self.work: i64 = 0
 
     def gathered(self) -> i64:

@@ -39,7 +39,7 @@ class Consuming(Publishing):
         # Without a timeout: longer than anybody waits, and no overflow when it is added to the time of day.
         self.consumer_timeout_us: i64 = options.consumer_timeout_ms * 1000 or FOREVER_MS * 1000
         self.shares = Shares(self, options.mqtt_shared_strategy)
-        self.stream_values = StreamValues(MessageFacts())
+        self.stream_values = StreamValues(MessageFacts(self.common.looks))
         self.consumers: dict[int, list[Consumer]] = {}  # by session
         self.paused: set[int] = set()  # sessions whose connection takes no more octets
         self.getters: dict[tuple[int, int, int], Consumer] = {}

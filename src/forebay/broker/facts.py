@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, KEYED, MQTT
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
-from forebay.queue.facts import Facts
+from forebay.queue.facts import Facts, Looks
 from forebay.records.subject import RecordSubject
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX, Reader
 from forebay.wire.amqp091_properties import EXPIRATION, PRIORITY, field_at, flags_of, header_at, short_field
@@ -113,7 +113,8 @@ class Memo:
 class MessageFacts(Facts):
     """Reads records of every format."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks: Looks | None = None) -> None:
+        super().__init__(looks)
         self.for_priority = Memo()
         self.last_priority: i64 = -1
         self.for_expiration = Memo()

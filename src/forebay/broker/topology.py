@@ -82,7 +82,7 @@ class Topology(Part):
         self.settings = VhostSettings()
         self.policies = Policies()
         self.visibility_ms: i64 = visibility_ms
-        self.facts: Facts = MessageFacts()
+        self.facts: Facts = MessageFacts(self.common.looks)
         self.delivery_limit: i64 = -1
         self.queue_type_relaxed = False
         self.past_counts = Counts()

@@ -173,6 +173,8 @@ class Vhost(Consuming):
         for queue in self.dirty:  # dead letters that go round: they are in one frame with their settlement all the same
             if queue.log.writer.count:
                 self.seal(queue, now_us)
+        if self.common.looks.left <= 0:
+            again = again[1:] + again[:1]  # so that each queue with filters is the first in its turn
         for queue in again:
             self.mark(queue)
         return out

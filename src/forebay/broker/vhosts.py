@@ -33,6 +33,7 @@ from forebay.core.errors import (
 from forebay.core.options import Options
 from forebay.log.store import Entry, Store
 from forebay.queue.counts import Counts
+from forebay.queue.facts import Looks
 from forebay.queue.leases import Consumer, Delivery
 from forebay.routing.exchange import text
 from forebay.routing.flow import Flow
@@ -59,6 +60,7 @@ class Vhosts:
         self.store = store
         self.options = options
         self.common = Common()
+        self.common.looks = Looks(options.filter_work_a_turn)
         self.default = Vhost(DEFAULT, store, options, 0, self.common)
         self.by_name: dict[bytes, Vhost] = {DEFAULT: self.default}
         self.by_number: dict[int, Vhost] = {0: self.default}
@@ -199,6 +201,7 @@ class Vhosts:
                     out += vhost.end_turn(now_us)
         self.common.room = self.store.room()
         self.common.work = 0
+        self.common.looks.begin()
         return out
 
     def note_sessions(self) -> None:

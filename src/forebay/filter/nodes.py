@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from forebay.filter.functions import call
 from forebay.filter.pattern import TEXT_CHARACTERS_MAX, Pattern
-from forebay.filter.subject import Subject
+from forebay.filter.subject import FUNCTION_SHIFT, Subject
 from forebay.filter.values import (
     AT_LEAST,
     AT_MOST,
@@ -302,10 +302,11 @@ class Like(Node):
         results: list[object] = []
         for each in elements(self.parts[0].evaluate(subject)):
             words = text(each)
-            if words is None or len(words) > TEXT_CHARACTERS_MAX:
+            if words is None or len(words) > TEXT_CHARACTERS_MAX or not subject.may_go_on():
                 results.append(None)
             else:
                 results.append(self.pattern.find(words))
+                subject.steps -= self.pattern.work
         return any_of(results)
 
     def written(self) -> str:
@@ -419,7 +420,13 @@ class Call(Node):
                 if value is not None:
                     return value
             return None
-        return call(name, [part.evaluate(subject) for part in self.parts])
+        values: list[object] = []
+        for part in self.parts:
+            value = part.evaluate(subject)
+            if isinstance(value, str):
+                subject.steps -= len(value) >> FUNCTION_SHIFT
+            values.append(value)
+        return call(name, values) if subject.may_go_on() else None
 
     def written(self) -> str:
         return f"{self.name}({', '.join([part.written() for part in self.parts])})"

@@ -46,7 +46,7 @@ from forebay.filter.nodes import (
 )
 from forebay.filter.pattern import Pattern
 from forebay.filter.program import BadPattern
-from forebay.filter.subject import FACTS, Subject
+from forebay.filter.subject import FACTS, STEPS_A_LOOK, Subject
 from forebay.filter.times import unknown_directive
 from forebay.filter.tokens import END, NUMBER, PATH, SIGN, TEXT, WORD, Lexer, Token, refuse
 from forebay.filter.values import AT_LEAST, AT_MOST, EQUAL, GREATER, LESS, UNEQUAL
@@ -97,6 +97,7 @@ class Filter:
 
     def matches(self, subject: Subject) -> bool:
         """Whether the condition holds for this message; where nobody knows, it does not."""
+        subject.steps = STEPS_A_LOOK
         return self.root.evaluate(subject) is True
 
     def written(self) -> str:

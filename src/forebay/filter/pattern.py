@@ -76,21 +76,24 @@ class Machine:
         """Whether the program matches anywhere from `at` on; None where finding out takes more than WORK_MAX."""
         here = self.first
         self.work = 0
+        begun = at
         size: i64 = len(text)
-        while at < size:
-            if here.matched:
-                return True
-            if not here.points:
-                return False  # it is tied to the start of the text, and that is over
+        given_up = False
+        # Where no points are left, the pattern is tied to the start of the text, and that is over.
+        while at < size and here.points and not here.matched:
             character = text[at]
             there = here.leads.get(character)
             if there is None:
                 if self.work > WORK_MAX:
-                    return None
+                    given_up = True
+                    break
                 there = self.step(here, character)
             here = there
             at += 1
-        return here.matched or here.at_end
+        self.work += at - begun
+        if given_up:
+            return None
+        return here.matched or (at == size and here.at_end)
 
     def step(self, here: Place, character: str) -> Place:
         points = here.points
@@ -177,7 +180,7 @@ class Pattern:
     steps_max  instructions that its program may have
     without    programs of what the text may not begin with
     literal    what the text has to have before anything else can match; empty where that may be several things
-    work       points of its programs that the last `find` has looked at
+    work       points of its programs that the last `find` has looked at, and characters
     """
 
     def __init__(self, source: str, steps_max: i64 = PROGRAM_MAX) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 # Bare words of the language: what the broker knows of a message itself, and what each says.
 FACTS: Final = {
@@ -47,11 +47,24 @@ FACTS: Final = {
 }
 
 
+# What one filter may cost at one message: characters that its patterns look at, and as much again for every so many
+# characters that its functions take. What it asks beyond that nobody knows.
+STEPS_A_LOOK: Final = 1 << 19
+FUNCTION_SHIFT: Final = 4
+BODY_OCTETS_MAX: Final = 1 << 20  # of a body that is read as JSON
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Subject(ABC):
-    """One message that filters are held against; its body is parsed at most once, and only if a filter asks for it."""
+    """One message that filters are held against; its body is parsed at most once, and only if a filter asks for it.
+
+    steps   that are left to the filter that looks now
+    is_cut  a filter has asked for more than there are steps, or for a body that is too long to be read
+    """
 
     def __init__(self) -> None:
+        self.steps: i64 = STEPS_A_LOOK
+        self.is_cut = False
         self.is_parsed = False
         self.parsed: object = None
 
@@ -66,6 +79,13 @@ class Subject(ABC):
     @abstractmethod
     def parse_body(self) -> object:
         """What the body says as JSON; None where it is none."""
+
+    def may_go_on(self) -> bool:
+        """Whether the filter has steps left."""
+        if self.steps > 0:
+            return True
+        self.is_cut = True
+        return False
 
     def body(self) -> object:
         """What the body says as JSON, parsed at the first call."""

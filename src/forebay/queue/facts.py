@@ -3,17 +3,54 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64, mypyc_attr
 
-from forebay.filter.subject import Subject
+from forebay.filter.subject import STEPS_A_LOOK, Subject
 from forebay.log.block import Block
+
+LOOKS_A_TURN: Final = 1 << 16  # what filters may cost in one turn, where nobody says something else
+STEPS_SHIFT: Final = 3  # so many steps of a filter cost 1, and a look at a record 4
+
+
+@final
+class Looks:
+    """What filters have cost: of all queues together, so that no turn takes long however many there are.
+
+    most     in one turn
+    left     in this one
+    cut      looks at messages in which a filter asked for more than it may
+    put_off  turns in which they had to stop
+    """
+
+    def __init__(self, most: i64 = LOOKS_A_TURN) -> None:
+        self.most: i64 = most
+        self.left: i64 = most
+        self.cut: i64 = 0
+        self.put_off: i64 = 0
+
+    def begin(self) -> None:
+        """A turn has ended: the next has as much again."""
+        if self.left <= 0:
+            self.put_off += 1
+        self.left = self.most
+
+    def charge(self, cost: i64, subject: Subject) -> i64:
+        """A filter has looked at a record; what that has cost, beside the cost that was known before."""
+        cost += (STEPS_A_LOOK - subject.steps) >> STEPS_SHIFT
+        self.left -= cost
+        if subject.is_cut:
+            self.cut += 1
+        return cost
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Facts(ABC):
     """The properties of records, as far as queues go by them; the layer above fills it in."""
+
+    def __init__(self, looks: Looks | None = None) -> None:
+        self.looks = Looks() if looks is None else looks
 
     @abstractmethod
     def priority(self, block: Block, index: i64) -> i64:

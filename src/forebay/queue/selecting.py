@@ -25,6 +25,7 @@ from forebay.queue.selector import Selector, look_cost
 from forebay.queue.waiting import FAILURE, Waiting
 
 LOOK_RECORDS: Final = 256  # looked at before it is the next consumer's turn
+TOGETHER_COST: Final = 1 << 13  # of filters that look at one record together
 FOUND_MAX: Final = 4096  # wanted records that a filter may have waiting and still look on with others
 
 
@@ -161,9 +162,11 @@ class Selecting(Waiting):
     def look(self, order: Order, selector: Selector) -> None:
         """Look at the next records for a filter, and for those that have come as far."""
         first = selector.next
-        together: list[Selector] = []
+        together: list[Selector] = [selector]
+        cost = self.first_cost(selector, first)
         for other in self.selectors:
-            if other is selector or (other.next == first and other.size < FOUND_MAX):
+            if other is not selector and other.next == first and other.size < FOUND_MAX and cost < TOGETHER_COST:
+                cost += self.first_cost(other, first)
                 together.append(other)
         page = self.pages.get(first >> PAGE_BITS)
         end = min(((first >> PAGE_BITS) + 1) << PAGE_BITS, self.cursor)
@@ -172,6 +175,15 @@ class Selecting(Waiting):
             end = self.look_at(order, page, first, min(end, first + LOOK_RECORDS), together)
         for other in together:
             other.next = end
+
+    def first_cost(self, selector: Selector, offset: i64) -> i64:
+        """What a look of this filter at the next record costs: those of many dear filters do not fit into one turn."""
+        if not selector.filter.asks_body:
+            return look_cost(selector.filter, 0)
+        block = self.log.block(offset)
+        if block is None or block.base > offset:
+            return 0
+        return look_cost(selector.filter, block.body_span(offset - block.base, 1))
 
     def look_at(self, order: Order, page: Page, first: i64, end: i64, together: list[Selector]) -> i64:
         """Look at the records [first, end) of a page, as many as a turn allows; how far that went."""
@@ -195,8 +207,13 @@ class Selecting(Waiting):
             if self.scan <= 0:
                 return
             together: list[Selector] = []
+            cost: i64 = 0
             for selector in self.selectors:
                 if offset in selector.again:
+                    if cost >= TOGETHER_COST:
+                        self.scan = 0  # the others look in the next turn
+                        break
+                    cost += self.first_cost(selector, offset)
                     selector.again.remove(offset)
                     together.append(selector)
             if not order.waits(offset):
@@ -214,10 +231,14 @@ class Selecting(Waiting):
         octets = block.body_span(index, 1)
         queue = together[0].queue
         subject = self.facts.subject(queue, block, index, attempts & (FAILURE - 1), attempts // FAILURE)
+        looks = self.facts.looks
         for selector in together:
-            self.scan -= look_cost(selector.filter, octets)
-            if selector.filter.matches(subject):
+            held = selector.filter.matches(subject)
+            self.scan -= looks.charge(look_cost(selector.filter, octets), subject)
+            if held:
                 selector.find(offset, order.level(block, index), in_turn, attempts > 0)
+        if looks.left <= 0:
+            self.scan = 0
 
     # ---- once a turn
 

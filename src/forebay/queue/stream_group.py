@@ -43,6 +43,8 @@ class StreamGroup(Group):
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
         self.budget = TURN_OCTETS
         self.scan = SCAN_RECORDS
+        if self.selection is not None and self.selection.is_put_off():
+            self.scan = 0
         log = self.log
         while self.budget > 0 and self.scan > 0:
             end = log.readable_end()
@@ -129,9 +131,9 @@ class StreamGroup(Group):
             return True
         offset = block.base + index
         if offset != self.looked_at:  # what ends one run begins the next
-            self.scan -= selection.cost(block.body_span(index, 1))
             self.looked_at = offset
             self.looked_wanted = selection.wants(block, index)
+            self.scan -= selection.cost
         return self.looked_wanted
 
     def matches_key(self, block: Block, index: i64) -> bool:

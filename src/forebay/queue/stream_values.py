@@ -88,6 +88,7 @@ class Selection:
         self.filter = filter
         self.text = "" if filter is None else filter.written()
         self.queue = queue
+        self.cost: i64 = 0
 
     def same(self, other: Selection) -> bool:
         """Whether both want the same records."""
@@ -100,11 +101,17 @@ class Selection:
             if not (self.unfiltered if value is None else value in values):
                 return False
         filter = self.filter
-        return filter is None or filter.matches(self.streams.facts.subject(self.queue, block, index, 0, 0))
+        if filter is None:
+            return True
+        facts = self.streams.facts
+        subject = facts.subject(self.queue, block, index, 0, 0)
+        held = filter.matches(subject)
+        self.cost = facts.looks.charge(look_cost(filter, block.body_span(index, 1)), subject)
+        return held
 
-    def cost(self, octets: i64) -> i64:
-        """What a look at a record with a body of so many octets counts for in a turn's `scan`, beside the record."""
-        return 0 if self.filter is None else look_cost(self.filter, octets)
+    def is_put_off(self) -> bool:
+        """Whether filters have cost as much as they may in this turn."""
+        return self.filter is not None and self.streams.facts.looks.left <= 0
 
     def wants_any(self, span: Span) -> bool:
         """False if no record of the span is wanted."""

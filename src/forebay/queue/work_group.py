@@ -71,6 +71,8 @@ class WorkGroup(Selecting):
                 return True
             if self.selectors:
                 self.wake(order)
+                if self.facts.looks.left <= 0:
+                    self.scan = 0
         while self.budget > 0 and self.scan > 0:
             if self.perishable:
                 self.drop_expired(now_us)

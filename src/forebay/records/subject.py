@@ -9,7 +9,7 @@ import msgspec
 from mypy_extensions import i64
 
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, Properties
-from forebay.filter.subject import Subject
+from forebay.filter.subject import BODY_OCTETS_MAX, Subject
 from forebay.log.block import Block
 from forebay.records.properties import properties_of
 from forebay.routing.topic_trie import swap_key
@@ -135,8 +135,12 @@ class StoredSubject(Subject):
         return self.properties().header(name)
 
     def parse_body(self) -> object:
+        body = self.read_body()
+        if len(body) > BODY_OCTETS_MAX:
+            self.is_cut = True
+            return None
         try:
-            return JSON.decode(self.read_body())
+            return JSON.decode(body)
         except (msgspec.DecodeError, RecursionError, ValueError):
             return None
 
@@ -192,6 +196,12 @@ class RecordSubject(StoredSubject):
 
     def read_properties(self) -> Properties:
         return properties_of(self.format(), self.block.properties(self.index))
+
+    def parse_body(self) -> object:
+        if self.block.body_span(self.index, 1) > BODY_OCTETS_MAX:
+            self.is_cut = True  # found without a copy of it
+            return None
+        return super().parse_body()
 
     def read_body(self) -> bytes:
         return self.block.body(self.index)

@@ -10,7 +10,7 @@ from forebay.core.message import AMQP091
 from forebay.filter.parser import parse
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
-from forebay.queue.facts import Facts
+from forebay.queue.facts import Facts, Looks
 from forebay.queue.group import SCAN_RECORDS
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
@@ -22,7 +22,8 @@ from tests.logs import memory_log
 class CountingFacts(Facts):
     """The routing key of a record is `<priority>:<letter>`; what was looked at is remembered."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks: Looks | None = None) -> None:
+        super().__init__(looks)
         self.looked: list[int] = []
 
     def priority(self, block: Block, index: int) -> int:
@@ -62,12 +63,12 @@ class Letter(Subject):
 class Rig:
     """A group over a log in memory."""
 
-    def __init__(self, folder: Path, mode: int = NO_PRIORITY) -> None:
+    def __init__(self, folder: Path, mode: int = NO_PRIORITY, looks: Looks | None = None) -> None:
         self.log = memory_log(str(folder))
         self.limits = Limits()
         self.limits.priority_mode = mode
         self.limits.max_priority = 9
-        self.facts = CountingFacts()
+        self.facts = CountingFacts(looks)
         self.group = WorkGroup(1, b"", b"", self.log, 0, self.limits, self.facts)
         if mode:
             self.group.make_ordered(False)
@@ -97,6 +98,7 @@ class Rig:
 
     def deliveries(self) -> list[Delivery]:
         out: list[Delivery] = []
+        self.facts.looks.begin()
         self.more = self.group.dispatch(1, out)
         self.group.look_after(1)
         return out
@@ -325,3 +327,41 @@ def test_recovery_finds_what_was_passed_over(rig: Rig) -> None:
     assert rig.turn() == {2: [1, 4]}
     rig.join()
     assert rig.turn() == {3: [2, 5]}
+
+
+# ---- what filters may cost
+
+
+def test_all_queues_together_look_at_so_much_in_a_turn(tmp_path: Path) -> None:
+    looks = Looks(400)
+    one, two = Rig(tmp_path / "one", looks=looks), Rig(tmp_path / "two", looks=looks)
+    for rig in (one, two):
+        rig.publish("b" * 5000)
+        rig.join(A)
+    looks.begin()
+    for rig in (one, two):
+        rig.more = rig.group.dispatch(1, [])
+        assert rig.more
+    assert len(one.facts.looked) in range(75, 102)
+    assert two.facts.looked == []
+    looks.begin()
+    two.group.dispatch(1, [])
+    assert len(two.facts.looked) in range(75, 102)
+    assert looks.put_off == 1
+
+
+def test_many_dear_filters_do_not_look_at_one_message_in_one_turn(tmp_path: Path) -> None:
+    looks = Looks()
+    rig = Rig(tmp_path, looks=looks)
+    rig.publish("b", body=b"x" * 500_000)
+    for number in range(40):
+        rig.join(f"/letter = 'a{number}'")
+    turns = 0
+    while turns == 0 or rig.more:
+        rig.turn()
+        turns += 1
+        assert turns < 100
+    assert turns > 2
+    assert len(rig.facts.looked) == 20  # two at a time
+    assert rig.join("/letter = 'b'").credit == UNLIMITED
+    assert rig.turn() == {41: [0]}

@@ -150,6 +150,14 @@ NODE_ROWS: Final[tuple[Row[Look], ...]] = (
         lambda look: look.app.reads_put_off,
     ),
     Row(
+        counter("forebay_filters_put_off", family.NODE, "Turns in which filters had to stop: see filter_work_a_turn."),
+        lambda look: int(look.app.vhosts.common.looks.put_off),
+    ),
+    Row(
+        counter("forebay_filter_looks_cut", family.NODE, "Looks at messages in which a filter asked for too much."),
+        lambda look: int(look.app.vhosts.common.looks.cut),
+    ),
+    Row(
         counter("forebay_connections_slow_ended", family.NODE, "Connections ended as they did not read."),
         lambda look: look.app.pressure.ended_slow,
     ),
