@@ -23,6 +23,7 @@ app = typer.Typer(help="The files of a broker's data folder, read without a brok
 
 BODY_OCTETS: Final = 1024
 MICROSECONDS: Final = 1000
+LOOKS_MAX: Final = 20  # at a folder in which a broker is busy
 Folder = Annotated[str, typer.Argument(metavar="DIR", help="The broker's data folder.")]
 QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="Only of this queue.")]
 VhostName = Annotated[str, typer.Option("--vhost", metavar="NAME", help="The queue's vhost.")]
@@ -134,11 +135,16 @@ def recovery_of(disk: ReadingDisk) -> tuple[Recovered | None, str]:
     """What a broker would come to; or None, and why it could not start."""
     from forebay.cli.offline import Recovered
 
-    disk.changes.clear()
-    try:
-        return Recovered(disk), ""
-    except CorruptFile as error:
-        return None, str(error)
+    failure = ""
+    for _ in range(LOOKS_MAX):
+        disk.changes.clear()
+        try:
+            return Recovered(disk), ""
+        except CorruptFile as error:
+            if str(error) == failure or not disk.renew():
+                return None, str(error)
+            failure = str(error)  # of a broker's folder: is it the same at another moment?
+    return None, failure
 
 
 def surveyed(disk: ReadingDisk, queue: int | None, whole: bool, advance: Callable[[float], None]) -> Survey:

@@ -17,6 +17,7 @@ from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import CorruptFile, OptionError, StorageError
 from forebay.core.options import Options
 from forebay.core.ports import Disk, Parts
+from forebay.log.manifest import NAME as MANIFEST
 from forebay.log.recovery import WalReader
 from forebay.log.segment import queue_folder
 from forebay.log.store import Recovery, Store, StoreOptions
@@ -100,6 +101,10 @@ class ReadingDisk(Disk):
     def rename(self, old: str, new: str) -> None:
         raise AssertionError("a folder that is looked at is not written to")
 
+    def renew(self) -> bool:
+        """Have the files as they are now; False if they do not change."""
+        return False
+
     def close_all(self) -> None:
         for handle in [*self._paths]:
             self.close(handle)
@@ -108,7 +113,8 @@ class ReadingDisk(Disk):
 class HeldDisk(ReadingDisk):
     """The files of a folder that a broker uses, as they were at one moment.
 
-    The write-ahead log is opened, and its end found, before the segments: what has left it since is in these.
+    The write-ahead log is opened, and its end found, before the segments: what has left it since is in these. But a
+    segment may have gone since, of which a later note says so: whoever finds one missing has to `hold` again.
     """
 
     def __init__(self, root: str, user: str) -> None:
@@ -118,6 +124,14 @@ class HeldDisk(ReadingDisk):
         self._held: dict[str, int] = {}
         self._ends: dict[str, int] = {}
         room_for_files()
+        self.hold()
+
+    def hold(self) -> None:
+        """Have the files of this moment."""
+        self._names = {"": super().list("")}
+        self._ends = {}
+        if MANIFEST in self._names[""]:
+            self._held[MANIFEST] = os.open(self.path(MANIFEST), os.O_RDONLY | os.O_CLOEXEC)
         self._hold(FOLDER)
         self._find_end()
         self._names["queues"] = super().list("queues")
@@ -144,6 +158,11 @@ class HeldDisk(ReadingDisk):
         if end is not None:
             octets = max(0, min(octets, end - position))
         return super().pread(handle, octets, position)
+
+    def renew(self) -> bool:
+        self.close_all()
+        self.hold()
+        return True
 
     def close_all(self) -> None:
         super().close_all()

@@ -4,7 +4,7 @@ A file `wal/<number, 16 digits>.wal`, little-endian:
 
      0  4  magic "FBWL"
      4  4  CRC32C of the octets 8 to 31
-     8  4  version, 1
+     8  4  version, 2
     12  4  salt, different for every file
     16  8  number of the file
     24  8  number (LSN) of its first frame
@@ -33,7 +33,9 @@ message's body where, after a torn write, recovery would take it for one.
 
 Kinds of pieces: BLOCK, a block of the queue's log (log/block.py); START, where the queue's log starts and ends, as two
 i64, and as a third the first offset for consumers where some before it is kept for readers of blocks alone; DROPPED,
-the queue's log is gone; all other kinds belong to the store's user.
+the queue's log is gone; SEGMENTS, the segments of the queue that must be there, each by the first offset that it stands
+for and the one after the last, as two i64; WALS, the numbers of the WAL files that must be there, as i64; all other
+kinds belong to the store's user.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from forebay.log.block import MAGIC as BLOCK_MAGIC
 
 FILE_MAGIC: Final = b"FBWL"
 FRAME_MAGIC: Final = b"FBWF"
-VERSION: Final = 1
+VERSION: Final = 2
 FILE_HEAD_OCTETS: Final = 32
 FRAME_HEAD_OCTETS: Final = 32
 PIECE_OCTETS: Final = 16
@@ -57,6 +59,8 @@ START_OCTETS_MAX: Final = 24
 
 BLOCK: Final = 1
 START: Final = 2
+SEGMENTS: Final = 253
+WALS: Final = 254
 DROPPED: Final = 255
 
 CHECKPOINT: Final = 1
@@ -158,6 +162,8 @@ def parse_file_head(octets: bytes) -> FileHead:
     if crc32c(octets[8:FILE_HEAD_OCTETS]) != u32(octets, 4):
         raise BadFrame("checksum of the file's head does not match")
     version = u32(octets, 8)
+    if version < VERSION:
+        raise BadFrame(f"version {version} of the WAL format is of an older forebay, this one knows {VERSION} only")
     if version != VERSION:
         raise BadFrame(f"version {version} of the WAL format is unknown, this program knows {VERSION}")
     return FileHead(int(read_i64_le(octets, 16)), int(u32(octets, 12)), int(read_i64_le(octets, 24)))

@@ -16,6 +16,7 @@ from typing import Final
 from forebay.core.errors import CorruptFile, DiskFull
 from forebay.core.ports import Disk
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, parse_block
+from forebay.log.manifest import Manifest, write_manifest
 from forebay.log.queue_log import BlockFile, BlockIndex, QueueLog
 from forebay.log.segment import Merger, Segment, SegmentWriter, queue_folder
 
@@ -125,6 +126,7 @@ def joined(wanted: list[tuple[int, int]], at: int, base: int, end: int, hole: in
 class Job:
     """Background work; `run` on another thread, then `Store.done` on the loop.
 
+    manifest      what the manifest has to say now, or None
     remove        files that nobody needs any more
     drop          folders of logs that are gone
     name          logs whose folder does not say their name yet
@@ -133,6 +135,7 @@ class Job:
 
     disk: Disk
     segment_octets_max: int
+    manifest: Manifest | None = None
     remove: list[str] = field(default_factory=list)
     drop: list[int] = field(default_factory=list)
     name: list[QueueLog] = field(default_factory=list)
@@ -146,6 +149,8 @@ class Job:
             self.disk.remove(path)
         self.disk.remove_folders([queue_folder(queue) for queue in self.drop])
         try:
+            if self.manifest is not None:
+                write_manifest(self.disk, self.manifest)
             self.write_names()
             self.make_spare()
             for rewrite in self.rewrites:

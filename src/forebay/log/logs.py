@@ -28,6 +28,8 @@ class Logs:
         self.files = BlockFiles(disk)
         self.cache = BlockCache(options.cache_octets_max)
         self.stored: dict[int, StoredLog] = {}
+        self.leftover: list[str] = []  # files found at the start that stand for nothing
+        self.dead: list[tuple[str, int]] = []  # segments to be removed, and the frame that no longer names them
         self.next_segment = -1
         self.next_check = 0
 
@@ -54,7 +56,7 @@ class Logs:
         for name in self.disk.list(folder):
             path = f"{folder}/{name}"
             if name.endswith(".tmp"):
-                self.disk.remove(path)
+                self.leftover.append(path)
             elif name.endswith(".seg"):
                 segment = read_segment(self.disk, path)
                 if segment.queue != queue or name != f"{segment.first:020d}.seg":
@@ -64,7 +66,7 @@ class Logs:
         for segment in found:
             before = stored.segments[-1].segment if stored.segments else None
             if before is not None and segment.end <= before.end:
-                self.disk.remove(segment.path)
+                self.leftover.append(segment.path)
                 report.append(f"{self.disk.path(segment.path)}: removed, {before.path} stands for it")
                 continue
             if before is not None and segment.first < before.end:
@@ -114,19 +116,40 @@ class Logs:
                 octets += each.segment.octets
         return count, octets
 
-    def dead_segments(self) -> list[str]:
-        """Give up the segments that hold nothing any more; their paths."""
-        paths: list[str] = []
+    def remove_leftover(self) -> None:
+        """Remove what the start found and nobody needs."""
+        leftover, self.leftover = self.leftover, []
+        for path in leftover:
+            self.disk.remove(path)
+
+    def bury_segments(self, lsn: int) -> list[StoredLog]:
+        """Give up the segments that hold nothing any more; the logs whose segments frame `lsn` has to name anew."""
+        changed: list[StoredLog] = []
         for stored in self.stored.values():
-            for each in [each for each in stored.segments if each.file.blocks == 0]:
+            dead = [each for each in stored.segments if each.file.blocks == 0]
+            for each in dead:
                 stored.segments.remove(each)
                 self.files.forget(each.file)
-                paths.append(each.segment.path)
+                self.dead.append((each.segment.path, lsn))
+            if dead:
+                changed.append(stored)
+        return changed
+
+    def dead_segments(self, durable: int) -> list[str]:
+        """Paths of segments that may be removed now: it is on the disk that they need not be there."""
+        paths = [path for path, lsn in self.dead if lsn <= durable]
+        if paths:
+            self.dead = [(path, lsn) for path, lsn in self.dead if lsn > durable]
         return paths
 
     def unnamed(self) -> list[QueueLog]:
         """Logs whose folder does not say their name yet."""
         return [stored.log for stored in self.stored.values() if not stored.named and stored.log.durable]
+
+    def unnamed_of(self, job: Job, more: int) -> list[QueueLog]:
+        """Logs that a job rewrites, beside the first `more` unnamed, and that have no folder yet."""
+        named = {log.queue for log in self.unnamed()[more:]}
+        return [rewrite.log for rewrite in job.rewrites if rewrite.log.queue in named]
 
     def named(self, log: QueueLog) -> None:
         """The log's folder says its name."""

@@ -98,6 +98,7 @@ def queue_folder(queue: int) -> str:
 
 
 def segment_path(queue: int, first: int) -> str:
+    """Name of a segment of a queue, below the data directory."""
     return f"{queue_folder(queue)}/{first:020d}.seg"
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from forebay.core.errors import CorruptFile, DiskFull, StorageError
+from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Clock, Disk
 from forebay.log.block import Block
 from forebay.log.frame import (
@@ -23,17 +23,25 @@ from forebay.log.frame import (
     FILE_HEAD_OCTETS,
     FRAME_HEAD_OCTETS,
     PIECE_OCTETS,
+    SEGMENTS,
     START,
     START_OCTETS_MAX,
+    WALS,
     Entry,
     FileHead,
     encode_start,
-    parse_start,
 )
 from forebay.log.housekeeping import Job, Liveness, Rewrite
 from forebay.log.logs import Logs
+from forebay.log.manifest import Manifest, write_manifest
+from forebay.log.opening import Opening
 from forebay.log.queue_log import BlockFile, QueueLog
-from forebay.log.recovery import WalReader
+from forebay.log.required import (
+    NUMBER_OCTETS,
+    SPAN_OCTETS,
+    segments_payload,
+    wals_payload,
+)
 from forebay.log.stored import Recovery, StoreOptions
 from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile, spare_path, wal_path
 
@@ -43,8 +51,7 @@ RETRY_US: Final = 1_000_000  # a full disk is asked again for room at most this 
 JOB_RETRY_US: Final = 10_000_000  # so is one on which a rewrite found no room
 NAMES_MAX: Final = 100  # folders that one job gives their names: a stop waits for the job that runs
 ROOM_SLACK_OCTETS: Final = 4096  # heads and padding of the frame that takes what `room` promised
-
-Bounds = tuple[int, int, int]  # of a log: lowest offset kept, end, lowest for consumers
+OWN_KINDS: Final = (START, SEGMENTS, WALS, DROPPED)  # of notes; all others are the user's
 
 
 class Store:
@@ -74,6 +81,7 @@ class Store:
         self.job_after_us = 0
         self.next_wal = 1
         self.spare: tuple[int, int, int] | None = None  # number, handle and length of a WAL file made ahead
+        self.manifest: Manifest | None = None  # as it is on the disk
         self.dropped: list[tuple[int, int]] = []  # queue, and the frame that says so
         self.spare_octets = 2 * options.settle_margin_octets + 2 * ROOM_SLACK_OCTETS
 
@@ -81,63 +89,17 @@ class Store:
 
     def open(self) -> Recovery:
         """Read what is there. CorruptFile if any of it is not as it was written and may have been confirmed."""
-        report: list[str] = []
-        self.disk.make_folder(FOLDER)
-        for name in self.disk.list(FOLDER):
-            if name.endswith(".tmp"):
-                self.disk.remove(f"{FOLDER}/{name}")
-        for name in self.disk.list("queues"):
-            if name.isdigit():
-                self.logs.open_segments(int(name), report)
-        bounds: dict[int, Bounds] = {}
-        entries: list[Entry] = []
-        numbers = [int(name[:-4]) for name in self.disk.list(FOLDER) if name.endswith(".wal") and name[:-4].isdigit()]
-        for number in numbers:
-            self.open_wal(number, number == numbers[-1], entries, bounds, report)
-        for queue, stored in self.logs.stored.items():
-            kept, end, start = bounds.get(queue, (0, 0, 0))
-            stored.log.recovered(start, end, kept)
-        return Recovery(entries, {queue: stored.log for queue, stored in self.logs.stored.items()}, report)
-
-    def open_wal(
-        self, number: int, last: bool, entries: list[Entry], bounds: dict[int, Bounds], report: list[str]
-    ) -> None:
-        path = wal_path(number)
-        handle = self.disk.open(path, False)
-        reader = WalReader(self.disk, path, handle, number, last)
-        if self.wals and self.wals[-1].head.number == number - 1 and reader.head.first_lsn != self.lsn:
-            text = f"the file begins with frame {reader.head.first_lsn}, the one before it ends before {self.lsn}"
-            raise CorruptFile(self.disk.path(path), 24, text)
-        file = BlockFile(number, path, handle, True)
-        self.logs.files.add(file)
-        while (frame := reader.next()) is not None:
-            if frame.flags & CHECKPOINT:
-                entries.clear()
-                bounds.clear()
-            for entry in frame.entries:
-                if entry.kind == START:
-                    bounds[entry.queue] = parse_start(entry.payload)
-                    self.logs.stored_log(entry.queue)
-                elif entry.kind == DROPPED:
-                    bounds.pop(entry.queue, None)
-                    self.logs.forget(entry.queue, [])
-                else:
-                    entries.append(entry)
-            self.logs.take_blocks(frame, reader.position - frame.octets, file)
-        rest = reader.rest_octets() if last else 0
-        if rest:
-            at = f"octet {reader.position}, after frame {reader.lsn}"
-            report.append(f"{self.disk.path(path)}: cut {rest} octets of a write that was never confirmed, at {at}")
-        if last:
-            self.disk.truncate(handle, reader.position)
-            self.disk.sync(handle)
-        wal = WalFile(reader.head, file, reader.position, reader.position, True)
-        wal.full = True
-        wal.full_us = self.clock.now_us()
-        self.wals.append(wal)
-        self.lsn = reader.lsn + 1
-        self.durable = reader.lsn
-        self.next_wal = number + 1
+        opening = Opening(self.disk, self.logs)
+        recovery = opening.run()
+        for wal in opening.wals:
+            wal.full_us = self.clock.now_us()
+        self.wals = opening.wals
+        self.manifest = opening.manifest
+        self.lsn = opening.lsn + 1
+        self.durable = opening.lsn
+        if self.wals:
+            self.next_wal = self.wals[-1].head.number + 1
+        return recovery
 
     def start(self, checkpoint: list[Entry]) -> None:
         """Begin a WAL file of this run with the user's state; from then on the store accepts writes.
@@ -148,6 +110,9 @@ class Store:
         for queue in [queue for queue, stored in self.logs.stored.items() if not stored.claimed]:
             self.logs.forget(queue, [])
             self.dropped.append((queue, self.lsn))
+        self.disk.make_folder(FOLDER)
+        if self.manifest is None:
+            self.write_manifest(Manifest(0, 0, False))  # before any file that would be missed without it
         file = self.make_wal(self.checkpoint_octets(checkpoint), self.lsn)
         if file is None:
             raise DiskFull(f"{self.disk.path(FOLDER)}: no room to begin a WAL file")
@@ -156,6 +121,17 @@ class Store:
         assert commit is not None
         commit.run()
         self.synced(commit)
+        self.write_manifest(Manifest(file.head.number, file.head.first_lsn, False))
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Have the manifest say this. Where the disk is full it says what it said: that is less, and true."""
+        try:
+            write_manifest(self.disk, manifest)
+        except DiskFull:
+            if self.manifest is None:
+                raise
+        else:
+            self.manifest = manifest
 
     # ---- logs
 
@@ -232,7 +208,7 @@ class Store:
     def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
         """Write something down for recovery to give back; if not urgent, with the next commit that is."""
         frame = self.frame
-        assert frame is not None and kind not in (START, DROPPED)
+        assert frame is not None and kind not in OWN_KINDS
         frame.add_note(kind, queue, group, payload)
         if urgent or frame.hurried:
             frame.urgent = True
@@ -355,8 +331,9 @@ class Store:
 
     def checkpoint_octets(self, checkpoint: list[Entry]) -> int:
         entries = sum(PIECE_OCTETS + len(entry.payload) + 8 for entry in checkpoint)
-        starts = len(self.logs.stored) * (PIECE_OCTETS + START_OCTETS_MAX)
-        octets = FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts
+        starts = len(self.logs.stored) * (2 * PIECE_OCTETS + START_OCTETS_MAX)
+        files = SPAN_OCTETS * self.logs.segment_totals()[0] + PIECE_OCTETS + NUMBER_OCTETS * (len(self.wals) + 1)
+        octets = FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts + files
         # The next file made ahead must take a checkpoint even if there is no more room than that.
         self.spare_octets = 2 * (octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS)
         return octets
@@ -394,16 +371,23 @@ class Store:
     def begin_file(self, file: WalFile, checkpoint: list[Entry]) -> None:
         """Gather the first frame of a file."""
         frame = GatheredFrame(self.lsn, file, CHECKPOINT)
+        self.wals.append(file)
+        frame.add_note(WALS, 0, 0, wals_payload(self.required_wals()))
         for queue, stored in self.logs.stored.items():
             log = stored.log
             if log.durable:
                 # Blocks before `end` are in frames before this one, or in it: none is missing once this one is there.
                 frame.add_note(START, queue, 0, encode_bounds(log))
+            if stored.segments:
+                frame.add_note(SEGMENTS, queue, 0, segments_payload(stored))
         for entry in checkpoint:
             frame.add_note(entry.kind, entry.queue, entry.group, entry.payload)
         frame.urgent = True
-        self.wals.append(file)
         self.frame = frame
+
+    def required_wals(self) -> list[int]:
+        """Numbers of the WAL files that must be there: of all but those about to be removed."""
+        return [wal.head.number for wal in self.wals if not wal.empty_lsn]
 
     # ---- housekeeping
 
@@ -413,6 +397,8 @@ class Store:
             return None
         self.note_starts()
         job = Job(self.disk, self.options.segment_octets_max)
+        if now_us >= self.job_after_us:
+            job.manifest = self.plan_manifest()
         self.plan_removals(job)
         job.name = self.logs.unnamed()[:NAMES_MAX]
         if self.spare is None:
@@ -421,10 +407,18 @@ class Store:
             self.plan_wal(job, liveness, now_us)
             if not job.rewrites:
                 self.logs.plan_segments(job, liveness)
-        if not (job.remove or job.drop or job.name or job.spare or job.rewrites):
+            job.name += self.logs.unnamed_of(job, len(job.name))
+        if not (job.manifest or job.remove or job.drop or job.name or job.spare or job.rewrites):
             return None
         self.job_running = job
         return job
+
+    def plan_manifest(self) -> Manifest | None:
+        """What the manifest has to say since the last change of files; None if that is in it."""
+        head = self.wals[-1].head
+        if self.durable < head.first_lsn or (self.manifest is not None and self.manifest.wal == head.number):
+            return None
+        return Manifest(head.number, head.first_lsn, False)
 
     def note_starts(self) -> None:
         """Write down where logs start now, so that what was purged or expired does not come back."""
@@ -440,18 +434,27 @@ class Store:
         active = self.wals[-1]
         frame = self.frame
         assert frame is not None
-        noted = self.lsn if frame.pieces else self.lsn - 1
         if self.durable >= active.head.first_lsn:
-            for wal in [wal for wal in self.wals[:-1] if wal.blocks.blocks == 0 and wal is not self.finished]:
-                wal.empty_lsn = wal.empty_lsn or noted
-                if wal.empty_lsn > self.durable:
-                    continue
-                self.wals.remove(wal)
-                self.logs.files.forget(wal.blocks)
-                job.remove.append(wal.blocks.path)
-        job.remove += self.logs.dead_segments()
+            empty = [wal for wal in self.wals[:-1] if wal.blocks.blocks == 0 and wal is not self.finished]
+            named = [wal for wal in empty if not wal.empty_lsn]
+            for wal in named:
+                wal.empty_lsn = self.lsn
+            if named:
+                frame.add_note(WALS, 0, 0, wals_payload(self.required_wals()))
+            for wal in empty:
+                if wal.empty_lsn <= self.durable:
+                    self.wals.remove(wal)
+                    self.logs.files.forget(wal.blocks)
+                    job.remove.append(wal.blocks.path)
+        job.remove += self.logs.dead_segments(self.durable)
+        self.bury_segments(frame)
         job.drop = [queue for queue, lsn in self.dropped if lsn <= self.durable]
         self.dropped = [(queue, lsn) for queue, lsn in self.dropped if lsn > self.durable]
+
+    def bury_segments(self, frame: GatheredFrame) -> None:
+        """Note that the segments which hold nothing any more need not be there."""
+        for stored in self.logs.bury_segments(self.lsn):
+            frame.add_note(SEGMENTS, int(stored.log.queue), 0, segments_payload(stored))
 
     def plan_wal(self, job: Job, liveness: Liveness, now_us: int) -> None:
         """Copy what is wanted of the oldest full WAL file."""
@@ -484,12 +487,18 @@ class Store:
             raise error
         for log in job.name:
             self.logs.named(log)
+        if job.manifest is not None and not job.full:
+            self.manifest = job.manifest
         if job.full:
             self.job_after_us = self.clock.now_us() + JOB_RETRY_US
         for rewrite in job.rewrites:
             if not self.logs.take_rewrite(rewrite):
                 # Its folder went while the job was on its way, which has made it anew.
                 self.dropped.append((rewrite.log.queue, self.durable))
+            elif rewrite.made:
+                assert self.frame is not None
+                payload = segments_payload(self.logs.stored[rewrite.log.queue])
+                self.frame.add_note(SEGMENTS, rewrite.log.queue, 0, payload)
 
     def take_spare(self, path: str, handle: int, octets: int) -> None:
         number = self.next_wal
@@ -507,9 +516,13 @@ class Store:
         if frame is not None:
             if self.commit_running is not None:
                 raise StorageError("the store is closed while a commit is on its way to the disk")
+            if self.job_running is None:
+                self.bury_segments(frame)
             while (commit := self.flush()) is not None:
                 commit.run()
                 self.synced(commit)
+            for path in self.logs.dead_segments(self.durable):
+                self.disk.remove(path)
             self.write_clean()
         for file in list(self.logs.files.files.values()):
             self.logs.files.forget(file)
@@ -527,8 +540,10 @@ class Store:
             frame.flags = CLEAN
             Commit(self.disk, [frame], None).run()
             file.tail = frame.end()
+            self.durable = frame.lsn
         self.disk.truncate(file.blocks.handle, file.tail)
         self.disk.sync(file.blocks.handle)
+        self.write_manifest(Manifest(file.head.number, self.durable, True))
 
 
 def encode_bounds(log: QueueLog) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from forebay.core.errors import CorruptFile, StorageError
 from forebay.log.block import BlockWriter
 from forebay.log.segment import SegmentWriter
-from forebay.log.store import Entry, Store, StoreOptions
+from forebay.log.store import NAMES_MAX, Entry, Store, StoreOptions
 from tests.stores import SMALL, Everything, Opened, PowerCut, SmallDisk, TestClock, bodies
 
 NOTE = 3
@@ -96,7 +96,8 @@ def test_the_end_of_a_log_outlives_its_records(tmp_path: Path) -> None:
     opened.logs[1].truncate(3)
     assert opened.store.rotate([])  # while its block is not on the disk yet
     opened.sync()
-    assert opened.housekeep(Everything())
+    while opened.housekeep(Everything()):
+        pass
     assert len(opened.store.wals) == 1
     opened.crash()
     again = Opened(tmp_path, [1])
@@ -128,7 +129,7 @@ def test_small_segments_become_one_whatever_happens(tmp_path: Path, changes: int
         opened.crash()
         opened = Opened(tmp_path, [1])
     else:
-        assert changes >= 6
+        assert changes >= 5
         if changes % 2:  # the power fails before the result is taken in
             opened.crash()
             opened = Opened(tmp_path, [1])
@@ -168,6 +169,20 @@ def test_one_stuck_record_does_not_hold_the_disk(tmp_path: Path) -> None:
     while opened.housekeep(wanted):
         pass
     assert list((tmp_path / "queues/1").glob("*.seg")) == []
+    opened.close()
+
+
+def test_more_logs_are_rewritten_than_get_their_names_at_once(tmp_path: Path) -> None:
+    queues = list(range(1, NAMES_MAX + 51))
+    opened = Opened(tmp_path, queues, StoreOptions(rewrite_age_us=0))
+    for queue in queues:
+        opened.publish(queue, b"kept")
+    assert opened.store.rotate([])
+    opened.sync()
+    while opened.housekeep(Everything()):
+        pass
+    assert len(list(tmp_path.glob("queues/*/*.seg"))) == len(queues)
+    assert len(list(tmp_path.glob("queues/*/queue.json"))) == len(queues)
     opened.close()
 
 
@@ -226,7 +241,10 @@ def test_a_dropped_log_goes_with_its_files(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "queues/1/queue.json").read_text()) == {"name": "q1", "id": 1}
     opened.store.drop_log(1)
     opened.store.note(NOTE, 0, 0, b"dropped", True)
-    opened.housekeep(Everything())
+    early = opened.store.plan(Everything(), opened.clock.us)
+    if early is not None:
+        early.run()
+        opened.store.done(early)
     assert (tmp_path / "queues/1").exists()  # not before it is on the disk that the log is gone
     run(opened)
     opened.housekeep(Everything())
@@ -357,7 +375,8 @@ def test_settlements_go_on_when_the_disk_is_full_and_free_it(tmp_path: Path) -> 
     assert store.rotate([Entry(NOTE, 1, number, b"all settled")])
     opened.sync()
     assert store.pending() < 100
-    assert opened.housekeep(Everything())  # the dead file goes
+    for _ in range(2):  # a note that it is not needed, then the dead file goes
+        assert opened.housekeep(Everything())
     opened.clock.us += 2_000_000
     assert store.reserve(10_000)
     assert not store.full
@@ -481,12 +500,12 @@ def test_a_file_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / opened.store.wals[-1].blocks.path
     opened.close()
     head = bytearray(path.read_bytes())
-    head[8] = 2
+    head[8] = 3
     from crc32c import crc32c
 
     head[4:8] = crc32c(bytes(head[8:32])).to_bytes(4, "little")
     path.write_bytes(head)
-    with pytest.raises(CorruptFile, match="version 2 of the WAL format is unknown"):
+    with pytest.raises(CorruptFile, match="version 3 of the WAL format is unknown"):
         Opened(tmp_path, [1])
 
 

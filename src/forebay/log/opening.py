@@ -1,0 +1,113 @@
+"""Opening a store's folder: what the segments and the write-ahead log say, checked before anything is changed."""
+
+from __future__ import annotations
+
+from forebay.core.errors import CorruptFile
+from forebay.core.ports import Disk
+from forebay.log.frame import CHECKPOINT, DROPPED, SEGMENTS, START, WALS, Entry, parse_start
+from forebay.log.logs import Logs
+from forebay.log.manifest import Manifest, read_manifest
+from forebay.log.queue_log import BlockFile
+from forebay.log.recovery import WalReader
+from forebay.log.required import MissingFile, Required, check_newest, check_reached
+from forebay.log.stored import Recovery
+from forebay.log.wal import FOLDER, WalFile, wal_path
+
+Bounds = tuple[int, int, int]  # of a log: lowest offset kept, end, lowest for consumers
+
+
+class Opening:
+    """One look at all files.
+
+    logs      take in the blocks that are found
+    manifest  as it is; None in a new folder
+    wals      oldest first
+    lsn       of the last frame
+    """
+
+    def __init__(self, disk: Disk, logs: Logs) -> None:
+        self.disk = disk
+        self.logs = logs
+        self.manifest: Manifest | None = None
+        self.wals: list[WalFile] = []
+        self.lsn = 0
+        self.bounds: dict[int, Bounds] = {}
+        self.entries: list[Entry] = []
+        self.required = Required()
+        self.report: list[str] = []
+
+    def run(self) -> Recovery:
+        """Read everything; CorruptFile, and nothing is changed, if any of it is not as it was written."""
+        self.manifest = read_manifest(self.disk)
+        for name in self.disk.list("queues"):
+            if name.isdigit():
+                self.logs.open_segments(int(name), self.report)
+        names = self.disk.list(FOLDER)
+        numbers = [int(name[:-4]) for name in names if name.endswith(".wal") and name[:-4].isdigit()]
+        reader: WalReader | None = None
+        for number in numbers:
+            reader = self.read_wal(number, number == numbers[-1])
+        self.check_files(numbers)
+        self.logs.leftover += [f"{FOLDER}/{name}" for name in names if name.endswith(".tmp")]
+        self.logs.remove_leftover()
+        if reader is not None:
+            self.cut_tail(reader)
+        for queue, stored in self.logs.stored.items():
+            kept, end, start = self.bounds.get(queue, (0, 0, 0))
+            stored.log.recovered(start, end, kept)
+        return Recovery(self.entries, {queue: stored.log for queue, stored in self.logs.stored.items()}, self.report)
+
+    def read_wal(self, number: int, last: bool) -> WalReader:
+        """Take in all frames of a WAL file."""
+        path = wal_path(number)
+        handle = self.disk.open(path, False)
+        reader = WalReader(self.disk, path, handle, number, last)
+        if self.wals and self.wals[-1].head.number == number - 1 and reader.head.first_lsn != self.lsn + 1:
+            text = f"the file begins with frame {reader.head.first_lsn}, the one before it ends before {self.lsn + 1}"
+            raise CorruptFile(self.disk.path(path), 24, text)
+        file = BlockFile(number, path, handle, True)
+        self.logs.files.add(file)
+        while (frame := reader.next()) is not None:
+            if frame.flags & CHECKPOINT:
+                self.entries.clear()
+                self.bounds.clear()
+                self.required.clear()
+            for entry in frame.entries:
+                if entry.kind == START:
+                    self.bounds[entry.queue] = parse_start(entry.payload)
+                    self.logs.stored_log(entry.queue)
+                elif entry.kind == DROPPED:
+                    self.bounds.pop(entry.queue, None)
+                    self.required.forget(entry.queue)
+                    self.logs.forget(entry.queue, [])
+                elif entry.kind in (SEGMENTS, WALS):
+                    self.required.take(entry)
+                else:
+                    self.entries.append(entry)
+            self.logs.take_blocks(frame, reader.position - frame.octets, file)
+        wal = WalFile(reader.head, file, int(reader.position), int(reader.position), True)
+        wal.full = True
+        self.wals.append(wal)
+        self.lsn = int(reader.lsn)
+        return reader
+
+    def check_files(self, numbers: list[int]) -> None:
+        """CorruptFile unless all is there that must be."""
+        found = {queue: [each.segment for each in stored.segments] for queue, stored in self.logs.stored.items()}
+        check_newest(self.disk, self.manifest, numbers, any(found.values()))
+        missing = self.required.missing(self.disk, found, numbers)
+        if len(missing) > 1:
+            raise MissingFile(missing[0].path, f"{missing[0].text}; and {len(missing) - 1} more")
+        if missing:
+            raise missing[0]
+        if self.wals:
+            check_reached(self.disk, self.manifest, numbers[-1], self.wals[-1].tail, self.lsn)
+
+    def cut_tail(self, reader: WalReader) -> None:
+        """Cut the last file behind its last whole frame."""
+        rest = reader.rest_octets()
+        if rest:
+            at = f"octet {reader.position}, after frame {reader.lsn}"
+            self.report.append(f"{reader.full_path}: cut {rest} octets of a write that was never confirmed, at {at}")
+        self.disk.truncate(reader.handle, reader.position)
+        self.disk.sync(reader.handle)

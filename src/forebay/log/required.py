@@ -1,0 +1,117 @@
+"""The files that must be there, as the write-ahead log says.
+
+Each checkpoint names all segments and WAL files; notes after it say what has changed. A segment is named once it is on
+the disk, and a file is removed only when a note on the disk no longer names it. So a file that is named and not there
+was taken away by somebody else.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from forebay.core.errors import CorruptFile
+from forebay.core.ports import Disk
+from forebay.log.frame import SEGMENTS, WALS, Entry
+from forebay.log.manifest import NAME, Manifest
+from forebay.log.segment import Segment, segment_path
+from forebay.log.stored_log import StoredLog
+from forebay.log.wal import wal_path
+
+SPAN: Final = struct.Struct("<qq")
+SPAN_OCTETS: Final = SPAN.size
+NUMBER: Final = struct.Struct("<q")
+NUMBER_OCTETS: Final = NUMBER.size
+
+
+class MissingFile(CorruptFile):
+    """A file that must be there is not."""
+
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(path, 0, text)
+        self.text = text
+        self.args = (f"{path}: this file is missing: {text}",)
+
+
+class Required:
+    """What the frames read so far say must be there.
+
+    segments  for each queue the intervals of offsets that a segment stands for
+    wals      numbers of WAL files
+    """
+
+    def __init__(self) -> None:
+        self.segments: dict[int, list[tuple[int, int]]] = {}
+        self.wals: list[int] = []
+
+    def clear(self) -> None:
+        """A checkpoint begins."""
+        self.segments = {}
+        self.wals = []
+
+    def take(self, entry: Entry) -> None:
+        """Take in a SEGMENTS or WALS; it replaces what was said before."""
+        if entry.kind == SEGMENTS:
+            self.segments[entry.queue] = list(SPAN.iter_unpack(entry.payload))
+        else:
+            assert entry.kind == WALS
+            self.wals = [number for (number,) in NUMBER.iter_unpack(entry.payload)]
+
+    def forget(self, queue: int) -> None:
+        """The queue's log is dropped, and all its segments with it."""
+        self.segments.pop(queue, None)
+
+    def missing(self, disk: Disk, found: dict[int, list[Segment]], wals: list[int]) -> list[MissingFile]:
+        """An error for each file that is not there.
+
+        found  the segments that are there, by queue
+        wals   numbers of the WAL files that are there
+        """
+        errors = [
+            MissingFile(disk.path(wal_path(number)), "it is of the write-ahead log, and what it has is nowhere else")
+            for number in self.wals
+            if number not in wals
+        ]
+        for queue, spans in sorted(self.segments.items()):
+            there = sorted((segment.first, segment.end) for segment in found.get(queue, []))
+            at = 0
+            for first, end in sorted(spans):
+                while at < len(there) and there[at][1] <= first:
+                    at += 1
+                if at == len(there) or there[at][0] > first or there[at][1] < end:
+                    path = disk.path(segment_path(queue, first))
+                    errors.append(MissingFile(path, f"it has queue {queue}, offsets {first} to {end - 1}"))
+        return errors
+
+
+def segments_payload(stored: StoredLog) -> bytes:
+    """What a SEGMENTS says of a log."""
+    return b"".join(SPAN.pack(each.segment.first, each.segment.end) for each in stored.segments)
+
+
+def wals_payload(numbers: list[int]) -> bytes:
+    """What a WALS says."""
+    return b"".join(NUMBER.pack(number) for number in numbers)
+
+
+def check_newest(disk: Disk, manifest: Manifest | None, wals: list[int], has_segments: bool) -> None:
+    """CorruptFile unless the files that the manifest speaks of are there."""
+    newest = wals[-1] if wals else 0
+    if manifest is None:
+        if wals or has_segments:
+            raise MissingFile(disk.path(NAME), "it says how far the write-ahead log goes")
+    elif newest < manifest.wal:
+        raise MissingFile(disk.path(wal_path(manifest.wal)), "it is the newest of the write-ahead log")
+
+
+def check_reached(disk: Disk, manifest: Manifest | None, number: int, position: int, lsn: int) -> None:
+    """CorruptFile unless the log goes as far as the manifest says.
+
+    number, position  the newest WAL file, and where it ends
+    lsn               of its last frame
+    """
+    if manifest is None or lsn >= manifest.lsn:
+        return
+    when = "when the broker was stopped" if manifest.clean else "when this file was begun"
+    lost = f"frames {lsn + 1} to {manifest.lsn} were on the disk {when}, and are not there any more"
+    raise CorruptFile(disk.path(wal_path(number)), position, lost)
