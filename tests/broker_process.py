@@ -170,6 +170,10 @@ class BrokerProcess:
         """All that the broker printed, over all starts."""
         return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
 
+    def octets_in_segments(self) -> int:
+        """How much of its log it has written anew, by queue."""
+        return sum(path.stat().st_size for path in self.data.glob("queues/*/*.seg"))
+
     def finish(self) -> None:
         """End of a test: stop what runs, and no start may have printed a traceback."""
         if self._process is not None and self._process.poll() is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 WAIT_S_MAX = 60.0  # guards against a hang: what is waited for comes within moments, however busy the machine is
@@ -12,8 +12,8 @@ LOOK_S = 0.01  # between two looks
 T = TypeVar("T")
 
 
-def look() -> None:
-    """Let a moment pass."""
+def look_again() -> None:
+    """Let a moment pass between two looks."""
     time.sleep(LOOK_S)
 
 
@@ -21,7 +21,7 @@ def until(
     condition: Callable[[], T],
     what: str | Callable[[], str] = "",
     *,
-    meanwhile: Callable[[], object] = look,
+    meanwhile: Callable[[], object] = look_again,
     seconds: float = WAIT_S_MAX,
 ) -> T:
     """Wait until the condition holds; its value, which is true by then.
@@ -38,11 +38,11 @@ def until(
 
 
 async def until_async(
-    condition: Callable[[], T], what: str | Callable[[], str] = "", *, seconds: float = WAIT_S_MAX
+    condition: Callable[[], Awaitable[T]], what: str | Callable[[], str] = "", *, seconds: float = WAIT_S_MAX
 ) -> T:
     """The same where an event loop goes on meanwhile."""
     deadline = time.monotonic() + seconds
-    while not (value := condition()):
+    while not (value := await condition()):
         if time.monotonic() > deadline:
             raise AssertionError(told(what, condition, seconds))
         await asyncio.sleep(LOOK_S)
@@ -52,3 +52,14 @@ async def until_async(
 def told(what: str | Callable[[], str], condition: Callable[[], object], seconds: float) -> str:
     named = what if isinstance(what, str) else what()
     return f"not within {seconds:.0f} s: {named or condition}"
+
+
+def until_past(moment: float) -> None:
+    """Wait until the clock has passed a moment, in seconds since 1970: where time itself is what a test is about."""
+    while (left := moment - time.time()) >= 0:
+        time.sleep(left + 0.001)
+
+
+def pause(seconds: float) -> None:
+    """Let time pass where nothing is waited for: a kill at any moment, a pace, a slow peer."""
+    time.sleep(seconds)

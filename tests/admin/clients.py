@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import paho.mqtt.client as paho
@@ -12,6 +11,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 WAIT_S_MAX = 40
 
@@ -34,11 +34,3 @@ def publish_mqtt(broker: BrokerProcess, topic: str, body: str, retain: bool = Fa
     """Publish one message at QoS 1, and wait for its acknowledgement."""
     with mqtt(broker, "") as client:
         client.publish(topic, body, 1, retain).wait_for_publish(WAIT_S_MAX)
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -14,8 +14,9 @@ import httpx
 import pika
 import pytest
 
-from tests.admin.clients import mqtt, publish_mqtt, until
+from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess, running
+from tests.waiting import until
 
 WAIT_S_MAX = 60
 Event = dict[str, object]

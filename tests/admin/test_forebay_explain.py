@@ -13,8 +13,9 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.admin.clients import mqtt, publish_mqtt, until
+from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess, running
+from tests.waiting import until
 
 WAIT_S_MAX = 60
 Facts = dict[str, object]

@@ -14,8 +14,9 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.spec import Basic
 
-from tests.admin.clients import mqtt, until
+from tests.admin.clients import mqtt
 from tests.broker_process import BrokerProcess, running
+from tests.waiting import until
 
 WAIT_S_MAX = 60
 

@@ -9,8 +9,8 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.admin.clients import until
 from tests.broker_process import BrokerProcess, running
+from tests.waiting import until
 
 WAIT_S_MAX = 60
 Event = dict[str, object]

@@ -10,9 +10,9 @@ import httpx
 import pika
 import pytest
 
-from tests.admin.clients import until
 from tests.broker_process import BrokerProcess, running
 from tests.certificates import Certificates
+from tests.waiting import until
 
 CHECKS = [
     "alarms",

@@ -15,8 +15,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from forebay.admin.metrics.gather import known_groups
-from tests.admin.clients import mqtt, publish_mqtt, until
+from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess, running
+from tests.waiting import until
 
 ADDRESS = "127.0.0.1:0"
 Samples = dict[str, dict[tuple[str, ...], float]]

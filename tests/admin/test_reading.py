@@ -12,8 +12,9 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.admin.clients import mqtt, publish_mqtt, until
+from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess, running
+from tests.waiting import until
 
 EXCHANGE = "readings"
 QUEUE = "reading"

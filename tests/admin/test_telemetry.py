@@ -13,9 +13,10 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.admin.clients import mqtt, until
+from tests.admin.clients import mqtt
 from tests.admin.otlp import Receiver, values_of
 from tests.broker_process import BrokerProcess, running
+from tests.waiting import until
 
 SPAN = "00f067aa0ba902b7"
 

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.broker_process import BrokerProcess, free_port
+from tests.waiting import until
 
 WAIT_S = 60
 GUEST = ("guest", "guest")
@@ -119,13 +119,6 @@ def hook(running: BrokerProcess) -> Iterator[Hook]:
     connection.close()
 
 
-def wait_until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def connect(broker: BrokerProcess) -> Any:
     return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
 
@@ -151,7 +144,7 @@ def test_events_are_sent_signed_and_with_the_headers_of_the_options(hook: Hook, 
     channel = connection.channel()
     channel.queue_declare("orders", durable=True)
     channel.queue_delete("orders")
-    wait_until(lambda: "queue.deleted" in receiver.types())
+    until(lambda: "queue.deleted" in receiver.types())
     assert receiver.types() == ["client.connected", "queue.created", "queue.deleted"], "in their order, and no others"
     for headers, body, path in receiver.requests:
         digest = hmac.new(b"a key of ours", body, hashlib.sha256).hexdigest()
@@ -161,7 +154,7 @@ def test_events_are_sent_signed_and_with_the_headers_of_the_options(hook: Hook, 
         assert headers["x-forebay-event"] == json.loads(body)["type"]
         assert path == "/hook"
     assert receiver.events()[1]["data"]["queue"] == "orders"
-    wait_until(lambda: listed(broker)[0]["sent"] == 3)
+    until(lambda: listed(broker)[0]["sent"] == 3)
     (facts,) = listed(broker)
     assert (facts["failed"], facts["dropped"], facts["waiting"], facts["breaker"]) == (0, 0, 0, "closed")
     shown = httpx.get(f"{broker.http_url}/api/forebay/config", auth=GUEST).text
@@ -192,7 +185,7 @@ def test_messages_come_with_their_payload_if_asked_for_and_filters_choose(hook: 
     def at(path: str) -> list[dict[str, Any]]:
         return [json.loads(body) for _, body, where in list(receiver.requests) if where == f"/hook/{path}"]
 
-    wait_until(lambda: len(at("full")) == 3 and len(at("topics")) >= 3 and at("queues") and at("vhosts"))
+    until(lambda: len(at("full")) == 3 and len(at("topics")) >= 3 and at("queues") and at("vhosts"))
     assert [base64.b64decode(each["payload"]) for each in at("full")] == [b"\xff open", b"shut", b"amqp"]
     found = [each["data"].get("topic", each["data"].get("routing_key")) for each in at("topics")]
     assert set(found) == {"home/1/door", "home.2.door"}
@@ -213,13 +206,13 @@ def test_an_event_is_sent_again_until_it_is_taken_and_each_attempt_says_that_it_
     broker = hook(wanted)
     connection = connect(broker)
     connection.channel().queue_declare("q", durable=True)
-    wait_until(lambda: listed(broker)[0]["sent"] == 1)
+    until(lambda: listed(broker)[0]["sent"] == 1)
     assert len(receiver.requests) == 3
     assert len({headers["x-forebay-delivery"] for headers, _, _ in receiver.requests}) == 1
     assert listed(broker)[0]["retried"] == 2
     receiver.status = [500, 500, 500]
     connection.channel().queue_declare("q2", durable=True)
-    wait_until(lambda: listed(broker)[0]["failed"] == 1)
+    until(lambda: listed(broker)[0]["failed"] == 1)
     assert listed(broker)[0]["last_error"] == "status 500"
     connection.close()
 
@@ -239,10 +232,10 @@ def test_a_server_that_is_not_there_is_left_alone_for_a_time_and_gets_what_waite
     channel = connection.channel()
     for number in range(6):
         channel.queue_declare(f"q{number}", durable=True)
-    wait_until(lambda: listed(broker)[0]["breaker"] == "open")
+    until(lambda: listed(broker)[0]["breaker"] == "open")
     assert "nothing is sent for 500 ms" in broker.log_text()
     receiver = Receiver(port)
-    wait_until(lambda: listed(broker)[0]["waiting"] == 0)
+    until(lambda: listed(broker)[0]["waiting"] == 0)
     (facts,) = listed(broker)
     assert facts["sent"] + facts["failed"] == 6 and facts["sent"] == len(receiver.requests) > 0
     assert [each["data"]["queue"] for each in receiver.events()] == [f"q{n}" for n in range(facts["failed"], 6)]
@@ -262,14 +255,14 @@ def test_what_waits_is_limited_and_the_broker_goes_on(
     connection = connect(broker)
     channel = connection.channel()
     channel.queue_declare("q0", durable=True)
-    wait_until(lambda: receiver.requests)
+    until(lambda: receiver.requests)
     for number in range(1, 8):
         channel.queue_declare(f"q{number}", durable=True)
-    wait_until(lambda: listed(broker)[0]["dropped"] == 4)
+    until(lambda: listed(broker)[0]["dropped"] == 4)
     assert listed(broker)[0]["waiting"] == 4
     receiver.holds.clear()
     receiver.let_go.set()
-    wait_until(lambda: len(receiver.requests) == 4)
+    until(lambda: len(receiver.requests) == 4)
     assert [each["data"]["queue"] for each in receiver.events()] == kept
     connection.close()
 
@@ -285,7 +278,7 @@ def test_a_server_that_does_not_answer_costs_an_attempt_and_holds_up_no_message(
     for number in range(50):
         channel.basic_publish("", "q", b"%d" % number)
     assert channel.queue_declare("q", passive=True).method.message_count == 50
-    wait_until(lambda: listed(broker)[0]["failed"] >= 2)
+    until(lambda: listed(broker)[0]["failed"] >= 2)
     assert listed(broker)[0]["last_error"] == "no answer within 50 ms"
     connection.close()
 
@@ -298,11 +291,11 @@ def test_webhooks_come_and_go_by_a_reload(hook: Hook, receiver: Receiver) -> Non
     first: dict[str, object] = {"url": f"{receiver.url}/1", "events": ["queue.created"]}
     hook(first)
     channel.queue_declare("q1", durable=True)
-    wait_until(lambda: listed(broker)[0]["sent"] == 1)
+    until(lambda: listed(broker)[0]["sent"] == 1)
     hook({"url": f"{receiver.url}/2", "events": ["queue.created"]}, first)
     assert [each["sent"] for each in listed(broker)] == [0, 1], "the one that is as before goes on"
     channel.queue_declare("q2", durable=True)
-    wait_until(lambda: [each["sent"] for each in listed(broker)] == [1, 2])
+    until(lambda: [each["sent"] for each in listed(broker)] == [1, 2])
     hook()
     channel.queue_declare("q3", durable=True)
     assert listed(broker) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from tests.behaviour.kinds import open_channel
 from tests.block_reads import blocks_of
 from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
+from tests.waiting import until
 
 COUNT = 400
 BODY = bytes(32_768)
@@ -80,10 +80,7 @@ def test_the_same_octets_with_and_without_tls(start_broker: Callable[..., Broker
     bodies = [b"%08d" % number + BODY for number in range(COUNT)]
     for body in bodies:
         channel.basic_publish("", "q", body)
-    until = time.monotonic() + LIMIT_S
-    while sum(path.stat().st_size for path in broker.data.glob("queues/*/*.seg")) < COUNT * len(BODY) // 2:
-        assert time.monotonic() < until, "most of the log should be in segments by now"
-        time.sleep(0.1)
+    until(lambda: broker.octets_in_segments() >= COUNT * len(BODY) // 2, "most of the log in segments")
     with socket.create_connection(("127.0.0.1", broker.amqp_port), LIMIT_S) as plain:
         assert Asking(plain).all() == bodies
     with (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pika
 
 from forebay.client.control import ControlClient
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ROUNDS = 4
@@ -69,8 +69,9 @@ def test_churn_leaves_nothing_behind(start_broker: Callable[..., BrokerProcess])
     broker.restart()
     with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
         assert [each["queue"] for each in control.items("queue.list")] == ["mqtt"]
-    deadline = time.monotonic() + 60
-    while (logs := sorted(int(path.name) for path in (broker.data / "queues").iterdir()))[1] < INTERNAL_LOGS:
-        assert time.monotonic() < deadline, logs  # folders of what was deleted last go in the background
-        time.sleep(0.1)
-    assert logs[0] == 1  # of the queue `mqtt`
+    until(lambda: logs_of(broker)[1] >= INTERNAL_LOGS)  # folders of what was deleted last go in the background
+    assert logs_of(broker)[0] == 1  # of the queue `mqtt`
+
+
+def logs_of(broker: BrokerProcess) -> list[int]:
+    return sorted(int(path.name) for path in (broker.data / "queues").iterdir())

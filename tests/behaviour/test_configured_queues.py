@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pika
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 WAIT_S = 60
 
 
 def get(channel: Any, queue: str) -> tuple[Any, bytes]:
     """The next message of a queue, once there is one."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
+    found: list[tuple[Any, bytes]] = []
+
+    def is_there() -> bool:
         method, _, body = channel.basic_get(queue)
         if method is not None:
-            return method, body
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+            found.append((method, body))
+        return method is not None
+
+    until(is_there, f"a message in {queue}")
+    return found[0]
 
 
 def test_what_fails_too_often_goes_to_the_dead_letters_of_its_queue(start_broker: Callable[..., BrokerProcess]) -> None:

@@ -14,6 +14,7 @@ from forebay.client.control import ControlClient
 from tests.behaviour.kinds import CLASSIC, EPHEMERAL, KINDS, NAME, QUORUM, STREAM, Kind, open_channel
 from tests.broker_process import BrokerProcess
 from tests.interop.mqtt_client import client
+from tests.waiting import until
 
 WAIT_S = 30
 
@@ -299,11 +300,8 @@ def test_an_mqtt_consumer_says_its_filter_by_a_user_property(broker: BrokerProce
 
 
 def wait_until_nothing_is_held(broker: BrokerProcess) -> None:
-    deadline = time.monotonic() + WAIT_S
     with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
-        while list(control.items("lease.list")):
-            assert time.monotonic() < deadline, "something is held for ever"
-            time.sleep(0.02)
+        until(lambda: not list(control.items("lease.list")), "the end of all leases")
 
 
 def test_members_of_a_share_have_filters_of_their_own(broker: BrokerProcess) -> None:

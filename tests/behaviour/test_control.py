@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pika
 import pytest
@@ -13,6 +12,7 @@ from forebay.client.control import ControlClient
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, PeerError, RequestError
 from forebay.wire.blocks import CONTROL_OCTETS_MAX
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 WAIT_S_MAX = 20
 
@@ -43,13 +43,6 @@ def refused(client: ControlClient, operation: str, **arguments: object) -> tuple
 
 def by(items: Iterator[dict[str, object]], name: str) -> dict[object, dict[str, object]]:
     return {item[name]: item for item in items}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_vhosts_come_and_go(broker: BrokerProcess, client: ControlClient) -> None:

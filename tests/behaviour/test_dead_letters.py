@@ -12,6 +12,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.interop.mqtt_client import client
+from tests.waiting import until, until_past
 
 TO_DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
 WAIT_S = 20
@@ -21,13 +22,16 @@ Message = tuple[str, pika.BasicProperties, bytes]
 
 def get(channel: BlockingChannel, queue: str) -> Message:
     """The next message of a queue, which comes some time."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
+    found: list[Message] = []
+
+    def is_there() -> bool:
         method, properties, body = channel.basic_get(queue, auto_ack=True)
         if method is not None:
-            return method.routing_key, properties, body
-        assert time.monotonic() < deadline, f"nothing came to {queue}"
-        time.sleep(0.01)
+            found.append((method.routing_key, properties, body))
+        return method is not None
+
+    until(is_there, f"a message in {queue}")
+    return found[0]
 
 
 def declare(channel: BlockingChannel, name: str, kind: str = "classic", **arguments: object) -> None:
@@ -69,8 +73,7 @@ def test_what_a_lost_consumer_held_too_often_comes_out(broker: BrokerProcess, ki
     channel.basic_publish("", "q", b"0")
     for _ in range(3):
         reader = open_channel(broker)
-        while reader.basic_get("q")[0] is None:
-            time.sleep(0.01)
+        until(lambda reader=reader: reader.basic_get("q")[0])  # type: ignore[misc]
         reader.connection.close()
     _, said, _ = get(channel, "dead")
     assert said.headers["x-death"][0]["reason"] == "delivery_limit"
@@ -149,7 +152,7 @@ def test_dead_letters_of_a_queue_that_keeps_wait_for_their_target(start_broker: 
     )
     for number in range(100):
         channel.basic_publish("", "q", b"%d" % number)
-    time.sleep(0.1)
+    until_past(time.time() + 0.01)
     broker.kill9()
     broker.start()
     channel = open_channel(broker)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 WAIT_S = 60
 SECOND_SIGNAL = 128
@@ -30,13 +30,6 @@ def connect(broker: BrokerProcess) -> Any:
     return pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
 
 
-def wait_until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def mqtt_client(broker: BrokerProcess, **given: Any) -> tuple[paho.Client, list[tuple[Any, Any]]]:
     """A connected client, and the reasons and properties of the DISCONNECTs that it gets."""
     told: list[tuple[Any, Any]] = []
@@ -46,7 +39,7 @@ def mqtt_client(broker: BrokerProcess, **given: Any) -> tuple[paho.Client, list[
     properties.SessionExpiryInterval = 3600
     client.connect("127.0.0.1", broker.mqtt_port, properties=properties)
     client.loop_start()
-    wait_until(client.is_connected)
+    until(client.is_connected)
     return client, told
 
 
@@ -72,6 +65,11 @@ def reader_of_nothing(broker: BrokerProcess) -> Any:
     return connection
 
 
+def listens(broker: BrokerProcess) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", broker.amqp_port)) == 0
+
+
 def test_every_client_is_told_in_its_protocol(broker: BrokerProcess) -> None:
     amqp = connect(broker)
     client, told = mqtt_client(broker, client_id="ann")
@@ -80,7 +78,7 @@ def test_every_client_is_told_in_its_protocol(broker: BrokerProcess) -> None:
         amqp.process_data_events(WAIT_S)
     assert closed.value.reply_code == 320
     assert "shutdown" in closed.value.reply_text
-    wait_until(lambda: told)
+    until(lambda: told)
     assert told[0][0].value == 0x8B
     client.loop_stop()
     assert broker.wait() == 0
@@ -134,7 +132,7 @@ def test_a_second_signal_ends_the_wait_for_clients_and_loses_nothing(
     broker = start_broker(drain_timeout_ms=10_000_000)
     stuck_reader(broker)
     os.kill(broker.pid, signal.SIGTERM)
-    time.sleep(0.5)  # the wait has begun; were it not for the second signal it would last for hours
+    until(lambda: not listens(broker))  # were it not for the second signal, the wait would last for hours
     os.kill(broker.pid, signal.SIGTERM)
     assert broker.wait() == SECOND_SIGNAL + signal.SIGTERM
     broker.start()
@@ -150,7 +148,7 @@ def test_health_checks_fail_before_clients_are_let_go(start_broker: Start) -> No
     assert httpx.get(check, auth=guest).status_code == 200
     amqp = connect(broker)
     os.kill(broker.pid, signal.SIGTERM)
-    wait_until(lambda: httpx.get(check, auth=guest).status_code == 503)
+    until(lambda: httpx.get(check, auth=guest).status_code == 503)
     amqp.channel().queue_declare("q", auto_delete=True)
     connect(broker).close()
     os.kill(broker.pid, signal.SIGINT)

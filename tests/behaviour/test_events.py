@@ -15,6 +15,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 WAIT_S = 60
 Start = Callable[..., BrokerProcess]
@@ -49,15 +50,8 @@ def client(broker: BrokerProcess, name: str) -> paho.Client:
     made = paho.Client(CallbackAPIVersion.VERSION2, client_id=name, protocol=paho.MQTTv5)
     made.connect("127.0.0.1", broker.mqtt_port)
     made.loop_start()
-    wait_until(made.is_connected)
+    until(made.is_connected)
     return made
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_clients_queues_and_messages_are_in_the_stream_of_events(start_broker: Start) -> None:
@@ -120,7 +114,7 @@ def test_events_outlive_the_broker_and_have_filters_as_queues_have(start_broker:
     properties = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
     properties.UserProperty = [("stream-offset", "first")]
     reader.subscribe("$queue/$events/queue/+", qos=1, properties=properties)
-    wait_until(lambda: messages)
+    until(lambda: messages)
     bodies = [json.loads(each.payload) for each in messages]
     assert {each["type"] for each in bodies} == {"queue.created"}
     reader.disconnect()
@@ -160,7 +154,7 @@ def test_the_log_may_be_json_with_events_in_it_and_no_secret(start_broker: Start
     with pytest.raises(pika.exceptions.AMQPConnectionError):
         pika.BlockingConnection(wrong)
     connection.close()
-    wait_until(lambda: "client.disconnected" in broker.log_text())
+    until(lambda: "client.disconnected" in broker.log_text())
     broker.stop()
     text = broker.log_text()
     lines = [json.loads(line) for line in text.splitlines() if not line.startswith("ready ")]

@@ -14,6 +14,7 @@ from forebay.core.errors import NOT_FOUND, RequestError
 from tests.behaviour.kinds import EPHEMERAL, KINDS, NAME, STREAM, Kind, Reader, open_channel
 from tests.block_reads import bodies
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 COUNT = 20
 LIMIT_S = 60
@@ -107,8 +108,5 @@ def test_a_hold_that_is_not_renewed_ends(broker: BrokerProcess, client: BlockCli
     channel.basic_publish("", NAME, b"x")
     client.hold(NAME, "table", 0, 1)
     assert channel.basic_get(NAME, auto_ack=True)[2] == b"x"
-    until = time.monotonic() + LIMIT_S
-    while client.describe(NAME).start == 0:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    until(lambda: client.describe(NAME).start > 0)
     assert bodies(client, NAME, 0, 1) == []

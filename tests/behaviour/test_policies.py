@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pika
 import pytest
@@ -12,8 +11,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from forebay.client.control import ControlClient
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
-WAIT_S_MAX = 20
 QUEUE_TYPES = ["classic", "quorum"]
 
 
@@ -64,13 +63,6 @@ def bodies_of(channel: BlockingChannel, name: str) -> list[bytes]:
         if method is None:
             return found
         found.append(body)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("queue_type", QUEUE_TYPES)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 WAIT_S = 60
 GUEST = ("guest", "guest")
@@ -71,13 +71,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloaded]:
     broker.start()
     yield Reloaded(broker)
     broker.finish()
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 RELOADABLE_NUMBERS = [
@@ -238,7 +231,7 @@ def test_new_connections_have_new_limits_and_old_ones_theirs(running: Reloaded) 
         client.on_connect = lambda *given: found.append(given[4])
         client.connect("127.0.0.1", running.broker.mqtt_port)
         client.loop_start()
-        wait_until(lambda: found)
+        until(lambda: found)
         return client, found[0]
 
     first, terms = connected()
@@ -270,14 +263,14 @@ def test_figures_are_told_and_messages_limited_as_the_file_says_now(running: Rel
 def test_sighup_reads_the_file_again_and_says_so(running: Reloaded) -> None:
     running.set(mqtt_max_subscriptions=9, log_level="debug", log_format="json", users={"guest": "guest", "a": "b"})
     os.kill(running.broker.pid, signal.SIGHUP)
-    wait_until(lambda: running.in_force("mqtt_max_subscriptions") == 9)
+    until(lambda: running.in_force("mqtt_max_subscriptions") == 9)
     lines = [line for line in running.broker.log_text().splitlines() if "configuration read again" in line]
     said = json.loads(lines[-1])
     assert said["message"].startswith("configuration read again; changed: ")
     assert "mqtt_max_subscriptions" in said["message"]
     running.set(mqtt_max_subscriptions=-9)
     os.kill(running.broker.pid, signal.SIGHUP)
-    wait_until(lambda: "mqtt_max_subscriptions: -9 is out of range" in running.broker.log_text())
+    until(lambda: "mqtt_max_subscriptions: -9 is out of range" in running.broker.log_text())
     assert running.in_force("mqtt_max_subscriptions") == 9, "the broker goes on"
     running.reload()
 

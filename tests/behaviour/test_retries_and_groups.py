@@ -10,6 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 WAIT_S = 20
 each_type = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
@@ -17,11 +18,16 @@ each_type = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 
 def next_delivery(channel: BlockingChannel) -> tuple[int, bytes]:
     """Tag and body of the next message of `q`, waited for."""
-    deadline = time.monotonic() + WAIT_S
-    while (got := channel.basic_get("q"))[0] is None:
-        assert time.monotonic() < deadline, "no message came"
-        time.sleep(0.01)
-    return got[0].delivery_tag, got[2]
+    found: list[tuple[int, bytes]] = []
+
+    def is_there() -> bool:
+        method, _, body = channel.basic_get("q")
+        if method is not None:
+            found.append((method.delivery_tag, body))
+        return method is not None
+
+    until(is_there, "a message in q")
+    return found[0]
 
 
 @each_type

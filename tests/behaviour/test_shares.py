@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -14,6 +13,7 @@ import pytest
 from forebay.client.control import ControlClient
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 BODY = b"x" * 8192
 SHARE_OCTETS = 4 << 20
@@ -50,13 +50,6 @@ class Flood:
                     self.connection.process_data_events(0)  # only there are callbacks called
             while not self.done:
                 self.connection.process_data_events(0.1)
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -98,7 +91,7 @@ def test_a_queue_over_its_share_slows_down_its_publishers_alone(
     channel.queue_declare("full", durable=durable)
     flood = Flood(broker, "full")
     ends.append(flood)
-    wait_until(lambda: len(flood.told) > 0, "the publisher was never told")
+    until(lambda: len(flood.told) > 0, "the publisher was never told")
     assert flood.told[0] == f"queue 'full' is over its share of {'disk' if durable else 'memory'}"
     check_others_go_on(broker, "other")
     with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
@@ -112,7 +105,7 @@ def test_a_queue_over_its_share_slows_down_its_publishers_alone(
             break
         taken += 1
     assert taken > SHARE_OCTETS // len(BODY) // 2
-    wait_until(lambda: flood.told[-1] == "", "it was never told to go on")
+    until(lambda: flood.told[-1] == "", "it was never told to go on")
 
 
 def test_a_consumer_that_publishes_what_it_takes_gets_through(
@@ -147,14 +140,14 @@ def test_a_vhost_over_its_share_leaves_the_others_alone(
         control.run("queue.declare", vhost="tenant", queue="two")
         floods = [Flood(broker, name, "tenant") for name in ("one", "two")]
         ends += floods
-        wait_until(lambda: all(flood.told for flood in floods), "the publishers were never told")
+        until(lambda: all(flood.told for flood in floods), "the publishers were never told")
         assert floods[0].told[0] == "vhost 'tenant' is over its octets_max"
         check_others_go_on(broker, "other")
         for flood in floods:
             flood.stop = True
         control.run("queue.purge", vhost="tenant", queue="one")
         control.run("queue.purge", vhost="tenant", queue="two")
-        wait_until(lambda: all(flood.told[-1] == "" for flood in floods), "they were never told to go on")
+        until(lambda: all(flood.told[-1] == "" for flood in floods), "they were never told to go on")
 
 
 def test_publishers_stop_before_the_disk_is_full(start_broker: Callable[..., BrokerProcess]) -> None:
@@ -162,7 +155,7 @@ def test_publishers_stop_before_the_disk_is_full(start_broker: Callable[..., Bro
     parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, blocked_connection_timeout=3)
     channel = pika.BlockingConnection(parameters).channel()
     channel.queue_declare("q", durable=True)
-    wait_until(lambda: "disk_free_min_octets" in broker.log_text(), "the broker never looked")
+    until(lambda: "disk_free_min_octets" in broker.log_text(), "the broker never looked")
     channel.confirm_delivery()
 
     def publish() -> None:

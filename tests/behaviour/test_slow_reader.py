@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.block_reads import blocks_of
 from tests.broker_process import BrokerProcess
 from tests.conformance.amqp091.raw import connect as amqp_connect
 from tests.conformance.mqtt.raw import Raw, connect, connected, publish, subscribe, will
+from tests.waiting import until
 
 BODY = b"x" * 65_536
 COUNT = 1600  # 100 MiB
@@ -60,9 +60,7 @@ def test_a_consumer_that_does_not_read_costs_a_bounded_buffer(
     publisher.basic_publish("", "other", b"goes on")
     assert publisher.basic_get("other", auto_ack=True)[2] == b"goes on"
 
-    deadline = time.monotonic() + 60
-    while len(bodies) < COUNT and time.monotonic() < deadline:
-        slow.connection.process_data_events(0.1)
+    until(lambda: len(bodies) >= COUNT, meanwhile=lambda: slow.connection.process_data_events(0.1))
     assert bodies == list(range(COUNT))
 
 
@@ -78,10 +76,7 @@ def test_a_client_that_is_let_go_and_does_not_read_is_cut_off(start_broker: Call
     publisher = connected(broker, "publisher")
     for _ in range(32):
         publisher.send(publish("flood", bytes(1 << 20)))
-    deadline = time.monotonic() + 30
-    while (got := channel.basic_get("wills", auto_ack=True))[0] is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert got[2] == b"gone"
+    assert until(lambda: channel.basic_get("wills", auto_ack=True)[2]) == b"gone"
     slow.close()
     publisher.close()
 
@@ -94,10 +89,7 @@ def test_a_reader_of_blocks_that_does_not_read_costs_nothing(start_broker: Calla
     count = 600
     for number in range(count):
         channel.basic_publish("", "q", b"%08d" % number + BODY)
-    until = time.monotonic() + 60
-    while sum(path.stat().st_size for path in broker.data.glob("queues/*/*.seg")) < count * len(BODY) // 2:
-        assert time.monotonic() < until, "most of the log should be in segments by now"
-        time.sleep(0.1)
+    until(lambda: broker.octets_in_segments() >= count * len(BODY) // 2, "most of the log in segments")
 
     def bodies(client: BlockClient) -> Iterator[bytes]:
         for fetched in client.fetch("q", 0, count):
@@ -156,10 +148,7 @@ def test_where_too_much_waits_for_all_slow_clients_the_worst_is_ended(
     with ExitStack() as slow:
         for _ in range(3):
             slow.enter_context(amqp_connect(broker)).consume("q")
-        deadline = time.monotonic() + 60
-        while "for all together more than" not in broker.log_text():
-            assert time.monotonic() < deadline, "nobody was ended"
-            time.sleep(0.1)
+        until(lambda: "for all together more than" in broker.log_text(), "the end of the slowest")
         with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
             protocols = [each["protocol"] for each in control.items("connection.list")]
     assert 1 <= protocols.count("AMQP 0-9-1") - 1 < 3  # one publishes

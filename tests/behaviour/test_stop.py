@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 
 import pika
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import pause
 
 CONNECTIONS = 150
 
@@ -28,5 +28,5 @@ def test_clients_that_leave_while_the_broker_stops_keep_it_from_nothing(broker: 
     os.kill(broker.pid, signal.SIGTERM)
     for each in sockets:
         each.shutdown(socket.SHUT_RDWR)
-        time.sleep(0.001)  # so that they leave while it stops, not all before or after
+        pause(0.001)  # so that they leave while it stops, not all before or after
     assert broker.wait() == 0, broker.log_text()

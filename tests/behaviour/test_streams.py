@@ -10,8 +10,10 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
+from forebay.client.control import ControlClient
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
+from tests.waiting import until, until_past
 
 STREAM = {"x-queue-type": "stream"}
 
@@ -38,12 +40,8 @@ def read(broker: BrokerProcess, count: int, start: object = None, group: str = "
                 on.basic_ack(method.delivery_tag)
 
     channel.basic_consume("s", take, arguments=arguments)
-    deadline = time.monotonic() + 10
-    while len(got) < count and time.monotonic() < deadline:
-        channel.connection.process_data_events(0.05)
-    channel.connection.process_data_events(0.1)
+    until(lambda: len(got) >= count, meanwhile=lambda: channel.connection.process_data_events(0.05))
     channel.connection.close()
-    assert len(got) == count
     return got
 
 
@@ -75,9 +73,8 @@ def test_a_reader_starts_where_it_asks(broker: BrokerProcess, start: object, exp
 
 def test_a_reader_starts_at_a_time(broker: BrokerProcess) -> None:
     fill(broker, 0, 5)
-    time.sleep(0.05)
-    between_ms = time.time_ns() // 1_000_000
-    time.sleep(0.05)
+    between_ms = time.time_ns() // 1_000_000 + 1
+    until_past(between_ms / 1000)
     fill(broker, 5, 5)
     assert read(broker, 1, f"timestamp={between_ms}") == [b"5"]
 
@@ -90,10 +87,11 @@ def test_a_wrong_start_is_refused_by_value(broker: BrokerProcess, start: object)
 
 
 def test_a_named_group_resumes_after_a_kill(start_broker: Callable[..., BrokerProcess]) -> None:
-    broker = start_broker(auto_commit_interval_ms=1000)
+    broker = start_broker(auto_commit_interval_ms=100)
     fill(broker, 0, 10)
     assert read(broker, 4, "first", "g") == [b"0", b"1", b"2", b"3"]
-    time.sleep(2.5)  # the interval, and the log's own flush of what nobody waits for
+    until(lambda: committed(broker, "g") == 4)
+    fill(broker, 10, 1)  # which takes what nobody waits for along to the disk
     broker.kill9()
     broker.start()
     assert read(broker, 2, None, "g") == [b"4", b"5"]
@@ -109,12 +107,9 @@ def test_an_explicit_commit_decides_where_a_group_resumes(broker: BrokerProcess)
 
 def test_retention_by_count_takes_the_oldest_and_waits_for_nobody(broker: BrokerProcess) -> None:
     channel = fill(broker, 0, 50, max_length=10)
-    deadline = time.monotonic() + 10
-    count = 50
-    while count > 20 and time.monotonic() < deadline:
-        time.sleep(0.1)
-        count = channel.queue_declare("s", durable=True, passive=True).method.message_count
-    assert 10 <= count <= 20
+    until(lambda: count_of(channel) <= 20)
+    count = count_of(channel)
+    assert count >= 10
     first = int(read(broker, 1, "first")[0])
     assert first == 50 - count
     broker.kill9()
@@ -126,6 +121,12 @@ def test_get_is_refused_on_a_stream(broker: BrokerProcess) -> None:
     channel = fill(broker, 0, 1)
     with pytest.raises(pika.exceptions.AMQPError, match="stream"):
         channel.basic_get("s")
+
+
+def committed(broker: BrokerProcess, group: str) -> object:
+    """Where a group of `s` resumes."""
+    with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
+        return next(each["committed"] for each in control.items("group.list", queue="s") if each["group"] == group)
 
 
 def count_of(channel: BlockingChannel) -> int:
@@ -145,10 +146,7 @@ def test_retention_by_size_and_age_holds_after_a_restart(
     broker.kill9()
     broker.start()
     channel = open_channel(broker)
-    deadline = time.monotonic() + 20
-    while count_of(channel) > 25 and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert count_of(channel) <= 25
+    until(lambda: count_of(channel) <= 25)
     channel.basic_publish("", "s", b"new")
     assert 100 - 25 <= read_offsets(broker, 1)[0] <= 100
 
@@ -183,13 +181,10 @@ def test_a_reader_that_retention_overtakes_goes_on_at_what_is_kept(broker: Broke
     reader.connection.process_data_events(0.2)
     assert len(got) == 2  # it holds two, and settles nothing while retention goes on
     fill(broker, 30, 30, max_length=10)
-    deadline = time.monotonic() + 10
-    while count_of(channel) > 15 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: count_of(channel) <= 15)
     kept = count_of(channel)
     reader.basic_ack(2, multiple=True)
-    while len(got) < 4 and time.monotonic() < deadline:
-        reader.connection.process_data_events(0.05)
+    until(lambda: len(got) >= 4, meanwhile=lambda: reader.connection.process_data_events(0.05))
     assert got[2:] == [(60 - kept, b"%d" % (60 - kept)), (61 - kept, b"%d" % (61 - kept))]
 
 
@@ -198,16 +193,14 @@ def test_a_group_whose_place_is_gone_resumes_at_what_is_kept(start_broker: Calla
     channel = fill(broker, 0, 30, max_length=10)
     assert len(read(broker, 1, "first", "g")) == 1
     fill(broker, 30, 30, max_length=10)
-    deadline = time.monotonic() + 10
-    while count_of(channel) > 15 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: count_of(channel) <= 15)
     broker.restart()
     assert int(read(broker, 1, None, "g")[0]) == 60 - count_of(open_channel(broker))
 
 
 def test_a_reader_starts_so_long_ago(broker: BrokerProcess) -> None:
     fill(broker, 0, 5)
-    time.sleep(2.5)
+    until_past(time.time() + 2)
     fill(broker, 5, 5)
     assert read(broker, 1, "2s") == [b"5"]
     assert read(broker, 1, "1h") == [b"0"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import paho.mqtt.client as mqtt
@@ -60,13 +59,15 @@ def publish_to_all_kinds(channel: BlockingChannel) -> None:
 
 
 def test_every_kind_of_exchange_routes_before_and_after_a_kill(broker: BrokerProcess) -> None:
-    declare_all_kinds(open_channel(broker))
+    channel = open_channel(broker)
+    declare_all_kinds(channel)
+    channel.queue_declare("settled", durable=True)
     for _ in range(2):
         channel = open_channel(broker)  # another connection than the one that declared
         publish_to_all_kinds(channel)
         for kind in ("direct", "fanout", "topic", "headers"):
             assert drain(channel, f"q-{kind}") == [kind.encode()]
-        time.sleep(1.5)  # settlements that no sync takes along are on disk after a second
+        channel.basic_publish("", "settled", b"takes the settlements before it to the disk")
         broker.kill9()
         broker.start()
 

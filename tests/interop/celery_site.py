@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,17 +16,10 @@ import celery
 from forebay.client.control import ControlClient
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 ROOT = Path(__file__).parent.parent.parent
 WAIT_S = 60
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}"
-        time.sleep(0.05)
 
 
 class Site:
@@ -71,7 +62,7 @@ class Site:
                 command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=self.folder, start_new_session=True
             )
         self.workers.append(process)
-        wait_until(lambda: b" ready." in log.read_bytes(), f"{name} is ready")
+        until(lambda: b" ready." in log.read_bytes(), f"{name} is ready")
         return process
 
     def lines(self, name: str, count: int) -> list[str]:
@@ -81,7 +72,7 @@ class Site:
         def read() -> list[str]:
             return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
-        wait_until(lambda: len(read()) >= count, f"{count} lines in {name}")
+        until(lambda: len(read()) >= count, f"{count} lines in {name}")
         return read()
 
     def ready(self, queue: str = "celery") -> int:

@@ -12,7 +12,8 @@ import pytest
 
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
-from tests.interop.celery_site import WAIT_S, Site, wait_until
+from tests.interop.celery_site import WAIT_S, Site
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_a_task_of_a_killed_worker_goes_to_another(site: Site) -> None:
     assert site.lines("attempts", 2) == ["False", "True"]
     (site.folder / "go on").touch()
     assert result.get(timeout=WAIT_S) is True
-    wait_until(site.is_settled, "an acknowledged task")
+    until(site.is_settled, "an acknowledged task")
 
 
 def test_urgent_tasks_come_first(start_site: Callable[..., Site]) -> None:
@@ -95,7 +96,7 @@ def test_a_worker_takes_no_more_than_its_prefetch(start_site: Callable[..., Site
     results = [site.task("long", "running").delay() for _ in range(9)]
     site.start_worker("--pool", "prefork", "--concurrency", "2")
     site.lines("running", 2)
-    wait_until(lambda: site.ready() == 5, "two tasks that run and two that are held")
+    until(lambda: site.ready() == 5, "two tasks that run and two that are held")
     (site.folder / "go on").touch()
     assert [result.get(timeout=WAIT_S) for result in results] == [False] * 9
 
@@ -103,7 +104,7 @@ def test_a_worker_takes_no_more_than_its_prefetch(start_site: Callable[..., Site
 def test_tasks_and_workers_survive_a_restart_of_the_broker(site: Site) -> None:
     site.start_worker()
     site.task("note", "done", "before").delay()
-    wait_until(site.is_settled, "an acknowledged task")
+    until(site.is_settled, "an acknowledged task")
     site.broker.restart()
     with site.app.connection_for_write() as connection:
         site.task("note", "done", "after").apply_async(connection=connection)

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from tests.broker_process import BrokerProcess, free_port
-from tests.interop.celery_site import ROOT, Site, wait_until
+from tests.interop.celery_site import ROOT, Site
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_flower_shows_how_long_queues_are(site: Site, flower: str) -> None:
     site.lines("ran", 1)
     for _ in range(5):
         site.task("long", "ran").delay()
-    wait_until(lambda: lengths(flower).get("celery") == 6, "all six tasks are told of")
+    until(lambda: lengths(flower).get("celery") == 6, "all six tasks are told of")
     (site.folder / "go on").touch()
     site.lines("ran", 6)
-    wait_until(lambda: lengths(flower).get("celery") == 0, "an empty queue")
+    until(lambda: lengths(flower).get("celery") == 0, "an empty queue")

@@ -12,16 +12,10 @@ import pika
 import pika.exceptions
 from pika.adapters.blocking_connection import BlockingChannel
 
+from tests.waiting import until
+
 WAIT_S = 30  # a guard against a hang
 QUIET_S = 0.4  # how long nothing must come to say that nothing comes
-
-
-def wait_until(condition: Callable[[], object], what: str = "") -> None:
-    """Wait until it holds."""
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}"
-        time.sleep(0.02)
 
 
 def declare(channel: BlockingChannel, queue: str = "q", kind: str = "classic", **arguments: object) -> None:
@@ -43,7 +37,7 @@ def count(channel: BlockingChannel, queue: str) -> int:
 
 def wait_for_count(channel: BlockingChannel, queue: str, expected: int) -> None:
     """Until so many are ready: RabbitMQ counts, and moves dead letters, some time after it confirmed."""
-    wait_until(lambda: count(channel, queue) == expected, f"{expected} ready messages in {queue}")
+    until(lambda: count(channel, queue) == expected, f"{expected} ready messages in {queue}")
 
 
 @dataclass
@@ -84,7 +78,7 @@ def get(channel: BlockingChannel, queue: str, ack: bool = False) -> Message:
             found.append(message(method, properties, body))
         return method is not None
 
-    wait_until(is_there, f"a message in {queue}")
+    until(is_there, f"a message in {queue}")
     return found[0]
 
 

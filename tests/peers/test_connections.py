@@ -8,8 +8,9 @@ import pika
 import pika.exceptions
 import pytest
 
-from tests.peers.observe import Consumer, Refusal, declare, put, refusal, wait_until
+from tests.peers.observe import Consumer, Refusal, declare, put, refusal
 from tests.peers.peer import Peer
+from tests.waiting import until
 
 CAPABILITIES = {
     "publisher_confirms",
@@ -93,4 +94,4 @@ def test_a_heartbeat_keeps_a_quiet_connection(peer: Peer) -> None:
     sink = Consumer(channel, "q", no_ack=True)
     connection.process_data_events(3)
     put(channel, "q", b"x")
-    wait_until(lambda: connection.process_data_events(0.05) or sink.got, "a message after quiet")
+    until(lambda: connection.process_data_events(0.05) or sink.got, "a message after quiet")

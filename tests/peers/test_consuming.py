@@ -7,8 +7,9 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count, wait_until
+from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count
 from tests.peers.peer import Peer
+from tests.waiting import until
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
 
@@ -132,7 +133,7 @@ def wait_until_settled(first: Consumer, second: Consumer, expected: int) -> None
         first.settle()
         return len(first.got) + len(second.got) >= expected
 
-    wait_until(is_there, f"{expected} messages")
+    until(is_there, f"{expected} messages")
     first.settle()
     assert len(first.got) + len(second.got) == expected
 
@@ -191,7 +192,7 @@ def test_a_consumer_is_told_that_its_queue_is_gone(peer: Peer, kind: str) -> Non
     reader.add_on_cancel_callback(lambda frame: gone.append(frame.method.consumer_tag))
     sink = Consumer(reader, "q")
     channel.queue_delete("q")
-    wait_until(lambda: reader.connection.process_data_events(0.05) or gone, "basic.cancel")
+    until(lambda: reader.connection.process_data_events(0.05) or gone, "basic.cancel")
     assert gone == [sink.tag]
     assert reader.is_open
 
@@ -203,7 +204,7 @@ def test_cancel_of_an_unknown_consumer_is_no_error(peer: Peer, kind: str) -> Non
     answers: list[object] = []
     channel._impl._send_method(pika.spec.Basic.Cancel(consumer_tag="nobody"))
     channel._impl.add_callback(answers.append, [pika.spec.Basic.CancelOk])
-    wait_until(lambda: channel.connection.process_data_events(0.05) or answers, "cancel-ok")
+    until(lambda: channel.connection.process_data_events(0.05) or answers, "cancel-ok")
     assert channel.is_open
 
 
@@ -364,7 +365,7 @@ def test_what_is_held_too_long_goes_to_somebody_else(peer: Peer, kind: str) -> N
     sink = Consumer(reader, "q")
     sink.wait(1)
     # What becomes of the consumer differs: RabbitMQ 4.0 closes its channel, later ones cancel it as is done here.
-    wait_until(lambda: ends(reader, sink) and count(channel, "q") == 1, "the message in the queue again")
+    until(lambda: ends(reader, sink) and count(channel, "q") == 1, "the message in the queue again")
     again = get(channel, "q")
     assert (again.body, again.redelivered) == (b"x", True)
 

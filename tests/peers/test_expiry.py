@@ -8,8 +8,9 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count, wait_until
+from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count
 from tests.peers.peer import Peer
+from tests.waiting import until
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
 LONG_MS = 600_000
@@ -130,7 +131,7 @@ def test_an_unused_queue_expires(peer: Peer, kind: str) -> None:
     declare(channel, "q", kind, x_expires=300)
     put(channel, "q", b"x")
     channel.connection.close()
-    wait_until(lambda: not exists(peer, "q"), "an expired queue")
+    until(lambda: not exists(peer, "q"), "an expired queue")
 
 
 @each_kind
@@ -142,4 +143,4 @@ def test_a_consumed_queue_does_not_expire_until_its_consumer_is_gone(peer: Peer,
     put(channel, "q", b"x")
     assert sink.bodies(1) == [b"x"]
     channel.connection.close()
-    wait_until(lambda: not exists(peer, "q"), "an expired queue")
+    until(lambda: not exists(peer, "q"), "an expired queue")

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.peers.observe import wait_until
 from tests.peers.peer import Peer
+from tests.waiting import until
 
 QUEUE = "q/ü%"
 EXCHANGE = "x"
@@ -28,7 +28,7 @@ def channel(peer: Peer) -> BlockingChannel:
     channel.basic_qos(prefetch_count=2)
     taken: list[int] = []
     channel.basic_consume(QUEUE, lambda _c, method, _p, _b: taken.append(method.delivery_tag), consumer_tag="taker")
-    wait_until(lambda: channel.connection.process_data_events(0) or len(taken) == 2)
+    until(lambda: channel.connection.process_data_events(0) or len(taken) == 2)
     return channel
 
 
@@ -49,7 +49,7 @@ def chosen(facts: dict[str, Any], *names: str) -> dict[str, Any]:
 def test_a_queue(peer: Peer, channel: BlockingChannel) -> None:
     path = path_of(peer, "queues", QUEUE)
     # RabbitMQ's figures are those of some seconds ago.
-    wait_until(lambda: get(peer, path).get("messages_unacknowledged") == 2)
+    until(lambda: get(peer, path).get("messages_unacknowledged") == 2)
     queue = get(peer, path)
     names = (
         "name vhost durable auto_delete exclusive type state messages messages_ready messages_unacknowledged consumers"
@@ -116,7 +116,7 @@ def test_connections_and_channels(peer: Peer, channel: BlockingChannel) -> None:
     def opened() -> list[dict[str, Any]]:
         return [each for each in get(peer, f"vhosts/{quote(peer.vhost, safe='')}/connections") if each.get("channels")]
 
-    wait_until(opened)
+    until(opened)
     (connection,) = opened()
     names = (
         "user vhost protocol state ssl channels user_provided_name channel_max frame_max host peer_host auth_mechanism"
@@ -137,7 +137,7 @@ def test_connections_and_channels(peer: Peer, channel: BlockingChannel) -> None:
     }
     assert connection["name"] == f"127.0.0.1:{connection['peer_port']} -> 127.0.0.1:{peer.port}"
     path = f"connections/{quote(connection['name'], safe='')}"
-    wait_until(lambda: get(peer, path + "/channels")[0].get("messages_unacknowledged") == 2)
+    until(lambda: get(peer, path + "/channels")[0].get("messages_unacknowledged") == 2)
     (shown,) = get(peer, path + "/channels")
     names = "name number user vhost confirm transactional prefetch_count messages_unacknowledged consumer_count state"
     assert chosen(shown, *names.split()) == {

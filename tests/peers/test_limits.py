@@ -7,8 +7,9 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count, wait_until
+from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count
 from tests.peers.peer import Peer
+from tests.waiting import until
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
 
@@ -66,12 +67,12 @@ def test_a_full_queue_refuses(peer: Peer, kind: str) -> None:
     channel = peer.channel()
     declare(channel, "q", kind, x_max_length=2, x_overflow="reject-publish")
     # Some more than the limit may come in before a quorum queue tells its publishers.
-    wait_until(lambda: is_refused(channel, "q", b"x"), "a refused publish")
+    until(lambda: is_refused(channel, "q", b"x"), "a refused publish")
     held = count(channel, "q")
     assert held >= 2
     assert is_refused(channel, "q", b"y")
     drain(channel, "q")
-    wait_until(lambda: not is_refused(channel, "q", b"z"), "a publish that is taken again")
+    until(lambda: not is_refused(channel, "q", b"z"), "a publish that is taken again")
     assert drain(channel, "q") == [b"z"]
 
 

@@ -9,8 +9,9 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.peers.observe import Refusal, declare, drain, put, refusal, wait_until
+from tests.peers.observe import Refusal, declare, drain, put, refusal
 from tests.peers.peer import Peer
+from tests.waiting import until
 
 Spoil = Callable[[BlockingChannel], object]
 NEEDS = [
@@ -120,7 +121,7 @@ def test_a_deleted_virtual_host_closes_its_connections(peer: Peer) -> None:
     connection = peer.connect(virtual_host=other)
     peer.delete_vhost(other)
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
-        wait_until(lambda: connection.process_data_events(0.1), "the end of the connection")
+        until(lambda: connection.process_data_events(0.1), "the end of the connection")
     assert caught.value.reply_code == 320
     # RabbitMQ says either: it stops the virtual host and deletes it, and closes connections for both reasons.
     assert caught.value.reply_text in {f"CONNECTION_FORCED - vhost '{other}' is {what}" for what in ("deleted", "down")}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pika.exceptions
 import pytest
 
-from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count, wait_until
+from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count
 from tests.peers.peer import Peer
+from tests.waiting import until
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
 
@@ -41,7 +42,7 @@ def test_a_cleared_policy_holds_no_more(peer: Peer, kind: str) -> None:
         put(channel, "q", b"x")
         return count(channel, "q") > 2
 
-    wait_until(holds_more, "a queue without a limit")
+    until(holds_more, "a queue without a limit")
 
 
 @each_kind

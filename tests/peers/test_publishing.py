@@ -11,8 +11,9 @@ import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.peers.observe import Consumer, Refusal, count, declare, drain, get, put, refused, wait_until
+from tests.peers.observe import Consumer, Refusal, count, declare, drain, get, put, refused
 from tests.peers.peer import Peer
+from tests.waiting import until
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
 REPLY_TO = "amq.rabbitmq.reply-to"
@@ -32,9 +33,7 @@ def confirms_of(channel: BlockingChannel, calls: list[tuple[str, str]]) -> tuple
     channel._impl.confirm_delivery(note)
     for exchange, key in calls:
         channel._impl.basic_publish(exchange, key, b"x")
-    wait_until(
-        lambda: channel.connection.process_data_events(0.05) or len(acked | nacked) == len(calls), "all confirms"
-    )
+    until(lambda: channel.connection.process_data_events(0.05) or len(acked | nacked) == len(calls), "all confirms")
     return sorted(acked), sorted(nacked)
 
 
@@ -65,7 +64,7 @@ def test_a_return_tells_why_and_comes_before_the_confirm(peer: Peer) -> None:
     channel._impl.confirm_delivery(lambda frame: events.append((frame.method.NAME, frame.method.delivery_tag)))
     properties = pika.BasicProperties(message_id="id")
     channel._impl.basic_publish("amq.direct", "nowhere", b"x", properties, mandatory=True)
-    wait_until(lambda: channel.connection.process_data_events(0.05) or len(events) == 2, "a return and a confirm")
+    until(lambda: channel.connection.process_data_events(0.05) or len(events) == 2, "a return and a confirm")
     assert events == [(312, "NO_ROUTE", "amq.direct", "nowhere", "id", b"x"), ("Basic.Ack", 1)]
 
 
@@ -186,7 +185,7 @@ def test_acks_are_part_of_a_transaction(peer: Peer, kind: str) -> None:
     channel = peer.channel(confirms=False)
     declare(channel, "q", kind)
     put(channel, "q", b"1", b"2")
-    wait_until(lambda: count(channel, "q") == 2, "both messages")
+    until(lambda: count(channel, "q") == 2, "both messages")
     worker = peer.channel(confirms=False)
     worker.tx_select()
     tags = [get(worker, "q").tag for _ in range(2)]
@@ -194,7 +193,7 @@ def test_acks_are_part_of_a_transaction(peer: Peer, kind: str) -> None:
     worker.tx_commit()
     worker.basic_ack(tags[1])
     worker.connection.close()  # the second ack was never committed
-    wait_until(lambda: count(channel, "q") == 1, "one message")
+    until(lambda: count(channel, "q") == 1, "one message")
     assert drain(channel, "q") == [b"2"]
 
 

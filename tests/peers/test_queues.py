@@ -6,8 +6,9 @@ import pika
 import pika.exceptions
 import pytest
 
-from tests.peers.observe import Consumer, Refusal, count, declare, drain, put, refusal, wait_until
+from tests.peers.observe import Consumer, Refusal, count, declare, drain, put, refusal
 from tests.peers.peer import Peer
+from tests.waiting import until
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
 
@@ -44,7 +45,7 @@ def test_purge_takes_what_is_ready_and_tells_how_much(peer: Peer, kind: str) -> 
     held = channel.basic_get("q")[0].delivery_tag
     assert channel.queue_purge("q").method.message_count == 2
     channel.basic_nack(held, requeue=True)
-    wait_until(lambda: count(channel, "q") == 1, "what was not purged")
+    until(lambda: count(channel, "q") == 1, "what was not purged")
     assert drain(channel, "q") == [b"1"]
 
 
@@ -98,7 +99,7 @@ def test_an_exclusive_queue_is_locked_to_others_and_goes_with_its_connection(pee
     put(peer.channel(), "q", b"x")  # anybody may publish to it
     assert drain(owner, "q") == [b"x"]
     owner.connection.close()
-    wait_until(lambda: not has_queue(peer, "q"), "the end of an exclusive queue")
+    until(lambda: not has_queue(peer, "q"), "the end of an exclusive queue")
 
 
 def test_an_auto_delete_queue_goes_with_its_last_consumer(peer: Peer) -> None:
@@ -109,7 +110,7 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer(peer: Peer) -> None:
     channel.basic_cancel(first.tag)
     assert has_queue(peer, "q")
     channel.basic_cancel(second.tag)
-    wait_until(lambda: not has_queue(peer, "q"), "the end of an auto-delete queue")
+    until(lambda: not has_queue(peer, "q"), "the end of an auto-delete queue")
 
 
 def test_an_auto_delete_queue_goes_with_the_connection_of_its_consumer(peer: Peer) -> None:
@@ -117,7 +118,7 @@ def test_an_auto_delete_queue_goes_with_the_connection_of_its_consumer(peer: Pee
     channel.queue_declare("q", auto_delete=True)
     Consumer(channel, "q")
     channel.connection.close()
-    wait_until(lambda: not has_queue(peer, "q"), "the end of an auto-delete queue")
+    until(lambda: not has_queue(peer, "q"), "the end of an auto-delete queue")
 
 
 @each_kind

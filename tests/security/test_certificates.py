@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import ssl
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 from tests.interop.mqtt_client import Client
+from tests.waiting import until
 
 Start = Callable[..., BrokerProcess]
 WAIT_S = 60
@@ -73,25 +73,18 @@ def serial_of(path: Path) -> int:
     return x509.load_pem_x509_certificate(path.read_bytes()).serial_number
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.05)
-
-
 def test_a_new_certificate_is_taken_up_and_connections_go_on(start_broker: Start, made: Certificates) -> None:
     broker = start_broker(**made.options(amqps="127.0.0.1:0", tls_watch_s=1))
     assert served_serial(broker) == serial_of(made.certificate)
     with closing(connect(broker, made.client())) as before:
         certificate, key = made.issue("renewed", "127.0.0.1", "localhost")
         made.key.write_bytes(b"no key")
-        wait_for(lambda: "the old ones stay in use" in broker.log_text())
+        until(lambda: "the old ones stay in use" in broker.log_text())
         assert served_serial(broker) == serial_of(made.certificate)
 
         made.key.write_bytes(key.read_bytes())
         made.certificate.write_bytes(certificate.read_bytes())
-        wait_for(lambda: served_serial(broker) == serial_of(certificate))
+        until(lambda: served_serial(broker) == serial_of(certificate))
         with closing(connect(broker, made.client())) as after:
             assert after.channel().queue_declare("q", exclusive=True).method.queue == "q"
         assert before.channel().queue_declare("r", exclusive=True).method.queue == "r"
@@ -108,7 +101,7 @@ def test_another_authority_for_clients_is_taken_up(start_broker: Start, made: Ce
         connect(broker, stranger)
     connect(broker, made.client("friend")).close()
     trusted.write_bytes(other.ca.read_bytes())
-    wait_for(lambda: "TLS: certificate" in broker.log_text())
+    until(lambda: "TLS: certificate" in broker.log_text())
     connect(broker, stranger).close()
     with pytest.raises(REFUSED):
         connect(broker, made.client("friend"))
@@ -129,7 +122,7 @@ def test_a_revoked_certificate_is_refused(start_broker: Start, made: Certificate
     )
     connect(broker, context_of(made, *bad)).close()
     crl.write_bytes(revocations(made, bad[0]))
-    wait_for(lambda: "TLS: certificate" in broker.log_text())
+    until(lambda: "TLS: certificate" in broker.log_text())
     with pytest.raises(REFUSED):
         connect(broker, context_of(made, *bad))
     connect(broker, context_of(made, *good)).close()

@@ -13,8 +13,8 @@ import pika.exceptions
 import pytest
 
 from forebay.broker.passwords import hash_password
-from tests.admin.clients import until
 from tests.broker_process import BrokerProcess, running
+from tests.waiting import until
 
 OURS = {"X-Requested-With": "forebay"}
 GUEST = ("guest", "guest")

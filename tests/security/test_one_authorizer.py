@@ -29,7 +29,6 @@ topic readwrite $queue/jobs
 topic deny $queue/locked
 topic read only/heard
 """
-ALL = {"configure": ".*", "write": ".*", "read": ".*"}
 
 
 @pytest.fixture(scope="module")

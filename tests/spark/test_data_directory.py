@@ -20,6 +20,7 @@ from forebay.spark.logs import DataLost
 from forebay.spark.schema import full_schema
 from tests.spark.conftest import Feed
 from tests.stores import Everything, Opened
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -245,8 +246,8 @@ def test_spark_reads_the_files_of_a_running_a_stopped_and_a_killed_broker(
     bodies = [b"%d" % at + bytes(1000) for at in range(5000)]
     for at in range(0, 5000, 500):
         feed.publish("s", bodies[at : at + 500])
-    wait_for(lambda: any((feed.broker.data / "queues").glob("*/queue.json")))
-    wait_for(lambda: any((feed.broker.data / "queues").glob("*/*.seg")))
+    until(lambda: any((feed.broker.data / "queues").glob("*/queue.json")))
+    until(lambda: any((feed.broker.data / "queues").glob("*/*.seg")))
     check_files(feed, bodies)
     with pytest.raises(PySparkException, match="no queue 'nowhere' in data directory"):
         feed.read_files("nowhere").collect()
@@ -264,15 +265,6 @@ def check_files(feed: Feed, bodies: list[bytes]) -> None:
     count = len(bodies)
     assert frame.agg(F.count("*"), F.countDistinct("offset"), F.max("offset")).first() == (count, count, count - 1)
     assert frame.filter("offset = 4321").select("value").first() == (bytearray(bodies[4321]),)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    event = threading.Event()
-    for _ in range(600):
-        if condition():
-            return
-        event.wait(0.1)
-    raise AssertionError("did not come true within a minute")
 
 
 def test_no_file_stays_open(opened: Opened, tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,15 +13,9 @@ from rich.console import Console
 
 from forebay.spark import show_progress
 from tests.spark.conftest import Feed
+from tests.waiting import until
 
 WAIT_S_MAX = 120  # a guard against a hang
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}, within {WAIT_S_MAX} s"
-        time.sleep(0.05)
 
 
 def fail(batch: DataFrame, number: int) -> None:
@@ -50,15 +42,15 @@ def test_a_line_for_each_batch_and_a_row_for_each_query(feed: Feed, tmp_path: Pa
     screen = show_progress(feed.spark, Console(file=table, width=200, force_terminal=True))
     with log, screen:
         assert writer.start().awaitTermination(WAIT_S_MAX)
-        wait_for(lambda: "digits ended" in lines.getvalue(), "the end of the query is told")
-        wait_for(lambda: "ended" in screen.ended.values(), "the end of the query is shown")
+        until(lambda: "digits ended" in lines.getvalue(), "the end of the query is told")
+        until(lambda: "ended" in screen.ended.values(), "the end of the query is shown")
         broken: StreamingQuery = (
             stream.writeStream.queryName("broken")
             .foreachBatch(fail)
             .option("checkpointLocation", str(tmp_path / "broken"))
             .start()
         )
-        wait_for(lambda: "broken failed:" in lines.getvalue(), "the failure of the query is told")
+        until(lambda: "broken failed:" in lines.getvalue(), "the failure of the query is told")
         assert not broken.isActive
     said = lines.getvalue().splitlines()
     first = next(line for line in said if line.startswith("digits batch 0: 200 rows in "))

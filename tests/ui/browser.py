@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -100,11 +99,3 @@ def show(page: Page, address: str, title: str) -> None:
     page.evaluate("address => { location.hash = address }", address)
     page.get_by_role("heading", level=1, name=title, exact=True).wait_for()
     page.locator("main[aria-busy=false]").wait_for()
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    """Wait for something that no element says."""
-    deadline = time.monotonic() + WAIT_S_MAX
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)

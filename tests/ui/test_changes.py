@@ -14,7 +14,8 @@ from playwright.sync_api import Dialog, Page, expect
 
 from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess
-from tests.ui.browser import Watch, show, until
+from tests.ui.browser import Watch, show
+from tests.waiting import until
 
 
 def fill(page: Page, title: str, fields: dict[str, str], button: str) -> None:

@@ -12,7 +12,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from playwright.sync_api import Browser, Page, expect
 
 from tests.broker_process import BrokerProcess
-from tests.ui.browser import PHONE, log_in, open_page, show, until
+from tests.ui.browser import PHONE, log_in, open_page, show
+from tests.waiting import until
 
 CONTRAST_MIN = 4.5
 NASTY = "<img src=x onerror=\"document.title='broken out'\">'&quot;"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
@@ -30,6 +31,7 @@ from tests.conformance.amqp091.raw import (
     short,
     table,
 )
+from tests.waiting import until
 
 WAIT_S = 20
 REPLY_QUEUE = "amq.rabbitmq.reply-to"
@@ -63,10 +65,8 @@ def get(raw: Raw, queue: str, channel: int = 1) -> tuple[bytes, bytes] | None:
 
 
 def wait_for(raw: Raw, queue: str, channel: int = 1) -> tuple[bytes, bytes]:
-    deadline = time.monotonic() + WAIT_S
-    while (found := get(raw, queue, channel)) is None:
-        assert time.monotonic() < deadline, f"nothing came to {queue}"
-        time.sleep(0.02)
+    found = until(lambda: get(raw, queue, channel), f"a message in {queue}")
+    assert found is not None
     return found
 
 
@@ -276,10 +276,14 @@ def test_a_window_ends(start_broker: Callable[..., BrokerProcess]) -> None:
         raw.send(publish(1, "q", b"x", properties=key_of("c")), publish(1, "q", b"x", properties=key_of("a")))
         raw.confirmed(5)
         assert raw.count("q")[0] == 4  # a gave way to c
-        time.sleep(0.6)
-        raw.send(publish(1, "q", b"x", properties=key_of("a")))
-        raw.confirmed(6)
-        assert raw.count("q")[0] == 5
+        tags = count(6)
+
+        def is_taken() -> bool:
+            raw.send(publish(1, "q", b"x", properties=key_of("a")))
+            raw.confirmed(next(tags))
+            return raw.count("q")[0] == 5
+
+        until(is_taken, "the end of the window")
 
 
 @pytest.mark.parametrize(
@@ -348,20 +352,21 @@ def test_an_answer_for_nobody_has_no_route(broker: BrokerProcess, end: str) -> N
             raw.expect(1, (20, 41))
         else:
             raw.socket.close()
-        deadline = time.monotonic() + WAIT_S
         server.confirm()
-        tag = 0
-        while True:
-            tag += 1
-            assert time.monotonic() < deadline, "the name is still somebody's"
+        tags = count(1)
+
+        def is_returned() -> bool:
+            tag = next(tags)
             server.send(publish(1, name, b"!", mandatory=True))
             kind, where, payload = server.frame()
             assert (kind, where) == (1, 1)
-            if (payload[1], payload[3]) == RETURN:
-                break
-            time.sleep(0.02)
-        server.content(1)
-        server.confirmed(tag)
+            if (payload[1], payload[3]) != RETURN:
+                return False
+            server.content(1)
+            server.confirmed(tag)
+            return True
+
+        until(is_returned, "the end of a name that is nobody's any more")
         server.send(method(1, QUEUE_DECLARE, b"\0\0" + short(name) + b"\x01" + table()))
         server.channel_closed(404, f"NOT_FOUND - no queue '{name}' in vhost '/'")
 

@@ -171,7 +171,12 @@ def test_whose_timeout_holds(start_broker: Callable[..., BrokerProcess], whose: 
         raw.fill("q", [b"x"])
         raw.consume("q", "patient", arguments={"x-consumer-timeout": 3_600_000})
         assert raw.delivery(tag="patient") == (1, False, b"x")
-        time.sleep(1.5)  # longer than the others' time, and than the broker needs to look for it
+        with connect(broker) as other:  # whose consumer has the others' time, and began later
+            other.declare("other", arguments=TIMEOUT if whose == "queue" else {})
+            other.fill("other", [b"x"])
+            other.consume("other")
+            assert other.delivery()[2] == b"x"
+            assert other.expect(1, CANCEL)[:2] == short("t")
         raw.sync()
         raw.settle(NACK, 1, REQUEUE)
         assert raw.delivery(tag="patient")[1:] == (True, b"x")
