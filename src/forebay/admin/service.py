@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import uvicorn
@@ -18,67 +17,19 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay.admin.api import make_api
 from forebay.admin.bridge.transport import end_all
+from forebay.admin.connection import HttpConnection, Times
 from forebay.admin.metrics.routes import make_metrics_app
 from forebay.admin.rates import Rates
 from forebay.server.app import App
 from forebay.server.faults import REQUEST
 from forebay.server.listen import Acceptor, Endpoint, http_endpoints, listen, metrics_endpoints
-from forebay.server.peer import Peer, split_name
+from forebay.server.peer import Peer
 from forebay.server.run import Service
 
 LEAVE_S: Final = 1  # that answers under way may take when the broker stops; streams of events end only by that
 MILLISECONDS: Final = 1000
 KEEP_ALIVE_S: Final = 75  # that a connection may be idle: longer than people's tools wait between two looks
 HEADERS_S: Final = 1.0  # how often the Date of answers is made anew
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Of connections at one time, and how long the head and the body of a request may take, in seconds."""
-
-    connections_max: int
-    head_s: float
-    body_s: float
-
-
-class HttpConnection(HttpToolsProtocol):
-    """One connection; its client is whom a PROXY header tells, if one does."""
-
-    def __init__(self, server: uvicorn.Server, peer: Peer | None, limits: Limits) -> None:
-        super().__init__(server.config, server.server_state, {})
-        self.peer = peer
-        self.limits = limits
-        self.head_since = 0.0  # since when a request's head is awaited; 0 while none is
-        self.body_since = 0.0  # and its body
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if self.peer is not None:
-            self.client = split_name(self.peer.name)
-        self.head_since = self.loop.time()
-        if len(self.connections) > self.limits.connections_max:
-            transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        if not self.head_since and not self.body_since:
-            self.head_since = self.loop.time()  # of the next request on this connection
-        super().data_received(data)
-
-    def on_headers_complete(self) -> None:
-        self.head_since = 0.0
-        self.body_since = self.loop.time()
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self.body_since = 0.0
-        super().on_message_complete()
-
-    def end_slow(self, now_s: float) -> None:
-        """Close the connection of a client that takes too long to send a request: it may be that it means to."""
-        head_s = now_s - self.head_since if self.head_since else 0.0
-        body_s = now_s - self.body_since if self.body_since else 0.0
-        if head_s > self.limits.head_s or body_s > self.limits.body_s:
-            self.transport.abort()
 
 
 class HttpService(Service):
@@ -103,9 +54,9 @@ class HttpService(Service):
         )
         config.load()
         options = app.options
-        self.limits = Limits(
-            options.http_connections_max,
+        self.times = Times(
             options.handshake_timeout_ms / MILLISECONDS,
+            options.http_request_timeout_ms / MILLISECONDS,
             options.http_request_timeout_ms / MILLISECONDS,
         )
         self.server = uvicorn.Server(config)
@@ -123,7 +74,7 @@ class HttpService(Service):
         return addresses
 
     def make_protocol(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
-        return HttpConnection(self.server, peer, self.limits)
+        return HttpConnection(self.server, peer, self.app.door, self.times)
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have a request answered; an error of our own in it ends the request, which is told so, and not the broker."""

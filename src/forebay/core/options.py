@@ -87,10 +87,36 @@ class Options:
         reloadable=True,
     )
     http_body_octets_max: int = integer(32 * MIB, "octets", 1 * KIB, GIB, "The longest body of an HTTP request.")
-    http_request_timeout_ms: int = integer(
-        60_000, "ms", 10, 10**7, "How long the body of an HTTP request may take; its head has `handshake_timeout_ms`."
+    http_head_octets_max: int = integer(
+        64 * KIB,
+        "octets",
+        1 * KIB,
+        16 * MIB,
+        "The longest head of an HTTP request; each of its fields takes 32 octets besides.",
+        reloadable=True,
     )
-    http_connections_max: int = integer(1000, "connections", 1, 10**6, "HTTP connections at one time.")
+    http_requests_octets_max: int = integer(
+        256 * MIB,
+        "octets",
+        1 * KIB,
+        1024 * GIB,
+        "What all HTTP requests together may hold in memory; one of 64 KiB is taken in any case.",
+        reloadable=True,
+    )
+    http_request_timeout_ms: int = integer(
+        60_000,
+        "ms",
+        10,
+        10**7,
+        "How long the body of an HTTP request may take, and a client to read anything of the answer; the head has "
+        "`handshake_timeout_ms`.",
+    )
+    http_connections_max: int = integer(
+        1000, "connections", 1, 10**6, "HTTP connections at one time, over all listeners.", reloadable=True
+    )
+    http_address_connections_max: int = integer(
+        500, "connections", 1, 10**6, "HTTP connections from one address at one time.", reloadable=True
+    )
     http_login_idle_s: int = integer(
         3600, "s", 1, 10**8, "When a login of the web page that nobody uses ends.", reloadable=True
     )

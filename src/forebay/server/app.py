@@ -33,6 +33,7 @@ from forebay.server.clock import SystemClock
 from forebay.server.connections import OpenConnections
 from forebay.server.definitions import import_definitions
 from forebay.server.disk import DataDisk, DiskThread, store_options
+from forebay.server.door import Door
 from forebay.server.events import Announcer, EventLog, EventStream
 from forebay.server.faults import CONNECTION, Faults
 from forebay.server.figures import Figures
@@ -110,6 +111,7 @@ class App(Host):
         self.scheduled = False
         self.flush_due = False  # this turn takes to the disk also what nobody waits for
         self.pressure = Pressure(options, self.store, SharesOfRoom(self.vhosts, options), self.connections, self.touch)
+        self.door = Door(self.pressure)
         self.announcer = Announcer(self.vhosts)
         self.event_stream = EventStream(self.vhosts)
         self.event_log = EventLog()

@@ -162,6 +162,14 @@ NODE_ROWS: Final[tuple[Row[Look], ...]] = (
         lambda look: look.app.pressure.ended_slow,
     ),
     Row(
+        gauge("forebay_http_connections", family.NODE, "Connections over HTTP, on all listeners."),
+        lambda look: look.app.door.connections,
+    ),
+    Row(
+        gauge("forebay_http_request_bytes", family.NODE, "Octets of HTTP requests that are not answered yet."),
+        lambda look: look.app.door.octets,
+    ),
+    Row(
         gauge(
             "forebay_tls_certificate_expiry_timestamp_seconds",
             family.NODE,
@@ -263,6 +271,10 @@ SPREADS: Final[tuple[Spread, ...]] = (
             ("where",),
         ),
         lambda look: {(place,): count for place, count in look.app.faults.counts.items()},
+    ),
+    Spread(
+        counter("forebay_http_refused", family.NODE, "Connections over HTTP that were refused or ended.", ("why",)),
+        lambda look: {(why,): count for why, count in look.app.door.refused.items()},
     ),
     Spread(
         counter("rabbitmq_auth_attempts", family.AUTH, "Logins that were tried.", ("protocol",)),

@@ -1,0 +1,77 @@
+"""What all connections over HTTP hold together, on whatever listener: how many there are, and what requests take.
+
+Whoever asks need not have logged in yet, so that each limit holds for strangers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from forebay.server.pressure import Pressure
+
+# Why a connection or a request is refused, as metrics name it.
+CONNECTIONS: Final = "connections"
+ADDRESS: Final = "address"
+HEAD: Final = "head"
+MEMORY: Final = "memory"
+SLOW: Final = "slow"
+SMALL_OCTETS: Final = 64 << 10  # a request this long is taken in however much the others hold
+
+
+class Door:
+    """The connections over HTTP of one broker.
+
+    connections  that are open
+    octets       of requests that are on their way in, or whose answers are awaited
+    refused      connections and requests, by why
+    """
+
+    def __init__(self, pressure: Pressure) -> None:
+        self.pressure = pressure
+        self.connections = 0
+        self.octets = 0
+        self.addresses: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    def enter(self, address: str) -> str:
+        """A connection has come; why it has to go, empty where it may stay. In either case `leave` is to be called."""
+        options = self.pressure.options
+        self.connections += 1
+        self.addresses[address] += 1
+        if self.connections > options.http_connections_max:
+            self.refused[CONNECTIONS] += 1
+            return f"there are {options.http_connections_max} connections over HTTP, http_connections_max"
+        if self.addresses[address] > options.http_address_connections_max:
+            self.refused[ADDRESS] += 1
+            most = options.http_address_connections_max
+            return f"there are {most} connections over HTTP from {address}, http_address_connections_max"
+        return ""
+
+    def leave(self, address: str) -> None:
+        """A connection is gone."""
+        self.connections -= 1
+        self.addresses[address] -= 1
+        if not self.addresses[address]:
+            del self.addresses[address]
+
+    def lack(self, octets: int) -> str:
+        """Why a request that holds so much cannot be taken in; empty where it can."""
+        if octets <= SMALL_OCTETS:
+            return ""
+        most = self.pressure.options.http_requests_octets_max
+        if self.octets > most:
+            self.refused[MEMORY] += 1
+            return f"requests hold more than {most} octets together, http_requests_octets_max"
+        if self.pressure.over_memory:
+            self.refused[MEMORY] += 1
+            return "the broker is over memory_octets_max"
+        return ""
+
+    def head_fault(self, octets: int) -> str:
+        """Why a head that takes so much cannot be taken in; empty where it can."""
+        most = self.pressure.options.http_head_octets_max
+        if octets <= most:
+            return ""
+        self.refused[HEAD] += 1
+        return f"the head takes more than {most} octets, http_head_octets_max"
