@@ -26,6 +26,9 @@ OTHERS_BITS: Final = 0o077  # of a file's mode: what the group and everybody may
 # Names with the prefix that are no options: they steer the build, the tests, and the commands that ask a broker.
 NOT_OPTIONS = frozenset(
     {
+        "FOREBAY_BUILD_CACHE",
+        "FOREBAY_DEBUG",
+        "FOREBAY_PEERS",
         "FOREBAY_PURE",
         "FOREBAY_PYTHON",
         "FOREBAY_CONFIG",

@@ -44,7 +44,8 @@ def test_the_environment_may_name_the_file_and_the_command_line_another(tmp_path
 
 
 def test_names_that_steer_the_build_are_no_options() -> None:
-    assert load_options({}, {"FOREBAY_PURE": "1", "FOREBAY_PYTHON": "python3"}) == Options()
+    words = {"FOREBAY_PURE": "1", "FOREBAY_PYTHON": "python3", "FOREBAY_BUILD_CACHE": "/tmp", "FOREBAY_DEBUG": "1"}
+    assert load_options({}, words) == Options()
 
 
 def test_an_empty_yaml_file_sets_nothing(tmp_path: Path) -> None:
