@@ -1,4 +1,7 @@
-"""Print what must be installed beside forebay, line by line: `requirements.py [EXTRA,...] | build | pure-build`."""
+"""Print what must be installed beside forebay, line by line: `requirements.py WANTED`.
+
+WANTED is extras as pip takes them, `[dev]`, or a name of `BUILDS`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 EXTRAS = re.compile(r"(?:forebay)?\[([\w,-]+)\]")
+# What stands beside setuptools, in groups of pyproject.toml.
+BUILDS = {"pure-build": [], "build": ["compile"], "wheel": ["compile", "wheel"], "installers": ["installers"]}
 
 
 def of_extras(project: dict[str, Any], extras: list[str]) -> set[str]:
@@ -22,12 +27,11 @@ def of_extras(project: dict[str, Any], extras: list[str]) -> set[str]:
 
 
 def requirements(pyproject: dict[str, Any], wanted: str) -> list[str]:
-    """Requirements of forebay with some extras ("" or "[a,b]"), or of its build."""
-    build: list[str] = pyproject["build-system"]["requires"]
-    if wanted == "build":
-        return build
-    if wanted == "pure-build":
-        return [each for each in build if each.startswith("setuptools")]
+    """Requirements of forebay with some extras ("" or "[a,b]"), or of building it."""
+    groups: dict[str, list[str]] = pyproject["dependency-groups"]
+    pure: list[str] = pyproject["build-system"]["requires"]
+    if wanted in BUILDS:
+        return pure + [requirement for group in BUILDS[wanted] for requirement in groups[group]]
     own = EXTRAS.fullmatch(wanted)
     extras = own[1].split(",") if own else []
     return sorted({*pyproject["project"]["dependencies"], *of_extras(pyproject["project"], extras)})

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
-import mypy.version
-from mypyc.build import mypycify
 from setuptools.command.build_ext import build_ext
 
-from tools.native.objects import Compiler, Step, Store, make_all
+from tools.native.compiler import Compiler
+from tools.native.objects import Step, Store, make_all
+from tools.native.progress import Progress
 from tools.native.sources import Header, fill_literals, own_literals, own_numbers
 
 GROUP = "forebay"
@@ -42,10 +41,12 @@ class Native:
     def __init__(self, modules: list[str], fast: set[str], folder: Path) -> None:
         self.folder = folder
         self.fast = {module_c_name(path) for path in fast}
-        print(f"  mypyc: {len(modules)} modules", file=sys.stderr, flush=True)
-        self.extensions: list[Any] = mypycify(
-            ["--strict", *modules], group_name=GROUP, multi_file=True, target_dir=str(folder)
-        )
+        from mypyc.build import mypycify  # noqa: PLC0415  an sdist and metadata are made without mypy
+
+        with Progress(f"mypyc writes C for {len(modules)} modules"):
+            self.extensions: list[Any] = mypycify(
+                ["--strict", *modules], group_name=GROUP, multi_file=True, target_dir=str(folder)
+            )
         library = next(each for each in self.extensions if each.name == LIBRARY)
         self.sources = [Path(source) for source in library.sources]
         self.compiler = Compiler([*library.include_dirs, str(folder)])
@@ -119,7 +120,8 @@ class Native:
 
     def runtime_key(self) -> str:
         """What all objects depend on, beside their own text: mypyc's headers, by its version and librt's."""
-        import librt  # noqa: PLC0415  only its version is of interest, and only here
+        import librt  # noqa: PLC0415  like mypyc
+        import mypy.version  # noqa: PLC0415
 
         version = getattr(librt, "__version__", "") or Path(librt.__file__ or "").stat().st_size
         return f"mypyc {mypy.version.__version__} librt {version}"

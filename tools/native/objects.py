@@ -4,64 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 import shutil
-import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from tools.native.compiler import Compiler
+from tools.native.progress import Progress
+
 KEPT_DAYS = 30
 DAY_S = 24 * 3600
-NOTE_EVERY_S = 10  # where no terminal shows a line that moves
-NO_WARNINGS = "-w"  # of generated C; a compiler of tomorrow must not refuse it
-
-
-class Compiler:
-    """The C compiler that this Python was built with, or $CC.
-
-    CompilerMissing where it cannot be run.
-    """
-
-    def __init__(self, includes: list[str]) -> None:
-        known = sysconfig.get_config_vars()
-        self.command = shlex.split(os.environ.get("CC") or str(known.get("CC") or "cc"))
-        self.link_flags = shlex.split(str(known.get("LDSHARED") or "cc -shared"))[1:]
-        self.flags = ["-fPIC", "-DNDEBUG", "-fwrapv", NO_WARNINGS, *shlex.split(os.environ.get("CFLAGS", ""))]
-        self.includes = [*includes, *{sysconfig.get_path("include"), sysconfig.get_path("platinclude")}]
-        try:
-            told = subprocess.run([*self.command, "--version"], capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise CompilerMissing(f"the C compiler {self.command[0]!r} does not run: {error}") from None
-        self.version = told.stdout.partition("\n")[0]
-        self.is_gcc = "clang" not in told.stdout.lower() and "Free Software Foundation" in told.stdout
-        self.check_headers()
-
-    def check_headers(self) -> None:
-        """CompilerMissing unless a file with Python.h compiles."""
-        try:
-            self.run(["-x", "c", "-fsyntax-only", "-"], given="#include <Python.h>\n")
-        except CompileFailed:
-            include = sysconfig.get_path("include")
-            raise CompilerMissing(f"the C compiler works, but the headers of Python are not in {include}") from None
-
-    def run(self, arguments: list[str], given: str | None = None) -> None:
-        """Run it with the flags that all files have; CompileFailed with what it printed."""
-        command = [*self.command, *self.flags, *(f"-I{each}" for each in self.includes), *arguments]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise CompileFailed(f"{shlex.join(command)}\n{done.stdout}{done.stderr}")
-
-
-class CompilerMissing(Exception):
-    """There is no C compiler, or it does not find Python's headers."""
-
-
-class CompileFailed(Exception):
-    """The compiler refused a file; the text is its own."""
 
 
 class Step:
@@ -114,34 +68,6 @@ class Store:
                 kept.unlink(missing_ok=True)
 
 
-class Progress:
-    """One line that moves on a terminal; elsewhere a line every ten seconds."""
-
-    def __init__(self, doing: str, files: int, weight: int) -> None:
-        self.doing = doing
-        self.files = files
-        self.weight = max(weight, 1)
-        self.files_done = 0
-        self.weight_done = 0
-        self.begun = time.monotonic()
-        self.noted = self.begun
-        self.moves = sys.stderr.isatty()
-
-    def done(self, weight: int) -> None:
-        """One more file is compiled."""
-        self.files_done += 1
-        self.weight_done += weight
-        now = time.monotonic()
-        left_s = (now - self.begun) * (self.weight - self.weight_done) / self.weight_done
-        text = f"{self.doing}: {self.files_done} of {self.files} files, about {left_s:.0f} s left"
-        if self.moves:
-            end = "\n" if self.files_done == self.files else ""
-            print(f"\r  {text}   ", end=end, file=sys.stderr, flush=True)
-        elif now - self.noted >= NOTE_EVERY_S or self.files_done == self.files:
-            self.noted = now
-            print(f"  {text}", file=sys.stderr, flush=True)
-
-
 def key_of(compiler: Compiler, step: Step, common: str) -> str:
     """The name under which an object is kept: it changes when anything changes that the object is made from."""
     parts = [compiler.version, sys.version, *compiler.command, *compiler.flags, *step.flags, common, step.key_text]
@@ -169,7 +95,6 @@ def make_all(
     if before is not None:
         before(missing)
     missing.sort(key=lambda step: -step.weight)
-    progress = Progress(doing, len(missing), sum(step.weight for step in missing))
 
     def make(step: Step) -> Step:
         prefix = [] if step.prefix is None else ["-include", str(step.prefix)]
@@ -179,8 +104,9 @@ def make_all(
 
     pool = ThreadPoolExecutor(cores())
     try:
-        for done in as_completed([pool.submit(make, step) for step in missing]):
-            progress.done(done.result().weight)
+        with Progress(doing, len(missing), sum(step.weight for step in missing)) as progress:
+            for done in as_completed([pool.submit(make, step) for step in missing]):
+                progress.done(done.result().weight)
     finally:
         pool.shutdown(cancel_futures=True)  # one that failed ends the build: the others would be for nothing
     return len(missing)

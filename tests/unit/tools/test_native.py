@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
-from tools.native.objects import CompileFailed, Compiler, CompilerMissing, Step, Store, key_of, make_all
+from tools.native.compiler import CompileFailed, Compiler, CompilerMissing
+from tools.native.objects import Step, Store, key_of, make_all
 from tools.native.sources import Header, fill_literals, own_literals, own_numbers
 from tools.requirements import requirements
 
@@ -133,16 +135,52 @@ def test_what_the_compiler_refuses_is_told_in_its_words_and_not_kept(tmp_path: P
 
 def test_a_missing_compiler_and_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.raises(CompilerMissing, match="the C compiler 'no-such-compiler' does not run"):
+    with pytest.raises(CompilerMissing, match="CC names: 'no-such-compiler' does not run"):
         Compiler([])
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(CompilerMissing, match=r"none of .*cc, .*clang runs\.  apt-get install gcc libc6-dev"):
+        Compiler([])
+
+
+@needs_compiler
+def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: f"/nowhere/{name}")
+    package = f"python{sys.version_info[0]}.{sys.version_info[1]}-dev"
+    with pytest.raises(CompilerMissing, match=rf"/nowhere/include/Python\.h\.  apt-get install {package}"):
+        Compiler([])
+    monkeypatch.setattr("os.environ", {"PATH": "/nowhere"})
+    with pytest.raises(CompilerMissing, match=rf"apt-get install gcc libc6-dev {package}"):
+        Compiler([])
+    monkeypatch.undo()
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: f"/nowhere/{name}")
+    monkeypatch.setenv("CFLAGS", "-nostdinc")
+    with pytest.raises(CompilerMissing, match=r"does not find stdlib\.h\.  apt-get install libc6-dev"):
+        Compiler([])
+
+
+@needs_compiler
+def test_objects_of_another_python_or_compiler_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = Compiler([])
+    source = tmp_path / "x.c"
+    source.write_text("int x;", encoding="utf-8")
+    step = Step(source, tmp_path / "x.o", "int x;", ["-c"])
+    key = key_of(compiler, step, "")
+    assert key == key_of(compiler, step, "")
+    monkeypatch.setattr(sys, "version", f"{sys.version} of somebody else")
+    other = key_of(compiler, step, "")
+    compiler.version += " of tomorrow"
+    assert len({key, other, key_of(compiler, step, "")}) == 3
 
 
 def test_requirements_of_extras_are_those_of_the_extras_they_name() -> None:
     pyproject = {
-        "build-system": {"requires": ["setuptools>=77", "mypy"]},
+        "build-system": {"requires": ["setuptools>=77"]},
+        "dependency-groups": {"compile": ["mypy"], "wheel": ["auditwheel"]},
         "project": {"dependencies": ["a"], "optional-dependencies": {"x": ["b"], "y": ["forebay[x]", "c"]}},
     }
     assert requirements(pyproject, "") == ["a"]
     assert requirements(pyproject, "[y]") == ["a", "b", "c"]
-    assert requirements(pyproject, "build") == ["setuptools>=77", "mypy"]
     assert requirements(pyproject, "pure-build") == ["setuptools>=77"]
+    assert requirements(pyproject, "build") == ["setuptools>=77", "mypy"]
+    assert requirements(pyproject, "wheel") == ["setuptools>=77", "mypy", "auditwheel"]
