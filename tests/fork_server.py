@@ -43,7 +43,16 @@ COMMAND_S_MAX = 100
 REQUEST_OCTETS_MAX = 1 << 20
 START_S_MAX = 60
 END_S_MAX = 10
-LOADED = ("forebay.server.run", "forebay.admin.service", "forebay.admin.webhooks", "typer.rich_utils", "rich.traceback")
+LOADED = (
+    "forebay.server.run",
+    "forebay.admin.service",
+    "forebay.admin.answering",  # a broker loads these three when it is first asked over HTTP
+    "forebay.admin.api",
+    "forebay.admin.metrics.scraping",
+    "forebay.admin.webhooks",
+    "typer.rich_utils",
+    "rich.traceback",
+)
 
 
 class Forked:

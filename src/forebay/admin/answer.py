@@ -5,20 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import orjson
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
+from starlette.responses import Response
 
-from forebay.broker.auth import LoginRefused
-from forebay.broker.judge import Undecided
-from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
-
-STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400}
-BAD_REQUEST: Final = 400
-TOO_MANY: Final = 429
-UNAVAILABLE: Final = 503
-NOT_JSON: Final = "json_invalid"  # what FastAPI calls it
-SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
 WORDS: Final = {400: "bad_request", 401: "not_authorized", 404: "Object Not Found", 405: "method_not_allowed"}
 
 
@@ -30,56 +18,3 @@ def as_json(value: object, status: int = 200) -> Response:
 def refusal(status: int, reason: str) -> Response:
     """An answer that says what was wrong, as RabbitMQ says it."""
     return as_json({"error": WORDS.get(status, "error"), "reason": reason}, status)
-
-
-def handle_errors(api: FastAPI) -> None:
-    """Have what the broker refuses answered with a status and its words."""
-
-    async def on_login(request: Request, error: Exception) -> Response:
-        assert isinstance(error, LoginRefused)
-        if error.wait_s:
-            answer = refusal(TOO_MANY, "too many wrong logins")
-            answer.headers["Retry-After"] = str(error.wait_s)
-            return answer
-        answer = refusal(401, error.text)
-        if "x-requested-with" not in request.headers:  # our own page asks for the password itself
-            answer.headers["WWW-Authenticate"] = 'Basic realm="forebay", charset="UTF-8"'
-        return answer
-
-    async def on_undecided(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Undecided)
-        await request.app.state.broker.prove(error.proof)
-        answer = refusal(UNAVAILABLE, "somebody else had to be asked who may do that: ask again")
-        answer.headers["Retry-After"] = "0"
-        return answer
-
-    async def on_request(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestError)
-        return refusal(STATUS.get(error.reason, BAD_REQUEST), error.text)
-
-    async def on_invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return refusal(BAD_REQUEST, fault_of(error))
-
-    async def on_other(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        answer = refusal(error.status_code, error.detail)
-        answer.headers.update(error.headers or {})
-        return answer
-
-    api.add_exception_handler(RequestValidationError, on_invalid)
-    api.add_exception_handler(HTTPException, on_other)
-    api.add_exception_handler(LoginRefused, on_login)
-    api.add_exception_handler(Undecided, on_undecided)
-    api.add_exception_handler(RequestError, on_request)
-
-
-def fault_of(error: RequestValidationError) -> str:
-    """What is wrong with a request's parameters or body: the field, and the value where it is short."""
-    first = error.errors()[0]
-    if first["type"] == NOT_JSON:
-        return f"body: not JSON at character {first['loc'][-1]}: {first['ctx']['error']}"
-    field = ".".join(str(part) for part in first["loc"])
-    value = repr(first.get("input"))
-    shown = f" {value}:" if len(value) <= SHOWN_CHARACTERS_MAX else ""
-    return f"{field}:{shown} {first['msg']}"

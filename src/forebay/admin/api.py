@@ -7,7 +7,6 @@ from starlette.middleware.cors import CORSMiddleware
 
 from forebay import __version__
 from forebay.admin import figures, pages, probes, sessions, whoami
-from forebay.admin.answer import handle_errors
 from forebay.admin.bodies import JsonBodies
 from forebay.admin.bridge import publish, subscribe
 from forebay.admin.forebay import routes as forebay_routes
@@ -19,12 +18,13 @@ from forebay.admin.rabbitmq import routes as rabbitmq_routes
 from forebay.admin.rabbitmq.queues import Declared
 from forebay.admin.rabbitmq.set_routes import ROUTERS
 from forebay.admin.rates import Rates
+from forebay.admin.refusals import handle_errors
 from forebay.admin.webpage_logins import WebLogins
 from forebay.server.app import App
 
 
-def make_api(app: App) -> FastAPI:
-    """All routes over one broker; its OpenAPI document is at /api/openapi.json."""
+def make_api(app: App, rates: Rates) -> FastAPI:
+    """All routes over one broker, with the samples of it; its OpenAPI document is at /api/openapi.json."""
     api = FastAPI(
         title="forebay",
         version=__version__,
@@ -35,7 +35,7 @@ def make_api(app: App) -> FastAPI:
     )
     api.state.broker = app
     api.state.logins = WebLogins(app)
-    api.state.rates = Rates(app)
+    api.state.rates = rates
     api.state.declared = Declared()
     handle_errors(api)
     api.add_middleware(JsonBodies)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import Depends, Query, Request
-
-from forebay.admin.samples import Fields, Samples, Series, Window
+from forebay.admin.samples import Fields, Samples, Series
 from forebay.admin.slices import sliced
 from forebay.admin.usage import Usage
 from forebay.broker.vhost import Vhost
@@ -25,7 +22,6 @@ SAMPLE_S: Final = 5
 MICROSECONDS_MS: Final = 1000
 BROKER_SAMPLES: Final = 121  # ten minutes and both their ends
 SAMPLES: Final = 13  # a minute
-AGE_S_MAX: Final = 600
 
 Facts = dict[str, object]
 
@@ -81,46 +77,6 @@ NODE: Final = Fields(
     ),
     5,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Those of a request; None: rates only."""
-
-    lengths: Window | None = None
-    messages: Window | None = None
-    octets: Window | None = None
-    node: Window | None = None
-
-
-Age = Query(ge=1, le=AGE_S_MAX, description="Beside rates, samples of so many seconds back; needs ..._incr.")
-Step = Query(ge=1, le=AGE_S_MAX, description="Seconds between two samples.")
-
-
-async def windows_of(
-    lengths_age: Annotated[int | None, Age] = None,
-    lengths_incr: Annotated[int | None, Step] = None,
-    msg_rates_age: Annotated[int | None, Age] = None,
-    msg_rates_incr: Annotated[int | None, Step] = None,
-    data_rates_age: Annotated[int | None, Age] = None,
-    data_rates_incr: Annotated[int | None, Step] = None,
-    node_stats_age: Annotated[int | None, Age] = None,
-    node_stats_incr: Annotated[int | None, Step] = None,
-) -> Windows:
-    """The windows that the query of a request asks for; one needs both its parameters."""
-    return Windows(
-        window(lengths_age, lengths_incr),
-        window(msg_rates_age, msg_rates_incr),
-        window(data_rates_age, data_rates_incr),
-        window(node_stats_age, node_stats_incr),
-    )
-
-
-def window(age: int | None, step: int | None) -> Window | None:
-    return None if age is None or step is None else Window(age, step)
-
-
-Asked = Annotated[Windows, Depends(windows_of)]
 
 
 class Rates(Samples):
@@ -298,13 +254,3 @@ def number_of(facts: Facts, name: str) -> int:
     """A described object's number; 0 where it has none of that name."""
     value = facts.get(name, 0)
     return value if isinstance(value, int) else 0
-
-
-async def rates_for(request: Request) -> Rates:
-    """The samples of the broker that answers."""
-    rates = request.app.state.rates
-    assert isinstance(rates, Rates)
-    return rates
-
-
-Sampled = Annotated[Rates, Depends(rates_for)]

@@ -44,6 +44,16 @@ class Window:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Those of a request; None: rates only."""
+
+    lengths: Window | None = None
+    messages: Window | None = None
+    octets: Window | None = None
+    node: Window | None = None
+
+
 class Series:
     """The samples of one object.
 

@@ -1,116 +1,171 @@
-"""The HTTP server within the broker: its listeners, and the application that answers.
+"""The services that are asked over HTTP: their listeners, from the start, and what answers there, once somebody asks.
 
-Requests run in the broker's event loop, between its turns. So handlers see its state as it is, without locks, and what
-they do takes part in the next turn; and no handler may take long: `slices.py`.
+Loading what answers, and building its routes, takes half a second of processor time, and a third of a broker's memory:
+that is left until a first connection comes. It is done beside the event loop, and the connection waits for it. What
+is configured wrongly is said at the start all the same: the listeners are open by then, with their certificates.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
-import uvicorn
-from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-from forebay.admin.api import make_api
 from forebay.admin.bridge.transport import end_all
-from forebay.admin.connection import HttpConnection, Times
-from forebay.admin.metrics.routes import make_metrics_app
 from forebay.admin.rates import Rates
 from forebay.server.app import App
-from forebay.server.faults import REQUEST
+from forebay.server.faults import CALLBACK
 from forebay.server.listen import Acceptor, Endpoint, http_endpoints, listen, metrics_endpoints
-from forebay.server.peer import Peer
+from forebay.server.peer import Peer, split_name
 from forebay.server.run import Service
 
-LEAVE_S: Final = 1  # that answers under way may take when the broker stops; streams of events end only by that
-MILLISECONDS: Final = 1000
-KEEP_ALIVE_S: Final = 75  # that a connection may be idle: longer than people's tools wait between two looks
-HEADERS_S: Final = 1.0  # how often the Date of answers is made anew
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from forebay.admin.answering import HttpServer
+
+ONE_AT_A_TIME: Final = threading.Lock()  # two that import what imports each other may see half of it
+
+
+class Early(asyncio.Protocol):
+    """A connection that came before there was anything to answer it; one read of it is taken, the rest waits."""
+
+    def __init__(self, service: HttpService, peer: Peer | None) -> None:
+        self.service = service
+        self.door = service.app.door
+        self.peer = peer
+        self.address = ""
+        self.transport: asyncio.Transport | None = None
+        self.data = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        known = split_name(self.peer.name) if self.peer is not None else transport.get_extra_info("peername")
+        self.address = str(known[0]) if known else ""
+        if self.door.enter(self.address):
+            self.transport.abort()
+        else:
+            self.service.take(self)
+
+    def data_received(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.data += data
+        self.door.octets += len(data)
+        self.transport.pause_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.service.early.discard(self)
+        self.leave()
+
+    def leave(self) -> None:
+        self.door.leave(self.address)
+        self.door.octets -= len(self.data)
+
+    def hand_over(self, server: HttpServer) -> None:
+        """Go on as a connection that is answered."""
+        assert self.transport is not None
+        self.leave()
+        connection = server.make_connection(self.peer)
+        self.transport.set_protocol(connection)
+        connection.connection_made(self.transport)
+        if self.data:
+            self.transport.resume_reading()
+            connection.data_received(self.data)
 
 
 class HttpService(Service):
-    """An application, and the listeners on which it answers."""
+    """An application, and the listeners on which it answers.
 
-    def __init__(self, app: App, application: ASGIApp, endpoints: Sequence[Endpoint]) -> None:
+    server  what makes connections; None until somebody has connected
+    early   connections that wait for it
+    """
+
+    def __init__(self, app: App, endpoints: Sequence[Endpoint]) -> None:
         self.app = app
-        self.application = application
         self.endpoints = endpoints
-        config = uvicorn.Config(
-            self.answer,
-            interface="asgi3",  # it does not see that of a method
-            http=HttpToolsProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=LEAVE_S,
-            timeout_keep_alive=KEEP_ALIVE_S,
-        )
-        config.load()
-        options = app.options
-        self.times = Times(
-            options.handshake_timeout_ms / MILLISECONDS,
-            options.http_request_timeout_ms / MILLISECONDS,
-            options.http_request_timeout_ms / MILLISECONDS,
-        )
-        self.server = uvicorn.Server(config)
-        self.server.lifespan = config.lifespan_class(config)  # which `serve` would set
-        self.server.servers = []
         self.listeners: list[asyncio.Server | Acceptor] = []
-        self.ticking: asyncio.Task[None] | None = None
+        self.server: HttpServer | None = None
+        self.early: set[Early] = set()
+        self.loading: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    def make_application(self) -> ASGIApp:
+        """What answers; on a thread of its own."""
 
     async def start(self) -> dict[str, str]:
         addresses: dict[str, str] = {}
         for endpoint in self.endpoints:
             listener, addresses[endpoint.name] = await listen(self.make_protocol, endpoint)
             self.listeners.append(listener)
-        self.ticking = asyncio.create_task(self.tick())
         return addresses
 
     def make_protocol(self, endpoint: Endpoint, peer: Peer | None) -> asyncio.Protocol:
-        return HttpConnection(self.server, peer, self.app.door, self.times)
+        return Early(self, peer) if self.server is None else self.server.make_connection(peer)
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Have a request answered; an error of our own in it ends the request, which is told so, and not the broker."""
+    def take(self, early: Early) -> None:
+        """Have a connection wait, or go on if what it would have waited for is there by now."""
+        assert early.transport is not None
+        if self.server is not None:
+            early.hand_over(self.server)
+        else:
+            self.early.add(early)
+            if self.loading is None:
+                self.loading = asyncio.create_task(self.load())
+
+    async def load(self) -> None:
+        """Make what answers, and let it have the connections that wait."""
+        early = self.early
         try:
-            await self.application(scope, receive, send)
-        except ClientDisconnect:  # in the middle of what it sent
-            return
-        except Exception as error:  # noqa: BLE001  the request's boundary
-            self.app.faults.note(REQUEST, f"the request {scope.get('method')} {scope.get('path')}", error)
+            application = await asyncio.to_thread(self.prepare)
+            from forebay.admin.answering import HttpServer  # noqa: PLC0415  see above
 
-    async def tick(self) -> None:
-        """What uvicorn does about once a second."""
-        while True:
-            await self.server.on_tick(0)
-            now_s = asyncio.get_running_loop().time()
-            for connection in list(self.server.server_state.connections):
-                if isinstance(connection, HttpConnection):
-                    connection.end_slow(now_s)
-            await asyncio.sleep(HEADERS_S)
+            self.server = HttpServer(self.app, application)
+        except Exception as error:  # noqa: BLE001  whoever waits for it must not wait for ever
+            self.app.faults.note(CALLBACK, "loading what answers over HTTP", error)
+            for each in early:
+                assert each.transport is not None
+                each.transport.abort()
+            return
+        finally:
+            self.early = set()
+            self.loading = None
+            gc.enable()
+        gc.freeze()  # it lives as long as the process
+        for each in early:
+            each.hand_over(self.server)
+
+    def prepare(self) -> ASGIApp:
+        """Import and build; nothing of that is garbage, so the collector need not look for it."""
+        with ONE_AT_A_TIME:
+            gc.disable()
+            import forebay.admin.answering  # noqa: F401, PLC0415  see above
+
+            return self.make_application()
 
     async def stop(self) -> None:
-        if self.ticking is not None:
-            self.ticking.cancel()
         for listener in self.listeners:
             listener.close()
-        await self.server.shutdown()
+        if self.loading is not None:
+            await self.loading
+        if self.server is not None:
+            await self.server.stop()
 
 
 class AdminService(HttpService):
     """Web page, HTTP API, metrics."""
 
     def __init__(self, app: App) -> None:
-        api = make_api(app)
-        self.rates: Rates = api.state.rates
+        super().__init__(app, http_endpoints(app.options, app.tls))
+        self.rates = Rates(app)
         self.sampling: asyncio.Task[None] | None = None
-        super().__init__(app, api, http_endpoints(app.options, app.tls))
+
+    def make_application(self) -> ASGIApp:
+        from forebay.admin.api import make_api  # noqa: PLC0415  see above
+
+        return make_api(self.app, self.rates)
 
     async def start(self) -> dict[str, str]:
         addresses = await super().start()
@@ -128,4 +183,9 @@ class MetricsService(HttpService):
     """Metrics for Prometheus, on a listener of their own."""
 
     def __init__(self, app: App) -> None:
-        super().__init__(app, make_metrics_app(app), metrics_endpoints(app.options))
+        super().__init__(app, metrics_endpoints(app.options))
+
+    def make_application(self) -> ASGIApp:
+        from forebay.admin.metrics.scraping import make_metrics_app  # noqa: PLC0415  see above
+
+        return make_metrics_app(self.app)

@@ -37,8 +37,14 @@ class Heap:
             self.libc.malloc_trim(0)
 
 
+def pause_collector() -> None:
+    """Leave the garbage collector off until `tune_collector`: what a start makes lives as long as the process."""
+    gc.disable()
+
+
 def tune_collector() -> None:
     """Keep the garbage collector off what lives as long as the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
+    gc.enable()

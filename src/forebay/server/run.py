@@ -21,7 +21,7 @@ from forebay.server.app import TICK_S, App
 from forebay.server.config import Loaded, Source
 from forebay.server.drain import drain
 from forebay.server.handles import raise_limit
-from forebay.server.heap import tune_collector
+from forebay.server.heap import pause_collector, tune_collector
 from forebay.server.listen import endpoints, listen, make_protocol
 from forebay.server.logs import start_log
 from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify, reloading
@@ -147,6 +147,7 @@ def serve(source: Source, loaded: Loaded, makers: Sequence[MakeService] = ()) ->
     loaded  what it said
     makers  of the services that run beside it
     """
+    pause_collector()
     start_log(loaded.options)
     raise_limit(loaded.options.connections_max)
     return uvloop.run(run(source, loaded, makers))

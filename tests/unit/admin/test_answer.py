@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.exceptions import RequestValidationError
 
-from forebay.admin.answer import fault_of
+from forebay.admin.refusals import fault_of
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 import uvloop
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from forebay.admin.service import HttpService
 from forebay.broker.special import read_special
@@ -207,13 +207,20 @@ def test_a_session_that_cannot_even_say_so_is_cut_off(
     uvloop.run(be_wrong())
 
 
-def test_an_error_of_our_own_ends_a_request_over_http(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def be_wrong(scope: Scope, receive: Receive, send: Send) -> None:
+class WrongService(HttpService):
+    """One whose application is wrong about every request."""
+
+    def make_application(self) -> ASGIApp:
+        return self.be_wrong
+
+    async def be_wrong(self, scope: Scope, receive: Receive, send: Send) -> None:
         raise KeyError("wrong in a request")
 
+
+def test_an_error_of_our_own_ends_a_request_over_http(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def ask() -> None:
         async with held_app(tmp_path, http="127.0.0.1:0") as app:
-            service = HttpService(app, be_wrong, http_endpoints(app.options, app.tls))
+            service = WrongService(app, http_endpoints(app.options, app.tls))
             app.addresses.update(await service.start())
             reader, writer = await connect(app, "http")
             writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")

@@ -19,10 +19,12 @@ from forebay.admin.rabbitmq.connections import (
 )
 from forebay.admin.rabbitmq.consumers import consumer_facts
 from forebay.admin.rabbitmq.node import NODE
-from forebay.admin.rates import CHANNEL, Asked, Rates, Sampled, Windows, channel_numbers, number_of
+from forebay.admin.rates import CHANNEL, Rates, channel_numbers, number_of
 from forebay.admin.rights import Manager, check_vhost
+from forebay.admin.samples import Windows
 from forebay.admin.shapes import CHANNELS, ONE_CHANNEL
 from forebay.admin.slices import sliced
+from forebay.admin.windows import Asked, Sampled
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.server.app import App
 from forebay.server.net import Connection

@@ -10,9 +10,11 @@ from forebay.admin.login import Broker, Caller
 from forebay.admin.paging import Listing, Wanted, answer_list, answer_one
 from forebay.admin.paths import UserName, VhostName
 from forebay.admin.rabbitmq.node import NODE
-from forebay.admin.rates import CONNECTION, Asked, Rates, Sampled, Windows
+from forebay.admin.rates import CONNECTION, Rates
 from forebay.admin.rights import Manager, check_vhost, is_monitor
+from forebay.admin.samples import Windows
 from forebay.admin.shapes import CONNECTIONS, ONE_CONNECTION, USER_CONNECTIONS
+from forebay.admin.windows import Asked, Sampled
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.records.shown import plain
 from forebay.server.app import App

@@ -7,9 +7,11 @@ from fastapi import APIRouter, Response
 from forebay.admin.login import Broker
 from forebay.admin.paging import Wanted, answer_list, answer_one
 from forebay.admin.paths import ExchangeName, VhostName, exchange_named
-from forebay.admin.rates import EXCHANGE, Asked, Rates, Sampled, Windows, exchange_numbers
+from forebay.admin.rates import EXCHANGE, Rates, exchange_numbers
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
+from forebay.admin.samples import Windows
 from forebay.admin.shapes import EXCHANGES, ONE_EXCHANGE
+from forebay.admin.windows import Asked, Sampled
 from forebay.broker.definitions.exported import exchange_entry
 from forebay.broker.vhost import Vhost
 from forebay.routing.exchange import Exchange, text

@@ -10,7 +10,8 @@ from typing import Final
 
 from forebay import __version__
 from forebay.admin.rates import NODE as NODE_FIELDS
-from forebay.admin.rates import Rates, Windows
+from forebay.admin.rates import Rates
+from forebay.admin.samples import Windows
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.option_table import split_address
 from forebay.routing.kinds import KINDS

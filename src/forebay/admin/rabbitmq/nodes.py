@@ -11,9 +11,9 @@ from forebay.admin.login import Broker
 from forebay.admin.paging import Wanted, answer_list, answer_one
 from forebay.admin.paths import NodeName
 from forebay.admin.rabbitmq.node import NODE, check_node, node_facts
-from forebay.admin.rates import Asked, Sampled
 from forebay.admin.rights import Monitor
 from forebay.admin.shapes import MEMORY, NODES, ONE_NODE
+from forebay.admin.windows import Asked, Sampled
 from forebay.server.app import App
 from forebay.server.heap import resident_octets
 

@@ -13,20 +13,13 @@ from forebay.admin.login import Broker
 from forebay.admin.paging import Wanted, answer_one
 from forebay.admin.rabbitmq.connections import open_connections
 from forebay.admin.rabbitmq.node import NODE, RATES_MODE, SPOKEN_VERSION, contexts, exchange_types, listeners
-from forebay.admin.rates import (
-    BROKER,
-    SAMPLE_S,
-    Asked,
-    Sampled,
-    Sum,
-    sum_of,
-    traffic_numbers,
-)
+from forebay.admin.rates import BROKER, SAMPLE_S, Sum, sum_of, traffic_numbers
 from forebay.admin.rates import NODE as NODE_FIELDS
 from forebay.admin.rights import Manager, is_monitor, seen_vhosts
 from forebay.admin.shapes import CLUSTER_NAME, OVERVIEW
 from forebay.admin.slices import sliced
 from forebay.admin.usage import count_channels
+from forebay.admin.windows import Asked, Sampled
 from forebay.broker.parameters import CLUSTER_NAME as CLUSTER_NAME_PARAMETER
 from forebay.broker.vhost import Vhost
 from forebay.server.app import App

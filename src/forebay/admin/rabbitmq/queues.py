@@ -12,9 +12,11 @@ from forebay.admin.paths import QueueName, VhostName
 from forebay.admin.rabbitmq.connections import peer_facts
 from forebay.admin.rabbitmq.consumers import consumer_facts, single_active
 from forebay.admin.rabbitmq.node import NODE
-from forebay.admin.rates import QUEUE, Asked, Rates, Sampled, Windows, queue_numbers
+from forebay.admin.rates import QUEUE, Rates, queue_numbers
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
+from forebay.admin.samples import Windows
 from forebay.admin.shapes import ONE_QUEUE, QUEUES
+from forebay.admin.windows import Asked, Sampled
 from forebay.broker.policies import Policy
 from forebay.broker.vhost import Vhost
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue

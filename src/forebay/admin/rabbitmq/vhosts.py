@@ -11,10 +11,12 @@ from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
 from forebay.admin.paths import NodeName, VhostName
 from forebay.admin.rabbitmq.node import NODE, check_node
 from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
-from forebay.admin.rates import VHOST, Asked, Rates, Sampled, Windows, sum_of
+from forebay.admin.rates import VHOST, Rates, sum_of
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
+from forebay.admin.samples import Windows
 from forebay.admin.shapes import ONE_VHOST, VHOSTS
 from forebay.admin.shapes_changes import Texts, VhostBody
+from forebay.admin.windows import Asked, Sampled
 from forebay.broker.definitions.exported import vhost_entry
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhost_settings import PROTECTED, VhostSettings

@@ -1,0 +1,64 @@
+"""What Prometheus is told: /metrics, /metrics/per-object and /metrics/detailed.
+
+On the listener for Prometheus nobody is asked who he is, as with RabbitMQ.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from forebay.admin.answer import refusal
+from forebay.admin.guards import Guards
+from forebay.admin.metrics.exposition import Text, wants_open_metrics
+from forebay.admin.metrics.gather import Gathering, Wanted, known_groups
+from forebay.server.app import App
+
+DETAILED: Final = "detailed_"
+PER_OBJECT: Final = "/metrics/per-object"
+ACCEPT: Final = "accept"
+
+
+async def scraped(app: App, accept: str, wanted: Wanted, prefix: str = "") -> Response:
+    """The metrics that are asked for, in the format that is."""
+    out = Text(wants_open_metrics(accept), prefix)
+    await Gathering(app, wanted).run(out)
+    return Response(out.document(), media_type=None, headers={"content-type": out.content_type})
+
+
+async def detailed(app: App, accept: str, families: list[str], vhosts: list[str]) -> Response:
+    """Groups of metrics, of each object."""
+    unknown = sorted(set(families) - set(known_groups()))
+    if unknown:
+        known = ", ".join(sorted(known_groups()))
+        return refusal(400, f"family: '{unknown[0]}' is not known; known are {known}")
+    chosen = Wanted(True, frozenset(families), frozenset(vhosts) if vhosts else None)
+    return await scraped(app, accept, chosen, DETAILED)
+
+
+def make_metrics_app(app: App) -> Starlette:
+    """What the listener for Prometheus answers: metrics, and nothing else."""
+
+    async def on_metrics(request: Request) -> Response:
+        return await scraped(app, request.headers.get(ACCEPT, ""), Wanted())
+
+    async def on_per_object(request: Request) -> Response:
+        return await scraped(app, request.headers.get(ACCEPT, ""), Wanted(each=True))
+
+    async def on_detailed(request: Request) -> Response:
+        query = request.query_params
+        return await detailed(app, request.headers.get(ACCEPT, ""), query.getlist("family"), query.getlist("vhost"))
+
+    return Starlette(
+        routes=[
+            Route("/metrics", on_metrics),
+            Route(PER_OBJECT, on_per_object),
+            Route("/metrics/detailed", on_detailed),
+        ],
+        middleware=[Middleware(Guards, broker=app)],
+    )
