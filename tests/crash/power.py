@@ -194,7 +194,7 @@ class Disk:
         last  is done in part, too
         """
         self.write_folder(self.root, to, chance)
-        if last is not None and last.kind == WRITE and not last.path.endswith(" (deleted)"):
+        if last is not None and last.kind == WRITE and (to / last.path).exists():
             path = to / last.path
             content = bytearray(path.read_bytes())
             put(content, WRITE, last.position, last.data[: len(last.data) // 2 // SECTOR * SECTOR])
