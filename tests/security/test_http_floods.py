@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.admin.clients import until
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 MIB = 1 << 20
 WAIT_S = 60

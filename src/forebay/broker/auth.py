@@ -64,11 +64,13 @@ class Login(ABC):
 
     done  nothing more is to come from the client; until then `user` is empty
     user  who it has proven to be
+    name  who it says it is, once it has
     """
 
     def __init__(self) -> None:
         self.done = False
         self.user = ""
+        self.name = ""
 
     @abstractmethod
     def step(self, data: bytes) -> bytes:
@@ -229,7 +231,7 @@ class Auth:
         raises  LoginRefused: somebody there, or as this user, has guessed too often
         """
         place = place or self.places.get(connection, NOWHERE)
-        self.check_wait(place, user)
+        self.check_wait(place, user, password)
         backends = self._backends_for(password, place)
         if len(backends) == 1 and backends[0] is None:
             proof: Proof | None = self._begin_own(connection, user, password)
@@ -252,12 +254,28 @@ class Auth:
         if place is not None:
             place.client_id = client_id
 
-    def check_wait(self, place: Place, user: str) -> None:
-        """LoginRefused while nobody may try there, or as this user."""
-        wait_us = self.throttle.wait_us(place.address, user)
-        if wait_us:
-            wait_s = -(-wait_us // SECOND_US)
-            raise LoginRefused(f"too many failed logins: {wait_s} s to wait", user, wait_s)
+    def check_wait(self, place: Place, user: str, password: str = "") -> None:
+        """LoginRefused while nobody may try there, or as this user, unless it is known to be right.
+
+        password  empty where the user proves that it knows it without saying it
+        """
+        throttle, address = self.throttle, place.address
+        wait_us = throttle.wait_us(address, user)
+        if not wait_us:
+            return
+        if throttle.may_look(address, user):
+            if password and self._is_known_right(user, password):
+                return
+            throttle.looked(address, user)
+            if not password:
+                return  # what it says next is looked at
+        throttle.put_off += 1
+        wait_s = -(-wait_us // SECOND_US)
+        raise LoginRefused(f"too many failed logins: {wait_s} s to wait", user, wait_s)
+
+    def _is_known_right(self, user: str, password: str) -> bool:
+        """Whether the password was found right before, or can be without work."""
+        return self._is_own(user, password) or self._known_principal(user, password) is not None
 
     def _begin_own(self, connection: int, user: str, password: str) -> HashProof | None:
         if user in self._digests:

@@ -104,7 +104,6 @@ class ScramLogin(Login):
         self._scram = scram
         self._asked = False
         self._nonce = nonce
-        self._name = ""
         self._binding = b""  # the GS2 header, which the client repeats
         self._signed = ""  # both first messages, as they were
         self._credential: Credential | None = None
@@ -128,12 +127,12 @@ class ScramLogin(Login):
         match = _FIRST.fullmatch(message)
         if match is None or not _NAME.fullmatch(match[4]) or "\0" in message:
             raise LoginRefused("SCRAM client-first-message is malformed, or asks for channel binding or an extension")
-        self._name = plain_name(match[4])
-        if match[2] is not None and plain_name(match[2]) != self._name:
-            raise LoginRefused(f"user '{shown(self._name)}' may not act for somebody else")
+        self.name = plain_name(match[4])
+        if match[2] is not None and plain_name(match[2]) != self.name:
+            raise LoginRefused(f"user '{shown(self.name)}' may not act for somebody else")
         self._nonce = match[5] + self._nonce
         self._binding = message[: match.start(3)].encode()
-        self._credential = self._scram.find(self._name)
+        self._credential = self._scram.find(self.name)
         salt = b64encode(self._credential.salt).decode()
         answer = f"r={self._nonce},s={salt},i={self._scram.iterations}"
         self._signed = f"{match[3]},{answer}"
@@ -156,9 +155,9 @@ class ScramLogin(Login):
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
         right = hmac.compare_digest(new_hash(hash_name, client_key).digest(), credential.stored_key)
         if credential.user is None:
-            raise LoginRefused(f"user '{shown(self._name)}' does not exist")
+            raise LoginRefused(f"user '{shown(self.name)}' does not exist", self.name)
         if not right:
-            raise LoginRefused(f"wrong password for user '{credential.user}'")
+            raise LoginRefused(f"wrong password for user '{credential.user}'", credential.user)
         self.done = True
         self.user = credential.user
         return f"v={b64encode(hmac.digest(credential.server_key, signed, hash_name)).decode()}"

@@ -190,7 +190,24 @@ class Options:
         "failures",
         0,
         10**6,
-        "Wrong logins from one address, or as one user, before it has to wait; 0 never.",
+        "Wrong logins as one user from one address before it has to wait there; 0: nobody has to wait, for whatever.",
+        reloadable=True,
+    )
+    login_address_failures_free: int = integer(
+        1000,
+        "failures a minute",
+        1,
+        10**6,
+        "Wrong logins from one address, or as one user from anywhere, before those have to wait who were not right "
+        "there lately.",
+        reloadable=True,
+    )
+    login_trust_s: int = integer(
+        86_400,
+        "s",
+        0,
+        10**8,
+        "How long after a right login wrong ones from the same address do not hold up who knows the password.",
         reloadable=True,
     )
     login_wait_max_s: int = integer(

@@ -40,7 +40,7 @@ from forebay.server.figures import Figures
 from forebay.server.handles import room_for_connections
 from forebay.server.heap import resident_octets
 from forebay.server.histograms import Histograms
-from forebay.server.logins import Logins, note_logins
+from forebay.server.logins import Logins, note_logins, set_throttle
 from forebay.server.net import Connection, Host
 from forebay.server.peer import split_name
 from forebay.server.pressure import Pressure
@@ -88,9 +88,10 @@ class App(Host):
         self.vhosts.common.secret = SystemRandom().octets(SECRET_OCTETS)
         self.wanted = Wanted(self.vhosts)
         mechanisms = make_scram(options.users, options.mqtt_auth_methods, SystemRandom())
-        throttle = Throttle(options.login_failures_free, options.login_wait_max_s * MICROSECONDS)
+        throttle = Throttle(0, 0)
         self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users, throttle)
         self.auth.backends = make_backends(options)
+        set_throttle(throttle, options)
         load_acl(self.vhosts.common.acl, options.mqtt_acl)
         self.audit_log = AuditLog(options.audit_log, loop.call_soon_threadsafe)
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
@@ -297,11 +298,14 @@ class App(Host):
         """Who a caller without a session has proven to be; LoginRefused."""
         proof = self.auth.begin(NO_SESSION, user, password, place)
         if proof is None:
-            return self.auth.check(user, password, loopback)
-        waiting = self.proving[proof] = self.loop.create_future()
-        self.begin_logins()
-        await waiting
-        return self.auth.conclude(proof, loopback)
+            principal = self.auth.check(user, password, loopback)
+        else:
+            waiting = self.proving[proof] = self.loop.create_future()
+            self.begin_logins()
+            await waiting
+            principal = self.auth.conclude(proof, loopback)
+        self.auth.throttle.succeeded(place.address, user)
+        return principal
 
     def may_read(self, connection: Connection) -> bool:
         """Whether nothing holds a connection up but its rate."""

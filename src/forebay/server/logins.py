@@ -14,6 +14,8 @@ from forebay.broker.audit import Origin
 from forebay.broker.auth import Auth
 from forebay.broker.common import Common
 from forebay.broker.judge import Principal, Proof
+from forebay.broker.throttle import SECOND_US, Throttle
+from forebay.core.options import Options
 from forebay.server.disk import Worker
 from forebay.server.figures import Figures
 
@@ -104,3 +106,11 @@ def note_logins(auth: Auth, figures: Figures, common: Common) -> None:
         common.audit.note(Origin(Principal(each.user), place.address, place.protocol), "login", {}, each.detail)
         facts: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
         common.events.note("auth.failure", b"", facts)
+
+
+def set_throttle(throttle: Throttle, options: Options) -> None:
+    """Have whoever guesses wait as the options say."""
+    throttle.free = options.login_failures_free
+    throttle.wait_max_us = options.login_wait_max_s * SECOND_US
+    throttle.many = options.login_address_failures_free
+    throttle.trust_us = options.login_trust_s * SECOND_US

@@ -26,11 +26,11 @@ from forebay.server.acl_file import load_acl
 from forebay.server.app import App
 from forebay.server.chance import SystemRandom
 from forebay.server.config import Loaded, Source, shown_value
+from forebay.server.logins import set_throttle
 from forebay.server.logs import change_log
 from forebay.server.option_checks import check_options
 
 MICROSECONDS: Final = 1000
-MICROSECONDS_S: Final = 1_000_000
 TLS_PREFIX: Final = "tls_"
 logger = logging.getLogger("forebay")
 
@@ -98,8 +98,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     app.rates.set(new)
     app.is_rated = app.rates.is_on()
     app.figures.interval_s = new.mqtt_sys_interval_s
-    app.auth.throttle.free = new.login_failures_free
-    app.auth.throttle.wait_max_us = new.login_wait_max_s * MICROSECONDS_S
+    set_throttle(app.auth.throttle, new)
     change_log(new)
     load_acl(app.vhosts.common.acl, new.mqtt_acl)
     for vhost in app.vhosts.all():

@@ -121,10 +121,6 @@ class Exchange:
         mechanism = self.auth.mechanisms.get(name)
         if mechanism is None:
             return self.refused(codes.BAD_AUTH_METHOD, f"authentication method '{shown(name)}' is not offered")
-        try:
-            self.auth.check_wait(self.auth.places.get(int(self.connection), NOWHERE), "")
-        except LoginRefused as error:
-            return self.refused(codes.NOT_AUTHORIZED, error.detail)
         self.login = mechanism.start()
         return self.continue_(method, data)
 
@@ -136,6 +132,8 @@ class Exchange:
             raise unexpected("AUTH: continue authentication: none is under way")
         try:
             said = login.step(data)
+            if login.name and not login.done:
+                self.auth.check_wait(self.auth.places.get(int(self.connection), NOWHERE), login.name)
             user = self.auth.admit(login.user, self.loopback).user if login.done else ""
         except LoginRefused as error:
             self.auth.note_refusal(int(self.connection), error)

@@ -142,6 +142,10 @@ NODE_ROWS: Final[tuple[Row[Look], ...]] = (
         lambda look: look.app.rates.refused,
     ),
     Row(
+        counter("forebay_logins_put_off", family.NODE, "Logins refused unseen after too many wrong ones."),
+        lambda look: look.app.auth.throttle.put_off,
+    ),
+    Row(
         counter("forebay_rate_limited", family.NODE, "Times that a connection was not read for its rate."),
         lambda look: look.app.rates.slowed,
     ),
