@@ -49,6 +49,15 @@ def test_all_is_well(broker: BrokerProcess, name: str) -> None:
     assert body["status"] == "ok"
 
 
+def test_the_node_is_asked_about_as_it_was(broker: BrokerProcess) -> None:
+    """Tools older than the checks of one thing each."""
+    address = broker.http_url + "/api/nodes"
+    (node,) = httpx.get(address, auth=("guest", "guest"), timeout=60).json()
+    for path in ("/healthchecks/node", f"/healthchecks/node/{node['name']}"):
+        assert check(broker, path) == (200, {"status": "ok"})
+    assert check(broker, "/healthchecks/node/other@host")[0] == 404
+
+
 def test_listeners(broker: BrokerProcess) -> None:
     assert check(broker, f"port-listener/{broker.amqp_port}") == (200, {"status": "ok", "port": broker.amqp_port})
     status, body = check(broker, "port-listener/1")

@@ -111,6 +111,24 @@ def test_users_and_what_they_may(api: httpx.Client, broker: BrokerProcess) -> No
     assert reason(api.get("/topic-permissions/%2F/ann"), MISSING)
     assert api.delete("/permissions/%2F/ann").status_code == DONE
     assert reason(api.delete("/permissions/%2F/ann"), MISSING)
+
+
+def test_users_of_the_configuration_have_permissions_without_being_given_any(api: httpx.Client) -> None:
+    everything = {"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}
+    assert api.get("/permissions/%2F/guest").json() == everything
+    for path in ("/permissions", "/users/guest/permissions", "/vhosts/%2F/permissions"):
+        assert everything in api.get(path).json(), path
+    assert everything in api.get("/definitions").json()["permissions"]
+    assert "guest" not in [each["name"] for each in api.get("/users/without-permissions").json()]
+    assert "come with the configuration" in reason(api.delete("/permissions/%2F/guest"))
+
+
+@pytest.mark.parametrize("path", ["queues/%2F/php", "exchanges/%2F/php"])
+def test_an_empty_list_is_a_table_without_fields(api: httpx.Client, path: str) -> None:
+    assert put(api, f"/{path}", {"arguments": []}) == CREATED
+    assert api.get(f"/{path}").json()["arguments"] == {}
+    assert "arguments" in reason(api.put(f"/{path}", json={"arguments": [1]}))
+    assert api.delete(f"/{path}").status_code == DONE
     assert api.post("/users/bulk-delete", json={"users": ["ann", "nobody"]}).status_code == DONE
     assert reason(api.get("/users/ann"), MISSING)
     assert "of the configuration" in reason(api.delete("/users/guest"), DENIED)

@@ -81,7 +81,7 @@ def test_a_channel_is_numbered_again_after_it_was_closed(peer: Peer) -> None:
 
 def test_a_secret_may_be_given_anew(peer: Peer) -> None:
     connection = peer.connect()
-    connection.update_secret("guest", "time")
+    connection.update_secret("no password of mine", "time")
     channel = connection.channel()
     declare(channel)
     put(channel, "q", b"x")

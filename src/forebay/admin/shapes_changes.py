@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from forebay.broker.definitions.given import fault_of
 
@@ -17,7 +17,12 @@ def storable(value: Any) -> Any:
     return value
 
 
-Table = Annotated[dict[str, Any], AfterValidator(storable)]
+def table_of(value: Any) -> Any:
+    """The same; of an empty list an empty table, for languages that have one word for both (RabbitMQ takes it)."""
+    return {} if value == [] else value
+
+
+Table = Annotated[dict[str, Any], BeforeValidator(table_of), AfterValidator(storable)]
 Texts = str | list[str]
 
 
@@ -135,11 +140,9 @@ class PublishBody(Body):
 class GetBody(Body):
     """How many messages, and what becomes of them."""
 
-    count: Annotated[int, Field(ge=0)]
+    count: Annotated[int, Field(description="Below 0: all that there are.")]
     ackmode: Literal["ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"]
-    encoding: Annotated[
-        Literal["auto", "base64"], Field(description="auto: text where the payload is UTF-8, else base64.")
-    ]
+    encoding: Annotated[str, Field(description="auto: text where the payload is UTF-8, else base64; or base64.")]
     truncate: Annotated[int | None, Field(ge=0, description="Octets of each payload at most.")] = None
 
 

@@ -23,6 +23,7 @@ from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, FORMAT_MASK, KEYED, REJECTED
+from forebay.queue.arguments import EXPIRY_MS_MAX
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_short_string, put_value, skip_value
 from forebay.wire.amqp091_properties import (
     EXPIRATION,
@@ -48,7 +49,6 @@ NAMES: Final = (CC, BCC, DELAY, DELAY_ID, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
 ASKS: Final = 1
 GROUPED: Final = 2
 MARKS: Final = EXPIRES | KEYED
-EXPIRATION_MS_MAX: Final = 315_360_000_000  # ten years, RabbitMQ's limit
 CAPITALS: Final = (66, 67)  # B, C
 SMALL_X: Final = 120
 DELAY_MS_MAX: Final = 100 * 366 * 86_400_000  # a century: beyond it somebody meant another unit
@@ -159,7 +159,7 @@ def check_expiration(expiration: str) -> None:
         wrong = f'{{leftover_string,"{digits[stop:]}"}}'
     elif digits != expiration:
         wrong = f"{{value_negative,{int(expiration)}}}"
-    elif int(digits) > EXPIRATION_MS_MAX:
+    elif int(digits) > EXPIRY_MS_MAX:
         wrong = f"{{value_too_large,{int(digits)}}}"
     if wrong:
         raise RequestError(PRECONDITION, f"invalid expiration '{expiration}': {wrong}")

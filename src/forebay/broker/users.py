@@ -63,6 +63,10 @@ class User:
     configured: bool = False
     restricted: bool = False
 
+    def is_free(self) -> bool:
+        """Whether it may do everything where nothing else is said."""
+        return self.configured and not self.restricted
+
 
 class Users:
     """All users by name, and what each may do in which vhost.
@@ -296,10 +300,14 @@ class Users:
             self.changed()
 
     def list_permissions(self, user: str | None = None, vhost: bytes | None = None) -> list[dict[str, object]]:
-        """Every permission that was given, or those of one user or vhost."""
+        """Every permission, or those of one user or vhost; those of the configuration have theirs unasked."""
+        everything = Permission(EVERYTHING, EVERYTHING, EVERYTHING)
+        free = [each.name for each in self.by_name.values() if each.is_free()]
+        all_of_them = {(name, where): everything for name in free for where in self.vhosts}
+        all_of_them.update(self.permissions)
         return [
             {"user": name, "vhost": text(where), **permission.facts()}
-            for (name, where), permission in sorted(self.permissions.items(), key=place_of)
+            for (name, where), permission in sorted(all_of_them.items(), key=place_of)
             if user in {None, name} and vhost in {None, where}
         ]
 
@@ -334,7 +342,7 @@ class Users:
     def granted(self, user: str, vhost: bytes, vouched: bool) -> Grants:
         permission = self.permissions.get((user, vhost))
         known = self.by_name.get(user)
-        is_free = vouched if known is None else known.configured and not known.restricted
+        is_free = vouched if known is None else known.is_free()
         if permission is None and is_free:
             permission = Permission(EVERYTHING, EVERYTHING, EVERYTHING)
         return Grants(permission, self.topics.get((user, vhost), {}))

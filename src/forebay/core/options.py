@@ -362,7 +362,7 @@ class Options:
     filter_work_a_turn: int = integer(
         65_536, "points", 1024, 10**9, "What filters of consumers may cost in one turn; a plain look at a message is 5."
     )
-    table_depth_max: int = integer(32, "levels", 1, 128, "How deep an AMQP table may nest.", reloadable=True)
+    table_depth_max: int = integer(100, "levels", 1, 128, "How deep an AMQP table may nest.", reloadable=True)
     drain_timeout_ms: int = integer(
         10_000, "ms", 0, 10**7, "How long a client may take to leave, at a stop or when it is let go.", reloadable=True
     )

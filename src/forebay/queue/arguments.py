@@ -49,12 +49,14 @@ AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m"
 AGE_DIGITS_MAX: Final = 9
 PRIORITY_MAX: Final = 255
 SEGMENT_OCTETS_MAX: Final = 3_000_000_000
+EXPIRY_MS_MAX: Final = 315_360_000_000  # ten years, RabbitMQ's limit
 FILTER_OCTETS_MIN: Final = 16
 FILTER_OCTETS_MAX: Final = 255
 
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 DEAD_LETTER_KEY: Final = "dead-letter-routing-key"
 QUEUE_TYPE: Final = "queue-type"
+EXPIRIES: Final = ("expires", "message-ttl")
 
 
 @final
@@ -250,6 +252,8 @@ def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -
             )
         if fault:
             raise invalid(setting.argument, where, fault)
+        if setting.key in EXPIRIES and isinstance(value, int) and value > EXPIRY_MS_MAX:
+            raise invalid(setting.argument, where, f"{{value_too_large,{value}}}")
         if setting.key == DEAD_LETTER_KEY and BY_KEY[DEAD_LETTER_EXCHANGE].argument not in arguments:
             raise invalid(setting.argument, where, "routing_key_but_no_dlx_defined")
     for setting in SETTINGS:

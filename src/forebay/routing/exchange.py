@@ -23,7 +23,7 @@ HEADERS: Final = b"headers"
 
 ALTERNATE: Final = "alternate-exchange"
 
-NESTING_MAX: Final = 64  # tables and lists in a binding's arguments or a header
+NESTING_MAX: Final = 128  # tables and lists in a binding's arguments or a header
 HEADER_SIGNATURES_MAX: Final = 10_000  # of one headers exchange
 
 

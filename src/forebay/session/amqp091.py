@@ -353,7 +353,14 @@ class Amqp091Session(Session):
             self.closing = True
 
     def on_update_secret(self, secret: bytes) -> None:
-        """The client's password has changed, or its token was renewed: it must prove again who it is."""
+        """The client's password has changed, or its token was renewed.
+
+        Whose rights a token or another server decides must prove again who it is. For all others nothing follows from
+        the secret, and as with RabbitMQ any will do.
+        """
+        if self.principal.judge is None and not self.principal.until_us:
+            put_method(self.out, 0, CONNECTION_UPDATE_SECRET_OK, b"")
+            return
         user = self.handshake.user
         password = secret.decode("utf-8", "surrogateescape")
         self.proof = self.auth.begin(int(self.id), user, password)
@@ -575,17 +582,10 @@ class Amqp091Session(Session):
         self.release()
 
     def describe(self) -> dict[str, object]:
-        return {
-            "protocol": "AMQP 0-9-1",
-            "user": self.handshake.user,
-            "client": self.handshake.client,
-            "mechanism": self.handshake.mechanism.decode("ascii", "replace"),
-            "channels_max": int(self.handshake.channels_max),
-            "frame_octets_max": int(self.handshake.frame_octets_max),
-            "heartbeat_s": int(self.handshake.heartbeat_us // SECOND_US),
-            "channels": len(self.channels),
-            "consumers": len(self.outlets),
-        }
+        facts = self.handshake.describe()
+        facts["channels"] = len(self.channels)
+        facts["consumers"] = len(self.outlets)
+        return facts
 
     def traffic(self) -> Traffic:
         """What its channels have counted, the closed ones too."""

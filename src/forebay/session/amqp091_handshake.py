@@ -135,6 +135,18 @@ class Handshake:
         self.frame_octets_max = frame_octets
         self.heartbeat_us = heartbeat_s * SECOND_US
 
+    def describe(self) -> dict[str, object]:
+        """What was agreed on, for people."""
+        return {
+            "protocol": "AMQP 0-9-1",
+            "user": self.user,
+            "client": self.client,
+            "mechanism": self.mechanism.decode("ascii", "replace"),
+            "channels_max": int(self.channels_max),
+            "frame_octets_max": int(self.frame_octets_max),
+            "heartbeat_s": int(self.heartbeat_us // SECOND_US),
+        }
+
 
 def check_tuned(name: str, value: i64, most: i64, least: i64) -> None:
     """PeerError(NOT_ALLOWED) unless the client's choice is within what was offered; 0 asks for no limit."""

@@ -97,6 +97,8 @@ def test_what_no_type_knows_is_kept(queue_type: str) -> None:
         ("classic", "x-single-active-consumer", "x", "{unacceptable_type,longstr}"),
         ("classic", "x-max-priority", -1, "{value_negative,-1}"),
         ("classic", "x-max-priority", 256, "{max_value_exceeded,256}"),
+        ("classic", "x-expires", 315_360_000_001, "{value_too_large,315360000001}"),
+        ("quorum", "x-message-ttl", 1 << 40, "{value_too_large,1099511627776}"),
         ("stream", "x-max-age", 5, "{unacceptable_type,signedint}"),
         ("stream", "x-max-age", "1w", "invalid_max_age"),
         ("stream", "x-initial-cluster-size", 0, "{value_zero,0}"),

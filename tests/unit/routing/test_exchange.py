@@ -244,9 +244,9 @@ def test_topic_refuses_too_deep_a_pattern_and_changes_nothing() -> None:
 
 def test_arguments_nested_without_end_are_refused() -> None:
     value: object = 1
-    for _ in range(100):
+    for _ in range(200):
         value = [value]
-    with pytest.raises(RequestError, match="nested deeper than 64"):
+    with pytest.raises(RequestError, match="nested deeper than 128"):
         frozen(value)
 
 

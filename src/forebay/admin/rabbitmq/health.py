@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Response
 
 from forebay.admin.answer import as_json
 from forebay.admin.login import Broker
-from forebay.admin.paths import VhostName
-from forebay.admin.rabbitmq.node import NODE, listeners
+from forebay.admin.paths import NodeName, VhostName
+from forebay.admin.rabbitmq.node import NODE, check_node, listeners
 from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.shapes import CHECK
 from forebay.core.errors import INVALID, RequestError
@@ -123,6 +123,19 @@ async def is_ready(app: Broker, caller: Manager) -> Response:
         if answer.status_code != 200:
             return answer
     return healthy()
+
+
+@router.get("/healthchecks/node", responses=CHECK)
+async def node_works(app: Broker, caller: Manager) -> Response:
+    """Whether the node works, for tools that ask as RabbitMQ's did before there were checks of one thing each."""
+    return check_alarms(app)
+
+
+@router.get("/healthchecks/node/{node:name}", responses=CHECK)
+async def named_node_works(app: Broker, caller: Manager, node: NodeName) -> Response:
+    """The same by the node's name."""
+    check_node(node)
+    return check_alarms(app)
 
 
 @router.get("/aliveness-test/{vhost:name}", responses=CHECK)

@@ -107,6 +107,8 @@ async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue:
     `ack_requeue_false` takes them for good, `reject_requeue_false` sends them to the dead-letter exchange; the others
     give them back, marked as redelivered. To look without touching anything there is /api/forebay.
     """
+    if body.encoding not in {"auto", BASE64}:
+        raise RequestError(INVALID, "Unsupported encoding. Please use auto or base64.")
     where = check_vhost(broker, caller, vhost)
     name = where.queue(queue.encode()).name
     caller.rights(where.name).check_queue(READ, name)
@@ -129,7 +131,7 @@ async def take(vhost: Vhost, queue: bytes, channel: int, body: GetBody) -> tuple
     got: list[Delivery] = []
     answers: list[Facts] = []
     octets = 0
-    while len(got) < body.count and octets < GOT_OCTETS_MAX:
+    while len(got) != body.count and octets < GOT_OCTETS_MAX:
         if got and len(got) % SLICE_ITEMS == 0:
             await asyncio.sleep(0)
         delivery = vhost.get(queue, NO_SESSION, channel, False)
@@ -174,7 +176,8 @@ def message_facts(delivery: Delivery, wanted: GetBody) -> Facts:
         "exchange": text(block.exchange(index)),
         "routing_key": text(block.routing_key(index)),
         "message_count": 0,
-        "properties": properties_facts(properties_of(block.format(index) & FORMAT_MASK, block.properties(index))),
+        # RabbitMQ's JSON has an empty list where there are none.
+        "properties": properties_facts(properties_of(block.format(index) & FORMAT_MASK, block.properties(index))) or [],
         "payload": shown,
         "payload_encoding": encoding,
     }

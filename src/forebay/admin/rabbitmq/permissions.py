@@ -50,6 +50,8 @@ async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostN
     """Let a user enter a vhost no more."""
     check_place(broker, caller, vhost, user)
     if (user, vhost.encode()) not in broker.vhosts.users.permissions:
+        if broker.vhosts.users.user(user).is_free():
+            raise RequestError(INVALID, f"permissions: those of user '{user}' come with the configuration")
         raise none_given(vhost, user)
     broker.vhosts.users.clear_permissions(user, vhost.encode())
     return await finished(broker)

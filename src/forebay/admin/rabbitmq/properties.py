@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,6 +15,7 @@ from forebay.records.shown import plain
 
 PERSISTENT: Final = 2
 TEXT_OCTETS_MAX: Final = 255
+LINE_OCTETS: Final = 76  # of base64
 # Those that are texts, by their names here and there.
 TEXTS: Final = ("content_type", "content_encoding", "reply_to", "message_id", "type", "user_id", "app_id")
 NUMBERS: Final = {"delivery_mode": 2, "priority": 255, "timestamp": (1 << 63) - 1}
@@ -69,7 +71,25 @@ def properties_facts(said: Properties) -> Facts:
     found["delivery_mode"] = PERSISTENT if said.durable else None
     found["priority"] = said.priority
     found["timestamp"] = said.timestamp_s
-    found["correlation_id"] = None if said.correlation_id is None else plain(said.correlation_id)
+    found["correlation_id"] = None if said.correlation_id is None else value_shown(said.correlation_id)
     found["expiration"] = None if said.expiration_ms is None else str(said.expiration_ms)
-    found["headers"] = {name: plain(value) for name, value in said.headers} or None
+    found["headers"] = {name: value_shown(value) for name, value in said.headers} or None
     return {name: value for name, value in found.items() if value is not None}
+
+
+def value_shown(value: object) -> object:
+    """A value of AMQP in JSON as RabbitMQ's API has it."""
+    if value is None:
+        return "undefined"
+    if isinstance(value, list):
+        return [value_shown(each) for each in value]
+    if isinstance(value, dict):
+        return {str(plain(key)): value_shown(each) for key, each in value.items()}
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            octets = base64.b64encode(value).decode()
+            lines = [octets[at : at + LINE_OCTETS] for at in range(0, len(octets), LINE_OCTETS)]
+            return "Not UTF-8, base64 is: " + "\n".join(lines)
+    return plain(value)

@@ -12,6 +12,7 @@ from forebay.admin.paths import QueueName, VhostName
 from forebay.admin.rabbitmq.connections import peer_facts
 from forebay.admin.rabbitmq.consumers import consumer_facts, single_active
 from forebay.admin.rabbitmq.node import NODE
+from forebay.admin.rabbitmq.properties import value_shown
 from forebay.admin.rates import QUEUE, Rates, queue_numbers
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.admin.samples import Windows
@@ -22,7 +23,6 @@ from forebay.broker.vhost import Vhost
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
 from forebay.queue.spec import QueueSpec
 from forebay.queue.totals import oldest_us
-from forebay.records.shown import plain
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
@@ -90,7 +90,7 @@ def declared_facts(vhost: Vhost, queue: Queue) -> Facts:
         "durable": queue.log.durable or spec.durable,
         "auto_delete": spec.auto_delete,
         "exclusive": spec.exclusive,
-        "arguments": plain(spec.arguments),
+        "arguments": value_shown(spec.arguments),
         "node": NODE,
         "state": "running",
         "policy": None if user is None else user.name,

@@ -40,11 +40,7 @@ async def list_users_without_permissions(broker: Broker, caller: Administrator, 
     """Users who may enter no vhost."""
     known = broker.vhosts.users
     placed = {name for name, _ in known.permissions}
-    users = [
-        user
-        for name, user in sorted(known.by_name.items())
-        if name not in placed and (user.restricted or not user.configured)
-    ]
+    users = [user for name, user in sorted(known.by_name.items()) if name not in placed and not user.is_free()]
     return await answer_list(users, name_of, partial(user_entry, broker.vhosts.users), wanted)
 
 
