@@ -1,28 +1,54 @@
 #!/usr/bin/env bash
-# The targets of the Makefile: run, demo, test, test-peers, lint, bench, docs.
+# The targets of the Makefile: run, demo, check, test, test-peers, lint, bench, docs, wheel, wheels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/prerequisites.sh
 . tools/install.sh
+. tools/wheels.sh
 
 # What Spark and the long job on top of it show does not depend on the build: of the compiled modules Spark imports only
 # log/block, whose octets the tests of both builds compare, and the demo is the same clients against the broker that
 # every other test of both builds starts. Style, pages, tidiness, the document of the HTTP API and the web page are one
 # for both builds by nature. So: once.
-ONCE="tests/spark tests/demo tests/docs tests/admin/test_schema.py tests/ui tests/test_tidy.py"
+ONCE="tests/spark tests/demo tests/docs tests/admin/test_schema.py tests/ui tests/deploy/test_wheel.py tests/test_tidy.py"
+# What a developer runs before a commit, on the sources as they are.
+CHECKED="tests/unit tests/test_tidy.py"
 
 lint() {
+    local -x PYTHONPATH=src  # the sources, whether or not an earlier build is installed
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
     .venv/bin/mypy
-    PYTHONPATH=src .venv/bin/lint-imports
+    .venv/bin/lint-imports
+}
+
+# What the machine lacks for the tests is said before they run, and again after, whatever came out.
+tell_left_out() {
+    [ -n "$lacking" ] || return 0
+    echo "This machine lacks$lacking_told"
+    echo "So these are left out:"
+    "$python" tools/left_out.py --tell $lacking
+}
+
+# forebay in .venv: compiled, or interpreted where that is not possible here.
+installed() {
+    if [ -n "$lacking" ]; then
+        echo "forebay runs interpreted: $("$python" -c 'from tools.native.compiler import SLOWER; print(SLOWER)')"
+        echo "Compiling it needs, and then the same command again,$lacking_told"
+        environment .venv "$1" 1
+    else
+        environment .venv "$1"
+    fi
 }
 
 find_python
 check_venv
-check_compiler
 case $1 in
+run | demo | wheel | bench | test-peers)
+    check_compiler
+    ;;
 test)
+    check_compiler
     check_mosquitto
     check_librabbitmq
     check_curl
@@ -37,7 +63,7 @@ unset PYTHONPATH
 
 case $1 in
 run)
-    environment .venv ""
+    installed ""
     cat <<'TEXT'
 
 Starting a broker; Ctrl-C stops it. Once it says `ready`:
@@ -56,37 +82,72 @@ TEXT
     exec .venv/bin/forebay serve --data ./data --mqtt 127.0.0.1:1883 --amqp 127.0.0.1:5672
     ;;
 demo)
-    environment .venv "[demo]"
+    installed "[demo]"
     exec .venv/bin/forebay demo
     ;;
 lint)
-    environment .venv "[dev]"
+    packages .venv "[dev]"
     lint
     ;;
 docs)
-    environment .venv "[dev]"
-    .venv/bin/python tools/generate_docs.py
+    packages .venv "[dev]"
+    PYTHONPATH=src .venv/bin/python tools/generate_docs.py
     ;;
 bench)
+    stop_without_compiler "A measurement"
     environment .venv "[dev]"
     exec .venv/bin/python bench/run.py
     ;;
+check)
+    packages .venv "[dev]"
+    lint
+    PYTHONPATH=src .venv/bin/python -m pytest -q -n 2 --dist loadfile $CHECKED
+    ;;
 test)
+    tell_left_out
+    if [ -n "$lacking" ] && [ -n "${CI:-}" ]; then
+        echo "What CI says holds for everything, so it stops here." >&2
+        exit 1
+    fi
+    trap tell_left_out EXIT
+    left_out=$([ -z "$lacking" ] || "$python" tools/left_out.py $lacking)
+    case $lacking in
+    *compiler*)
+        environment .venv "[dev]" 1
+        lint
+        echo "Tests, interpreted build"
+        .venv/bin/python -m pytest -q -n 2 --dist loadfile $left_out
+        exit
+        ;;
+    esac
     environment .venv "[dev]"
     environment .venv-pure "[test,lake]" 1  # Spark's unit tests turn blocks of this build into Arrow arrays
     lint
     .venv/bin/forebay version | grep -F "(compiled,"
     .venv-pure/bin/forebay version | grep -F "(interpreted,"
     echo "Tests, compiled build"
-    .venv/bin/python -m pytest -q -n 2 --dist loadfile
+    .venv/bin/python -m pytest -q -n 2 --dist loadfile $left_out
     echo "Tests, interpreted build (without those that no build changes: $ONCE)"
-    .venv-pure/bin/python -m pytest -q -n 2 --dist loadfile $(printf -- '--ignore=%s ' $ONCE)
+    .venv-pure/bin/python -m pytest -q -n 2 --dist loadfile $left_out $(printf -- '--ignore=%s ' $ONCE)
     ;;
 test-peers)
-    environment .venv "[dev]"
+    installed "[dev]"
     FOREBAY_PEERS=$(realpath "${FOREBAY_PEERS:-bench/load/peers.sh}")
     export FOREBAY_PEERS
     exec .venv/bin/python -m pytest -q tests/peers
+    ;;
+wheel)
+    stop_without_compiler "A wheel"
+    make_build_env wheel
+    dist_sdist dist
+    dist_wheel
+    smoke_test "$wheel"
+    note_tested "$wheel"
+    ls -l "$sdist" "$wheel"
+    ;;
+wheels)
+    all_wheels
+    cat dist/tested.md
     ;;
 *)
     echo "unknown target $1" >&2

@@ -1,0 +1,68 @@
+"""Tests that a machine cannot run: `left_out.py NAME...` prints, for each program that is not there, what to leave out.
+
+Line by line options of pytest; with `--tell` first, lines for a person.
+"""
+
+from __future__ import annotations
+
+import sys
+
+EXAMPLES = "tests/docs/test_examples.py::test_examples_run"
+# Program, as tools/prerequisites.sh calls it, and the tests that start it: a file, a test of it, or a page of docs.
+NEEDED_BY = {
+    "compiler": ["tests/crash/test_sync_error.py", "tests/interop/test_librabbitmq.py"],
+    "mosquitto": [
+        "tests/interop/test_mosquitto.py",
+        "tests/interop/test_sys.py",
+        "tests/interop/test_tls.py",
+        "docs/listeners.md",
+        "docs/mqtt-sessions.md",
+        "docs/mqtt-shared.md",
+        "docs/mqtt.md",
+    ],
+    "librabbitmq": ["tests/interop/test_amqp_tools.py", "tests/interop/test_librabbitmq.py"],
+    "curl": [
+        "docs/audit-log.md",
+        "docs/configuration.md",
+        "docs/definitions.md",
+        "docs/deployment.md",
+        "docs/events.md",
+        "docs/explain.md",
+        "docs/http-api.md",
+        "docs/http-bridge.md",
+        "docs/limits.md",
+        "docs/metrics.md",
+        "docs/security.md",
+        "docs/web-page.md",
+    ],
+    "node": [
+        "tests/interop/test_amqplib.py",
+        "tests/interop/test_mqttjs.py",
+        "tests/ui/test_scripts.py::test_types_of_scripts_hold",
+    ],
+    "chromium": ["tests/ui/test_access.py", "tests/ui/test_changes.py", "tests/ui/test_reading.py"],
+    "rabbitmqadmin": ["tests/interop/test_rabbitmqadmin.py"],
+    "prometheus": ["tests/interop/test_prometheus.py"],
+}
+
+
+def tests(lacking: list[str]) -> list[str]:
+    """Tests that need one of these programs, by pytest's names."""
+    found = dict.fromkeys(each for program in lacking for each in NEEDED_BY[program])
+    return [f"{EXAMPLES}[{each}]" if each.startswith("docs/") else each for each in found]
+
+
+def options(lacking: list[str]) -> list[str]:
+    """Options of pytest that leave these tests out."""
+    return [f"--{'deselect' if '::' in each else 'ignore'}={each}" for each in tests(lacking)]
+
+
+def told(lacking: list[str]) -> list[str]:
+    """The same for a person."""
+    builds = ["the compiled build"] if "compiler" in lacking else []
+    return [f"  {each}" for each in builds + tests(lacking)]
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    print("\n".join(told(words[1:]) if words[:1] == ["--tell"] else options(words)))
