@@ -33,17 +33,18 @@ tell_left_out() {
 # forebay in .venv: compiled, or interpreted where that is not possible here.
 installed() {
     if [ -n "$lacking" ]; then
-        echo "forebay runs interpreted: $("$python" -c 'from tools.native.compiler import SLOWER; print(SLOWER)')"
-        echo "Compiling it needs, and then the same command again,$lacking_told"
+        echo "forebay runs interpreted here: $("$python" -c 'from tools.native.compiler import SLOWER; print(SLOWER)')"
+        echo "For the compiled build install what is missing, and then \`make $target\` again:$lacking_told"
         environment .venv "$1" 1
     else
         environment .venv "$1"
     fi
 }
 
+target=$1
 find_python
 check_venv
-case $1 in
+case $target in
 run | demo | wheel | bench | test-peers)
     check_compiler
     ;;
@@ -61,7 +62,7 @@ esac
 stop_if_missing
 unset PYTHONPATH
 
-case $1 in
+case $target in
 run)
     installed ""
     cat <<'TEXT'
@@ -150,7 +151,7 @@ wheels)
     cat dist/tested.md
     ;;
 *)
-    echo "unknown target $1" >&2
+    echo "unknown target $target" >&2
     exit 2
     ;;
 esac
