@@ -22,6 +22,7 @@ from forebay.log.store import Store
 from forebay.queue.group import Group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.queue import SHARE, STREAM, Queue, group_key
+from forebay.queue.spec import QueueSpec
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.stream_values import Selection, StreamValues
 from forebay.queue.work_group import WorkGroup
@@ -42,9 +43,28 @@ class Consuming(Publishing):
         self.stream_values = StreamValues(MessageFacts(self.common.looks))
         self.consumers: dict[int, list[Consumer]] = {}  # by session
         self.paused: set[int] = set()  # sessions whose connection takes no more octets
-        self.getters: dict[tuple[int, int, int], Consumer] = {}
+        self.getters: dict[int, dict[tuple[int, int], Consumer]] = {}  # by session; then by channel and queue
         self.next_consumer_id: i64 = 1
         self.early: list[Delivery] = []  # of this turn, before its end: see `catch_up`
+
+    # ---- queues come and go
+
+    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec) -> Queue:
+        queue = super().make_queue(id, name, kind, spec)
+        self.watch(queue)
+        return queue
+
+    def remove_queue(self, queue: Queue) -> None:
+        super().remove_queue(queue)
+        own = self.owned.get(queue.owner)
+        if own is not None:
+            own.remove(queue)
+            if not own:
+                del self.owned[queue.owner]
+
+    def govern(self, queue: Queue) -> None:
+        super().govern(queue)
+        self.watch(queue)
 
     # ---- consuming
 
@@ -261,13 +281,14 @@ class Consuming(Publishing):
         group = self.group_for(where, ConsumerArguments({}, self.name, where.name), b"", True)
         assert isinstance(group, WorkGroup)
         check_gettable(self.name, where)
-        key = (int(session_id), int(channel), int(where.id))
-        getter = self.getters.get(key)
+        getters = self.getters.setdefault(int(session_id), {})
+        key = (int(channel), int(where.id))
+        getter = getters.get(key)
         if getter is None:
             getter = Consumer(0, where.id, group.id, session_id, channel, b"", False, UNLIMITED)
             getter.queue_name = where.name
             self.set_timeout(where, getter, True, 0)
-            self.getters[key] = getter
+            getters[key] = getter
         self.now_us = self.store.clock.now_us()
         self.catch_up(where)
         getter.no_ack = no_ack

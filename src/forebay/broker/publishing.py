@@ -80,6 +80,7 @@ class Publishing(Routes):
         self.replies = Replies(self.common)
         self.refusal = ""
         self.dirty: list[Queue] = []
+        self.timed: list[Queue] = []  # to which time alone may bring something
         self.awaiting: list[Queue] = []  # with readers of what is not on disk yet
         self.now_us: i64 = 0  # of the turn before; good enough for leases by `get`
         self.published: i64 = 0
@@ -307,6 +308,12 @@ class Publishing(Routes):
         if not queue.dirty:
             queue.dirty = True
             self.dirty.append(queue)
+
+    def watch(self, queue: Queue) -> None:
+        """Have ticks look at the queue for as long as time alone may bring something to it."""
+        if not queue.timed:
+            queue.timed = True
+            self.timed.append(queue)
 
     def seal(self, queue: Queue, now_us: i64) -> None:
         log = queue.log

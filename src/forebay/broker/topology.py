@@ -92,6 +92,7 @@ class Topology(Part):
         self.bindings = Bindings(name)
         self.queues: dict[bytes, Queue] = {}
         self.queues_by_id: dict[int, Queue] = {}
+        self.owned: dict[int, list[Queue]] = {}  # exclusive queues by session
         self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
         self.cancelled: list[Consumer] = []  # consumers that lost their queue, for their sessions to tell
         self.internals: list[InternalLog] = []
@@ -248,6 +249,7 @@ class Topology(Part):
         queue = self.make_queue(self.next_queue, name, kind_of(spec), spec)
         if exclusive:
             queue.owner = session_id
+            self.owned.setdefault(int(session_id), []).append(queue)
         if queue.log.durable:
             self.command(queue_command(queue))
         return queue

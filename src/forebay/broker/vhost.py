@@ -30,7 +30,7 @@ from forebay.broker.topology import (
 from forebay.core.message import REJECTED
 from forebay.core.options import Options
 from forebay.log.store import Store
-from forebay.queue.leases import Delivery
+from forebay.queue.leases import Consumer, Delivery
 from forebay.queue.limits import REJECT_PUBLISH_DLX
 from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue, kind_of
 from forebay.queue.spec import QueueSpec
@@ -110,20 +110,20 @@ class Vhost(Consuming):
         """Take back everything that a connection had: leases at once, consumers, exclusive queues."""
         for consumer in self.consumers.pop(session_id, []):
             self.cancel(consumer)
-        for key in [key for key in self.getters if key[0] == session_id]:
-            self.return_gotten(key)
-        for queue in [queue for queue in self.queues.values() if queue.owner == session_id]:
+        for getter in self.getters.pop(session_id, {}).values():
+            self.return_gotten(getter)
+        for queue in list(self.owned.get(session_id, [])):
             self.remove_queue(queue)
         self.paused.discard(session_id)
         self.entered.discard(session_id)
 
     def channel_closed(self, session_id: i64, channel: i64) -> None:
         """Take back what a channel got one by one; its consumers are cancelled by the session."""
-        for key in [key for key in self.getters if key[0] == session_id and key[1] == channel]:
-            self.return_gotten(key)
+        getters = self.getters.get(session_id, {})
+        for key in [key for key in getters if key[0] == channel]:
+            self.return_gotten(getters.pop(key))
 
-    def return_gotten(self, key: tuple[int, int, int]) -> None:
-        getter = self.getters.pop(key)
+    def return_gotten(self, getter: Consumer) -> None:
         queue = self.queues_by_id.get(getter.queue)
         if queue is not None:
             queue.groups[getter.group].remove(getter)
@@ -168,6 +168,7 @@ class Vhost(Consuming):
             self.dirty = []
             for queue in dirty:
                 queue.dirty = False
+                self.watch(queue)
             for queue in dirty:
                 self.end_turn_of(queue, now_us, out, again)
         for queue in self.dirty:  # dead letters that go round: they are in one frame with their settlement all the same
@@ -262,15 +263,21 @@ class Vhost(Consuming):
     def tick(self, now_us: i64) -> None:
         """What time alone brings, several times a second: leases that end, delays that are over, queues unused."""
         self.now_us = now_us  # on a quiet broker the turn before may be long ago
-        for queue in list(self.queues.values()):
+        timed = self.timed
+        self.timed = []
+        for queue in timed:
+            if self.queues_by_id.get(queue.id) is not queue:
+                continue  # it is gone
             if self.has_expired(queue, now_us):
                 self.remove_queue(queue)
                 continue
-            for group in queue.groups.values():
-                if isinstance(group, WorkGroup):
-                    due = group.next_due_us()
-                    if due and due <= now_us:
-                        self.mark(queue)
+            due = next_due_us(queue)
+            if due and due <= now_us:
+                self.mark(queue)
+            if due or queue.kind == EPHEMERAL or queue.limits.expires_us:
+                self.timed.append(queue)
+            else:
+                queue.timed = False  # until something happens in it
         self.staged_rows.waits = False
         if self.store.full:
             return
@@ -345,6 +352,17 @@ class Vhost(Consuming):
         for filter in topics:
             self.bind_topic(queue, filter)
         return queue
+
+
+def next_due_us(queue: Queue) -> i64:
+    """When the first of its groups has something to do though nobody asks; 0 for never."""
+    due: i64 = 0
+    for group in queue.groups.values():
+        if isinstance(group, WorkGroup):
+            own = group.next_due_us()
+            if own and (due == 0 or own < due):
+                due = own
+    return due
 
 
 def has_readers(queue: Queue) -> bool:

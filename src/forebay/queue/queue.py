@@ -67,6 +67,7 @@ class Queue:
         self.next_group: i64 = 1
         self.crowded = False
         self.dirty = False
+        self.timed = False  # its vhost looks at it as time goes by
         self.owner: i64 = 0  # session of an exclusive queue
         self.had_consumer = False
         self.unused_since_us: i64 = 0
