@@ -47,5 +47,5 @@ wheels:
 	@tools/make.sh wheels
 
 clean:
-	rm -rf .venv .venv-pure build dist src/forebay.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf .venv build dist src/forebay.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	    .import_linter_cache spark-warehouse

@@ -6,11 +6,15 @@ cd "$(dirname "$0")/.."
 . tools/install.sh
 . tools/wheels.sh
 
-# What Spark and the long job on top of it show does not depend on the build: of the compiled modules Spark imports only
-# log/block, whose octets the tests of both builds compare, and the demo is the same clients against the broker that
-# every other test of both builds starts. Style, pages, tidiness, the document of the HTTP API and the web page are one
-# for both builds by nature. So: once.
-ONCE="tests/spark tests/demo tests/docs tests/admin/test_schema.py tests/ui tests/deploy/test_wheel.py tests/test_tidy.py"
+# What a build can change, and so runs on the interpreted sources, too: codecs, the dialect, properties, a slice of
+# conformance, start, stop and kill -9. docs/development.md says what covers the rest.
+INTERPRETED="tests/unit/wire tests/unit/log tests/unit/queue tests/unit/filter tests/unit/routing tests/unit/records
+    tests/unit/session tests/unit/broker tests/props tests/conformance/blocks
+    tests/conformance/amqp091/test_04_publish.py tests/conformance/amqp091/test_05_consume.py
+    tests/conformance/amqp091/test_06_transactions.py tests/conformance/mqtt/test_02_publish.py
+    tests/conformance/mqtt/v5/test_publish.py tests/conformance/mqtt/v5/test_session.py
+    tests/behaviour/test_queue_kinds.py tests/behaviour/test_stop.py tests/unit/server/test_start.py
+    tests/crash/test_kill9.py"
 # What a developer runs before a commit, on the sources as they are.
 CHECKED="tests/unit tests/test_tidy.py"
 
@@ -28,6 +32,13 @@ tell_left_out() {
     echo "This machine lacks$lacking_told"
     echo "So these are left out:"
     "$python" tools/left_out.py --tell $lacking
+}
+
+# run_tests BUILD OPTIONS...: the tests on two workers; build/tests has what each took.
+run_tests() {
+    local build=$1
+    shift
+    .venv/bin/python -m pytest -q -n 2 --dist loadfile --junitxml="build/tests/$build.xml" "$@"
 }
 
 # forebay in .venv: compiled, or interpreted where that is not possible here.
@@ -122,14 +133,16 @@ test)
         ;;
     esac
     environment .venv "[dev]"
-    environment .venv-pure "[test,lake]" 1  # Spark's unit tests turn blocks of this build into Arrow arrays
     lint
     .venv/bin/forebay version | grep -F "(compiled,"
-    .venv-pure/bin/forebay version | grep -F "(interpreted,"
+    PYTHONPATH=src .venv/bin/python -m forebay version | grep -F "(interpreted,"
+    failed=""
     echo "Tests, compiled build"
-    .venv/bin/python -m pytest -q -n 2 --dist loadfile $left_out
-    echo "Tests, interpreted build (without those that no build changes: $ONCE)"
-    .venv-pure/bin/python -m pytest -q -n 2 --dist loadfile $left_out $(printf -- '--ignore=%s ' $ONCE)
+    run_tests compiled $left_out || failed=1
+    echo "Tests, interpreted build: what a build can change"
+    PYTHONPATH=src run_tests interpreted $left_out $INTERPRETED || failed=1
+    .venv/bin/python tools/test_times.py build/tests/compiled.xml build/tests/interpreted.xml
+    [ -z "$failed" ]
     ;;
 test-peers)
     installed "[dev]"
