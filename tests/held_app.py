@@ -93,6 +93,6 @@ async def mqtt_client(app: App, name: str = "c") -> Client:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let the loop turn until that holds."""
-    while not condition():  # noqa: ASYNC110  the test drives the loop itself
+    """Let the loop turn until that holds; `held` says how long that may take."""
+    while not condition():  # noqa: ASYNC110  what changes it is this very loop
         await asyncio.sleep(0)

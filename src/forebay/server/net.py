@@ -14,7 +14,7 @@ from typing import Final, cast
 from forebay.core.metrics import Totals
 from forebay.core.option_names import NONE
 from forebay.server.certificate_names import name_in
-from forebay.server.peer import UNKNOWN, Peer, peer_at
+from forebay.server.peer import Peer, peer_at
 from forebay.server.sending import FileSender, Sending
 from forebay.session.effects import FilePart, Session
 
@@ -137,7 +137,11 @@ class Connection(asyncio.Protocol):
         transport.set_write_buffer_limits(high=self.host.send_buffer_octets_max)
         if not self.peer:
             address = transport.get_extra_info("peername")
-            peer = peer_at(address[0], address[1]) if address else UNKNOWN
+            if not address:  # it has been reset before it was accepted: no login of nobody's may fail
+                self.closing = True
+                transport.abort()
+                return
+            peer = peer_at(address[0], address[1])
             self.peer = peer.name
             self.loopback = peer.loopback
         if self.how_named != NONE:
@@ -345,3 +349,4 @@ class Connection(asyncio.Protocol):
         if self.session is not None:
             self.drop_file(self.session)
         self.host.lost(self)
+        self.session = None  # a transport of ours knows this connection: both wait for the collector of cycles

@@ -270,7 +270,7 @@ def test_a_doubt_about_what_all_share_ends_the_broker(tmp_path: Path, doubt: str
 import asyncio, sys
 from pathlib import Path
 from tests.conformance.amqp091 import raw
-from tests.held_app import amqp_client, held_app
+from tests.held_app import amqp_client, held_app, until
 
 async def run():
     async with held_app(Path(sys.argv[1])) as app:

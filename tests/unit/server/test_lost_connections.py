@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import uvloop
 
+from tests.conformance.mqtt import raw as mqtt
 from tests.held_app import amqp_client, held_app, mqtt_client, until
+from tests.rude import RESET
 
 
 def test_a_heartbeat_is_not_sent_to_a_client_that_has_just_gone(tmp_path: Path) -> None:
@@ -34,20 +37,38 @@ def test_a_lost_connection_takes_part_in_nothing(tmp_path: Path) -> None:
         async with held_app(tmp_path) as app:
             _, writer = await amqp_client(app)
             (connection,) = app.connections.values()
+            session = connection.session
+            assert session is not None
             app.waiting[connection] = None
             app.touch(connection)
             connection.transport.abort()
             await until(lambda: not app.connections)
-            assert not app.waiting
+            assert not app.waiting and connection.session is None
             app.touch(connection)
             app.pause(connection, False)
-            assert connection.session is not None
-            connection.session.dismiss("too late")
+            session.dismiss("too late")
             connection.flush()
             assert not app.dirty
             writer.close()
 
     uvloop.run(lose_and_touch())
+
+
+def test_who_resets_before_being_accepted_has_failed_no_login(tmp_path: Path) -> None:
+    """Nobody knows any more from where it came; it was taken for a stranger, as whom `guest` may not log in."""
+
+    async def reset_at_once() -> None:
+        async with held_app(tmp_path) as app:
+            host, _, port = app.addresses["mqtt"].rpartition(":")
+            for _ in range(20):
+                with socket.create_connection((host, int(port))) as client:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                    client.sendall(mqtt.connect("c"))
+            _, writer = await mqtt_client(app)
+            assert not app.auth.throttle.known and not app.figures.refused_logins
+            writer.close()
+
+    uvloop.run(reset_at_once())
 
 
 def test_who_is_taken_over_and_does_not_read_is_closed_in_the_end(tmp_path: Path) -> None:

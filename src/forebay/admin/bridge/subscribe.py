@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated, Final
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, HTTPException, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
@@ -138,26 +138,36 @@ def arguments_of(start: str | None, last_id: int | None, group: str, where: str,
 
 
 class Events(StreamingResponse):
-    """The answer to a subscriber; when it ends, for whatever reason, so does its session."""
+    """The answer to a subscriber; when it ends, for whatever reason, so does its session.
+
+    Nothing is cancelled when the client goes: what was being sent would stay in the traceback, for the collector.
+    """
 
     def __init__(self, transport: EventTransport) -> None:
-        super().__init__(octets_of(transport), media_type="text/event-stream", headers=HEADERS)
+        super().__init__((), media_type="text/event-stream", headers=HEADERS)
         self.transport = transport
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        leaving = asyncio.create_task(self.leave(receive))
         try:
-            await super().__call__(scope, receive, send)
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            while data := await self.transport.take():
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:  # the broker stops, and this reader does not take what it was sent
             if not self.transport.is_closing():
                 raise
-        finally:  # a generator that was never begun would not say so
+        finally:
+            leaving.cancel()
             self.transport.connection.connection_lost(None)
+            self.transport.abort()
 
-
-async def octets_of(transport: EventTransport) -> AsyncIterator[bytes]:
-    """What the session writes, until one of both ends it."""
-    while data := await transport.take():
-        yield data
+    async def leave(self, receive: Receive) -> None:
+        """The client goes, or sends more than it may: that ends its events."""
+        with suppress(HTTPException):
+            while (await receive())["type"] != "http.disconnect":
+                continue
+        self.transport.abort()
 
 
 # ---- settling
