@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pika
 
 from forebay.client.control import ControlClient
 from tests.broker_process import BrokerProcess
+from tests.process_figures import handles, resident
 from tests.waiting import until
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
 ROUNDS = 4
 QUEUES = 250  # a round
 CHANNELS = 500
 CONNECTIONS = 100
 INTERNAL_LOGS = 4_294_900_000  # numbers from here on are those of logs that belong to no queue
 GROWTH_OCTETS_MAX = 8 << 20  # over all rounds but the first, in which Python's own memory finds its size
-
-
-def resident(broker: BrokerProcess) -> int:
-    return int(Path(f"/proc/{broker.pid}/statm").read_text(encoding="ascii").split()[1]) * PAGE
-
-
-def handles(broker: BrokerProcess) -> int:
-    return len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
 
 
 def churn(broker: BrokerProcess, turn: int) -> None:
