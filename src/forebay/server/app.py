@@ -23,7 +23,7 @@ from forebay.broker.throttle import Throttle
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
 from forebay.core.ports import Clock
-from forebay.log.store import Job, Liveness, Store
+from forebay.log.store import Job, Store
 from forebay.log.wal import Commit
 from forebay.server.acl_file import load_acl
 from forebay.server.audit_log import AuditLog
@@ -49,6 +49,7 @@ from forebay.server.rates import Rates
 from forebay.server.sending import FileSender
 from forebay.server.tls import Tls
 from forebay.server.tracing import Tracer
+from forebay.server.wanted import Wanted
 from forebay.session.effects import Session
 
 TICK_S: Final = 0.1
@@ -58,16 +59,6 @@ MICROSECONDS: Final = 1_000_000
 TICKS_A_SECOND: Final = 10
 logger = logging.getLogger("forebay")
 T = TypeVar("T")
-
-
-class Wanted(Liveness):
-    """What of the log the queues still want, asked by the store's housekeeping."""
-
-    def __init__(self, vhosts: Vhosts) -> None:
-        self.vhosts = vhosts
-
-    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.vhosts.live(queue, first, end)
 
 
 class App(Host):

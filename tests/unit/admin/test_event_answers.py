@@ -34,7 +34,7 @@ def test_what_a_reader_has_not_taken_goes_with_it(tmp_path: Path) -> None:
         async with held_app(tmp_path) as app:
             transport = connect(app, Peer("127.0.0.1:1", True), lambda id: EventSession(id, app.vhosts))
             connection = transport.connection
-            assert connection.session is not None
+            assert connection in app.open and len(app.connections) == 1
             transport.write(b"taken")
             answer = asyncio.create_task(Events(transport)(SCOPE, receive, send))
             await sending.wait()
