@@ -99,9 +99,6 @@ def do(app: WrongApp, client: Client, step: str) -> None:
     app.wrong_step = step
     if step == "tick":
         app.every_second(app.now_us())
-    elif step == "taken_over":
-        app.vhosts.default.sessions.taken.append(1)
-        app.schedule()
     else:
         client[1].write(PUBLISHED)
 
