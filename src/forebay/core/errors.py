@@ -1,7 +1,8 @@
 """The kinds of error, by who did wrong: the peer, the caller, the disk, or nobody knows.
 
-A broken invariant of our own is an `assert`: the process stops. Each error carries a reason (one of the constants
-below; one table per protocol maps it to the wire's code) and a text that names the field and the value.
+A broken invariant of our own is an `assert`: it ends the connection that it is met for, or the process (ADR 19). Each
+error carries a reason (one of the constants below; one table per protocol maps it to the wire's code) and a text that
+names the field and the value.
 """
 
 from __future__ import annotations
