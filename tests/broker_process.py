@@ -11,10 +11,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.fork_server import FORKS, Forked
+from tests.waiting import until_past
 
 # Each listener and where it listens unless a test says otherwise: any free port, or nowhere.
 LISTENERS = {
@@ -49,6 +50,17 @@ def free_port() -> int:
             except OSError:
                 continue
         return port
+
+
+def hang_up(ports: set[int]) -> None:
+    """End what connections of this process to these ports are left: a broker that stops would wait for them."""
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # which one is closed by now, is no socket, or is not connected
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as found:
+                if found.family == socket.AF_INET and found.getpeername()[1] in ports:
+                    found.shutdown(socket.SHUT_RDWR)
 
 
 class BrokerProcess:
@@ -170,6 +182,13 @@ class BrokerProcess:
         """All that the broker printed, over all starts."""
         return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
 
+    def wait_out(self, seconds: float) -> None:
+        """Let so much time pass, also by its own clock, which each turn sets."""
+        until_past(time.time() + seconds)
+        with socket.create_connection(("127.0.0.1", self.amqp_port), START_S_MAX) as probe:
+            probe.sendall(b"AMQP\0\0\0\0")
+            assert probe.recv(8)
+
     def octets_in_segments(self) -> int:
         """How much of its log it has written anew, by queue."""
         return sum(path.stat().st_size for path in self.data.glob("queues/*/*.seg"))
@@ -180,6 +199,7 @@ class BrokerProcess:
             code = self.wait()
             raise AssertionError(f"the broker ended by itself with {code}:\n{self.log_text()}")
         if self._process is not None:
+            hang_up({self.port(name) for name in LISTENERS if self.ready.get(name)})
             self.stop()
         assert "Traceback (most recent call last)" not in self.log_text(), self.log_text()
 

@@ -291,7 +291,7 @@ def test_a_connection_that_does_not_read(http: httpx.Client, broker: BrokerProce
     assert "does not read what it was sent" in str(paused["text"])
     http.post("/operations/connection.close", json={"id": paused["connection"]})
     with pytest.raises(pika.exceptions.AMQPError):
-        deaf.sleep(WAIT_S_MAX)
+        deaf.process_data_events(WAIT_S_MAX)
 
 
 def test_it_waits_for_its_time(http: httpx.Client, channel: BlockingChannel) -> None:

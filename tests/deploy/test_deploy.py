@@ -10,7 +10,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import yaml
 from forebay.core.options import Options
 from forebay.server.config import ERROR, check, load_options
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 WAIT_S = 60
@@ -170,10 +170,7 @@ def test_the_probes_ask_what_the_broker_answers_and_readiness_ends_before_the_br
 
     assert {status(name) for name in probes} == {200}, "without a login"
     os.kill(broker.pid, signal.SIGTERM)
-    deadline = time.monotonic() + WAIT_S
-    while status("readinessProbe") != 503:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: status("readinessProbe") == 503)
     assert status("livenessProbe") == 200
     os.kill(broker.pid, signal.SIGTERM)
     broker.wait()

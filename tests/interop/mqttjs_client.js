@@ -29,6 +29,9 @@ const commands = {
   subscribe({ id, topic, options }) {
     client.subscribe(topic, options, (error, granted) => answer(id)(error, granted && granted.map((each) => each.qos)));
   },
+  unsubscribe({ id, topic }) {
+    client.unsubscribe(topic, (error) => answer(id)(error, true));
+  },
   publish({ id, topic, payload, options }) {
     const { correlationData } = options.properties || {};
     if (correlationData) options.properties.correlationData = Buffer.from(correlationData, "base64");

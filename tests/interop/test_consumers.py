@@ -15,6 +15,7 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 from aiormq.abc import FieldValue
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import until_async
 
 WAIT_S = 20
 
@@ -116,10 +117,11 @@ async def test_who_takes_too_long_is_cancelled_and_may_come_again(broker: Broker
 
         tag = await queue.consume(hold, arguments={"x-consumer-timeout": 300})
         channel.close_callbacks.add(lambda *_: gone.set())
-        async with asyncio.timeout(WAIT_S):
-            # What is waited for happens in another process: no event of this one tells.
-            while not held or await consumers(channel, "q"):  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+
+        async def is_ended() -> bool:
+            return bool(held) and not await consumers(channel, "q")
+
+        await until_async(is_ended, "the end of a consumer that takes too long")
         again = (await take(queue, 1))[0]
         assert (again.body, again.redelivered, again.headers["x-delivery-count"]) == (b"0", True, 0)
         assert not gone.is_set()  # the channel stays: only the consumer was ended

@@ -11,7 +11,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
-from tests.interop.mqtt_client import QUIET_S, V311, Client, client, told
+from tests.interop.mqtt_client import V311, Client, client, told
 
 
 @pytest.fixture
@@ -58,7 +58,6 @@ def test_nack_brings_it_again_ack_and_reject_do_not(broker: BrokerProcess, worke
     channel = open_channel(broker)
     reader = channel.basic_consume("$queue/jobs", lambda *_: None, arguments={"x-consumer-group": "g"})
     assert reader
-    channel.connection.process_data_events(QUIET_S)
     assert channel.queue_declare("jobs", durable=True, passive=True).method.consumer_count == 2
 
 

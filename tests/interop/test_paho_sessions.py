@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -11,8 +10,10 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from forebay.client.control import ControlClient
 from tests.broker_process import BrokerProcess
 from tests.interop.mqtt_client import V5, V311, WAIT_S, Client, client, properties_of
+from tests.waiting import until
 
 VERSIONS = [pytest.param(V311, id="3.1.1"), pytest.param(V5, id="5")]
 DAY_S = 86_400
@@ -189,7 +190,8 @@ def test_a_session_ends_when_its_time_is_over(broker: BrokerProcess) -> None:
     sink.resume(present=False)
     sink.subscribe("a")
     sink.cut()
-    time.sleep(2.5)
+    with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
+        until(lambda: not list(control.items("session.list")), "the end of the session")
     sink.resume(present=False)
     with client(broker, "source") as source:
         source.send("a", b"x")
@@ -269,7 +271,13 @@ def test_a_client_that_comes_back_in_time_leaves_no_will(broker: BrokerProcess) 
         made.resume(present=False)
         made.cut()
         made.resume()
-        time.sleep(1.5)
+        later = Client(broker, "later", expiry_s=DAY_S)
+        later.client.will_set(
+            "gone/later", b"y", 1, properties=properties_of(PacketTypes.WILLMESSAGE, WillDelayInterval=1)
+        )
+        later.resume(present=False)
+        later.cut()
+        assert watcher.next().payload == b"y"
         assert watcher.is_quiet()
         made.end()
 
@@ -436,12 +444,12 @@ def test_messages_expire_while_they_wait(broker: BrokerProcess) -> None:
         source.send("a", b"for ever")
         source.send("kept", b"short", retain=True, MessageExpiryInterval=1)
         source.send("kept/too", b"long", retain=True, MessageExpiryInterval=600)
-    time.sleep(2.1)
+    broker.wait_out(1)
     sink.resume()
     message = sink.next()
     found: Any = message.properties
     assert message.payload == b"long"
-    assert 0 < found.MessageExpiryInterval <= 598
+    assert 0 < found.MessageExpiryInterval <= 599
     message = sink.next()
     assert message.payload == b"for ever"
     assert not hasattr(message.properties, "MessageExpiryInterval")
@@ -449,7 +457,7 @@ def test_messages_expire_while_they_wait(broker: BrokerProcess) -> None:
     message = sink.next()
     found = message.properties
     assert message.payload == b"long"
-    assert 0 < found.MessageExpiryInterval <= 598
+    assert 0 < found.MessageExpiryInterval <= 599
     assert sink.is_quiet()
     sink.end()
 

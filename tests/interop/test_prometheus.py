@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import yaml
 from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess, free_port, running
 from tests.interop.debian import program
+from tests.waiting import until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARD = DEPLOY / "grafana" / "forebay.json"
@@ -51,7 +51,8 @@ class Prometheus:
         ]
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        self.until(lambda: self.query("up") and all(value == 1 for value in self.query("up")))
+        until(self.is_ready, self.log)
+        until(lambda: self.query("up") and all(value == 1 for value in self.query("up")), self.log)
 
     def stop(self) -> None:
         self.client.close()
@@ -66,24 +67,21 @@ class Prometheus:
 
     def query(self, expression: str) -> list[float]:
         """The values of an expression now."""
-        try:
-            found = self.ask("/api/v1/query", query=expression)["result"]
-        except httpx.TransportError:
-            return []  # it starts
+        found = self.ask("/api/v1/query", query=expression)["result"]
         return [float(each["value"][1]) for each in found]
 
-    def until(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + WAIT_S_MAX
-        while not condition():
-            assert time.monotonic() < deadline, (self.folder / "log").read_text(encoding="utf-8")
-            time.sleep(0.1)
+    def is_ready(self) -> bool:
+        try:
+            return self.client.get("/-/ready").status_code == 200
+        except httpx.TransportError:
+            return False  # it starts
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text(encoding="utf-8")
 
     def until_answer(self, expression: str, value: float) -> None:
         """Wait for the scrape that brings it."""
-        deadline = time.monotonic() + WAIT_S_MAX
-        while (found := self.query(expression)) != [value]:
-            assert time.monotonic() < deadline, f"{expression} is {found}, not {value}"
-            time.sleep(0.1)
+        until(lambda: self.query(expression) == [value], lambda: f"{expression} is {self.query(expression)}")
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +135,7 @@ def test_prometheus_answers_what_was_done(broker: BrokerProcess, prometheus: Pro
     channel = connection.channel()
     channel.queue_declare("asked", durable=True)
     published = "sum(rabbitmq_queue_messages_published_total)"
-    prometheus.until(lambda: prometheus.query(published))
+    until(lambda: prometheus.query(published))
     before = prometheus.query(published)[0]
     for _ in range(70):
         channel.basic_publish("", "asked", b"x")
@@ -151,7 +149,7 @@ def test_prometheus_answers_what_was_done(broker: BrokerProcess, prometheus: Pro
     channel.queue_delete("asked")
     connection.close()
     # Its own series ends; the sum goes on.
-    prometheus.until(lambda: not prometheus.query('rabbitmq_detailed_queue_messages_ready{queue="asked"}'))
+    until(lambda: not prometheus.query('rabbitmq_detailed_queue_messages_ready{queue="asked"}'))
     prometheus.until_answer(published, before + 70)
     counters = [name for name in prometheus.ask("/api/v1/label/__name__/values") if name.endswith("_total")]
     assert len(counters) > 50
@@ -171,10 +169,12 @@ def test_every_query_of_the_dashboard_has_an_answer(broker: BrokerProcess, prome
     asked = expressions()
     assert len(asked) > 60
     left = asked
-    deadline = time.monotonic() + WAIT_S_MAX
-    while left := [each for each in left if not prometheus.query(each)]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.2)
+
+    def all_have_one() -> bool:
+        left[:] = [each for each in left if not prometheus.query(each)]
+        return not left
+
+    until(all_have_one, lambda: str(left))
 
 
 def test_the_dashboard_s_variables_find_values(prometheus: Prometheus) -> None:
@@ -201,7 +201,7 @@ def test_rules_are_right_and_find_their_series(prometheus: Prometheus) -> None:
         groups = prometheus.ask("/api/v1/rules")["groups"]
         return [rule for group in groups for rule in group["rules"]]
 
-    prometheus.until(lambda: rules() and all(rule["health"] == "ok" for rule in rules()))
+    until(lambda: rules() and all(rule["health"] == "ok" for rule in rules()))
     names = {metric for rule in rules() for metric in metrics_in(rule["query"])}
     optional = {"forebay_tls_certificate_expiry_timestamp_seconds"}  # no TLS here
     assert len(names) > 10

@@ -6,7 +6,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 from tests.conformance.mqtt.raw import V5, V311, Raw, connect, connect_head, packet, text
 from tests.interop.mqtt_client import Client
+from tests.waiting import until
 
 WAIT_S = 20
 SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")
@@ -177,13 +177,6 @@ def proxied(
     return raw
 
 
-def wait_for_log(broker: BrokerProcess, text: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while text not in broker.log_text():
-        assert time.monotonic() < deadline, broker.log_text()
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("secure", [False, True])
 @pytest.mark.parametrize(
     ("head", "code"),
@@ -204,7 +197,8 @@ def test_guest_is_who_is_announced_from_this_machine(
         assert raw.expect(0x20)[1] == code
         assert not code or raw.ended()
     if code:
-        wait_for_log(broker, f"connection from {'unknown' if b'UNKNOWN' in head else '192.0.2.1:4000'} ended")
+        whose = "unknown" if b"UNKNOWN" in head else "192.0.2.1:4000"
+        until(lambda: f"connection from {whose} ended" in broker.log_text(), broker.log_text)
 
 
 @pytest.mark.parametrize("version", [V311, V5])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from forebay.client.control import ControlClient
 from forebay.core.options import make_options
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 GUEST = ("guest", "guest")
 WAIT_S = 60
@@ -71,10 +71,7 @@ def test_lines_are_added_to_what_is_there(start_broker: Callable[..., BrokerProc
     log.write_text('{"kept": true}\n')
     broker = start_broker(http="127.0.0.1:0", audit_log=str(log))
     httpx.put(f"{broker.http_url}/api/vhosts/one", auth=GUEST)
-    deadline = time.monotonic() + WAIT_S
-    while len(lines(log)) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: len(lines(log)) >= 2)
     log.rename(tmp_path / "old.jsonl")
     httpx.put(f"{broker.http_url}/api/vhosts/two", auth=GUEST)
     broker.stop()

@@ -17,6 +17,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 
 from tests.broker_process import BrokerProcess
 from tests.interop.mqtt_client import V5, V311, Client
+from tests.waiting import pause
 
 WAIT_S = 60
 REFUSED = (pika.exceptions.ProbableAuthenticationError, pika.exceptions.AMQPConnectionError)
@@ -46,7 +47,7 @@ class Server:
                 fields = {name: values[0] for name, values in parse_qs(query, keep_blank_values=True).items()}
                 path = urlsplit(self.path).path
                 server.asked.append((path, fields))
-                time.sleep(server.slow_s)
+                pause(server.slow_s)
                 words = b"error" if server.is_down else server.decide(path, fields).encode()
                 self.send_response(500 if server.is_down else 200)
                 self.send_header("Content-Length", str(len(words)))

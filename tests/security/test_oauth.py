@@ -20,6 +20,7 @@ from joserfc.jwk import OctKey, RSAKey
 from tests.broker_process import BrokerProcess, running
 from tests.interop.mqtt_client import Client
 from tests.security.jwks import AUDIENCE, Issuer
+from tests.waiting import until
 
 ALL = ("read:*/*", "write:*/*", "configure:*/*")
 WAIT_S = 60
@@ -196,14 +197,9 @@ def test_a_new_key_is_fetched_when_a_token_names_it(
     broker = start_broker(auth_backends=["oauth"], oauth_jwks_url=f"{issuer.url}/keys", oauth_audience=AUDIENCE)
     assert refused(broker, issuer.token(*ALL)), "the broker starts while the issuer is down, and refuses"
     issuer.is_down = False
-    deadline = time.monotonic() + 60
-    while refused(broker, issuer.token(*ALL)):
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    until(lambda: not refused(broker, issuer.token(*ALL)))
     issuer.make("two")
-    while refused(broker, issuer.token(*ALL, id="two")):
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    until(lambda: not refused(broker, issuer.token(*ALL, id="two")))
     before = issuer.asked
     for _ in range(5):
         assert not refused(broker, issuer.token(*ALL))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import (
     PUBACK,
@@ -20,7 +18,6 @@ from tests.conformance.mqtt.raw import (
     subscribe,
     varint,
 )
-from tests.waiting import until_past
 
 DUP, RETAIN = 8, 1
 NO_LOCAL, AS_PUBLISHED, IF_NEW, NEVER = 0x04, 0x08, 0x10, 0x20  # bits of the subscription options
@@ -134,9 +131,3 @@ def bodies(raw: Raw, count: int) -> list[bytes]:
 def ids_of(found: Delivery) -> list[int]:
     """Its subscription identifiers, ascending."""
     return sorted(int(str(value)) for id, value in found.properties if id == 0x0B)
-
-
-def wait_out(raw: Raw, seconds: float) -> None:
-    """Let so much time pass, also by the broker's clock, which each turn sets."""
-    until_past(time.time() + seconds)
-    raw.quiet()

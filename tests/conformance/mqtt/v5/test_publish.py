@@ -36,7 +36,6 @@ from tests.conformance.mqtt.v5.flows import (
     subscribed,
     take,
     take_all,
-    wait_out,
 )
 
 ALIASES = 32  # the broker's Topic Alias Maximum
@@ -158,7 +157,7 @@ def test_a_message_that_waits_grows_older_and_expires(broker: BrokerProcess, own
     for seconds in (1, 600):
         for qos in (0, 1, 2):
             publish_whole(publisher, own, b"%d" % seconds, qos, message_expiry(seconds))
-    wait_out(publisher, 1)
+    broker.wait_out(1)
     raw = session(broker, own, present=True)
     found = take_all(raw, 3)
     assert [(each.qos, each.body) for each in found] == [(0, b"600"), (1, b"600"), (2, b"600")]
@@ -181,7 +180,7 @@ def test_a_publish_that_was_sent_does_not_expire(broker: BrokerProcess, own: str
     publish_whole(publisher, own, b"x", 2, message_expiry(1))
     found = raw.delivery()
     raw.vanish()
-    wait_out(publisher, 1)
+    broker.wait_out(1)
     raw = session(broker, own, present=True)
     again = raw.delivery()
     assert (again.body, again.id, again.bits) == (b"x", found.id, DUP)
@@ -195,7 +194,7 @@ def test_the_acknowledgements_go_on_when_the_message_has_expired(broker: BrokerP
     raw = session(broker, own)
     raw.send(publish(own, b"x", 2, 5, properties=message_expiry(1)))
     raw.acked(5, kind=PUBREC)
-    wait_out(raw, 1)
+    broker.wait_out(1)
     raw.send(publish(own, b"x", 2, 5, properties=message_expiry(1), bits=DUP))
     raw.acked(5, kind=PUBREC)
     raw.send(acknowledge(PUBREL, 5))

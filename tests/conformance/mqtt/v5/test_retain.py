@@ -25,7 +25,6 @@ from tests.conformance.mqtt.v5.flows import (
     subscription_id,
     take,
     take_all,
-    wait_out,
 )
 
 
@@ -141,7 +140,7 @@ def test_retained_messages_expire(broker: BrokerProcess, own: str) -> None:
     publisher = connected(broker, f"{own} publisher")
     retain(publisher, f"{own}/short", b"x", properties=message_expiry(1))
     retain(publisher, f"{own}/long", b"x", properties=message_expiry(600))
-    wait_out(publisher, 1)
+    broker.wait_out(1)
     raw = subscribed(connected(broker, own), (f"{own}/+", 1))
     found = take(raw)
     assert found.topic == f"{own}/long"
