@@ -12,10 +12,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from tests.fork_server import FORKS, Forked
-from tests.waiting import until_past
+from tests.waiting import pause, until, until_past
 
 # Each listener and where it listens unless a test says otherwise: any free port, or nowhere.
 LISTENERS = {
@@ -112,12 +113,7 @@ class BrokerProcess:
     def start(self) -> None:
         """Start, and wait for the ready line."""
         self.launch()
-        deadline = time.monotonic() + START_S_MAX
-        while not (line := self._ready_line()):
-            code = self._running().poll()
-            assert code is None, f"the broker ended with {code} before it was ready:\n{self.log_text()}"
-            assert time.monotonic() < deadline, f"no ready line within {START_S_MAX} s:\n{self.log_text()}"
-            time.sleep(0.005)
+        line = until(self._ready_line, self.log_text, meanwhile=partial(pause, 0.002), seconds=START_S_MAX)
         self.ready = json.loads(line)
         # A restart takes the same ports, so that clients find it again.
         self.listeners = {name: str(self.ready.get(name, "")) for name in self.listeners}
@@ -189,6 +185,12 @@ class BrokerProcess:
             probe.sendall(b"AMQP\0\0\0\0")
             assert probe.recv(8)
 
+    def wait_for_a_client(self) -> None:
+        """While it does not run: wait until somebody looks for it where it takes AMQP."""
+        with socket.create_server(("127.0.0.1", self.amqp_port)) as listener:
+            listener.settimeout(START_S_MAX)
+            listener.accept()[0].close()
+
     def octets_in_segments(self) -> int:
         """How much of its log it has written anew, by queue."""
         return sum(path.stat().st_size for path in self.data.glob("queues/*/*.seg"))
@@ -214,10 +216,12 @@ class BrokerProcess:
         return self._process
 
     def _ready_line(self) -> str:
+        code = self._running().poll()
         text = self._log.read_bytes()[self._log_start :].decode("utf-8", "replace")
         for line in text.splitlines(keepends=True):
             if line.startswith("ready ") and line.endswith("\n"):
                 return line.removeprefix("ready ")
+        assert code is None, f"the broker ended with {code} before it was ready:\n{self.log_text()}"
         return ""
 
 

@@ -137,6 +137,14 @@ def test_every_compiled_pattern_finds_a_module() -> None:
     assert [name for name in INTERPRETED if not (SOURCE / name).exists()] == []
 
 
+def test_tests_wait_in_one_place() -> None:
+    """For what they wait for: `tests/waiting.py`. A turn of an event loop is no time, and a program has its own clock."""
+    elsewhere = {ROOT / "tests" / "waiting.py", ROOT / "tests" / "spark" / "cluster_driver.py"}
+    for path in sorted({*(ROOT / "tests").rglob("*.py")} - elsewhere):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            assert not re.search(r"\bsleep\((?!0\))", line), f"{relative(path)}:{number} sleeps"
+
+
 def test_a_todo_names_its_issue() -> None:
     pattern = re.compile(r"\b(TODO(?!\(#\d+\))|FIXME|XXX)\b")
     found = [relative(path) for path in PYTHON if path != Path(__file__) and pattern.search(path.read_text("utf-8"))]

@@ -18,6 +18,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMe
 from aiormq.abc import FieldValue
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import pause
 
 ROUNDS = 12
 DEAD = "dead"
@@ -118,7 +119,7 @@ async def one_round(broker: BrokerProcess, books: Books) -> None:
     """Load until the broker is killed under it."""
     work = [asyncio.ensure_future(publish(broker, books)), asyncio.ensure_future(bury(broker, books))]
     work += [asyncio.ensure_future(refuse(broker, *how)) for how in (("rejected", False), ("failing", True))]
-    await asyncio.sleep(random.uniform(0.3, 0.9))
+    await asyncio.to_thread(pause, random.uniform(0.3, 0.9))
     early = [task for task in work if task.done()]
     broker.kill9()
     for task in early:
@@ -127,7 +128,7 @@ async def one_round(broker: BrokerProcess, books: Books) -> None:
     for task in work:
         task.cancel()
     await asyncio.gather(*work, return_exceptions=True)
-    await asyncio.sleep(0.1)  # for what the clients do at the end of their connections
+    await asyncio.to_thread(pause, 0.1)  # for what the clients do at the end of their connections
 
 
 async def emptied(broker: BrokerProcess) -> Counter[str]:
@@ -144,7 +145,7 @@ async def emptied(broker: BrokerProcess) -> Counter[str]:
                 found[message.body.decode().strip()] += 1
                 count += 1
         quiet = 0 if count else quiet + 1
-        await asyncio.sleep(0.1)  # what had not expired before it was looked at does so now
+        await asyncio.to_thread(pause, 0.1)  # what had not expired before it was looked at does so now
     await connection.close()
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pika
@@ -15,6 +16,7 @@ from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import V311, connected, publish
 from tests.conformance.mqtt.statements import statement
+from tests.waiting import until
 
 DISK = "24m"
 BODY = b"x" * 16_384
@@ -64,11 +66,8 @@ def test_disk_full_refuses_publishers_and_recovers(
     channel.queue_declare("q", durable=True)
     accepted = publish_until_refused(channel)
     assert 200 < accepted < 2000
-    for _ in range(50):
-        if "no room" in broker.log_text() and told:
-            break
-        channel.connection.sleep(0.1)
-    assert "no room" in broker.log_text()
+    serve = partial(channel.connection.process_data_events, 0.01)
+    until(lambda: "no room" in broker.log_text() and told, meanwhile=serve)
     assert told == ["low on disk"]
 
     # Consumers go on: everything accepted is there, in order, and settles.
@@ -80,18 +79,15 @@ def test_disk_full_refuses_publishers_and_recovers(
     assert other.basic_get("q")[0] is None
 
     # What was settled made room.
-    for _attempt in range(60):
+    def is_taken() -> bool:
         try:
             channel.basic_publish("", "q", b"again")
-            break
         except pika.exceptions.NackError:
-            channel.connection.sleep(0.5)
-    else:
-        raise AssertionError("no room came back after everything was settled")
-    for _ in range(50):
-        if len(told) > 1:
-            break
-        channel.connection.sleep(0.1)
+            return False
+        return True
+
+    until(is_taken, "room after everything was settled", meanwhile=serve)
+    until(lambda: len(told) > 1, meanwhile=serve)
     assert told == ["low on disk", "there is room"]
     broker.kill9()
     broker.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pika
@@ -10,6 +9,7 @@ import pika
 from forebay.client.blocks import BlockClient
 from tests.block_reads import bodies
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 ROUNDS = 4
 A_ROUND = 300
@@ -68,7 +68,4 @@ def parameters(broker: BrokerProcess) -> pika.ConnectionParameters:
 
 
 def wait_for_segments(broker: BrokerProcess) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not list(broker.data.glob("queues/*/*.seg")):
-        assert time.monotonic() < until, "what is held of full files should be in segments by now"
-        time.sleep(0.1)
+    until(broker.octets_in_segments, "segments of what is held of full files")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import httpx
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import pause
 
 ROUNDS = 3
 MESSAGES = 400
@@ -64,7 +65,7 @@ class Work:
                         self.steps += 1
                     return
             except httpx.TransportError:
-                time.sleep(0.02)  # the broker is down, or has just died with the answer
+                pause(0.02)  # the broker is down, or has just died with the answer
 
     def is_done(self) -> bool:
         return not self.thread.is_alive()
@@ -77,7 +78,7 @@ def kill_under(broker: BrokerProcess, work: Work) -> int:
     due = random.randint(1, STEPS_MAX)
     while not work.is_done():
         assert time.monotonic() < deadline
-        time.sleep(random.uniform(0, PAUSE_S))
+        pause(random.uniform(0, PAUSE_S))
         if kills < ROUNDS and work.steps >= due and not work.is_done():
             broker.kill9()
             broker.start()

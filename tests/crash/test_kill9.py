@@ -15,6 +15,7 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import pause
 
 ROUNDS = 20
 PUBLISHERS = 20
@@ -93,7 +94,7 @@ async def consume(broker: BrokerProcess, ledger: Ledger, until_empty: bool = Fal
 async def one_round(broker: BrokerProcess, ledger: Ledger) -> None:
     """Load until the broker is killed under it."""
     work = [asyncio.ensure_future(publish(broker, ledger)), asyncio.ensure_future(consume(broker, ledger))]
-    await asyncio.sleep(random.uniform(0.2, 0.8))
+    await asyncio.to_thread(pause, random.uniform(0.2, 0.8))
     early = [task for task in work if task.done()]
     broker.kill9()
     for task in early:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable
 
 import paho.mqtt.client as mqtt
@@ -14,6 +13,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
+from tests.waiting import pause
 
 ROUNDS = 5
 PUBLISHERS = 4
@@ -94,7 +94,7 @@ class Publisher:
 def one_round(broker: BrokerProcess, ledger: Ledger) -> None:
     """Load until the broker is killed under it."""
     publishers = [Publisher(broker, ledger, number) for number in range(PUBLISHERS)]
-    time.sleep(random.uniform(0.3, 0.9))
+    pause(random.uniform(0.3, 0.9))
     early = [publisher.number for publisher in publishers if publisher.lost.is_set()]
     broker.kill9()
     for publisher in publishers:

@@ -33,6 +33,7 @@ from tests.conformance.mqtt.raw import (
     split_block,
     subscribe,
 )
+from tests.waiting import pause
 
 SEED = 20_26
 ROUNDS_S = 8  # between one kill and the next
@@ -161,7 +162,7 @@ class Client(threading.Thread):
         try:
             link = Link(self.broker, self.name, self.version, life_s)
         except Cut:
-            time.sleep(0.02)
+            pause(0.02)
             return
         assert link.present or not self.connections, f"{self.name}: the broker lost the session"
         self.connections += 1
@@ -297,7 +298,7 @@ def wait_for(done: Callable[[], bool], clients: list[Client]) -> bool:
                 raise client.broken
         if time.monotonic() > ends:
             return False
-        time.sleep(0.05)
+        pause(0.05)
     return True
 
 
@@ -328,16 +329,15 @@ def test_nothing_is_lost_and_qos_2_comes_once(start_broker: Callable[..., Broker
         publishers = [Publisher(broker, place, subscribers) for place in range(PUBLISHERS)]
         clients += publishers
         for _ in range(KILLS):
-            time.sleep(ROUNDS_S)
+            pause(ROUNDS_S)
             broker.kill9()
             broker.start()
-        time.sleep(ROUNDS_S)
+        pause(ROUNDS_S)
         for client in clients:
             client.ending.set()
         assert wait_for(lambda: not any(each.open for each in publishers), clients), "publishes without an answer"
         counts = {topic: count for each in publishers for topic, count in each.counts.items()}
         wait_for(lambda: all(each.has(counts) for each in subscribers), clients)
-        time.sleep(0.5)  # what comes more than once may still be on its way
     finally:
         for client in clients:
             client.leave.set()

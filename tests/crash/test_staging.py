@@ -17,6 +17,7 @@ from forebay.client.staging import StagingClient
 from forebay.core.errors import OutcomeUnknown, RequestError, Unreachable
 from tests.broker_process import BrokerProcess
 from tests.staged import to_queue
+from tests.waiting import pause
 
 ROUNDS = 9
 PARTS = 3
@@ -81,12 +82,12 @@ def test_kill9_at_any_moment_of_a_transaction(start_broker: Callable[..., Broker
         client = connect(broker)
         parts = stage(client, batch, chance.choice([0, 100, 3000]))
         if batch % 3 == 0:  # before the commit: perhaps the end of what was staged is lost
-            time.sleep(chance.uniform(0, 0.02))
+            pause(chance.uniform(0, 0.02))
             broker.kill9()
         else:  # in the commit, or just after it
             thread = threading.Thread(target=commit, args=(client, batch, parts))
             thread.start()
-            time.sleep(chance.uniform(0, 0.03))
+            pause(chance.uniform(0, 0.03))
             broker.kill9()
             thread.join(WAIT_S)
             assert not thread.is_alive()

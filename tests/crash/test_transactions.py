@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -18,6 +17,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.broker_process import BrokerProcess
+from tests.waiting import pause
 
 ROUNDS = 10
 NUMBERS = 400  # a round cannot use up
@@ -92,7 +92,7 @@ def test_kill9_leaves_of_a_transaction_all_or_nothing(start_broker: Callable[...
         workers = [threading.Thread(target=work, args=(broker, committed, seed), daemon=True) for seed in seeds]
         for worker in workers:
             worker.start()
-        time.sleep(random.uniform(0.05, 0.5))
+        pause(random.uniform(0.05, 0.5))
         broker.kill9()
         for worker in workers:
             worker.join(20)
@@ -147,7 +147,7 @@ def test_a_transaction_longer_than_a_block_is_whole_or_gone(start_broker: Callab
         if wait_s is None:
             thread.join(60)
         else:
-            time.sleep(wait_s + chance.uniform(0, 0.05))
+            pause(wait_s + chance.uniform(0, 0.05))
         broker.kill9()
         thread.join(20)
         assert not thread.is_alive()

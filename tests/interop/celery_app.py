@@ -10,6 +10,8 @@ from typing import Any
 
 import celery
 
+from tests.waiting import until
+
 FOLDER = Path(os.environ.get("FOREBAY_CELERY_FOLDER", "."))  # where tasks leave traces for the test
 
 app = celery.Celery("interop")
@@ -61,6 +63,5 @@ def long(self: Any, name: str) -> bool:
     """Run until the test makes a file; whether the message was delivered before."""
     redelivered = bool(self.request.delivery_info["redelivered"])
     trace(name, redelivered)
-    while not (FOLDER / "go on").exists():
-        time.sleep(0.05)
+    until((FOLDER / "go on").exists)
     return redelivered

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pika
@@ -114,10 +115,8 @@ class Consumer:
 
     def wait(self, expected: int) -> list[Message]:
         """Until so many came in all."""
-        deadline = time.monotonic() + WAIT_S
-        while len(self.got) < expected:
-            assert time.monotonic() < deadline, f"only {len(self.got)} of {expected} messages came"
-            self.channel.connection.process_data_events(0.05)
+        serve = partial(self.channel.connection.process_data_events, 0.05)
+        until(lambda: len(self.got) >= expected, lambda: f"{len(self.got)} of {expected} messages", meanwhile=serve)
         return self.got
 
     def bodies(self, expected: int) -> list[bytes]:
@@ -127,7 +126,13 @@ class Consumer:
         return [one.body for one in self.got]
 
     def settle(self) -> None:
-        """Let come what still comes."""
+        """Let come what still comes: of forebay before its second answer, of RabbitMQ some time."""
+        connection = self.channel.connection
+        if connection._impl.server_properties["product"] != "RabbitMQ":
+            for _ in range(2):
+                connection.channel().close()
+            connection.process_data_events(0)
+            return
         deadline = time.monotonic() + QUIET_S
         while (left := deadline - time.monotonic()) > 0:
             before = len(self.got)

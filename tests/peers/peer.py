@@ -10,7 +10,6 @@ import itertools
 import json
 import os
 import subprocess
-import time
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from forebay.client.control import ControlClient
 from forebay.core.errors import RequestError
 from tests.broker_process import BrokerProcess
+from tests.waiting import pause
 
 SCRIPT_VARIABLE = "FOREBAY_PEERS"  # path of the script that starts a RabbitMQ; unset: only forebay is observed
 NUMBERS = itertools.count()
@@ -270,11 +270,11 @@ class RabbitMQ(Peer):
         applied = "queues" if operator and apply_to == "all" else apply_to
         body = {"pattern": pattern, "definition": definition, "apply-to": applied, "priority": priority}
         self.request("PUT", kind, self.vhost, name, body=body)
-        time.sleep(SETTLED_S)
+        pause(SETTLED_S)
 
     def delete_policy(self, name: str) -> None:
         self.request("DELETE", "policies", self.vhost, name)
-        time.sleep(SETTLED_S)
+        pause(SETTLED_S)
 
     def control(self, *arguments: str) -> str:
         """What `rabbitmqctl` prints."""

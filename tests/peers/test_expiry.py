@@ -10,7 +10,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.peers.observe import Consumer, count, declare, drain, get, put, wait_for_count
 from tests.peers.peer import Peer
-from tests.waiting import until
+from tests.waiting import pause, until, until_past
 
 each_kind = pytest.mark.parametrize("kind", ["classic", "quorum"])
 LONG_MS = 600_000
@@ -18,7 +18,7 @@ LONG_MS = 600_000
 
 def exists(peer: Peer, queue: str) -> bool:
     """Whether there is such a queue, asked so seldom that it can expire between two questions: asking is a use."""
-    time.sleep(1)
+    pause(1)
     connection = peer.connect()
     try:
         connection.channel().queue_declare(queue, passive=True)
@@ -67,7 +67,7 @@ def test_what_expires_waits_behind_what_does_not(peer: Peer, kind: str) -> None:
     declare(channel, "q", kind)
     put(channel, "q", b"stays")
     put(channel, "q", b"goes", expiration="1")
-    time.sleep(0.1)
+    until_past(time.time() + 0.1)
     # Only the head of a queue expires: what is behind it is still counted, but never delivered.
     assert count(channel, "q") == 2
     assert drain(channel, "q") == [b"stays"]
@@ -101,7 +101,7 @@ def test_what_was_handed_out_does_not_expire(peer: Peer, kind: str) -> None:
     declare(channel, "q", kind, x_message_ttl=300)
     put(channel, "q", b"x")
     held = get(channel, "q")
-    time.sleep(0.6)
+    until_past(time.time() + 0.6)
     channel.basic_ack(held.tag)  # its tag is still good
     channel.queue_declare("q", passive=True)
 
@@ -112,7 +112,7 @@ def test_what_returns_too_late_expires(peer: Peer, kind: str) -> None:
     declare(channel, "q", kind, x_message_ttl=300)
     put(channel, "q", b"x")
     held = get(channel, "q")
-    time.sleep(0.6)
+    until_past(time.time() + 0.6)
     channel.basic_nack(held.tag, requeue=True)
     wait_for_count(channel, "q", 0)
 
@@ -139,7 +139,7 @@ def test_a_consumed_queue_does_not_expire_until_its_consumer_is_gone(peer: Peer,
     channel = peer.channel()
     declare(channel, "q", kind, x_expires=300)
     sink = Consumer(channel, "q", no_ack=True)
-    time.sleep(0.8)
+    until_past(time.time() + 0.8)
     put(channel, "q", b"x")
     assert sink.bodies(1) == [b"x"]
     channel.connection.close()

@@ -11,6 +11,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.peers.observe import Consumer, declare, put
 from tests.peers.peer import Peer
+from tests.waiting import until_past
 
 
 def stream(peer: Peer, *bodies: bytes, **arguments: object) -> BlockingChannel:
@@ -66,9 +67,9 @@ def test_a_stream_is_read_by_all_and_kept(peer: Peer) -> None:
 
 def test_reading_from_a_time(peer: Peer) -> None:
     channel = stream(peer, b"old")
-    time.sleep(2.1)  # the time of an offset has seconds
+    until_past(time.time() + 2.1)  # the time of an offset has seconds
     middle = dt.datetime.now(tz=dt.UTC)
-    time.sleep(1.1)
+    until_past(time.time() + 1.1)
     put(channel, "s", b"new")
     sink = Consumer(channel, "s", x_stream_offset=middle)
     assert sink.bodies(1) == [b"new"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pyspark
 
 from forebay.spark.java import find_java
 from tests.broker_process import free_port
+from tests.waiting import until
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 START_S_MAX = 300  # guards against a hang
@@ -37,10 +37,11 @@ class Cluster:
             work = folder / f"worker-{number}"
             limits = ("--cores", "1", "--memory", "1g", "--work-dir", str(work))
             self._start(work.name, "org.apache.spark.deploy.worker.Worker", *limits, self.master)
-        deadline = time.monotonic() + START_S_MAX
-        while self.log("master").count("Registering worker") < workers:
-            assert time.monotonic() < deadline, self.log("master")
-            time.sleep(0.1)
+        until(
+            lambda: self.log("master").count("Registering worker") >= workers,
+            lambda: self.log("master"),
+            seconds=START_S_MAX,
+        )
 
     def _start(self, name: str, kind: str, *arguments: str) -> None:
         command = [str(SPARK_CLASS), kind, "--host", "127.0.0.1", "--webui-port", "0", *arguments]
@@ -66,11 +67,12 @@ class Cluster:
 
     def wait_for_executors(self, count: int) -> list[int]:
         """As many executors as that, or more."""
-        deadline = time.monotonic() + START_S_MAX
-        while len(found := self.executors()) < count:
-            assert time.monotonic() < deadline, f"{len(found)} executors, {count} wanted: {self.log('master')}"
-            time.sleep(0.05)
-        return found
+        until(
+            lambda: len(self.executors()) >= count,
+            lambda: f"{count} executors: {self.log('master')}",
+            seconds=START_S_MAX,
+        )
+        return self.executors()
 
     def kill_worker(self, number: int) -> None:
         """SIGKILL a worker and all that it started."""

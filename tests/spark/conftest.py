@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pika
@@ -19,6 +19,7 @@ from forebay.client.blocks import BlockClient
 from forebay.spark import session
 from forebay.spark.files import ReadOnlyDisk, queue_names
 from tests.broker_process import BrokerProcess
+from tests.waiting import until
 
 DURABLE_S_MAX = 60
 # For every JVM that a test starts. Most of what a short session uses is its second compiler: without it, half.
@@ -75,10 +76,8 @@ class Feed:
             end = client.describe(queue).end + len(bodies)
             for body in bodies:
                 self.channel.basic_publish("", queue, body)
-            deadline = time.monotonic() + DURABLE_S_MAX
-            while client.describe(queue).end < end:
-                assert time.monotonic() < deadline, f"{queue} does not reach {end}"
-                self.connection.process_data_events(0.01)
+            serve = partial(self.connection.process_data_events, 0.01)
+            until(lambda: client.describe(queue).end >= end, f"{end} records in {queue}", meanwhile=serve)
 
     def reader(self, queue: str, **options: object) -> DataFrameReader:
         """A reader over the network."""
@@ -102,10 +101,10 @@ class Feed:
 
     def wait_named(self, queue: str) -> None:
         """Wait until the queue's files say whose they are, which housekeeping writes."""
-        deadline = time.monotonic() + DURABLE_S_MAX
-        while queue not in queue_names(ReadOnlyDisk(str(self.broker.data))):
-            assert time.monotonic() < deadline, f"{queue} has no name in the data directory"
-            time.sleep(0.02)
+        until(
+            lambda: queue in queue_names(ReadOnlyDisk(str(self.broker.data))),
+            f"a name of {queue} in the data directory",
+        )
 
     def read_files(self, queue: str, **options: object) -> DataFrame:
         """The same from the data directory."""

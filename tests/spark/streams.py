@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
+
+from tests.waiting import until
 
 WAIT_S = 60
 
@@ -79,11 +80,12 @@ def failure(query: StreamingQuery) -> str:
 
 def wait_until(holds: Callable[[], bool], query: StreamingQuery, what: str) -> None:
     """Wait for a condition, while the query runs."""
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
+
+    def has_come() -> bool:
         assert query.isActive, query.exception()
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_S} s"
-        time.sleep(0.02)
+        return holds()
+
+    until(has_come, what, seconds=WAIT_S)
 
 
 def end_offsets(query: StreamingQuery) -> dict[str, dict[str, Any]]:

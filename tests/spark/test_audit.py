@@ -12,6 +12,7 @@ from forebay.spark import audit
 from forebay.spark.jobs.audit import LOST, RETENTION, SETTLED, merged, state_of, without
 from forebay.spark.jobs.broker import Broker
 from tests.spark.conftest import Feed
+from tests.waiting import until
 
 LATE_S = 3600
 
@@ -42,8 +43,7 @@ def test_an_audit_of_a_queue_and_a_stream(feed: Feed) -> None:
     channel.basic_ack(tags[0])
     channel.basic_reject(tags[1], requeue=False)
     channel.basic_ack(tags[3])  # 0, 1 and 3 are settled, 2 and 4 are held
-    while channel.queue_declare("dead", passive=True).method.message_count < 1:
-        time.sleep(0.01)
+    until(lambda: channel.queue_declare("dead", passive=True).method.message_count)
     options = {"forebay.servers": feed.server}
     with Broker(options).administrator() as administrator:
         administrator.run("queue.truncate", queue="log", below=2)

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
 from forebay.spark.schema import full_schema
 from tests.spark.conftest import Feed
+from tests.waiting import until, until_past
 
 BODIES = [b"body %d" % at for at in range(1000)]
 
@@ -66,9 +67,8 @@ def test_ranges_by_offset(feed: Feed) -> None:
 def test_ranges_by_time(feed: Feed) -> None:
     feed.stream("s")
     feed.publish("s", BODIES[:10])
-    time.sleep(0.05)
-    between = round(time.time() * 1000)
-    time.sleep(0.05)
+    between = int(time.time() * 1000) + 1
+    until_past(between / 1000)
     feed.publish("s", BODIES[10:30])
     assert offsets(feed.read("s", startingTimestamp=between)) == list(range(10, 30))
     assert offsets(feed.read("s", endingTimestamp=between)) == list(range(10))
@@ -122,11 +122,8 @@ def test_data_that_retention_removed_is_missed(start_feed: Callable[..., Feed]) 
     feed.stream("s", **{"x-max-length-bytes": 20_000})
     for at in range(0, 1000, 50):
         feed.publish("s", BODIES[at : at + 50])
-    deadline = time.monotonic() + 30
     with feed.client() as client:
-        while (start := client.describe("s").start) == 0:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        start = until(lambda: client.describe("s").start)
     lost = f"offsets 0 to {start - 1} of queue 's' are gone: retention"
     with pytest.raises(PySparkException, match=lost):
         feed.read("s", startingOffsets="0").collect()

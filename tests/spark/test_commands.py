@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.spark.conftest import Feed
 from tests.unit.cli.commands import Forebay
+from tests.waiting import until
 
 WAIT_S_MAX = 240
 SPARK = ("--master", "local[1]", "--conf", "spark.driver.memory=512m")
@@ -40,8 +40,7 @@ def test_questions_dead_letters_and_an_audit(feed: Feed) -> None:
         channel.basic_publish("", "orders", b'{"size": %d}' % number, properties)
         method, _, _ = channel.basic_get("orders")
         channel.basic_reject(method.delivery_tag, requeue=False)
-    while channel.queue_declare("dead", passive=True).method.message_count < 4:
-        time.sleep(0.01)
+    until(lambda: channel.queue_declare("dead", passive=True).method.message_count >= 4)
 
     sql = "SELECT sum(size) AS total, count(*) AS n, max(value) AS last FROM d"
     assert run(feed, "query", sql, "--queue", "d=dead", "--columns", "size int") == [
@@ -67,19 +66,16 @@ def test_a_view_runs_until_it_is_told_to_end(feed: Feed, tmp_path: Path) -> None
     command += ["--queue", "flights", "--columns", "delay int", "--into", "late", "--checkpoint", str(tmp_path / "c")]
     environment = {**os.environ, **forebay.environment}
     view = subprocess.Popen([*command, *SPARK], env=environment, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + WAIT_S_MAX
-    late = 0
-    while late < 1:
-        assert time.monotonic() < deadline
+
+    def late() -> int:
         assert view.poll() is None, view.stderr and view.stderr.read()
-        time.sleep(0.2)
-        late = next((each["ready"] for each in forebay.json("queue", "list") if each["queue"] == "late"), 0)
+        return next((each["ready"] for each in forebay.json("queue", "list") if each["queue"] == "late"), 0)
+
+    until(late, seconds=WAIT_S_MAX)
     assert [each["group"][:6] for each in forebay.json("spark", "progress")] == ["spark-"]
     assert "seconds left" in forebay("spark", "progress", "--once")
     feed.publish("flights", [b'{"delay": 50}'])
-    while forebay.json("queue", "show", "late")["ready"] < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    until(lambda: late() == 2, seconds=WAIT_S_MAX)
     view.send_signal(signal.SIGTERM)
     _, said = view.communicate(timeout=WAIT_S_MAX)
     assert view.returncode == 0, said

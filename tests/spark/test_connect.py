@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 from forebay.client.blocks import BlockClient
 from tests.broker_process import BrokerProcess, free_port
+from tests.waiting import until
 
 ROWS = 500
 RUN_S_MAX = 900  # a guard against a hang
@@ -70,11 +70,13 @@ def connect_server(no_java: dict[str, str], tmp_path: Path) -> Iterator[str]:
     with log.open("wb") as out:
         server = subprocess.Popen([*command, "spark-internal"], stdout=out, stderr=subprocess.STDOUT, env=environment)
     try:
-        deadline = time.monotonic() + RUN_S_MAX
-        while "Spark Connect server started" not in log.read_text(errors="replace"):
-            assert server.poll() is None, log.read_text(errors="replace")
-            assert time.monotonic() < deadline, log.read_text(errors="replace")
-            time.sleep(0.1)
+
+        def is_started() -> bool:
+            text = log.read_text(errors="replace")
+            assert server.poll() is None, text
+            return "Spark Connect server started" in text
+
+        until(is_started, lambda: log.read_text(errors="replace"), seconds=RUN_S_MAX)
         yield f"sc://127.0.0.1:{port}"
     finally:
         server.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from forebay.core.errors import OptionError, RequestError
 from forebay.spark import replay
 from forebay.spark.jobs.replay import PLAN
 from tests.spark.conftest import Feed
+from tests.waiting import until, until_past
 
 WAIT_S_MAX = 400
 ROWS = 60
@@ -57,7 +57,7 @@ def test_a_range_is_replayed_as_it_was(feed: Feed, tmp_path: Path) -> None:
     channel.queue_bind("elsewhere", "in", "elsewhere")
     publish(feed, 10)
     between = datetime.now(UTC)
-    time.sleep(0.01)
+    until_past(between.timestamp() + 0.001)
     publish(feed, 5)
     options = {"forebay.servers": feed.server}
 
@@ -113,12 +113,13 @@ def test_kill9_of_a_replay_publishes_every_row_once(feed: Feed, tmp_path: Path) 
     publish(feed, ROWS)
     checkpoint = tmp_path / "c"
     driver = subprocess.Popen([sys.executable, "-c", RUN, feed.server, str(checkpoint)])
-    deadline = time.monotonic() + WAIT_S_MAX
     with ControlClient.connect(feed.server, "guest", "guest") as client:
-        while int(str(client.run("queue.show", queue="copy")["ready"])) < 10:
-            assert time.monotonic() < deadline
+
+        def has_begun() -> bool:
             assert driver.poll() is None
-            time.sleep(0.02)
+            return int(str(client.run("queue.show", queue="copy")["ready"])) >= 10
+
+        until(has_begun, seconds=WAIT_S_MAX)
     driver.kill()
     driver.wait()
     plan = json.loads((checkpoint / PLAN).read_text())

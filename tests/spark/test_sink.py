@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from forebay.client.control import ControlClient
 from tests.spark.conftest import Feed
+from tests.waiting import until
 
 WAIT_S = 180  # guards against a hang
 
@@ -60,10 +60,7 @@ class Subscriber:
         assert self.ready.wait(WAIT_S)
 
     def wait(self, count: int) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while len(self.got) < count:
-            assert time.monotonic() < deadline, self.got
-            time.sleep(0.02)
+        until(lambda: len(self.got) >= count, lambda: str(self.got))
 
     def close(self) -> None:
         self.client.disconnect()

@@ -21,6 +21,7 @@ from forebay.client.control import ControlClient
 from tests.broker_process import BrokerProcess
 from tests.spark.conftest import Feed
 from tests.spark.sink_driver import ROWS_A_BATCH
+from tests.waiting import pause
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = 1050
@@ -88,7 +89,7 @@ class Watch:
             if not goes_on():
                 return False
             assert time.monotonic() < deadline, f"batch {last}, {staged} rows staged"
-            time.sleep(0.002)
+            pause(0.002)
 
     def close(self) -> None:
         self.client.close()
@@ -159,7 +160,7 @@ def test_kill9_of_the_driver_and_of_its_workers(start_broker: Callable[..., Brok
                 seen = watch.wait(batch, True, driver.goes_on)
             else:  # about when it is committed here, and perhaps not yet in the checkpoint
                 seen = watch.wait(batch + 1, False, driver.goes_on)
-                time.sleep(chance.uniform(0, 0.05))
+                pause(chance.uniform(0, 0.05))
             assert seen, log.read_text(errors="replace")
         finally:
             driver.kill9()
@@ -206,7 +207,7 @@ def test_kill9_of_the_broker(start_feed: Callable[..., Feed], tmp_path: Path) ->
             watch.wait(batch, True, is_active(query))
         else:
             watch.wait(batch, False, is_active(query))
-            time.sleep(chance.uniform(0, 0.02))
+            pause(chance.uniform(0, 0.02))
         batch = watch.look()[0]
         watch.close()
         broker.kill9()

@@ -6,7 +6,6 @@ Limits, waits and all that can be lost are in tests/unit/spark/test_stream.py: a
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -128,7 +127,7 @@ def test_a_broker_that_restarts_in_the_middle(feed: Feed, tmp_path: Path) -> Non
         sink.wait(200, query)
         after.connection.close()
         feed.broker.stop()
-        time.sleep(1)
+        feed.broker.wait_for_a_client()
         feed.broker.start()
         after = Feed(feed.spark, feed.broker)
         after.publish("s", BODIES[200:210])

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.spark.conftest import Feed
 from tests.spark.streams import WAIT_S
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 ROWS = 600
@@ -62,11 +62,12 @@ def test_a_driver_is_killed(feed: Feed, tmp_path: Path) -> None:
         # A session of its own: the JVM and the Python workers die with it.
         driver = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment)
     try:
-        deadline = time.monotonic() + 3 * WAIT_S
-        while not (tmp_path / "batch-4").exists():
+
+        def has_come() -> bool:
             assert driver.poll() is None, (tmp_path / "log").read_text()
-            assert time.monotonic() < deadline, "the driver does not come to its fifth batch"
-            time.sleep(0.01)
+            return (tmp_path / "batch-4").exists()
+
+        until(has_come, "the fifth batch of the driver", seconds=3 * WAIT_S)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(driver.pid, signal.SIGKILL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC
 from pathlib import Path
@@ -25,6 +24,7 @@ from forebay.spark.logs import DataLost
 from forebay.spark.tables.layout import TableError
 from forebay.spark.tables.opening import open_table
 from tests.spark.conftest import Feed
+from tests.spark.streams import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -59,11 +59,7 @@ def in_table(into: Path, queue: str) -> int:
 
 
 def wait_for_rows(into: Path, queue: str, count: int, query: StreamingQuery) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while in_table(into, queue) < count:
-        assert query.isActive, query.exception()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: in_table(into, queue) >= count, query, f"{count} rows")
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -227,7 +223,7 @@ def test_a_gap_is_an_error_that_names_it(start_feed: Callable[..., Feed], tmp_pa
 def test_from_the_data_directory(feed: Feed, tmp_path: Path) -> None:
     feed.stream("s")
     feed.publish("s", bodies(0, 100))
-    time.sleep(2)  # the queue's name is written beside its files by then
+    feed.wait_named("s")
     given = {"forebay.data": str(feed.broker.data)}
     done = forebay.spark.tier(feed.spark, "s", given, str(tmp_path / "lake"), once=True)
     assert isinstance(done, Tiered)

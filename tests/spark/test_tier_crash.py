@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,8 @@ from forebay.spark.jobs.tier import Tiered
 from forebay.spark.tables.opening import open_table
 from tests.spark import tier_driver
 from tests.spark.conftest import Feed
+from tests.spark.streams import wait_until
+from tests.waiting import pause, until
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -91,11 +93,8 @@ def test_a_worker_is_killed_while_it_writes(feed: Feed, tmp_path: Path) -> None:
     done: list[Tiered] = []
     job = threading.Thread(target=lambda: done.append(once(feed, "s", into)))
     job.start()
-    deadline = time.monotonic() + WAIT_S
     # A broker that stands still keeps the task where it is.
-    while not list(into.rglob("queue=*/**/*.tmp")):
-        assert time.monotonic() < deadline
-        time.sleep(0.0005)
+    until(lambda: list(into.rglob("queue=*/**/*.tmp")), meanwhile=partial(pause, 0.0005), seconds=WAIT_S)
     os.kill(feed.broker.pid, signal.SIGSTOP)
     try:
         killed = list(writers_of(into))
@@ -114,11 +113,7 @@ def test_a_worker_is_killed_while_it_writes(feed: Feed, tmp_path: Path) -> None:
 
 
 def wait_for_rows(into: Path, count: int, query: StreamingQuery) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while open_table(str(into)).ends().get("s", 0) < count:
-        assert query.isActive, query.exception()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: open_table(str(into)).ends().get("s", 0) >= count, query, f"{count} rows")
 
 
 def test_the_broker_is_killed_and_comes_back(feed: Feed, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tests.conformance.amqp091.raw import (
     short,
     table,
 )
+from tests.waiting import until_past
 
 PURGE, PURGE_OK, DELETE, DELETE_OK = (50, 30), (50, 31), (50, 40), (50, 41)
 AT_ONCE = b"\x01\x00" + short("0")  # the property expiration
@@ -134,7 +135,7 @@ def test_nobody_gets_what_has_just_expired(broker: BrokerProcess) -> None:
         for tag in range(1, 11):
             raw.send(publish(1, "q", b"x", properties=b"\x01\x00" + short("5")))
             raw.confirmed(tag)
-            time.sleep(0.006)  # not for something to happen: for the time in which the message expires
+            until_past(time.time() + 0.005)
             raw.send(GET_IT)
             raw.expect(1, GET_EMPTY)
 

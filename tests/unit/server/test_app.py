@@ -48,7 +48,7 @@ async def run():
     app.recover()
     del app.ticks  # no longer what the broker takes it for
     app.loop.call_soon(app.step, app.tick)
-    await asyncio.sleep(60)
+    await asyncio.Event().wait()
 
 asyncio.run(run())
 """

@@ -273,7 +273,7 @@ async def run():
     async with held_app(Path(sys.argv[1])) as app:
         reader, writer = await amqp_client(app)
 {DOUBTS[doubt].replace("    ", "        ")}
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
 asyncio.run(run())
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from forebay.spark.options import Access, parse_options
 from forebay.spark.schema import TYPES
 from forebay.spark.stream import ForebayStreamReader
 from tests.broker_process import BrokerProcess
+from tests.waiting import until, until_past
 
 WAIT_S = 60
 SCHEMA = StructType().add("offset", TYPES["offset"]).add("value", TYPES["value"])
@@ -69,6 +71,14 @@ def rig(broker: BrokerProcess) -> Iterator[Rig]:
     yield made
     if made.connection.is_open:
         made.connection.close()
+
+
+def is_in(thread: threading.Thread, function: str) -> bool:
+    """Whether a thread is just now in a function of this name."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None and frame.f_code.co_name != function:
+        frame = frame.f_back
+    return frame is not None
 
 
 def ends(offsets: Offsets) -> dict[str, int]:
@@ -136,7 +146,7 @@ def test_records_end_the_wait(rig: Rig) -> None:
     found: list[Offsets] = []
     thread = threading.Thread(target=lambda: found.append(reader.latestOffset(start, ALL)))
     thread.start()
-    time.sleep(0.2)
+    until(lambda: is_in(thread, "_ask"), "a request on its way")
     rig.publish("s", 1)
     thread.join(25)  # less than the wait that it has asked for
     assert ends(found[0]) == {"s": 1}
@@ -153,7 +163,7 @@ def test_too_few_wait_until_the_delay_is_over(rig: Rig) -> None:
     assert ends(reader.latestOffset(start, limit)) == {"s": 5}
     hasty = rig.reader(minOffsetsPerTrigger=50, maxTriggerDelay="10ms")
     start = hasty.initialOffset()
-    time.sleep(0.02)
+    until_past(time.time() + 0.02)
     assert ends(hasty.latestOffset(start, limit)) == {"s": 5}
 
 
@@ -263,10 +273,7 @@ def test_a_hold_follows_what_spark_has_committed(rig: Rig) -> None:
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     assert rig.holds() == {group: 0}  # planned is not committed
     reader.latestOffset(end, reader.getDefaultReadLimit())
-    deadline = time.monotonic() + WAIT_S
-    while rig.holds() != {group: 4}:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: rig.holds() == {group: 4})
     rig.truncate("s", 8)
     # A process that is started again has the same hold: it finds what is not read.
     again = rig.reader(groupIdPrefix="mine-")
@@ -277,17 +284,13 @@ def test_a_hold_follows_what_spark_has_committed(rig: Rig) -> None:
 def test_a_hold_is_renewed_and_ends_with_its_time(rig: Rig) -> None:
     rig.stream("s")
     rig.publish("s", 3)
-    reader = rig.reader(holdMs=1500)
+    reader = rig.reader(holdMs=1000)
     reader.initialOffset()
-    for _ in range(4):
-        time.sleep(1)
-        assert rig.holds()
+    until_past(time.time() + 2)
+    assert rig.holds()
     assert reader.holder is not None
     reader.holder.renew = lambda offsets: None  # type: ignore[method-assign]  # as if the process had died
-    deadline = time.monotonic() + WAIT_S
-    while rig.holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not rig.holds())
 
 
 def test_a_broker_that_comes_back(rig: Rig) -> None:
@@ -301,7 +304,7 @@ def test_a_broker_that_comes_back(rig: Rig) -> None:
     found: list[list[int]] = []
     thread = threading.Thread(target=lambda: found.append(rows(reader, start, end)))
     thread.start()
-    time.sleep(0.5)
+    rig.broker.wait_for_a_client()
     rig.broker.start()
     thread.join(WAIT_S)
     assert found == [[0, 1, 2, 3, 4]]
