@@ -17,6 +17,7 @@ from forebay.core.errors import OptionError
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
+HOUR_S: Final = 3600
 
 # Kinds of value: how an option is read from text, checked and documented.
 TEXT: Final = "text"
