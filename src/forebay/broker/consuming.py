@@ -263,6 +263,8 @@ class Consuming(Publishing):
         if group is None:
             return
         group.remove(consumer)
+        if self.early:
+            self.early = still_held(self.early, consumer)
         if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
             queue.drop_group(group)
         self.mark(queue)
@@ -394,6 +396,15 @@ class Consuming(Publishing):
             raise RequestError(INVALID, f"offset {offset} is not within 0 .. {where.log.end} of queue '{text(queue)}'")
         found.commit(offset)
         self.mark(where)
+
+
+def still_held(deliveries: list[Delivery], gone: Consumer) -> list[Delivery]:
+    """These without those of a consumer that has just given back everything."""
+    kept: list[Delivery] = []
+    for delivery in deliveries:
+        if delivery.consumer is not gone or delivery.lease is None:
+            kept.append(delivery)
+    return kept
 
 
 def is_work(queue: Queue, asked: ConsumerArguments) -> bool:
