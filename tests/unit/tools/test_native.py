@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,9 +14,11 @@ import pytest
 
 from tools.native.compiler import CompileFailed, Compiler, CompilerMissing
 from tools.native.objects import Step, Store, key_of, make_all
+from tools.native.progress import Progress
 from tools.native.sources import Header, fill_literals, own_literals, own_numbers
 from tools.requirements import requirements
 
+ROOT = Path(__file__).parent.parent.parent.parent
 HEADERS = ("__native_forebay.h", "__native_internal_forebay.h")
 needs_compiler = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler: only the interpreted build is possible"
@@ -171,6 +175,27 @@ def test_objects_of_another_python_or_compiler_do_not_fit(tmp_path: Path, monkey
     other = key_of(compiler, step, "")
     compiler.version += " of tomorrow"
     assert len({key, other, key_of(compiler, step, "")}) == 3
+
+
+def test_progress_says_what_is_made_and_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("compiling", 2, 30) as progress:
+        progress.done(10)
+        assert re.fullmatch(r"compiling: 1 of 2 files, \d+ s, about \d+ s left", progress.text())
+        progress.done(20)
+    assert re.fullmatch(r"mypyc: \d+ s", Progress("mypyc").text())
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("  compiling: 0 of 2 files, ") and last.startswith("  compiling: 2 of 2 files, ")
+
+
+def test_progress_moves_in_one_line_of_a_terminal() -> None:
+    master, terminal = os.openpty()
+    code = "from tools.native.progress import Progress\nwith Progress('linking', 1, 1) as made:\n    made.done(1)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, stderr=terminal, check=True)
+    os.close(terminal)
+    shown = os.read(master, 10_000).decode()
+    os.close(master)
+    assert shown.startswith("\r  linking: 0 of 1 files, 0 s") and shown.count("\n") == 1
+    assert "\r  linking: 1 of 1 files, " in shown
 
 
 def test_requirements_of_extras_are_those_of_the_extras_they_name() -> None:
