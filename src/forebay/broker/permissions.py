@@ -121,6 +121,19 @@ def check_pattern(field: str, pattern: str) -> None:
         raise RequestError(INVALID, f"{field}: '{pattern}' is no regular expression: {error}") from None
 
 
+def check_topic_pattern(field: str, pattern: str) -> None:
+    """The same for a pattern of routing keys, in which names stand for those of the connection."""
+    check_pattern(field, filled(pattern, "x", "x", "x"))
+
+
+def filled(pattern: str, user: str, vhost: str, client_id: str) -> str:
+    """The pattern with the names of a connection in place of `{username}`, `{vhost}` and `{client_id}`."""
+    if "{" not in pattern:
+        return pattern
+    pattern = pattern.replace("{username}", escaped(user)).replace("{vhost}", escaped(vhost))
+    return pattern.replace("{client_id}", escaped(client_id))
+
+
 KNOWN: Final[dict[str, Pattern | None]] = {}
 
 
@@ -261,16 +274,10 @@ class Rights:
         given = topics.get(exchange)
         if given is None:
             return
-        pattern = self.filled(given.write if right == WRITE else given.read)
+        pattern = given.write if right == WRITE else given.read
+        pattern = filled(pattern, self.user, self.vhost, self.client_id)
         if not allows(pattern, text(routing_key)):
             self.refuse(right, f"topic '{text(routing_key)}' in exchange '{text(exchange)}'")
-
-    def filled(self, pattern: str) -> str:
-        """The pattern with the names of this connection in place of `{username}`, `{vhost}` and `{client_id}`."""
-        if "{" not in pattern:
-            return pattern
-        pattern = pattern.replace("{username}", escaped(self.user)).replace("{vhost}", escaped(self.vhost))
-        return pattern.replace("{client_id}", escaped(self.client_id))
 
     # ---- what protocols ask
 

@@ -25,6 +25,7 @@ from forebay.broker.permissions import (
     TopicPermission,
     Usage,
     check_pattern,
+    check_topic_pattern,
 )
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
@@ -282,8 +283,8 @@ class Users:
     def set_topic_permissions(self, name: str, vhost: bytes, exchange: bytes, write: str, read: str) -> None:
         """Restrict a user to the routing keys of a topic exchange that match."""
         self.check_place(name, vhost)
-        check_pattern("write", write)
-        check_pattern("read", read)
+        check_topic_pattern("write", write)
+        check_topic_pattern("read", read)
         permission = TopicPermission(write, read)
         self.topics.setdefault((name, vhost), {})[exchange] = permission
         fact = {"op": "topic-permission", "user": name, "vhost": vhost, "exchange": exchange}

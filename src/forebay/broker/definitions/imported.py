@@ -14,7 +14,7 @@ from forebay.broker.definitions.given import Given
 from forebay.broker.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
 from forebay.broker.governing import set_policy
 from forebay.broker.passwords import imported_hash
-from forebay.broker.permissions import check_pattern
+from forebay.broker.permissions import check_pattern, check_topic_pattern
 from forebay.broker.policies import check_policy
 from forebay.broker.provisioning import check_user, put_user
 from forebay.broker.queue_catalog import queue_command
@@ -190,8 +190,8 @@ class Plan:
     def topic_permission(self, given: Given) -> Do | None:
         vhost, user = self.vhost_of(given), self.user_of(given)
         write, read = given.text("write"), given.text("read")
-        check_pattern("write", write)
-        check_pattern("read", read)
+        check_topic_pattern("write", write)
+        check_topic_pattern("read", read)
         return partial(self.vhosts.users.set_topic_permissions, user, vhost, given.octets("exchange"), write, read)
 
     def parameter(self, given: Given) -> Do | None:
