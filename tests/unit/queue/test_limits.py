@@ -178,4 +178,5 @@ def test_limits_become_others() -> None:
 
 def vars_of(made: Limits) -> dict[str, object]:
     """Every field, also of the compiled class, which has no `__dict__`."""
-    return {name: getattr(made, name) for name in dir(made) if not name.startswith("_") and name != "become"}
+    found = {name: getattr(made, name) for name in dir(made) if not name.startswith("_")}
+    return {name: value for name, value in found.items() if not callable(value)}
