@@ -62,17 +62,11 @@ def through_mqtt(address: str, server: str) -> None:
 
 def main() -> None:
     """Do all of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        options = ["--data", folder, "--amqp", ANY_PORT, "--mqtt", ANY_PORT]
-        environment = {
-            **os.environ,
-            "FOREBAY_HTTP": ANY_PORT,
-            "FOREBAY_MQTT_WEBSOCKET": ANY_PORT,
-            "FOREBAY_PROMETHEUS": ANY_PORT,
-        }
-        with subprocess.Popen(
-            [COMMAND, "serve", *options], stdout=subprocess.PIPE, text=True, env=environment
-        ) as broker:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
+        command = [COMMAND, "serve", "--data", folder, "--amqp", ANY_PORT, "--mqtt", ANY_PORT]
+        others = dict.fromkeys(("FOREBAY_HTTP", "FOREBAY_MQTT_WEBSOCKET", "FOREBAY_PROMETHEUS"), ANY_PORT)
+        own = {name: value for name, value in os.environ.items() if not name.startswith("FOREBAY_")}
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env={**own, **others}) as broker:
             try:
                 at = ready(broker)
                 through_amqp(at["amqp"])
@@ -80,6 +74,10 @@ def main() -> None:
                 broker.send_signal(signal.SIGTERM)
                 code = broker.wait(WAIT_S)
                 assert code == 0, f"the broker ended with {code}"
+            except BaseException:
+                log.seek(0)
+                print(log.read(), file=sys.stderr)
+                raise
             finally:
                 broker.kill()
     print(f"{forebay('version').strip()}: starts, takes and gives messages over AMQP and MQTT, stops")
