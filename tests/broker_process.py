@@ -54,7 +54,7 @@ def free_port() -> int:
 
 
 def hang_up(ports: set[int]) -> None:
-    """End what connections of this process to these ports are left: a broker that stops would wait for them."""
+    """End all connections of this process to these ports."""
     for name in os.listdir("/proc/self/fd"):
         with suppress(OSError):  # which one is closed by now, is no socket, or is not connected
             if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
@@ -157,6 +157,10 @@ class BrokerProcess:
         self._process = None
         return code
 
+    def hang_up(self) -> None:
+        """End what connections this process has to it: it would wait for them to leave, also for those forgotten."""
+        hang_up({self.port(name) for name in LISTENERS if self.ready.get(name)})
+
     def stop(self) -> None:
         """SIGTERM, and the exit code must be 0."""
         self._running().send_signal(signal.SIGTERM)
@@ -169,8 +173,9 @@ class BrokerProcess:
         self.wait()
 
     def restart(self) -> None:
-        """Start again on the same data and ports; stops it first where it still runs."""
+        """Start again on the same data and ports; stops it first, without clients of this process, where it runs."""
         if self._process is not None:
+            self.hang_up()
             self.stop()
         self.start()
 
@@ -201,7 +206,7 @@ class BrokerProcess:
             code = self.wait()
             raise AssertionError(f"the broker ended by itself with {code}:\n{self.log_text()}")
         if self._process is not None:
-            hang_up({self.port(name) for name in LISTENERS if self.ready.get(name)})
+            self.hang_up()
             self.stop()
         assert "Traceback (most recent call last)" not in self.log_text(), self.log_text()
 

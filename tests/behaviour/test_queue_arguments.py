@@ -102,6 +102,7 @@ def test_what_the_configuration_says_of_a_queue_may_change(start_broker: Start) 
     broker = start_broker(queues=configured(0, 0))
     assert declare(broker, "q", {"x-queue-type": "quorum"}) == ""
     assert declare(broker, "s", {"x-queue-type": "stream"}) == ""
+    broker.hang_up()
     broker.stop()
     broker.options["queues"] = configured(250, 7)
     for _ in range(2):  # the second time it comes from the log
@@ -119,6 +120,7 @@ def test_what_the_configuration_says_of_a_queue_may_change(start_broker: Start) 
 def test_a_queue_does_not_change_its_type_by_the_configuration(start_broker: Start) -> None:
     broker = start_broker()
     assert declare(broker, "q") == ""
+    broker.hang_up()
     broker.stop()
     broker.options["queues"] = [{"name": "q", "type": "stream"}]
     broker.launch()

@@ -21,9 +21,16 @@ from forebay.spark.files import ReadOnlyDisk, queue_names
 from tests.broker_process import BrokerProcess
 from tests.waiting import until
 
-DURABLE_S_MAX = 60
+TEST_S_MAX = 600
 # For every JVM that a test starts. Most of what a short session uses is its second compiler: without it, half.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark on a busy machine takes its time."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_S_MAX))
 
 
 @pytest.fixture(scope="session")
