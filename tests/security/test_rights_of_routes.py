@@ -119,6 +119,8 @@ TABLE: Final[dict[str, frozenset[str]]] = {
     "GET /api/feature-flags": TAGGED,
     "GET /api/deprecated-features": TAGGED,
     "GET /api/deprecated-features/used": TAGGED,
+    "GET /api/healthchecks/node": TAGGED,
+    "GET /api/healthchecks/node/{node}": TAGGED,
     "GET /api/health/checks/alarms": TAGGED,
     "GET /api/health/checks/local-alarms": TAGGED,
     "GET /api/health/checks/certificate-expiration/{within}/{unit}": TAGGED,

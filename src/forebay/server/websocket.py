@@ -192,6 +192,9 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self.transport.get_extra_info(name, default)
 
+    def get_write_buffer_size(self) -> int:
+        return self.transport.get_write_buffer_size()
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self.transport.set_write_buffer_limits(high, low)
 

@@ -227,6 +227,6 @@ def test_messages_of_a_topic_come_in_the_order_they_were_published(broker: Broke
 def test_a_thousand_filters_in_one_packet(broker: BrokerProcess, own: str) -> None:
     raw = connected(broker, own)
     names = [f"{own}/{n}" for n in range(1000)]
-    raw.send(subscribe(4, *[(name, n % 3) for n, name in enumerate(names)]), unsubscribe(5, *names, own))
+    raw.send(subscribe(4, *[(name, n % 3) for n, name in enumerate(names)]), unsubscribe(5, *names[1:], own))
     assert raw.granted(4) == [n % 3 for n in range(1000)]
-    assert raw.granted(5, UNSUBACK) == [0] * 1000 + [0x11]
+    assert raw.granted(5, UNSUBACK) == [0] * 999 + [0x11]
