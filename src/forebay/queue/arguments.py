@@ -56,7 +56,7 @@ FILTER_OCTETS_MAX: Final = 255
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 DEAD_LETTER_KEY: Final = "dead-letter-routing-key"
 QUEUE_TYPE: Final = "queue-type"
-EXPIRIES: Final = ("expires", "message-ttl")
+DURATIONS: Final = ("expires", "message-ttl", "visibility-timeout")  # ms, none above EXPIRY_MS_MAX
 
 
 @final
@@ -252,7 +252,7 @@ def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -
             )
         if fault:
             raise invalid(setting.argument, where, fault)
-        if setting.key in EXPIRIES and isinstance(value, int) and value > EXPIRY_MS_MAX:
+        if setting.key in DURATIONS and isinstance(value, int) and value > EXPIRY_MS_MAX:
             raise invalid(setting.argument, where, f"{{value_too_large,{value}}}")
         if setting.key == DEAD_LETTER_KEY and BY_KEY[DEAD_LETTER_EXCHANGE].argument not in arguments:
             raise invalid(setting.argument, where, "routing_key_but_no_dlx_defined")
