@@ -39,7 +39,7 @@ from typing import BinaryIO, NoReturn
 import forebay.cli
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMAND_S_MAX = 100
+COMMAND_S_MAX = 900  # guards against a hang; one that starts Spark takes a minute on a busy machine
 REQUEST_OCTETS_MAX = 1 << 20
 START_S_MAX = 60
 END_S_MAX = 10
