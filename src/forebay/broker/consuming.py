@@ -312,7 +312,7 @@ class Consuming(Publishing):
             queue.counts.purged += count
         for group in queue.groups.values():
             group.purge()
-        self.store.note_starts()  # a queue that nobody ever consumed from has no settlements to be noted
+        self.store.note_start(queue.log)  # a queue that nobody ever consumed from has no settlements to be noted
         self.mark(queue)
         return count
 
@@ -332,7 +332,7 @@ class Consuming(Publishing):
             raise RequestError(INVALID, f"queue: '{text(name)}' is no stream: it keeps what is not settled")
         self.store.hurry()
         queue.log.truncate(below)
-        self.store.note_starts()
+        self.store.note_start(queue.log)
         self.mark(queue)
         return queue.log.start
 

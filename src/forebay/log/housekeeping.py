@@ -31,6 +31,10 @@ class Liveness(ABC):
         """Intervals within [first, end), ascending, of offsets that are still wanted."""
 
 
+class Stopped(Exception):
+    """A rewrite was told to end before it was finished."""
+
+
 @dataclass(slots=True)
 class Rewrite:
     """One log's part in a job.
@@ -40,6 +44,8 @@ class Rewrite:
     wanted   intervals of offsets to keep
     first    the new segments stand for the offsets from here to `end`
     whole    all into one segment, for a segment may only be replaced by one that stands for all of it
+
+    Another thread may set `stopped`: then it ends soon, with Stopped, and what it had begun is gone.
     """
 
     log: QueueLog
@@ -51,6 +57,7 @@ class Rewrite:
     whole: bool
     made: list[Segment] = field(default_factory=list)
     finished: bool = False
+    stopped: bool = False
 
     def run(self, disk: Disk, segment_octets_max: int) -> None:
         handles = {number: disk.open(file.path, False) for number, file in self.files.items()}
@@ -75,6 +82,8 @@ class Rewrite:
                     break
                 if self.wanted[next_wanted][0] >= end:
                     continue
+                if self.stopped:
+                    raise Stopped
                 block = self.read(disk, handles, at)
                 octets = writer.position + merger.writer.octets() + block.octets()
                 if octets > segment_octets_max and writer.entries and not self.whole:
@@ -88,7 +97,7 @@ class Rewrite:
             if writer is not None:
                 writer.add_all(merger.rest())
                 self.made.append(writer.finish(self.end))
-        except DiskFull:
+        except (DiskFull, Stopped):
             if writer is not None:
                 writer.abandon()
             raise
@@ -154,9 +163,18 @@ class Job:
             self.write_names()
             self.make_spare()
             for rewrite in self.rewrites:
+                if rewrite.stopped:
+                    break
                 rewrite.run(self.disk, self.segment_octets_max)
         except DiskFull:
             self.full = True  # what is finished stays; the rest is tried again later
+        except Stopped:
+            pass  # as with a full disk, but nobody tries again before the next start
+
+    def stop(self) -> None:
+        """Have it end soon: the broker does, and with many queues there may be minutes of work left."""
+        for rewrite in self.rewrites:
+            rewrite.stopped = True
 
     def write_names(self) -> None:
         """Say in the logs' folders which queues they are, for those who read the files from outside.

@@ -12,7 +12,7 @@ from forebay.log.housekeeping import Job, Liveness, Rewrite
 from forebay.log.queue_log import BlockCache, BlockFile, BlockFiles, QueueLog
 from forebay.log.segment import Segment, queue_folder, read_segment
 from forebay.log.stored import StoreOptions
-from forebay.log.stored_log import StoredLog, StoredSegment, take_blocks
+from forebay.log.stored_log import StoredLog, StoredSegment, take_blocks, unnamed_logs, with_segments
 
 SEGMENT_CHECKS_MAX: Final = 16  # segments looked at by one `plan_segments`
 MERGE_COUNT: Final = 8  # neighbouring segments of a log that are made one when all are small
@@ -110,7 +110,7 @@ class Logs:
     def segment_totals(self) -> tuple[int, int]:
         """How many segment files there are, and their octets."""
         count = octets = 0
-        for stored in self.stored.values():
+        for stored in with_segments(self.stored):
             for each in stored.segments:
                 count += 1
                 octets += each.segment.octets
@@ -125,7 +125,7 @@ class Logs:
     def bury_segments(self, lsn: int) -> list[StoredLog]:
         """Give up the segments that hold nothing any more; the logs whose segments frame `lsn` has to name anew."""
         changed: list[StoredLog] = []
-        for stored in self.stored.values():
+        for stored in with_segments(self.stored):
             dead = [each for each in stored.segments if each.file.blocks == 0]
             for each in dead:
                 stored.segments.remove(each)
@@ -144,7 +144,7 @@ class Logs:
 
     def unnamed(self) -> list[QueueLog]:
         """Logs whose folder does not say their name yet."""
-        return [stored.log for stored in self.stored.values() if not stored.named and stored.log.durable]
+        return unnamed_logs(self.stored)
 
     def unnamed_of(self, job: Job, more: int) -> list[QueueLog]:
         """Logs that a job rewrites, beside the first `more` unnamed, and that have no folder yet."""
@@ -159,11 +159,11 @@ class Logs:
 
     def plan_segments(self, job: Job, liveness: Liveness) -> None:
         """Merge small neighbouring segments; shrink one of which less than half is wanted. A few logs at a time."""
-        queues = [queue for queue, stored in self.stored.items() if stored.segments]
+        logs = with_segments(self.stored)
         checks = 0
-        for step in range(len(queues)):
-            queue = queues[(self.next_check + step) % len(queues)]
-            stored = self.stored[queue]
+        for step in range(len(logs)):
+            stored = logs[(self.next_check + step) % len(logs)]
+            queue = stored.log.queue
             small = self.segment_octets_max // SMALL_PART
             last = stored.segments[-MERGE_COUNT:]
             if len(last) == MERGE_COUNT and all(each.segment.octets < small for each in last):
@@ -178,7 +178,7 @@ class Logs:
                 if 2 * kept_records(segment, wanted) < segment.records():
                     self.plan_rewrite(job, stored, [each], wanted)
             if job.rewrites or checks >= SEGMENT_CHECKS_MAX:
-                self.next_check = (self.next_check + step + 1) % len(queues)
+                self.next_check = (self.next_check + step + 1) % len(logs)
                 return
 
     def plan_rewrite(

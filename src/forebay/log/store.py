@@ -43,6 +43,7 @@ from forebay.log.required import (
     wals_payload,
 )
 from forebay.log.stored import Recovery, StoreOptions
+from forebay.log.stored_log import moved_logs
 from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile, spare_path, wal_path
 
 __all__ = ["Commit", "Entry", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
@@ -422,12 +423,16 @@ class Store:
 
     def note_starts(self) -> None:
         """Write down where logs start now, so that what was purged or expired does not come back."""
-        assert self.frame is not None
-        for queue, stored in self.logs.stored.items():
-            log = stored.log
-            if log.durable and (log.start != log.start_noted or log.kept != log.kept_noted):
-                self.frame.add_note(START, queue, 0, encode_bounds(log))
-                self.frame.urgent = self.frame.urgent or self.frame.hurried
+        for log in moved_logs(self.logs.stored):
+            self.note_start(log)
+
+    def note_start(self, log: QueueLog) -> None:
+        """As `note_starts`, of one log."""
+        frame = self.frame
+        assert frame is not None
+        if log.durable and (log.start != log.start_noted or log.kept != log.kept_noted):
+            frame.add_note(START, log.queue, 0, encode_bounds(log))
+            frame.urgent = frame.urgent or frame.hurried
 
     def plan_removals(self, job: Job) -> None:
         """Files of which no log holds a block any more; where that came of a note, once the note is on the disk."""

@@ -56,3 +56,31 @@ def take_blocks(stored: dict[int, StoredLog], frame: Frame, first: i64, position
             found.log.add_stored(block.base, block.count, file, place, block.octets, block.stamp_us)
         at += 1
     return at
+
+
+def moved_logs(stored: dict[int, StoredLog]) -> list[QueueLog]:
+    """Logs that start elsewhere than was noted last."""
+    found: list[QueueLog] = []
+    for each in stored.values():
+        log = each.log
+        if log.durable and (log.start != log.start_noted or log.kept != log.kept_noted):
+            found.append(log)
+    return found
+
+
+def unnamed_logs(stored: dict[int, StoredLog]) -> list[QueueLog]:
+    """Logs whose folder does not say their name yet."""
+    found: list[QueueLog] = []
+    for each in stored.values():
+        if not each.named and each.log.durable:
+            found.append(each.log)
+    return found
+
+
+def with_segments(stored: dict[int, StoredLog]) -> list[StoredLog]:
+    """Those that have any."""
+    found: list[StoredLog] = []
+    for each in stored.values():
+        if each.segments:
+            found.append(each)
+    return found

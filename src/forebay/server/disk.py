@@ -249,15 +249,19 @@ class DiskThread:
     ) -> None:
         self.commits = Worker("commit", commit_done, hand_back)
         self.jobs = Worker("housekeeping", job_done, hand_back)
+        self.job: Job | None = None  # the last that was submitted
 
     def submit(self, commit: Commit) -> None:
         self.commits.work.put(commit)
 
     def submit_job(self, job: Job) -> None:
+        self.job = job
         self.jobs.work.put(job)
 
     def stop(self) -> None:
-        """Wait until all that was submitted has run, and end."""
+        """Wait until all commits have run, and what can be of housekeeping soon; and end."""
+        if self.job is not None:
+            self.job.stop()
         self.commits.stop()
         self.jobs.stop()
 
