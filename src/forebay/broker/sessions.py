@@ -79,10 +79,10 @@ class Sessions(InternalLog):
     ) -> ClientSession:
         """The session of a client that connects; RequestError(REFUSED) if there are too many.
 
-        expiry_s  how long it outlives the connection; 0: not at all
+        expiry_s  how long it outlives the connection; 0: not at all, even where the client comes back at once [3.1.4-3]
         """
         old = self.clients.get(client_id)
-        self.present = old is not None and old.durable and not clean_start
+        self.present = old is not None and old.durable and old.expiry_s > 0 and not clean_start
         if old is not None:
             if old.connection:
                 self.taken.append(int(old.connection))

@@ -35,6 +35,7 @@ from forebay.server.definitions import import_definitions
 from forebay.server.disk import DataDisk, DiskThread, store_options
 from forebay.server.door import Door
 from forebay.server.events import Announcer, EventLog, EventStream
+from forebay.server.farewells import Farewells
 from forebay.server.faults import CONNECTION, Faults
 from forebay.server.figures import Figures
 from forebay.server.handles import room_for_connections
@@ -104,6 +105,7 @@ class App(Host):
         self.flush_due = False  # this turn takes to the disk also what nobody waits for
         self.pressure = Pressure(options, self.store, SharesOfRoom(self.vhosts, options), self.connections, self.touch)
         self.door = Door(self.pressure)
+        self.farewells = Farewells()
         self.announcer = Announcer(self.vhosts)
         self.event_stream = EventStream(self.vhosts)
         self.event_log = EventLog()
@@ -259,8 +261,8 @@ class App(Host):
             if previous is not None and previous.session is not None:
                 self.announcer.taken_over(previous, previous.session)
                 previous.attempt(previous.session.taken_over)
-                previous.attempt(previous.flush)
-                previous.close()  # also one that holds something back: its turns are over
+                if self.farewells.say(previous):
+                    self.leave(previous)  # its turns are over all the same
 
     def begin_logins(self) -> None:
         """Have the passwords of this turn checked; what comes behind a login waits in the socket."""
@@ -516,6 +518,8 @@ class App(Host):
                 self.failed(connection, error)
         if self.unwritten:
             self.answer_written(lsn)
+        if self.farewells.held:
+            self.farewells.written()
         self.pressure.written()
         self.turn()
         if self.stopping.is_set():
@@ -542,7 +546,7 @@ class App(Host):
         silent_us = self.options.handshake_timeout_ms * 1000
         leave_us = self.options.drain_timeout_ms * 1000
         for connection in list(self.open):
-            if connection.closing:
+            if connection.closing or connection.closing_us:
                 if connection.closing_us and now_us - connection.closing_us > leave_us:
                     connection.transport.abort()  # it does not read: what it held must return all the same
             elif connection.session is not None:
