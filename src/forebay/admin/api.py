@@ -9,6 +9,7 @@ from forebay import __version__
 from forebay.admin import figures, pages, probes, sessions, whoami
 from forebay.admin.bodies import JsonBodies
 from forebay.admin.bridge import publish, subscribe
+from forebay.admin.exact import Checked
 from forebay.admin.forebay import routes as forebay_routes
 from forebay.admin.guards import Guards
 from forebay.admin.metrics import routes as metrics_routes
@@ -60,9 +61,7 @@ def add_routes(api: FastAPI) -> None:
     api.include_router(whoami.router)
     api.include_router(probes.router)
     api.include_router(metrics_routes.router)
-    api.include_router(figures.router)
-    api.include_router(forebay_routes.router)
-    api.include_router(publish.router)
-    api.include_router(subscribe.router)
+    for own in (figures.router, forebay_routes.router, publish.router, subscribe.router):
+        api.include_router(own, dependencies=Checked)
     for router in (*rabbitmq_routes.ROUTERS, *ROUTERS):
         api.include_router(router)

@@ -10,7 +10,6 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -23,6 +22,7 @@ from forebay.broker.routes import Route
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
+from forebay.core.nearest import hint
 from forebay.queue.leases import Delivery
 from forebay.queue.queue import STREAM
 from forebay.queue.spec import QueueSpec
@@ -271,6 +271,4 @@ def check_patterns(path: str, patterns: Iterable[str]) -> None:
     """OptionError where a pattern means no event."""
     for pattern in patterns:
         if not matching([pattern]):
-            near = get_close_matches(pattern, TYPES, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(TYPES)}"
-            raise OptionError(f"{path}: no event matches {pattern!r}; {hint}")
+            raise OptionError(f"{path}: no event matches {pattern!r}; {hint(pattern, TYPES)}")

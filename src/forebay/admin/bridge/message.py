@@ -13,6 +13,7 @@ import orjson
 from forebay.broker.deduplication import Identity, identity_of
 from forebay.broker.permissions import Rights
 from forebay.core.errors import INVALID, TOO_LARGE, PeerError, RequestError
+from forebay.core.nearest import hint
 from forebay.core.options import Options
 from forebay.session.mqtt_commands import command_at
 from forebay.session.mqtt_publish import SYS_PREFIX, user_text
@@ -163,7 +164,7 @@ def wanted_of(item: object) -> Wanted:
         raise RequestError(INVALID, "is no object")
     unknown = sorted(set(item) - FIELDS)
     if unknown:
-        raise RequestError(INVALID, f"{unknown[0]}: no such field; known are {', '.join(sorted(FIELDS))}")
+        raise RequestError(INVALID, f"{unknown[0]}: no such field: {hint(str(unknown[0]), FIELDS)}")
     topic = text_at(item, "topic")
     if topic is None:
         raise RequestError(INVALID, "topic is missing")
@@ -177,7 +178,7 @@ def wanted_of(item: object) -> Wanted:
         text_at(item, "content_type") or content_type,
         [(str(name), header_text(name, value)) for name, value in headers.items()],
         number_at(item, "qos", 1),
-        item.get("retain") is True,
+        flag_at(item, "retain"),
         None if item.get("expiration_s") is None else number_at(item, "expiration_s", 0),
         number_at(item, "delay_ms", 0),
         None if item.get("priority") is None else number_at(item, "priority", 0),
@@ -215,6 +216,13 @@ def text_at(item: dict[str, object], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise RequestError(INVALID, f"{name}: is no text")
     return value
+
+
+def flag_at(item: dict[str, object], name: str) -> bool:
+    value = item.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise RequestError(INVALID, f"{name}: is neither true nor false")
+    return value is True
 
 
 def number_at(item: dict[str, object], name: str, default: int) -> int:

@@ -9,13 +9,14 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
 from forebay.admin.answer import as_json, refusal
 from forebay.admin.bridge.publish import ANSWERS, UNAVAILABLE, InVhost, place_of, refused
 from forebay.admin.bridge.transport import EventTransport, connect
 from forebay.admin.changing import Responses
+from forebay.admin.exact import Exact
 from forebay.admin.login import Broker, Caller, Client
 from forebay.broker.permissions import READ
 from forebay.broker.sessions import is_topic
@@ -173,7 +174,7 @@ class Events(StreamingResponse):
 # ---- settling
 
 
-class Settlement(BaseModel):
+class Settlement(Exact):
     """Which messages of a work queue are settled, and how."""
 
     queue: str = Field(description="The queue.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from forebay.admin.answer import as_json
+from forebay.admin.exact import Exact
 from forebay.admin.forebay.answers import EMPTY, LIST, OBJECT, answers, fields
 from forebay.admin.forebay.asking import answer, perform
 from forebay.admin.forebay.queues import First, Limit, Offset
@@ -22,7 +23,7 @@ GroupName = Annotated[str, Path(description="The group's name, percent-encoded."
 Key = Annotated[str, Path(description="The key that its publisher gave it, or its number.")]
 
 
-class Seek(BaseModel):
+class Seek(Exact):
     """Where to go on reading."""
 
     to: str = Field(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from forebay.admin.answer import as_json
+from forebay.admin.exact import Exact
 from forebay.admin.forebay.answers import DONE, EMPTY, LIST
 from forebay.admin.forebay.asking import answer, in_portions, messages
 from forebay.admin.forebay.queues import Body, Choice, First, Limit, Offset, Where
@@ -24,7 +25,7 @@ class Redrive(Choice):
     to: Annotated[str, Field(description="The queue that they go to; that in which each died first if not given.")] = ""
 
 
-class Edit(BaseModel):
+class Edit(Exact):
     """What is to be another than it was."""
 
     body: Annotated[str | None, Field(description="Another body.")] = None

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from forebay.admin.answer import as_json
+from forebay.admin.exact import Exact
 from forebay.admin.forebay.answers import DONE, LIST, OBJECT, answers, fields
 from forebay.admin.forebay.asking import answer, in_portions, messages, perform
 from forebay.admin.login import Asker, Broker
 from forebay.admin.paths import QueueName, VhostName
 from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.core.errors import INVALID, RequestError
 
 router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"])
 
@@ -27,7 +29,7 @@ Time = Annotated[int | None, Query(ge=0, le=1 << 50, description="Instead of `fr
 TimeMs = Annotated[int, Query(ge=0, le=1 << 50, description="Milliseconds since 1970.")]
 
 
-class Choice(BaseModel):
+class Choice(Exact):
     """Which messages of a queue."""
 
     where: Annotated[str, Field(description="Only those for which this filter holds.")] = ""
@@ -87,10 +89,20 @@ async def show_message(
 
 @router.delete("/messages", responses=DONE)
 async def discard_messages(
-    app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, choice: Choice | None = None
+    app: Broker,
+    caller: Asker,
+    vhost: VhostName,
+    queue: QueueName,
+    where: Where = "",
+    first: First = 0,
+    limit: Annotated[int | None, Query(ge=1, description="How many at most; all if not given.")] = None,
+    choice: Choice | None = None,
 ) -> Response:
-    """Discard the messages that wait and are chosen; what consumers hold is left."""
-    choice = choice or Choice()
+    """Discard the messages that wait and are chosen, by the query or by a body; what consumers hold is left."""
+    if choice is None:
+        choice = Choice.model_validate({"where": where, "from": first, "limit": limit})
+    elif where or first or limit is not None:
+        raise RequestError(INVALID, "query: the messages are chosen by the query or by the body, not by both")
     values = choice.values(vhost, queue)
     return as_json(await in_portions(app, caller, "queue.discard", values, choice.limit))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from forebay.admin.answer import as_json
+from forebay.admin.exact import Exact
 from forebay.admin.forebay.answers import EMPTY, LIST, answers, fields
 from forebay.admin.forebay.asking import answer, check
 from forebay.admin.forebay.explain import FOUND_MAX, AtOffset, InQueue, InVhost, MessageId, searched
@@ -23,7 +24,7 @@ router = APIRouter(prefix="/api/forebay", tags=["forebay"])
 TraceName = Annotated[str, Path(description="The trace's name, percent-encoded.")]
 
 
-class Start(BaseModel):
+class Start(Exact):
     """Which messages are to be traced."""
 
     pattern: Annotated[str, Field(description="A regular expression: queues whose names have it.")] = ".*"

@@ -1,0 +1,94 @@
+"""Requests that say more than anybody looks at are refused: what is not known may have been meant to choose.
+
+A `?where=` that a path does not know would otherwise discard a whole queue. One dependency holds for all routes of
+forebay's own API and of the bridge; RabbitMQ's API takes what it does not know, as RabbitMQ does.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Annotated, Final, Union, get_args, get_origin
+
+import orjson
+from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict
+
+from forebay.core.errors import INVALID, RequestError
+from forebay.core.nearest import hint
+
+UNIONS: Final = (Union, types.UnionType)
+
+
+class Exact(BaseModel):
+    """A body that has these fields and no others."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+async def check_names(request: Request) -> None:
+    """RequestError(INVALID) names a parameter or a field that the route does not know, or a parameter given twice."""
+    route = request.scope["route"]
+    assert isinstance(route, APIRoute)
+    known = query_names(route.dependant)
+    fields = body_names(route)
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        if name not in known:
+            where = "it is a field of the body" if fields and name in fields else hint(name, known)
+            raise RequestError(INVALID, f"query: {name!r} is no parameter of {route.path_format}: {where}")
+        if name in seen:
+            raise RequestError(INVALID, f"query: {name!r} is given more than once")
+        seen.add(name)
+    if fields is not None:
+        await check_body(request, route, fields)
+
+
+Checked: Final = [Depends(check_names)]  # what a router is included with
+
+
+async def check_body(request: Request, route: APIRoute, fields: frozenset[str]) -> None:
+    body = await request.body()
+    if not body:
+        return
+    try:
+        given = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RequestError(INVALID, f"body: not JSON: {error}") from None
+    if not isinstance(given, dict):
+        if not fields:
+            raise RequestError(INVALID, f"body: {route.path_format} takes none")
+        return
+    for name in given:
+        if name not in fields:
+            raise RequestError(
+                INVALID, f"body: {name!r} is no field of what {route.path_format} takes: {hint(name, fields)}"
+            )
+
+
+def query_names(dependant: Dependant) -> frozenset[str]:
+    """The parameters that a handler, and what is called before it, takes from the query."""
+    found = {each.alias for each in dependant.query_params}
+    for inner in dependant.dependencies:
+        found |= query_names(inner)
+    return frozenset(found)
+
+
+def body_names(route: APIRoute) -> frozenset[str] | None:
+    """The fields of the body; None where the handler reads the body itself, and says what is wrong with it."""
+    if route.body_field is None:
+        reads = route.dependant.request_param_name is not None and "GET" not in (route.methods or ())
+        return None if reads else frozenset()
+    model = model_of(route.body_field.field_info.annotation)
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
+
+
+def model_of(annotation: object) -> type[BaseModel]:
+    """The model of a body that may be left out."""
+    if get_origin(annotation) is Annotated:
+        return model_of(get_args(annotation)[0])
+    if get_origin(annotation) in UNIONS:
+        return model_of(next(each for each in get_args(annotation) if each is not type(None)))
+    assert isinstance(annotation, type) and issubclass(annotation, Exact), annotation
+    return annotation

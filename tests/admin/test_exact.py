@@ -1,0 +1,97 @@
+"""What a request says and nobody looks at is refused, on every route of forebay's own API and of the bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from forebay.admin.api import add_routes
+from forebay.admin.openapi import api_routes
+from tests.broker_process import BrokerProcess, running
+
+WAIT_S_MAX: Final = 60
+OWN: Final = ("/api/forebay/", "/publish", "/subscribe/", "/ack")
+NAMES: Final = {"vhost": "%2F", "offset": "0"}
+UNKNOWN: Final = "no-such-name"
+RAW: Final = ("/publish/{topic}",)  # the body is the message
+LISTS: Final = ("/publish",)
+
+
+def own_routes() -> list[tuple[str, str]]:
+    """Method and path of every route of ours."""
+    api = FastAPI()
+    add_routes(api)
+    return sorted(
+        (method, route.path_format)
+        for route in api_routes(api.routes)
+        if route.path_format.startswith(OWN) and isinstance(route, APIRoute)
+        for method in route.methods or ()
+    )
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with running(tmp_path_factory.mktemp("exact"), http="127.0.0.1:0") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def http(broker: BrokerProcess) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=broker.http_url, auth=("guest", "guest"), timeout=WAIT_S_MAX) as client:
+        yield client
+
+
+def filled(path: str) -> str:
+    for part in path.split("/"):
+        if part.startswith("{"):
+            name = part.strip("{}")
+            path = path.replace(part, NAMES.get(name, "some"))
+    return path
+
+
+def refusal(answer: httpx.Response) -> str:
+    assert answer.status_code == 400, (answer.request.method, answer.request.url, answer.text)
+    return str(answer.json()["reason"])
+
+
+def test_every_route_refuses_a_parameter_that_it_does_not_know(http: httpx.Client) -> None:
+    routes = own_routes()
+    assert len(routes) > 100
+    for method, path in routes:
+        assert UNKNOWN in refusal(http.request(method, filled(path), params={UNKNOWN: "1"}))
+
+
+def test_every_route_refuses_a_field_that_it_does_not_know(http: httpx.Client) -> None:
+    for method, path in own_routes():
+        if path not in RAW:
+            body = [{UNKNOWN: 1}] if path in LISTS else {UNKNOWN: 1}
+            assert UNKNOWN in refusal(http.request(method, filled(path), json=body)), path
+
+
+def test_a_refusal_says_what_may_have_been_meant(http: httpx.Client) -> None:
+    assert "did you mean where?" in refusal(
+        http.request("DELETE", "/api/forebay/queues/%2F/some/messages", params={"wher": "/n < 5"})
+    )
+    said = refusal(http.request("POST", "/api/forebay/queues/%2F/some/move", params={"to": "other"}))
+    assert "it is a field of the body" in said
+    assert "did you mean offsets?" in refusal(
+        http.post("/ack", json={"queue": "some", "offset": [1]}),
+    )
+    assert "takes none" in refusal(http.request("DELETE", "/api/forebay/leases/%2F/some/0", content=b"5"))
+    assert "more than once" in refusal(http.get("/api/forebay/groups/%2F?queue=a&queue=b"))
+
+
+def test_a_condition_in_the_query_chooses_what_is_discarded(http: httpx.Client) -> None:
+    http.put("/api/queues/%2F/orders", json={"durable": True}).raise_for_status()
+    for number in range(20):
+        http.post("/publish/$queue/orders", json={"n": number}).raise_for_status()
+    path = "/api/forebay/queues/%2F/orders/messages"
+    assert http.request("DELETE", path, params={"where": "/n < 5"}).json()["done"] == 5
+    assert http.request("DELETE", path, params={"from": 15, "limit": 2}).json()["done"] == 2
+    assert "not by both" in refusal(http.request("DELETE", path, params={"where": "/n < 9"}, json={"where": "/n < 9"}))
+    assert http.request("DELETE", path, json={}).json()["done"] == 13
