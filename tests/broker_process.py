@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import itertools
 import json
 import os
@@ -9,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,20 +34,32 @@ LISTENERS = {
     "prometheus": "",
 }
 FLAGS = ("amqp", "mqtt")  # the others have no flag of `forebay serve`
-# Below the ports that the system gives to outgoing connections; test processes that run side by side have their own,
-# and those of another run on the machine begin elsewhere.
-PORTS_EACH = 2_250
-WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
-FIRST = os.getpid() % PORTS_EACH
-ports = itertools.cycle(23_000 + WORKER * PORTS_EACH + (FIRST + at) % PORTS_EACH for at in range(PORTS_EACH))
+PORTS = range(22_000, 32_500)  # below those that the system gives to outgoing connections
+PORTS_EACH = 500  # of a process that runs tests
+CLAIMS = Path(tempfile.gettempdir()) / "forebay-test-ports"
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
 STOP_S_MAX = 60
+
+
+@functools.cache
+def claimed_ports() -> Iterator[int]:
+    """This process's own ports, over and over: no other run of tests on the machine takes them while it lives."""
+    CLAIMS.mkdir(exist_ok=True)
+    for first in range(PORTS.start, PORTS.stop, PORTS_EACH):
+        claim = os.open(CLAIMS / str(first), os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(claim)
+            continue
+        return itertools.cycle(range(first, first + PORTS_EACH))  # the claim ends with the process
+    raise AssertionError(f"no ports are left: {CLAIMS} has claims of too many processes")
 
 
 def free_port() -> int:
     """A port that nobody listens on; this process gives it again only after all its others."""
     while True:
-        port = next(ports)
+        port = next(claimed_ports())
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
