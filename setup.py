@@ -46,6 +46,7 @@ COMPILED = [
     "broker/checked.py",
     "broker/session_facts.py",
     "broker/client_session.py",
+    "broker/crowding.py",
     "broker/delayed.py",
     "broker/deduplication.py",
     "broker/replies.py",

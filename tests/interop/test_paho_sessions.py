@@ -218,7 +218,7 @@ def test_qos_0_waits_where_the_option_says_so(start_broker: Any, version: MQTTPr
 
 @each_version
 def test_a_full_queue_loses_qos_0_first_and_then_the_oldest(start_broker: Any, version: MQTTProtocolVersion) -> None:
-    broker = start_broker(mqtt_max_mqueue_len=10)
+    broker = start_broker(mqtt_max_mqueue_len=10, mqtt_mqueue_overflow="drop")
     sink = Client(broker, "sink", version, expiry_s=DAY_S)
     sink.resume(present=False)
     sink.subscribe("a", 1)

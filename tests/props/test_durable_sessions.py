@@ -450,7 +450,7 @@ class SessionsMachine(RuleBasedStateMachine):
 
 
 class LimitedMachine(SessionsMachine):
-    options = {"mqtt_max_mqueue_len": 2}
+    options = {"mqtt_max_mqueue_len": 2, "mqtt_mqueue_overflow": "drop"}
     complete = False
 
 

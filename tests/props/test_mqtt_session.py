@@ -379,7 +379,7 @@ def test_what_the_window_has_no_room_for_comes_in_order(version: int) -> None:
 
 def test_topic_subscribers_lose_the_oldest_beyond_their_message_queue() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        client = Client(folder, V311, mqtt_max_mqueue_len=10)
+        client = Client(folder, V311, mqtt_max_mqueue_len=10, mqtt_mqueue_overflow="drop")
         client.connect()
         client.send(subscribe(codes.SUBSCRIBE, [b"a"], 1, b"", V311))
         for number in range(30):

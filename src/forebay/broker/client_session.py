@@ -85,6 +85,10 @@ class ClientSession:
     inflight    packet identifier -> offset << PHASE_BITS | phase, in the order of sending
     received    identifiers of QoS 2 publishes whose PUBREL has not come
     missed      QoS 0 messages not given to its connection, which did not keep up
+    full        its connection has more to send than it should
+    crowded     publishers are held back for it until `crowded_until_us`, or longer if then less than `crowded_at` waits
+    given_up    they were for too long
+    told        how many of `mqueue.dropped` and `missed` the operator has been told of, at `told_us`
     """
 
     def __init__(self, number: i64, client_id: bytes, durable: bool, expiry_s: i64, rules: MqueueRules) -> None:
@@ -95,6 +99,13 @@ class ClientSession:
         self.connection: i64 = 0
         self.paused = False
         self.missed: i64 = 0
+        self.full = False
+        self.crowded = False
+        self.crowded_until_us: i64 = 0
+        self.crowded_at: i64 = 0
+        self.given_up = False
+        self.told: i64 = 0
+        self.told_us: i64 = 0
         self.ended = False
         self.ended_us: i64 = 0  # when its connection ended, 0 while it has one
         self.covered: i64 = 0
@@ -117,6 +128,10 @@ class ClientSession:
         # recovery
         self.kept: list[int] = []  # first, end, ... of what waited below `covered`
         self.taken: list[int] = []  # first, end, ... of what was taken out of the backlog since
+
+    def lost(self) -> i64:
+        """Messages that it will never get: dropped from its queue, or not given to its connection."""
+        return self.mqueue.dropped + self.missed
 
     # ---- what happens, and its note
 

@@ -8,6 +8,8 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.broker.audit import Audit
+from forebay.broker.client_session import ClientSession
+from forebay.broker.crowding import Crowding
 from forebay.broker.events import Events
 from forebay.broker.topic_acl import AclBook
 from forebay.log.block import Block
@@ -51,7 +53,8 @@ class Common:
     watches     of connections that wait until a queue has more
     woken       connections whose wait is over, for the server to have them take part in the turn
     crowded     queues over their share of disk or memory
-    pressing    a crowded queue to which somebody has just published
+    pressing    a crowded queue, or MQTT session, to which somebody has just published
+    crowding    MQTT sessions that do not keep up
     looks       what filters of consumers cost
     work        that was done in this turn for readers with filters (session/blocks_picking.py)
     """
@@ -74,7 +77,8 @@ class Common:
         self.disk_share: i64 = 0  # octets that one queue with a file may hold; 0 sets no limit
         self.memory_share: i64 = 0  # the same of one without
         self.crowded: list[Queue] = []
-        self.pressing: Queue | None = None
+        self.pressing: Queue | ClientSession | None = None
+        self.crowding = Crowding()
         self.looks = Looks()
         self.work: i64 = 0
 

@@ -26,6 +26,7 @@ TYPES: Final = {
     PUBLISHED: "A message was accepted: topic or exchange and routing_key, qos, octets; `messages` where many came.",
     DELIVERED: "A message was handed to a consumer: queue or client_id, topic or routing_key, octets.",
     RETAINED: "A retained message was set, or removed where octets is 0: topic, qos, octets.",
+    "client.messages_lost": "An MQTT client has lost messages, being too slow or away: client_id, messages, in_all.",
     "subscription.created": "An MQTT client has subscribed: client_id, filter, qos.",
     "subscription.removed": "It has unsubscribed: client_id, filter.",
     "consumer.created": "A queue has a consumer more: queue, consumer, connection, channel.",

@@ -13,6 +13,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
 from forebay.broker.client_session import ClientSession, Subscription
+from forebay.broker.crowding import Crowding
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
 from forebay.log.block import Block, BlockWriter
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Encodings
@@ -48,13 +49,27 @@ class Target(Consumer):
 class Audience:
     """Whom one publish goes to: one target a client.
 
-    zero  the audience of the same topic's QoS 0 publishes; this one where there is no difference
+    zero     the audience of the same topic's QoS 0 publishes; this one where there is no difference
+    crowded  the first of them that does not keep up, as of `epoch` of what knows of that
     """
 
     def __init__(self) -> None:
         self.direct: list[Target] = []
         self.logged: list[Target] = []
         self.zero = self
+        self.crowded: ClientSession | None = None
+        self.epoch: i64 = 0
+
+    def look(self, epoch: i64) -> None:
+        """Find out whether one of them does not keep up."""
+        self.epoch = epoch
+        self.crowded = None
+        for target in self.direct:
+            if target.client.crowded:
+                self.crowded = target.client
+        for target in self.logged:
+            if target.client.crowded:
+                self.crowded = target.client
 
 
 @final
@@ -83,7 +98,12 @@ class Runs:
 
 @final
 class Fanout:
-    """All topic subscriptions of a vhost, and what this turn has for those that need no disk."""
+    """All topic subscriptions of a vhost, and what this turn has for those that need no disk.
+
+    crowding  which sessions do not keep up
+    losers    those that have lost messages, of which nobody was told yet
+    dropped   QoS 0 messages not given to a connection that does not keep up
+    """
 
     def __init__(self, store_qos0: bool) -> None:
         self.store_qos0 = store_qos0
@@ -93,7 +113,9 @@ class Fanout:
         self.next_id: i64 = 1
         self.writer = BlockWriter()
         self.runs = Runs()
-        self.dropped: i64 = 0  # QoS 0 messages not given to a connection that does not keep up
+        self.crowding = Crowding()
+        self.losers: dict[ClientSession, None] = {}
+        self.dropped: i64 = 0
 
     def add(self, subscription: Subscription) -> None:
         """A new subscription; `changed` has to be called for one that only changes."""
@@ -204,14 +226,19 @@ class Fanout:
             for target in targets:
                 client = target.client
                 if client.paused and target.qos == 0:
-                    self.dropped += count
-                    client.missed += count
+                    self.miss(client, count)
                 elif client.connection:
                     target.session_id = client.connection
                     delivery = Delivery(target, block, index, count, None)
                     delivery.encodings = encodings
                     out.append(delivery)
             index += count
+
+    def miss(self, client: ClientSession, count: i64) -> None:
+        """So many QoS 0 messages are not for this client, whose connection takes no more."""
+        self.dropped += count
+        client.missed += count
+        self.losers[client] = None
 
 
 def make_target(subscriptions: list[Subscription], place: i64, qos: i64) -> Target:

@@ -38,7 +38,7 @@ from forebay.core.message import (
     RETAINED,
     UNROUTABLE,
 )
-from forebay.core.option_names import SPILL
+from forebay.core.option_names import DROP, HOLD
 from forebay.core.options import Options
 from forebay.log.block import Block
 from forebay.log.store import Store
@@ -49,6 +49,7 @@ from forebay.routing.exchange import text
 from forebay.wire.mqtt_properties import WILL_DELAY, rest_of_expiry, without
 
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
+MILLISECOND_US: Final = 1000
 MARKS: Final = EXPIRES | KEYED
 KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
 
@@ -78,6 +79,8 @@ class Publishing(Routes):
             self.staging,
         ]
         self.replies = Replies(self.common)
+        self.crowding = self.fanout.crowding = self.common.crowding
+        self.crowding.hold_us = hold_us_of(options)
         self.refusal = ""
         self.dirty: list[Queue] = []
         self.timed: list[Queue] = []  # to which time alone may bring something
@@ -102,8 +105,7 @@ class Publishing(Routes):
             return UNROUTABLE
         if route.durable:
             octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
-            octets *= route.durable
-            if not self.take_room(octets):
+            if not self.take_room(octets * route.durable):
                 return REJECTED
         self.published += 1
         flow.published_in += 1
@@ -142,11 +144,20 @@ class Publishing(Routes):
                 self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
             if audience.logged:
                 self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
+            if self.crowding.count and self.common.pressing is None:
+                self.press(audience)
         if route.copies:
             self.publish_copies(route, format & FORMAT_MASK, properties, body)
         if self.events.publishes and outcome == ACCEPTED:
             self.tell_publish(route, i64(format), body)
         return outcome
+
+    def press(self, audience: Audience) -> None:
+        """Somebody has published to these; the server holds it back where one of them does not keep up."""
+        epoch = self.crowding.epoch
+        if audience.epoch != epoch:
+            audience.look(epoch)
+        self.common.pressing = audience.crowded
 
     def tell_publish(self, route: Route, format: i64, body: bytes) -> None:
         """Somebody wants to hear of every message."""
@@ -214,7 +225,10 @@ class Publishing(Routes):
             return REJECTED
         if route.headers_exchange is not None:
             route = self.resolve(route, format, properties)
-        return self.publish(route, format, properties, body)
+        pressing = self.common.pressing
+        outcome = self.publish(route, format, properties, body)
+        self.common.pressing = pressing  # no connection has published that
+        return outcome
 
     def retain(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> bool:
         """Keep the message for those who subscribe later, or forget the one there is; False with a `refusal`."""
@@ -344,7 +358,15 @@ class Publishing(Routes):
 
 def mqueue_rules(options: Options) -> MqueueRules:
     """What the options say of the message queues of sessions."""
-    limit = 0 if options.mqtt_mqueue_overflow == SPILL else options.mqtt_max_mqueue_len
+    limit = options.mqtt_max_mqueue_len if options.mqtt_mqueue_overflow == DROP else 0
     priorities = {topic.encode(): priority for topic, priority in options.mqtt_mqueue_priorities.items()}
     default = HIGHEST if options.mqtt_mqueue_default_priority == "highest" else LOWEST
-    return MqueueRules(limit, options.mqtt_mqueue_store_qos0, priorities, default)
+    rules = MqueueRules(limit, options.mqtt_mqueue_store_qos0, priorities, default)
+    if options.mqtt_mqueue_overflow == HOLD:
+        rules.crowd_at = options.mqtt_max_mqueue_len
+    return rules
+
+
+def hold_us_of(options: Options) -> int:
+    """How long a publisher is held back for a client that does not keep up."""
+    return 0 if options.mqtt_mqueue_overflow == DROP else options.mqtt_publisher_hold_ms * MILLISECOND_US

@@ -85,6 +85,7 @@ class Sessions(InternalLog):
         self.present = old is not None and old.durable and old.expiry_s > 0 and not clean_start
         if old is not None:
             if old.connection:
+                self.fanout.crowding.relieve(old)
                 self.taken.append(int(old.connection))
                 self.connected.pop(int(old.connection), None)
             self.settle_will(old, self.present)
@@ -101,6 +102,8 @@ class Sessions(InternalLog):
         client.connection = connection
         self.connected[int(connection)] = client
         client.paused = False
+        client.full = False
+        client.given_up = 0 < self.rules.crowd_at < client.mqueue.count  # what has gathered is nobody's fault of now
         client.expiry_s = expiry_s
         client.ended_us = 0
         client.will = will
@@ -123,6 +126,7 @@ class Sessions(InternalLog):
         """The connection is gone; nothing happens where another one has taken the session over."""
         if client.connection != connection or client.ended:
             return
+        self.fanout.crowding.relieve(client)
         client.connection = 0
         client.ended_us = now_us
         client.away_from = self.next_offset()
@@ -153,6 +157,7 @@ class Sessions(InternalLog):
         """The session is over, and all that it kept."""
         self.settle_will(client, False)
         client.ended = True
+        self.fanout.crowding.relieve(client)
         client.connection = 0
         for subscription in client.subscriptions.values():
             if is_topic(subscription.filter):
@@ -279,6 +284,7 @@ class Sessions(InternalLog):
         """Let records of the log wait for a session; what gives way to them is noted."""
         client = target.client
         mqueue = client.mqueue
+        dropped = mqueue.dropped
         offset = block.base + index
         zero = target.qos == 0
         if mqueue.rules.priorities:
@@ -289,6 +295,10 @@ class Sessions(InternalLog):
             mqueue.push(target, None, offset, count, zero, 0)
         if mqueue.lost:
             self.note_lost(client)
+        if mqueue.dropped != dropped:
+            self.fanout.losers[client] = None
+        if client.connection:
+            self.fanout.crowding.check(client, self.now_us)
 
     def keep_out(self) -> None:
         """Let what is in `out` wait, as all that is not in a packet has to."""

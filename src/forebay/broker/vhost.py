@@ -144,6 +144,16 @@ class Vhost(Consuming):
             if queue is not None and not paused:
                 self.mark(queue)
 
+    def fill(self, session_id: i64, full: bool) -> None:
+        """A connection has more to send than it should, or less again: who publishes to it is held back meanwhile."""
+        client = self.sessions.connected.get(int(session_id))
+        if client is not None:
+            client.full = full
+            if full:
+                self.crowding.check(client, self.now_us)
+            else:
+                self.crowding.look(client, self.now_us)
+
     # ---- the turn
 
     def end_turn(self, now_us: i64) -> list[Delivery]:

@@ -201,6 +201,7 @@ class Vhosts:
                     out += vhost.end_turn(now_us)
         self.common.room = self.store.room()
         self.common.work = 0
+        self.common.pressing = None  # whoever has pressed was told when its octets were read
         self.common.looks.begin()
         return out
 
@@ -257,6 +258,8 @@ class Vhosts:
     def tick(self, now_us: i64) -> bool:
         """What time alone brings, several times a second; whether a turn is due."""
         self.common.wake_overdue(now_us)
+        if self.common.crowding.count:
+            self.common.crowding.tick(now_us)
         due = bool(self.common.woken)
         for vhost in self.by_number.values():
             vhost.tick(now_us)

@@ -80,6 +80,8 @@ def clients(found: dict[str, Any]) -> str:
         said += f", {found['slowed_publishers']:,} publishers are slowed down"
     if found["slow_readers"]:
         said += f", {found['slow_readers']:,} do not read"
+    if found["messages_lost"]:
+        said += f"; too slow MQTT clients have lost {found['messages_lost']:,} messages"
     return said
 
 

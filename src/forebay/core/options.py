@@ -314,7 +314,7 @@ class Options(PlaceOptions):
         reloadable=True,
     )
     mqtt_max_mqueue_len: int = integer(
-        1000, "messages", 0, 2**31 - 1, "Messages that wait for a client, gone or busy; 0 sets no limit."
+        1000, "messages", 0, 2**31 - 1, "Messages that wait for a client: see `mqtt_mqueue_overflow`; 0 sets no limit."
     )
     mqtt_mqueue_store_qos0: bool = boolean(True, "Whether QoS 0 messages wait, too, for a client that is not there.")
     mqtt_mqueue_priorities: dict[str, int] = option(
@@ -324,7 +324,19 @@ class Options(PlaceOptions):
         words.LOWEST, TEXT, "Where topics without a priority stand among those with one.", choices=words.PLACES
     )
     mqtt_mqueue_overflow: str = option(
-        words.DROP, TEXT, "What becomes of messages beyond `mqtt_max_mqueue_len`.", choices=words.OVERFLOWS
+        words.HOLD,
+        TEXT,
+        "What becomes of messages beyond `mqtt_max_mqueue_len`: durable sessions keep them on disk and publishers to "
+        "other clients are held back (`hold`), all sessions have them on disk (`spill`), or the oldest go (`drop`).",
+        choices=words.OVERFLOWS,
+    )
+    mqtt_publisher_hold_ms: int = integer(
+        2000,
+        "ms",
+        0,
+        600_000,
+        "How long publishers are held back for a connected client that does not keep up, before it loses messages; "
+        "0 holds nobody back.",
     )
     mqtt_shared_strategy: str = option(
         words.ROUND_ROBIN,

@@ -32,6 +32,8 @@ class MqueueRules:
 
     limit             messages a level; 0 for no limit
     store_qos0        whether QoS 0 messages may wait at all: held by whoever pushes
+    qos0_bypass       whether QoS 0 passes by what waits: the same
+    crowd_at          messages of a connected session beyond which its publishers are held back; 0 for no limit
     priorities        exact topic -> 1 to 255
     default_priority  of all other topics: LOWEST or HIGHEST
     """
@@ -39,6 +41,8 @@ class MqueueRules:
     def __init__(self, limit: i64, store_qos0: bool, priorities: dict[bytes, int], default_priority: i64) -> None:
         self.limit = limit
         self.store_qos0 = store_qos0
+        self.qos0_bypass = False
+        self.crowd_at: i64 = 0
         self.priorities = priorities
         self.default_priority = default_priority
 
@@ -263,6 +267,7 @@ class Mqueue:
     """Runs of records that wait, by priority level; a run is consecutive records of one block in memory, or of one log.
 
     count          messages
+    limit          messages a level, by the rules unless somebody sets another; 0 for no limit
     dropped        by the limit, since the beginning
     lost           first, end, ... of those of them that were in the log; whoever notes them takes them away
     run_consumer   and the other four: the run whose turn it is, as `head` found it; of no meaning after `take`
@@ -272,6 +277,7 @@ class Mqueue:
 
     def __init__(self, rules: MqueueRules) -> None:
         self.rules = rules
+        self.limit: i64 = rules.limit
         self.count: i64 = 0
         self.dropped: i64 = 0
         self.lost: list[int] = []
@@ -294,7 +300,7 @@ class Mqueue:
         level.push(consumer, block, first, count, zero)
         self.count += count
         self.turn = None
-        limit = self.rules.limit
+        limit = self.limit
         if limit > 0 and level.count > limit:
             excess = level.count - limit
             level.drop(excess, self.lost)

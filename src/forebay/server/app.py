@@ -103,7 +103,8 @@ class App(Host):
         self.waiting: dict[Connection, None] = {}  # those whose session is told of every sync
         self.scheduled = False
         self.flush_due = False  # this turn takes to the disk also what nobody waits for
-        self.pressure = Pressure(options, self.store, SharesOfRoom(self.vhosts, options), self.connections, self.touch)
+        shares = SharesOfRoom(self.vhosts, options)
+        self.pressure = Pressure(options, self.store, shares, self.connections, self.touch, self.go_on)
         self.door = Door(self.pressure)
         self.farewells = Farewells()
         self.announcer = Announcer(self.vhosts)
@@ -305,7 +306,7 @@ class App(Host):
         session = connection.session
         if session is None or session.is_proving() or session.meter.is_over:
             return False
-        return connection not in self.pressure.choked
+        return connection not in self.pressure.choked and connection not in self.pressure.holding.held
 
     def put_off(self, connection: Connection) -> None:
         """Others have their turn first; until then nothing more is read here."""
@@ -314,8 +315,9 @@ class App(Host):
         self.loop.call_soon(self.step, partial(self.go_on, connection))
 
     def go_on(self, connection: Connection) -> None:
-        """The next turn has come."""
-        connection.data_received(b"")
+        """The next turn has come, or nobody is waited for any more."""
+        if connection not in self.pressure.holding.held:
+            connection.data_received(b"")
         if self.may_read(connection) and not connection.closing and connection not in self.rates.waiting:
             connection.transport.resume_reading()
 
@@ -479,9 +481,8 @@ class App(Host):
         """Have connections take part whose wait for a queue is over."""
         woken, self.vhosts.common.woken = self.vhosts.common.woken, []
         for id in woken:
-            connection = self.connections.get(id)
-            if connection is not None:
-                self.touch(connection)
+            if id in self.connections:
+                self.touch(self.connections[id])
 
     def start_commit(self, commit: Commit | None) -> None:
         if commit is not None:
@@ -494,10 +495,7 @@ class App(Host):
             self.faults.stop_storage(error)
             return
         self.histograms.end_commit()
-        self.step(partial(self.wrote, commit))
-
-    def wrote(self, commit: Commit) -> None:
-        self.durable(self.store.synced(commit))
+        self.step(lambda: self.durable(self.store.synced(commit)))
 
     def durable(self, lsn: int) -> None:
         """Everything up to `lsn` is on disk: release what waited for it."""
@@ -536,6 +534,7 @@ class App(Host):
         now_us = self.clock.now_us()
         self.auth.throttle.now_us = now_us
         is_due = self.vhosts.tick(now_us)
+        self.pressure.holding.tick()
         if self.ticks % TICKS_A_SECOND == 0:
             self.every_second(now_us)
         if is_due:

@@ -12,11 +12,14 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from forebay.broker.client_session import ClientSession
 from forebay.broker.shares_of_room import SharesOfRoom
 from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.queue.queue import Queue
 from forebay.server.heap import Heap, resident_octets
+from forebay.server.holding import Holding
+from forebay.server.losses import tell_losses
 from forebay.server.net import Connection
 
 TRIM_S: Final = 5  # seconds between two looks for memory to give back
@@ -37,6 +40,7 @@ class Pressure:
     touch        has a connection take part in the turn
     is_crowded   publishers are not read, as of the end of the last turn: asking at each read would cost more
     choked       connections that are not read
+    holding      others that are not read, for a moment and without being told
     slowed       those that were told to stop because of a queue
     slow         connections that do not take what they are sent, and since when in microseconds
     ended_slow   how many of those the broker has ended
@@ -49,6 +53,7 @@ class Pressure:
         shares: SharesOfRoom,
         connections: Mapping[int, Connection],
         touch: Callable[[Connection], None],
+        go_on: Callable[[Connection], None],
     ) -> None:
         self.options = options
         self.store = store
@@ -56,6 +61,7 @@ class Pressure:
         self.common = shares.common
         self.connections = connections
         self.touch = touch
+        self.holding = Holding(shares.common.crowding, go_on)
         self.heap = Heap()
         self.is_crowded = False
         self.choked: dict[Connection, None] = {}
@@ -89,6 +95,7 @@ class Pressure:
     def end_turn(self) -> None:
         """What this turn has brought in is known now."""
         self.is_crowded = self.over_limit()
+        self.holding.end_turn()
 
     def written(self) -> None:
         """The disk has taken something."""
@@ -100,6 +107,9 @@ class Pressure:
     def check(self, connection: Connection) -> None:
         """Read no more, for now, of a connection that publishes where there is too much already."""
         pressing, self.common.pressing = self.common.pressing, None
+        if isinstance(pressing, ClientSession):
+            self.holding.hold(connection, pressing)
+            pressing = None
         if connection in self.choked or connection.session is None:
             return
         if pressing is not None:
@@ -120,6 +130,8 @@ class Pressure:
         """Read these again; one that goes on publishing where there is too much is choked again."""
         for connection in connections:
             del self.choked[connection]
+            if connection in self.holding.held:
+                continue
             if connection.session is not None:
                 connection.session.unread = False
             if not connection.closing:
@@ -128,6 +140,7 @@ class Pressure:
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""
         self.choked.pop(connection, None)
+        self.holding.forget(connection)
         self.slowed.pop(connection, None)
         self.slow.pop(connection, None)
 
@@ -184,6 +197,7 @@ class Pressure:
         self.tell_lack(self.connections.values())
         self.tell_slowed()
         self.end_slow(now_us)
+        tell_losses(self.shares.vhosts, now_us)
         if self.choked and not self.over_limit():
             self.release(list(self.choked))
 

@@ -11,6 +11,7 @@ from forebay.broker.control.operations import ServerFacts
 from forebay.log import block
 from forebay.server.app import App
 from forebay.server.heap import resident_octets
+from forebay.server.losses import messages_lost
 
 MICROSECONDS_S: Final = 1_000_000
 COMPILED: Final = not block.__file__.endswith(".py")
@@ -48,4 +49,6 @@ class AppFacts(ServerFacts):
             "disk_free_min_octets": app.options.disk_free_min_octets,
             "slowed_publishers": len(app.pressure.choked),
             "slow_readers": len(app.pressure.slow),
+            "held_publishers": len(app.pressure.holding.held),
+            "messages_lost": messages_lost(app.vhosts),
         }

@@ -140,6 +140,10 @@ class Session(ABC):
     def is_publisher(self) -> bool:
         """Whether it has published: when there is no room for more, the server reads only the others."""
 
+    def is_reader(self) -> bool:
+        """Whether it may have acknowledgements to send, so that it must never be left unread for long."""
+        return bool(self.vhost.consumers.get(int(self.id)))
+
     @abstractmethod
     def blocked(self, reason: str) -> None:
         """Publishers are not read for now, or nothing of theirs is taken; an empty reason: that is over."""

@@ -324,6 +324,9 @@ class MqttSession(Session):
     def is_publisher(self) -> bool:
         return self.inbox.received > 0
 
+    def is_reader(self) -> bool:
+        return self.outbox.window.inflight > 0 or super().is_reader()
+
     def logged_in(self, principal: Principal) -> None:
         self.principal = principal
         self.user = principal.user

@@ -308,13 +308,18 @@ class Outbox:
 
     def keep_direct(self, target: Target, block: Block, index: i64, end: i64) -> None:
         """Let records of memory wait in the session's message queue, or on the disk where memory has enough."""
-        mqueue = self.client.mqueue
+        client = self.client
+        fanout = self.vhost.fanout
+        mqueue = client.mqueue
+        dropped = mqueue.dropped
         rules = mqueue.rules
+        paused = self.is_paused()
         while index < end:
             zero = qos_of(block, index, target) == 0
-            if zero and not rules.store_qos0:
-                if not self.is_paused():
-                    self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+            if zero and not paused and not rules.store_qos0:
+                self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
+            elif zero and not rules.store_qos0:
+                fanout.miss(client, 1)
             elif self.spill_at and mqueue.count >= self.spill_at:
                 self.spill(target, block, index)
             elif rules.priorities:
@@ -323,7 +328,10 @@ class Outbox:
                 mqueue.push(target, block, index, 1, zero, 0)
             index += 1
         if mqueue.lost:
-            self.vhost.sessions.note_lost(self.client)
+            self.vhost.sessions.note_lost(client)
+        if mqueue.dropped != dropped:
+            fanout.losers[client] = None
+        fanout.crowding.check(client, self.vhost.now_us)
 
     def spill(self, target: Target, block: Block, index: i64) -> None:
         """Let one record wait on the disk."""
@@ -409,7 +417,9 @@ class Outbox:
                 taken = self.send_logged(target, block, index, index + count) - index
             mqueue.take(taken)
             if taken < count:
-                return
+                break
+        if self.client.crowded or self.client.given_up:
+            self.vhost.fanout.crowding.look(self.client, self.vhost.now_us)
 
     def forget(self, consumer: Consumer) -> None:
         """A queue's consumer is cancelled: what waits for it is not its own any more."""

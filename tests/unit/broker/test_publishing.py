@@ -235,17 +235,21 @@ def test_a_message_may_wait_for_so_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "limit", "levels"),
+    ("options", "limit", "crowd_at", "levels"),
     [
-        ({}, 1000, [LOWEST, LOWEST]),
-        ({"mqtt_mqueue_overflow": "spill"}, 0, [LOWEST, LOWEST]),
-        ({"mqtt_max_mqueue_len": 7, "mqtt_mqueue_priorities": {"a": 3}}, 7, [3, LOWEST]),
-        ({"mqtt_mqueue_priorities": {"a": 3}, "mqtt_mqueue_default_priority": "highest"}, 1000, [3, HIGHEST]),
+        ({}, 0, 1000, [LOWEST, LOWEST]),
+        ({"mqtt_mqueue_overflow": "spill"}, 0, 0, [LOWEST, LOWEST]),
+        ({"mqtt_mqueue_overflow": "drop"}, 1000, 0, [LOWEST, LOWEST]),
+        ({"mqtt_max_mqueue_len": 7, "mqtt_mqueue_priorities": {"a": 3}}, 0, 7, [3, LOWEST]),
+        ({"mqtt_mqueue_priorities": {"a": 3}, "mqtt_mqueue_default_priority": "highest"}, 0, 1000, [3, HIGHEST]),
     ],
 )
-def test_what_the_options_say_of_message_queues(options: dict[str, object], limit: int, levels: list[int]) -> None:
+def test_what_the_options_say_of_message_queues(
+    options: dict[str, object], limit: int, crowd_at: int, levels: list[int]
+) -> None:
     rules = mqueue_rules(make_options(options))
-    assert (rules.limit, [rules.priority(topic) for topic in (b"a", b"b")]) == (limit, levels)
+    assert (rules.limit, rules.crowd_at) == (limit, crowd_at)
+    assert [rules.priority(topic) for topic in (b"a", b"b")] == levels
 
 
 def test_a_publish_is_answered_when_it_is_on_the_disk(tmp_path: Path) -> None:

@@ -322,7 +322,7 @@ def test_no_local_holds_in_recovery(tmp_path: Path) -> None:
 
 
 def test_what_the_limit_dropped_stays_dropped(tmp_path: Path) -> None:
-    rig = MqttRig(tmp_path, mqtt_max_mqueue_len=3)
+    rig = MqttRig(tmp_path, mqtt_max_mqueue_len=3, mqtt_mqueue_overflow="drop")
     subscribed(rig.durable("sink"), ("a", 1)).vanish()
     source = rig.connected("source")
     for number in range(8):

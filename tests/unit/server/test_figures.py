@@ -20,7 +20,7 @@ from tests.sessions import SessionRig
 from tests.stores import SMALL, SmallDisk, TestClock
 
 QOS_1 = MQTT | 1 << QOS_SHIFT
-OPTIONS = Options(mqtt_max_mqueue_len=2)
+OPTIONS = Options(mqtt_max_mqueue_len=2, mqtt_mqueue_overflow="drop")
 EXPIRED = b"\x02\0\0\0\0"  # a message expiry interval of 0
 CONNECTS = {V311: b"\x10\x0c\0\4MQTT\4\2\0\0\0\0", V5: b"\x10\x0d\0\4MQTT\5\2\0\0\0\0\0"}
 SUBSCRIBES = {V311: b"\x82\6\0\1\0\1t", V5: b"\x82\7\0\1\0\0\1t"}  # its last octet is the QoS

@@ -27,14 +27,15 @@ def session_reasons(
 def state_reasons(client: ClientSession, now_us: int, connections: Connections) -> list[Reason]:
     """What holds up everything for a session."""
     name = text(client.client_id)
+    lost = losses(client)
     if not client.connection:
         ended_us = int(client.ended_us)
         words = f"client '{name}' has not been connected for {duration(now_us - ended_us)}"
         facts: dict[str, object] = {"since_ms": ended_us // MILLISECOND_US, "waiting": int(client.mqueue.count)}
-        return [Reason("session_offline", words, facts)]
+        return [Reason("session_offline", words, facts), *lost]
     known = connections.find(int(client.connection)) or {}
     facts = {"connection": int(client.connection), "peer": known.get("peer"), "waiting": int(client.mqueue.count)}
-    found: list[Reason] = []
+    found: list[Reason] = lost
     if client.paused:
         words = f"the connection of client '{name}' does not read what it was sent"
         found.append(Reason("connection_paused", words, dict(facts)))
@@ -48,6 +49,15 @@ def state_reasons(client: ClientSession, now_us: int, connections: Connections) 
             )
         )
     return found
+
+
+def losses(client: ClientSession) -> list[Reason]:
+    """That the session has lost messages, where it has."""
+    lost = int(client.lost())
+    if not lost:
+        return []
+    words = f"client '{text(client.client_id)}' did not keep up or was away, and has lost {count(lost, 'message')}"
+    return [Reason("messages_lost", words, {"lost": lost, "not_read": int(client.missed)})]
 
 
 def message_reason(client: ClientSession, offset: int) -> Reason:

@@ -1,0 +1,58 @@
+"""Publishers that are not read for a moment, as an MQTT client to which they publish does not keep up.
+
+They go on as soon as it does, or when they have waited for long enough (broker/crowding.py). One that awaits
+acknowledgements itself is read a little all the time: they may stand behind its publishes, and two clients that
+publish to each other must not wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from forebay.broker.client_session import ClientSession
+from forebay.broker.crowding import Crowding
+from forebay.server.net import Connection
+
+
+class Holding:
+    """Who is held back, and by which client.
+
+    go_on  has a connection deal with what it has received, and reads it again
+    """
+
+    def __init__(self, crowding: Crowding, go_on: Callable[[Connection], None]) -> None:
+        self.crowding = crowding
+        self.go_on = go_on
+        self.held: dict[Connection, ClientSession] = {}
+
+    def hold(self, connection: Connection, client: ClientSession) -> None:
+        """Read no more of a connection that has just published to this client."""
+        session = connection.session
+        if not client.crowded or session is None or connection in self.held:
+            return
+        connection.transport.pause_reading()
+        self.held[connection] = client
+        session.unread = True
+
+    def end_turn(self) -> None:
+        """Let those go on whose client keeps up again, or is given up."""
+        if self.crowding.relieved:
+            self.crowding.relieved = False
+            self.release([each for each, client in self.held.items() if not client.crowded])
+
+    def tick(self) -> None:
+        """Several times a second: time may have relieved somebody, and what readers have sent must come in."""
+        self.end_turn()
+        if self.held:
+            self.release([each for each in self.held if each.session is not None and each.session.is_reader()])
+
+    def release(self, connections: Iterable[Connection]) -> None:
+        for connection in connections:
+            self.forget(connection)
+            if not connection.closing:
+                self.go_on(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """It is not held any more, or has gone."""
+        if self.held.pop(connection, None) is not None and connection.session is not None:
+            connection.session.unread = False

@@ -1,0 +1,48 @@
+"""Messages that MQTT clients have lost, as they did not keep up: told to the operator, and not for each message."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from forebay.broker.client_session import ClientSession
+from forebay.broker.vhosts import Vhosts
+from forebay.routing.exchange import text
+
+INTERVAL_US: Final = 10_000_000  # between two words on one client
+logger = logging.getLogger("forebay")
+
+
+def tell_losses(vhosts: Vhosts, now_us: int) -> None:
+    """Warn of each client that has lost messages since it was told last."""
+    for vhost in vhosts.all():
+        losers = vhost.fanout.losers
+        for client in list(losers):
+            if client.told and not client.ended and now_us - client.told_us < INTERVAL_US:
+                continue
+            del losers[client]
+            messages, in_all = note_told(client, now_us)
+            if messages:
+                name = text(client.client_id)
+                words = "MQTT client '%s' does not keep up or is away: it has lost %d messages (%d in all), %d wait"
+                logger.warning(words, name, messages, in_all, client.mqueue.count)
+                facts: dict[str, object] = {"client_id": client.client_id, "messages": messages, "in_all": in_all}
+                vhosts.common.events.note("client.messages_lost", vhost.name, facts)
+
+
+def note_told(client: ClientSession, now_us: int) -> tuple[int, int]:
+    """How many messages a client has lost since it was told last, and in all."""
+    lost = int(client.lost())
+    messages = lost - int(client.told)
+    client.told = lost
+    client.told_us = now_us
+    return messages, lost
+
+
+def messages_lost(vhosts: Vhosts) -> int:
+    """How many messages MQTT clients have lost since the start."""
+    lost = 0
+    for vhost in vhosts.all():
+        lost += int(vhost.sessions.dropped + vhost.fanout.dropped)
+        lost += sum(int(client.mqueue.dropped) for client in vhost.sessions.by_number.values())
+    return lost
