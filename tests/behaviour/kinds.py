@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pika
+import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.broker_process import BrokerProcess
@@ -49,6 +51,12 @@ def open_channel(broker: BrokerProcess) -> BlockingChannel:
     channel = connection.channel()
     channel.confirm_delivery()
     return channel
+
+
+@pytest.fixture
+def broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
+    """A running broker on which each kind can be made."""
+    return start_broker(address_queues="memory")
 
 
 @dataclass

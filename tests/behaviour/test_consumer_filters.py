@@ -11,10 +11,12 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from forebay.client.control import ControlClient
-from tests.behaviour.kinds import CLASSIC, EPHEMERAL, KINDS, NAME, QUORUM, STREAM, Kind, open_channel
+from tests.behaviour.kinds import CLASSIC, EPHEMERAL, KINDS, NAME, QUORUM, STREAM, Kind, broker, open_channel
 from tests.broker_process import BrokerProcess
 from tests.interop.mqtt_client import client
 from tests.waiting import until
+
+__all__ = ["broker"]
 
 WAIT_S = 30
 

@@ -50,7 +50,7 @@ def test_a_rejected_message_is_in_the_dead_letter_queue_after_kill_9(jobs: Broke
     assert abs(moved_ms / 1000 - time.time()) < 600
     assert headers == {
         "colour": "red",
-        "dlq-id": "2-1-0",  # of the queue, its first group and the message
+        "dlq-id": "1-1-0",  # of the queue, its first group and the message
         "dlq-group": "g",
         "dlq-queue": "jobs",
         "dlq-offset": "0",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.behaviour.kinds import CLASSIC, KINDS, NAME, STREAM, Kind, Reader, open_channel
+from tests.behaviour.kinds import CLASSIC, KINDS, NAME, STREAM, Kind, Reader, broker, open_channel
 from tests.broker_process import BrokerProcess
+
+__all__ = ["broker"]
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 redelivering = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.redelivers], ids=lambda kind: kind.name)

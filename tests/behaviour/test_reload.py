@@ -101,6 +101,7 @@ def test_every_number_that_may_be_changed_is_in_force_afterwards(running: Reload
 
 # Another value of every other option that may be changed; that of `mqtt_acl` is a file that the test makes.
 OTHERS: dict[str, object] = {
+    "address_queues": "refuse",
     "administrators": ["guest"],
     "events": ["queue.*"],
     "http_hosts": ["broker.example"],
@@ -149,6 +150,8 @@ def test_every_other_option_that_may_be_changed_is_in_force_afterwards(running: 
 
 
 def test_nothing_is_changed_where_anything_is_wrong(running: Reloaded) -> None:
+    with running.amqp() as connection:
+        connection.channel().queue_declare("there", durable=True)
     for wrong, said in (
         ({"mqtt_max_qos": 7}, "mqtt_max_qos: 7 is out of range"),
         ({"mqtt_max_qoss": 1}, "did you mean mqtt_max_qos?"),
@@ -156,7 +159,7 @@ def test_nothing_is_changed_where_anything_is_wrong(running: Reloaded) -> None:
         ({"permissions": [{"user": "guest", "read": "("}]}, "permissions: of user 'guest'"),
         ({"users": {"guest": "guest", "ann": ""}}, "the password of 'ann' is empty"),
         ({"queues": [{"name": "q", "topics": ["a/#/b"]}]}, "queues[0].topics"),
-        ({"queues": [{"name": "mqtt", "type": "stream"}]}, "there is a classic queue of that name"),
+        ({"queues": [{"name": "there", "type": "stream"}]}, "there is a classic queue of that name"),
         ({"events": ["client.conected"]}, "did you mean client.connected?"),
         ({"webhooks": [{"url": "ftp://h"}]}, "must begin with http:// or https://"),
     ):

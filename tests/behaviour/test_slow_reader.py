@@ -108,7 +108,7 @@ def test_a_reader_of_blocks_that_does_not_read_costs_nothing(start_broker: Calla
         assert [int(body[:8]) for body in begun[0]] == list(range(1, count))
         slow[1].close()  # in the middle of an answer
         channel.queue_delete("q")
-        assert quick.describe("mqtt").end == 0
+        assert list(quick.queues()) == []
         broker.restart()  # while 18 clients do not read
     for client in slow:
         client.close()

@@ -119,7 +119,8 @@ def test_one_publish_lands_in_every_queue_bound_by_topic(start_broker: Callable[
     assert channel.queue_declare("history", durable=True, passive=True).method.message_count == 2
 
 
-def test_the_reserved_queue_takes_what_no_other_queue_takes(broker: BrokerProcess) -> None:
+def test_the_reserved_queue_takes_what_no_other_queue_takes(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(queues=[{"name": "mqtt", "reserved": True}])
     channel = open_channel(broker)
     channel.queue_declare("jobs", durable=True)
     publish_mqtt(broker, "$queue/jobs/a", b"mine")

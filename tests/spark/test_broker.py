@@ -93,7 +93,8 @@ def test_an_empty_queue_has_no_rows(feed: Feed) -> None:
     assert feed.read("s").count() == 0
 
 
-def test_an_ephemeral_queue_is_read_from_memory(feed: Feed) -> None:
+def test_an_ephemeral_queue_is_read_from_memory(start_feed: Callable[..., Feed]) -> None:
+    feed = start_feed(address_queues="memory")
     tag = feed.channel.basic_consume("$queue/e", lambda *_: None)  # what makes it
     feed.channel.basic_cancel(tag)
     feed.publish("e", [b"1", b"2"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Final
 
 from mypy_extensions import i64
@@ -15,6 +16,14 @@ from forebay.wire.amqp091_properties import cut_key
 QUEUE_PREFIX: Final = b"$queue/"
 DEAD_LETTER_PREFIX: Final = b"$dlq/"
 TOPIC_EXCHANGE: Final = b"amq.topic"
+
+
+class Addresses(ABC):
+    """The addresses of one vhost, for whoever asks what using one of them does."""
+
+    @abstractmethod
+    def makes(self, address: bytes, publishes: bool) -> bytes:
+        """The name of the queue that publishing, or else consuming, there makes; empty where it makes none."""
 
 
 def amqp_address(format: i64, exchange: bytes, routing_key: bytes) -> tuple[bytes, bytes]:

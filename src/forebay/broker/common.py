@@ -7,6 +7,7 @@ from typing import final
 
 from mypy_extensions import i64
 
+from forebay.broker.address import Addresses
 from forebay.broker.audit import Audit
 from forebay.broker.client_session import ClientSession
 from forebay.broker.crowding import Crowding
@@ -45,6 +46,7 @@ class Common:
     next_queue  number of the next queue: no two vhosts have queues of one number
     events      what happens, for whoever listens
     audit       who has changed what
+    addresses   of each vhost
     acl         which MQTT topics clients may use
     touched     numbers of the vhosts in which somebody may have done something since the turn before
     tracing     what is published is to be told to whoever makes traces of it: `sealed`
@@ -66,6 +68,7 @@ class Common:
         self.events = Events()
         self.audit = Audit()
         self.acl = AclBook()
+        self.addresses: dict[bytes, Addresses] = {}
         self.limits_reached: i64 = 0  # connections that were refused because there were as many as there may be
         self.touched: list[int] = []
         self.tracing = False

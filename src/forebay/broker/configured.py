@@ -1,4 +1,4 @@
-"""The vhosts and queues that the configuration names, and the queue that is there when it names none."""
+"""The vhosts and queues that the configuration names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from forebay.queue.spec import QueueSpec
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
 
-FALLBACK: Final = b"mqtt"
 EVERY_QUEUE: Final = "$queue/#"  # what a reserved queue is for: its binding would take also what others take
 DOUBLES: Final = "2.0"
 CONFIGURABLE: Final = (
@@ -35,10 +34,7 @@ CONFIGURABLE: Final = (
 
 
 def declare_configured(vhosts: Vhosts, options: Options) -> None:
-    """Make the configured vhosts, and in "/" the configured queues; without any, the reserved queue `mqtt`.
-
-    That one takes what no other queue takes.
-    """
+    """Make the configured vhosts, and in "/" the configured queues."""
     for wanted in options.vhosts:
         made = vhosts.add(wanted.name.encode())
         settings: dict[str, object] = {
@@ -51,12 +47,10 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
         if {**made.settings.facts(), **settings} != made.settings.facts():
             vhosts.change(made, settings)
     vhost = vhosts.default
+    vhost.fallback = None  # there may have been one in an earlier configuration
     for name, (spec, entry) in wanted_queues(vhosts, options).items():
         topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
         vhost.configure_queue(name, spec, topics, entry is not None and entry.reserved)
-    if not options.queues and FALLBACK not in vhost.queues:
-        spec = QueueSpec(True, False, False, {"x-queue-type": "classic"}, options.visibility_timeout_ms)
-        vhost.configure_queue(FALLBACK, spec, [], True)
 
 
 def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSpec, QueueOptions | None]]:

@@ -113,8 +113,8 @@ class Consuming(Publishing):
     ) -> Consumer:
         """Attach a consumer to a group of a queue.
 
-        queue      name, `$queue/<name>[/<filter>]` or `$dlq/<name>[/<filter>]`; the second makes an ephemeral queue
-                   where there is none
+        queue      name, `$queue/<name>[/<filter>]` or `$dlq/<name>[/<filter>]`; the second makes a queue where there is
+                   none (see `addressed_queue`)
         credit     records it may hold unsettled; 0 is no limit
         arguments  see `ConsumerArguments`
         cancels    it is cancelled when it holds a record for too long; else the record just returns
@@ -130,7 +130,7 @@ class Consuming(Publishing):
         if filter:
             check_filter(filter)
         if is_address and queue not in self.queues:
-            self.ephemeral_queue(queue)
+            self.addressed_queue(queue)
         where = self.queue(queue)
         self.check_owner(where, session_id)
         self.catch_up(where)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from forebay.broker.address import QUEUE_PREFIX, levels_of, named_queue, topic_of
+from forebay.broker.address import QUEUE_PREFIX, Addresses, levels_of, named_queue, topic_of
 from forebay.broker.judge import EXCHANGE, QUEUE, Judge
 from forebay.broker.topic_acl import AclBook, ClientAcl
 from forebay.core.errors import INVALID, REFUSED, LimitReached, RequestError
@@ -188,6 +188,7 @@ class Rights:
         self.grants = grants
         self.usage = Usage()  # its user's, once it is in a vhost
         self.book = book
+        self.addresses: Addresses | None = None  # of its vhost
         self.is_anonymous = False
         self._acl: ClientAcl | None = None  # what the book says of this connection, once that was asked
 
@@ -286,8 +287,18 @@ class Rights:
         self.check_exchange(WRITE, exchange)
         if is_topic:
             self.check_topic(WRITE, exchange, routing_key)
+        if not exchange and routing_key.startswith(QUEUE_PREFIX):
+            self.check_made(routing_key, True)
         # A queue that is called by its name alone is left to the permissions where no rule speaks of it.
         self.check_rules(WRITE, exchange, routing_key, bool(exchange) or routing_key.startswith(QUEUE_PREFIX))
+
+    def check_made(self, address: bytes, publishes: bool) -> None:
+        """That the queue may be made which publishing, or else consuming, at this address makes where there is none."""
+        if self.addresses is None or not address.startswith(QUEUE_PREFIX):
+            return
+        name = self.addresses.makes(address, publishes)
+        if name and not self.is_permitted(CONFIGURE, name):
+            self.refuse(CONFIGURE, f"queue '{text(name)}', which is not there,")
 
     def check_bind(self, queue: bytes, exchange: bytes, routing_key: bytes, is_topic: bool) -> None:
         """That a queue may be bound to an exchange, or the binding be taken away."""

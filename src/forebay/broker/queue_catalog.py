@@ -18,6 +18,7 @@ def queue_command(queue: Queue, fallback: bool = False) -> dict[str, object]:
         "auto_delete": queue.spec.auto_delete,
         "arguments": queue.spec.arguments,
         "fallback": fallback,
+        "by_address": queue.by_address,
     }
 
 

@@ -14,7 +14,8 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.address import TOPIC_EXCHANGE, queue_address
+from forebay.broker.address import TOPIC_EXCHANGE, Addresses, queue_address
+from forebay.broker.addressed import make_addressed
 from forebay.broker.client_session import ClientSession
 from forebay.broker.common import Common
 from forebay.broker.fanout import Audience, Fanout
@@ -102,12 +103,18 @@ class Way:
 
 
 class Routes(Topology):
-    """The routing half of a vhost."""
+    """The routing half of a vhost.
+
+    address_queues  what the first use of `$queue/<name>` makes, of at most `address_queues_max` queues
+    """
 
     def __init__(
         self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
     ) -> None:
         super().__init__(name, store, options.visibility_timeout_ms, number, common)
+        self.address_queues = options.address_queues
+        self.address_queues_max: i64 = options.address_queues_max
+        self.common.addresses[name] = RoutedAddresses(self)
         self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
         # (exchange, routing keys, properties) -> route, of epoch `resolved_epoch`
         self.resolved: dict[tuple[bytes, tuple[bytes, ...], bytes], Route] = {}
@@ -210,6 +217,10 @@ class Routes(Topology):
             route.origin = b"\x02%d" % int(number)
         return route
 
+    def addressed_queue(self, name: bytes) -> Queue:
+        """The queue of `$queue/<name>`, made because somebody uses it; RequestError where that may not be."""
+        return make_addressed(self, name, self.address_queues, int(self.address_queues_max))
+
     def queues_at(self, address: bytes) -> list[Queue]:
         """The queues that a publish to `$queue/<name>[/key]` lands in: there is always one."""
         name, _ = queue_address(address)
@@ -218,7 +229,7 @@ class Routes(Topology):
         if named is not None and named not in found:
             found.insert(0, named)
         if not found:
-            found.append(self.ephemeral_queue(name) if self.fallback is None else self.fallback)
+            found.append(self.addressed_queue(name) if self.fallback is None else self.fallback)
         return found
 
     def queues_of(self, way: Way) -> list[Queue]:
@@ -329,3 +340,20 @@ class Routes(Topology):
                 if number not in way.subscriptions:
                     way.subscriptions[number] = key
         return list(found)
+
+
+@final
+class RoutedAddresses(Addresses):
+    """What using an address of a vhost makes there."""
+
+    def __init__(self, routes: Routes) -> None:
+        self.routes = routes
+
+    def makes(self, address: bytes, publishes: bool) -> bytes:
+        name, _ = queue_address(address)
+        routes = self.routes
+        if name in routes.queues:
+            return b""
+        if publishes and (routes.fallback is not None or routes.topics.route_topic(address, True)):
+            return b""
+        return name

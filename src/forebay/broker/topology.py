@@ -23,7 +23,7 @@ from forebay.broker.permissions import allows
 from forebay.broker.policies import Policies
 from forebay.broker.queue_catalog import group_command, is_anonymous, keyed_command, queue_command, ttls_command
 from forebay.broker.vhost_settings import VhostSettings
-from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.log.store import Entry, Store
 from forebay.queue.arguments import CLASSIC_TYPE
 from forebay.queue.counts import Counts
@@ -258,7 +258,7 @@ class Topology(Part):
         most = self.settings.queues_max
         if most >= 0 and len(self.queues) >= most:
             limit = f"queue limit in vhost '{text(self.name)}' ({most}) is reached"
-            raise RequestError(PRECONDITION, f"cannot declare queue '{text(name)}': {limit}")
+            raise RequestError(TOO_MANY, f"cannot declare queue '{text(name)}': {limit}")
 
     def place_of(self, queue: bytes) -> str:
         """A queue as errors name it."""
@@ -559,6 +559,7 @@ def apply_queue(topology: Topology, fields: dict[str, object]) -> None:
             topology.change_spec(old, spec)
         return
     queue = topology.make_queue(id, octets(fields["name"]), whole(fields["kind"]), spec)
+    queue.by_address = fields.get("by_address") is True
     if fields["fallback"] is True:
         topology.fallback = queue
 

@@ -338,7 +338,9 @@ class Users:
             raise RequestError(NOT_ALLOWED, f"access to vhost '{text(vhost)}' refused for user '{user}'", CONNECTION)
         if judge is None:
             self._grants[user, vhost, principal.vouched] = grants
-        return Rights(user, vhost, grants, self._common.acl)
+        rights = Rights(user, vhost, grants, self._common.acl)
+        rights.addresses = self._common.addresses.get(vhost)
+        return rights
 
     def granted(self, user: str, vhost: bytes, vouched: bool) -> Grants:
         permission = self.permissions.get((user, vhost))

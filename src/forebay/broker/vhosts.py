@@ -165,6 +165,7 @@ class Vhosts:
     def remove(self, vhost: Vhost) -> None:
         """Forget a vhost and its logs."""
         del self.by_name[vhost.name]
+        self.common.addresses.pop(vhost.name, None)
         del self.by_number[vhost.number]
         self.others.remove(vhost)
         for those in (self.busy, self.syncing):

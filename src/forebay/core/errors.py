@@ -25,6 +25,7 @@ REFUSED: Final = "refused"  # bad login or no permission
 LOCKED: Final = "locked"  # exclusive to somebody else
 INVALID: Final = "invalid"  # a field's value is out of its domain
 NOT_ALLOWED: Final = "not-allowed"
+TOO_MANY: Final = "too-many"  # there are as many as there may be
 
 INTERNAL: Final = "internal"  # nobody's doing but ours: the connection ends
 

@@ -27,6 +27,10 @@ BACKENDS: Final = (INTERNAL, OAUTH, HTTP)
 PROTOCOLS: Final = (MQTT, AMQP, BLOCKS, HTTP)
 IDENTITIES: Final = (NONE, CN, DN, SAN_DNS, SAN_EMAIL, SAN_IP, SAN_URI)
 
+DURABLE: Final = "durable"
+MEMORY: Final = "memory"
+REFUSE: Final = "refuse"
+ADDRESS_QUEUES: Final = (DURABLE, MEMORY, REFUSE)
 LOWEST: Final = "lowest"
 HIGHEST: Final = "highest"
 PLACES: Final = (LOWEST, HIGHEST)

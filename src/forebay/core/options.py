@@ -206,6 +206,17 @@ class Options(PlaceOptions):
     auto_commit_interval_ms: int = integer(
         5_000, "ms", 1, 10**8, "How often the position of an auto-committing stream group is stored.", reloadable=True
     )
+    address_queues: str = option(
+        words.DURABLE,
+        TEXT,
+        "What the first publish or subscribe to `$queue/<name>` makes where there is no such queue: a durable one, one "
+        "in memory (an ephemeral queue), or none, so that it is refused.",
+        choices=words.ADDRESS_QUEUES,
+        reloadable=True,
+    )
+    address_queues_max: int = integer(
+        10_000, "queues", 0, 10**6, "Queues of a vhost that may be made so; 0 sets no limit.", reloadable=True
+    )
     ephemeral_expiry_ms: int = integer(
         300_000, "ms", 0, 10**10, "How long an ephemeral queue outlives its last consumer.", reloadable=True
     )

@@ -44,6 +44,7 @@ class Queue:
     keyed    messages of one group are handed out one at a time: some message named its group
     crowded  it holds more than its share, so that those who publish to it are slowed down
     dirty    in the vhost's list of queues that this turn has to look at
+    by_address  nobody declared it: it was made by the first who used its address
     unused_since_us  0: somebody uses it, or the next tick is to note since when nobody does
     holds    records that stay for readers of blocks
     watches  readers that wait for more
@@ -70,6 +71,7 @@ class Queue:
         self.timed = False  # its vhost looks at it as time goes by
         self.owner: i64 = 0  # session of an exclusive queue
         self.had_consumer = False
+        self.by_address = False
         self.unused_since_us: i64 = 0
         self.holds = Holds()
         self.watches: list[Watch] = []

@@ -135,6 +135,8 @@ def set_limits(vhost: Vhost, options: Options) -> None:
         if queue.kind != SHARE:
             queue.spec.visibility_ms = options.visibility_timeout_ms
     vhost.consumer_timeout_us = options.consumer_timeout_ms * MICROSECONDS or FOREVER_MS * MICROSECONDS
+    vhost.address_queues = options.address_queues
+    vhost.address_queues_max = options.address_queues_max
     vhost.ephemeral_expiry_us = options.ephemeral_expiry_ms * MICROSECONDS
     vhost.queue_type_relaxed = options.queue_type_equivalence_relaxed
     vhost.sessions.sessions_max = options.mqtt_sessions_max

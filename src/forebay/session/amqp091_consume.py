@@ -73,6 +73,7 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
         return
     name = queue_name(channel, consume.queue)
     session.rights.check_queue(READ, consumed_queue(name))
+    session.rights.check_made(name, False)
     consumer = vhost.consume(
         name,
         session.id,

@@ -12,14 +12,14 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i32_be
 from mypy_extensions import i32, i64, u8
 
-from forebay.broker.address import TOPIC_EXCHANGE
+from forebay.broker.address import QUEUE_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.client_session import FORGOTTEN, RECEIVED, ClientSession
 from forebay.broker.deduplication import Identity, address_of, identity_of
 from forebay.broker.permissions import WRITE, Grants, Rights
 from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, PeerError, RequestError
+from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
 from forebay.routing.topic_trie import swap_key
@@ -242,9 +242,13 @@ class Inbox:
         except RequestError as error:
             if error.reason == REFUSED:
                 note_denied(self.vhost, PUBLISH_DENIED, self.rights.user, error.text)
-            self.answer_error(packet, error)
+            if error.reason == TOO_MANY:
+                self.vhost.refusal = error.text
+                self.answer(packet, REJECTED)
+            else:
+                self.answer_error(packet, error)
             return None
-        # Looking may have made an ephemeral queue; what was known before is of another epoch then.
+        # Looking may have made a queue; what was known before is of another epoch then.
         epoch: i64 = self.vhost.epoch
         if epoch != self.epoch or len(self.memo) >= MEMO_ENTRIES:
             self.memo.clear()
@@ -270,6 +274,8 @@ class Inbox:
         else:
             due_us, target = parse_delayed(topic, self.vhost.now_us)
             check_publish(self.rights, target)
+            if target.startswith(QUEUE_PREFIX):
+                self.vhost.queues_at(target)  # made now, where there is none: later nobody could be told why not
             format: i64 = MQTT | packet.qos << QOS_SHIFT | (RETAIN if packet.retain else 0)
             if not self.vhost.delay(delay_id(properties), due_us, u8(format), target, properties, body):
                 outcome = REJECTED

@@ -28,6 +28,7 @@ def check_subscribe(rights: Rights, filter: bytes) -> None:
     """RequestError(REFUSED) where the user may not have what the filter asks for."""
     if filter.startswith(QUEUE_PREFIX):
         rights.check_part(READ, filter, queue_address(filter)[0])
+        rights.check_made(filter, False)
         return
     if filter.startswith(DEAD_LETTER_PREFIX):
         rights.check_part(READ, filter, dead_letter_address(filter)[0])

@@ -224,6 +224,7 @@ def test_times(logged_in: Rig) -> None:
 
 
 def test_an_ephemeral_queue_has_blocks_too(logged_in: Rig) -> None:
+    logged_in.vhost.address_queues = "memory"
     logged_in.vhost.consume(b"$queue/e", 7, 1, b"t", False, False, 1, {})
     logged_in.publish(b"e", b"a", b"bc")
     (described, fetched) = logged_in.ask({"op": "describe", "queue": "e"}, fetch("e", 0, 5))

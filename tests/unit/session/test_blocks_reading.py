@@ -144,6 +144,7 @@ def test_what_is_not_on_the_disk_ends_no_wait(rig: Rig) -> None:
 
 
 def test_a_wait_for_an_ephemeral_queue_ends_with_the_turn(rig: Rig) -> None:
+    rig.vhost.address_queues = "memory"
     rig.vhost.consume(b"$queue/e", 7, 1, b"t", False, False, 1, {})
     assert rig.ask(ends(30_000, e=0)) == []
     rig.vhost.publish(rig.vhost.route(b"", b"e"), 1, b"", b"a")
