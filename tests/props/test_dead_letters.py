@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from forebay.broker import dlq
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, Properties
-from forebay.queue.leases import Lease
+from forebay.queue.leases import FAILED, UNTRIED, Lease
 from forebay.wire import amqp091_properties as amqp
 from tests.stores import PowerCut
 from tests.vhosts import EMPTY, OneVhost
@@ -88,12 +88,12 @@ class DeadLetterMachine(RuleBasedStateMachine):
         if how == "reject" and lease.consumer.queue != vhost.queue(b"dead").id:
             vhost.reject(lease, first, 1)
         elif how == "requeue":
-            vhost.nack(lease, first, 1, 0, True)
+            vhost.nack(lease, first, 1, 0, FAILED)
         elif how == "mqtt" and lease.consumer.queue != vhost.queue(b"dead").id:
             try:
                 vhost.dead_letters.reject(vhost, lease, first, b"")
             except RequestError:
-                vhost.nack(lease, first, 1, 0)
+                vhost.nack(lease, first, 1, 0, UNTRIED)
         else:
             self.gone({body}, vhost.ack(lease, first, 1))
 
@@ -195,7 +195,7 @@ class DeadLetterMachine(RuleBasedStateMachine):
         self.broker.later(2000)
         while (delivery := vhost.get(b"c", 1, 1, False)) is not None:
             assert delivery.lease is not None
-            vhost.nack(delivery.lease, delivery.lease.first, 1, 0, True)
+            vhost.nack(delivery.lease, delivery.lease.first, 1, 0, FAILED)
             self.broker.settle()
 
 

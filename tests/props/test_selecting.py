@@ -18,7 +18,7 @@ from forebay.filter.parser import parse
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.facts import Facts
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.leases import FAILED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
 from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.sifting import take_out
 from forebay.queue.work_group import WorkGroup
@@ -166,16 +166,16 @@ class Model:
         row.state = DYING if self.limits.dead_letter_exchange is not None else SETTLED
         row.lease = None
 
-    def is_over(self, row: Row) -> bool:
-        return row.expiry_us is not None and row.expiry_us < self.now_us
+    def is_over(self, row: Row, late_us: int = 0) -> bool:
+        return row.expiry_us is not None and row.expiry_us < self.now_us + late_us
 
-    def let_expire(self) -> None:
+    def let_expire(self, late_us: int = 0) -> None:
         """What has expired at the head of each level dies."""
         while True:
             heads: dict[int, Row] = {}
             for row in self.next_rows():
                 heads.setdefault(row.priority if self.limits.priority_mode else 0, row)
-            over = [row for row in heads.values() if self.is_over(row)]
+            over = [row for row in heads.values() if self.is_over(row, late_us)]
             if not over:
                 return
             for row in over:
@@ -241,7 +241,7 @@ class Model:
                 waits = self.next_for(member)
                 assert waits is None, f"{member.wanted} was not given {waits.offset}"
         self.group.look_after(self.now_us)
-        self.let_expire()
+        self.let_expire(1)  # also what expires just now, and could be given to nobody at once
         while 0 <= self.limits.max_messages < len(self.ready()) and self.next_rows():
             self.die(self.next_rows()[0])
 
@@ -299,7 +299,7 @@ class Model:
         else:
             failed = how == "fail"
             due = self.now_us + 40 if how == "later" else 0
-            assert self.group.give_back(lease, row.offset, 1, due, failed) == 1
+            assert self.group.give_back(lease, row.offset, 1, due, FAILED if failed else UNTRIED) == 1
             row.failures += failed
             row.state, row.due_us = (PUT_OFF if due else READY), due
         row.lease = None

@@ -15,13 +15,14 @@ from forebay.core.message import AMQP091, EXPIRES, KEYED
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.facts import Facts, NoSubject
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.leases import FAILED, NACKED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
 from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.work_group import WorkGroup
 from tests.logs import memory_log
 
 READY, HELD, DYING, SETTLED = "ready", "held", "dying", "settled"
 KEYS = (b"", b"a", b"b")
+HOW = {"nack": NACKED, "fail": FAILED, "untried": UNTRIED}
 
 
 class RowFacts(Facts):
@@ -125,15 +126,15 @@ class WaitingMachine(RuleBasedStateMachine):
         self.counted[cause] += 1
         row.state = DYING if self.limits.dead_letter_exchange is not None else SETTLED
 
-    def is_over(self, row: Row) -> bool:
+    def is_over(self, row: Row, late_us: int = 0) -> bool:
         ttl = self.limits.message_ttl_us
         ends = [row.stamp_us + ttl] if ttl >= 0 else []
         if row.expiry_us is not None:
             ends.append(row.stamp_us + row.expiry_us)
-        return bool(ends) and min(ends) < self.now_us
+        return bool(ends) and min(ends) < self.now_us + late_us
 
-    def let_expire(self) -> None:
-        while over := [row for row in self.heads() if self.is_over(row)]:
+    def let_expire(self, late_us: int = 0) -> None:
+        while over := [row for row in self.heads() if self.is_over(row, late_us)]:
             for row in over:
                 self.die(row, "expired")
 
@@ -178,7 +179,7 @@ class WaitingMachine(RuleBasedStateMachine):
                 self.let_expire()
         assert self.consumer.credit == 0 or not self.next_rows()
         self.group.look_after(self.now_us)
-        self.let_expire()
+        self.let_expire(1)  # also what expires just now, and could be given to nobody at once
         while 0 <= self.limits.max_messages < len(self.ready()) and self.next_rows():
             self.die(self.next_rows()[0], "dropped")
 
@@ -186,7 +187,7 @@ class WaitingMachine(RuleBasedStateMachine):
         return [row for row in self.rows if row.state == HELD]
 
     @precondition(lambda self: self.held())
-    @rule(data=st.data(), how=st.sampled_from(["ack", "reject", "nack", "fail"]))
+    @rule(data=st.data(), how=st.sampled_from(["ack", "reject", "nack", "fail", "untried"]))
     def settle(self, data: st.DataObject, how: str) -> None:
         row = data.draw(st.sampled_from(self.held()))
         lease = row.lease
@@ -199,8 +200,8 @@ class WaitingMachine(RuleBasedStateMachine):
             assert self.group.reject(lease, row.offset, 1) == 1
             self.die(row, "rejected")
         else:
-            failed = how == "fail"
-            assert self.group.give_back(lease, row.offset, 1, 0, failed) == 1
+            failed = how == "fail" or (how == "nack" and self.limits.nack_counts)
+            assert self.group.give_back(lease, row.offset, 1, 0, HOW[how]) == 1
             row.failures += failed
             row.state = READY
             if failed and 0 <= self.limits.delivery_limit < row.failures:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from forebay.core.message import MQTT
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.leases import UNLIMITED, UNTRIED, Consumer, Delivery, Lease
 from forebay.queue.sifting import is_waiting, take_out
 from forebay.queue.work_group import WorkGroup
 from tests.logs import memory_log
@@ -89,7 +89,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
         lease, first, count = self.part(data)
         held = [offset for offset in range(first, first + count) if self.holder.get(offset) is lease]
         due = self.now_us + delay if delay else 0
-        assert self.group.give_back(lease, first, count, due, False) == len(held)
+        assert self.group.give_back(lease, first, count, due, UNTRIED) == len(held)
         for offset in held:
             del self.holder[offset]
             self.delayed[offset] = due

@@ -7,14 +7,14 @@ from typing import Final
 from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
-from forebay.core.option_groups import STREAM, QueueOptions, RetentionOptions
+from forebay.core.option_groups import QUORUM, STREAM, QueueOptions, RetentionOptions
 from forebay.core.options import Options
+from forebay.queue.limits import DOUBLING
 from forebay.queue.spec import QueueSpec
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
 
 EVERY_QUEUE: Final = "$queue/#"  # what a reserved queue is for: its binding would take also what others take
-DOUBLES: Final = "2.0"
 CONFIGURABLE: Final = (
     "x-max-age",
     "x-max-length-bytes",
@@ -26,6 +26,8 @@ CONFIGURABLE: Final = (
     "x-delayed-retry-min",
     "x-delayed-retry-max",
     "x-delayed-retry-backoff",
+    "x-delayed-retry-multiplier",
+    "x-nack-counts",
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-visibility-timeout",
@@ -108,13 +110,18 @@ def work_arguments(entry: QueueOptions) -> dict[str, object]:
         arguments["x-message-ttl"] = limits.message_ttl_ms
     if retry.max_retries >= 0:
         arguments["x-delivery-limit"] = retry.max_retries
+        if entry.type == QUORUM:
+            arguments["x-nack-counts"] = True  # FluxMQ counts every attempt
     if retry.initial_backoff_ms:
         arguments["x-delayed-retry-type"] = "all"
         arguments["x-delayed-retry-min"] = retry.initial_backoff_ms
         arguments["x-delayed-retry-max"] = retry.initial_backoff_ms
-        if retry.multiplier == DOUBLES and retry.max_backoff_ms > retry.initial_backoff_ms:
+        factor = float(retry.multiplier)
+        if factor > 1 and retry.max_backoff_ms > retry.initial_backoff_ms:
             arguments["x-delayed-retry-max"] = retry.max_backoff_ms
             arguments["x-delayed-retry-backoff"] = "exponential"
+            if factor != DOUBLING:
+                arguments["x-delayed-retry-multiplier"] = factor
     if entry.dlq.enabled:
         arguments.update(dead_letter_arguments(entry))
     return arguments

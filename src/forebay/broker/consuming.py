@@ -20,7 +20,7 @@ from forebay.core.options import Options
 from forebay.filter.parser import Filter
 from forebay.log.store import Store
 from forebay.queue.group import Group
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.leases import NACKED, UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.queue import SHARE, STREAM, Queue, group_key
 from forebay.queue.spec import QueueSpec
 from forebay.queue.stream_group import StreamGroup
@@ -352,15 +352,15 @@ class Consuming(Publishing):
         group = self.group_of(lease)
         return 0 if group is None else group.ack(lease, first, count)
 
-    def nack(self, lease: Lease, first: i64, count: i64, delay_ms: i64, failed: bool = False) -> i64:
+    def nack(self, lease: Lease, first: i64, count: i64, delay_ms: i64, how: i64 = NACKED) -> i64:
         """Give records of a lease back: to the front of the queue, or to be leased again after a delay.
 
-        failed  something went wrong with them: a queue's delivery limit counts that
+        how  NACKED by who held them, FAILED, or UNTRIED
         """
         group = self.group_of(lease)
         if group is None:
             return 0
-        return group.give_back(lease, first, count, self.now_us + delay_ms * 1000 if delay_ms > 0 else 0, failed)
+        return group.give_back(lease, first, count, self.now_us + delay_ms * 1000 if delay_ms > 0 else 0, how)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         """Have records of a lease die: to the queue's dead-letter exchange if it has one, else for good."""

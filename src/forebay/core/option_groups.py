@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import Final
 
-from forebay.core.option_table import FILE, HEADERS, NAMES, PATTERN, SECRET, TABLE, TEXT, boolean, integer, option
+from forebay.core.option_table import (
+    FACTOR,
+    FILE,
+    HEADERS,
+    NAMES,
+    PATTERN,
+    SECRET,
+    TABLE,
+    TEXT,
+    boolean,
+    integer,
+    option,
+)
 
 CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
@@ -47,7 +59,9 @@ class RetryOptions:
     max_backoff_ms: int = integer(
         0, "ms", 0, 10**10, "The longest that it waits; 0: always as long as at first.", alias="max_backoff"
     )
-    multiplier: str = option("2.0", TEXT, "By what the wait grows each time.", choices=("1.0", "2.0"))
+    multiplier: str = option(
+        "2.0", FACTOR, "By what the wait grows each time; 1 keeps it as long as at first.", least=1, most=1_000_000
+    )
     total_timeout_ms: int = integer(
         0, "ms", 0, 10**10, "Has no effect: `limits.message_ttl_ms` ends a message by its age.", alias="total_timeout"
     )

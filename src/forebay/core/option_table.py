@@ -31,6 +31,7 @@ SECRET: Final = "secret"
 USERS: Final = "users"
 HEADERS: Final = "headers"
 PRIORITIES: Final = "priorities"
+FACTOR: Final = "number"
 NAMES: Final = "names"
 TABLE: Final = "table"
 TABLES: Final = "tables"
@@ -40,6 +41,7 @@ _WORDS: Final = {USERS: "password", HEADERS: "value"}
 _SCALE: Final = {"": 1, "kib": KIB, "mib": MIB, "gib": GIB}
 _TIME_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION: Final = re.compile(r"(?:\d{1,15}(?:ms|[smhd]))+")
+_FACTOR: Final = re.compile(r"\d{1,19}(\.\d{1,19})?")
 _NUMBER: Final = re.compile(r"([+-]?\d+)\s*([a-zA-Z]*)")
 _NUMBER_DIGITS_MAX: Final = 19  # longer ones are no i64, and int() of a very long text is slow
 
@@ -90,6 +92,8 @@ class OptionSpec:
         """What values it takes, for people."""
         if self.choices:
             return ("a list of " if self.kind == NAMES else "") + " or ".join(self.choices)
+        if self.kind == FACTOR:
+            return f"a number from {self.least} to {self.most}"
         if self.kind == INTEGER:
             return f"{self.least} to {self.most}"
         if self.kind == PRIORITIES:
@@ -208,6 +212,8 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
     """The value as the option's kind, checked."""
     if spec.kind == INTEGER:
         return _integer_value(spec, value, path)
+    if spec.kind == FACTOR:
+        return _factor_value(spec, value, path)
     if spec.kind == BOOLEAN:
         return _boolean_value(spec, value, path)
     if spec.kind in {TEXT, ADDRESS, FILE, PATTERN, SERVER, SECRET}:
@@ -259,6 +265,15 @@ def _integer_value(spec: OptionSpec, value: object, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not spec.least <= value <= spec.most:
         raise _bad(spec, value, path)
     return value
+
+
+def _factor_value(spec: OptionSpec, value: object, path: str) -> str:
+    """A number that need not be whole, as text."""
+    if isinstance(value, str) and _FACTOR.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not spec.least <= value <= spec.most:
+        raise _bad(spec, value, path)
+    return str(float(value))
 
 
 def _duration(text: str, unit: str) -> int | str:

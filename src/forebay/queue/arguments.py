@@ -44,6 +44,7 @@ TEXT: Final = 9
 CHOICE: Final = 10
 AGE: Final = 11
 EXCHANGE: Final = 12
+FACTOR: Final = 13  # a number >= 1
 
 AGE_UNITS: Final = {"Y": 31_536_000, "M": 2_592_000, "D": 86_400, "h": 3600, "m": 60, "s": 1}
 AGE_DIGITS_MAX: Final = 9
@@ -56,6 +57,9 @@ FILTER_OCTETS_MAX: Final = 255
 DEAD_LETTER_EXCHANGE: Final = "dead-letter-exchange"
 DEAD_LETTER_KEY: Final = "dead-letter-routing-key"
 QUEUE_TYPE: Final = "queue-type"
+BACKOFF: Final = "delayed-retry-backoff"
+MULTIPLIER: Final = "delayed-retry-multiplier"
+FACTOR_MAX: Final = 1_000_000
 DURATIONS: Final = ("expires", "message-ttl", "visibility-timeout")  # ms, none above EXPIRY_MS_MAX
 
 
@@ -100,6 +104,8 @@ class Setting:
             if isinstance(value, bool) or not isinstance(value, int):
                 return f'"expected integer, got {type_name(value)}"'
             return number_fault(check, value)
+        if check == FACTOR:
+            return factor_fault(value)
         if not isinstance(value, str):
             # Octets that are no UTF-8 are still a name or a key.
             return "" if isinstance(value, bytes) and check in {TEXT, EXCHANGE} else unacceptable(value)
@@ -184,7 +190,7 @@ SETTINGS: Final = (
     # Our own.
     Setting("priority-mode", ON_WORK, CHOICE, NOBODY, "priority mode", ("fair", "strict"), "invalid_priority_mode"),
     Setting(
-        "delayed-retry-backoff",
+        BACKOFF,
         ON_WORK,
         CHOICE,
         USER,
@@ -192,6 +198,8 @@ SETTINGS: Final = (
         ("linear", "exponential"),
         "invalid_delayed_retry_backoff",
     ),
+    Setting(MULTIPLIER, ON_WORK, FACTOR, USER, "delayed retry multiplier"),
+    Setting("nack-counts", ON_WORK, BOOLEAN, USER, "truth value"),
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
 )
@@ -213,6 +221,15 @@ def number_fault(check: int, value: int) -> str:
         return f"{{max_value_exceeded,{value}}}"
     if check == FILTER_SIZE and value < FILTER_OCTETS_MIN:
         return f"{{min_value_not_reached,{value}}}"
+    return ""
+
+
+def factor_fault(value: object) -> str:
+    """What is wrong with a number by which something grows; empty if nothing is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f'"expected number, got {type_name(value)}"'
+    if not 1 <= value <= FACTOR_MAX:
+        return f'"{value} is not within 1 .. {FACTOR_MAX}"'
     return ""
 
 
@@ -256,6 +273,8 @@ def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -
             raise invalid(setting.argument, where, f"{{value_too_large,{value}}}")
         if setting.key == DEAD_LETTER_KEY and BY_KEY[DEAD_LETTER_EXCHANGE].argument not in arguments:
             raise invalid(setting.argument, where, "routing_key_but_no_dlx_defined")
+        if setting.key == MULTIPLIER and arguments.get(BY_KEY[BACKOFF].argument) == "linear":
+            raise invalid(setting.argument, where, '"a linear backoff has no multiplier"')
     for setting in SETTINGS:
         if setting.argument in arguments and setting.types and not setting.types & bit:
             raise RequestError(

@@ -73,10 +73,10 @@ class Group(ABC):
         """Settle records of a lease; how many of them were held by it until now."""
 
     @abstractmethod
-    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, failed: bool) -> i64:
+    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, how: i64) -> i64:
         """Return records of a lease, to be leased again from `due_us` on; how many of them were held by it.
 
-        failed  something went wrong, rather than that the consumer passes them on
+        how  UNTRIED, FAILED or NACKED
         """
 
     @abstractmethod

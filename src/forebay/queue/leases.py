@@ -25,6 +25,11 @@ SETTLED: Final = 3
 DYING: Final = 4  # on its way to a dead-letter exchange, or to nowhere
 DELAYED: Final = 5  # as RETURNED, but not before its time
 
+# How records come back from who held them.
+UNTRIED: Final = 0  # nobody has tried them: they never reached the consumer, or somebody else took them away
+FAILED: Final = 1  # they took too long, their consumer is lost, or it says that they failed
+NACKED: Final = 2  # the consumer gives them back: the queue says whether that is a failure
+
 PAGE_BITS: Final = 10
 PAGE_RECORDS: Final = 1 << PAGE_BITS
 

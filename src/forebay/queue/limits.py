@@ -45,6 +45,7 @@ RETRY_TYPES: Final = {
     "returned": RETRY_RETURNED,
 }
 QUORUM_DELIVERY_LIMIT: Final = 20
+DOUBLING: Final = 2.0
 QUORUM_PRIORITY_MAX: Final = 31
 MILLISECONDS_MAX: Final = 10**15
 NUMBER_MAX: Final = 1 << 62
@@ -64,8 +65,9 @@ class Limits:
     dead_letter_exchange      None: what dies is gone
     dead_letter_key           None: the message's own
     at_least_once   what its dead-letter exchange does not take stays
-    retry_exponential  the delay doubles with each time, instead of growing by the least
+    retry_exponential  the delay grows by `retry_factor` with each time, instead of by the least
     delivery_limit  failures after which a record dies; -1 is no limit
+    nack_counts     a consumer that gives a record back has failed with it
     consumer_timeout_us  how long a consumer may hold a record before it is cancelled; 0: as the broker says
     visibility_us   how long anybody may hold a record before it returns; 0: nobody said, the consumer's timeout holds
     max_age_us      of a stream; 0 is no limit
@@ -86,6 +88,8 @@ class Limits:
         self.retry_min_us: i64 = 0
         self.retry_max_us: i64 = 0
         self.retry_exponential = False
+        self.retry_factor = 2.0
+        self.nack_counts = True
         self.single_active = False
         self.priority_mode: i64 = NO_PRIORITY
         self.max_priority: i64 = 0
@@ -108,6 +112,8 @@ class Limits:
         self.retry_min_us = other.retry_min_us
         self.retry_max_us = other.retry_max_us
         self.retry_exponential = other.retry_exponential
+        self.retry_factor = other.retry_factor
+        self.nack_counts = other.nack_counts
         self.single_active = other.single_active
         self.priority_mode = other.priority_mode
         self.max_priority = other.max_priority
@@ -180,7 +186,11 @@ def limits_of(
     limits.retry_type = RETRY_TYPES[asked.word("delayed-retry-type", "disabled")]
     limits.retry_min_us = microseconds(asked.number("delayed-retry-min", 0))
     limits.retry_max_us = max(limits.retry_min_us, microseconds(asked.number("delayed-retry-max", 0)))
-    limits.retry_exponential = asked.word("delayed-retry-backoff", "linear") == "exponential"
+    limits.retry_factor = asked.factor("delayed-retry-multiplier", 0.0)
+    usual_backoff = "exponential" if limits.retry_factor else "linear"
+    limits.retry_exponential = asked.word("delayed-retry-backoff", usual_backoff) == "exponential"
+    limits.retry_factor = limits.retry_factor or DOUBLING
+    limits.nack_counts = asked.switch("nack-counts", spec.type != QUORUM_TYPE)
     limits.single_active = asked.argument("single-active-consumer") is True
     limits.consumer_timeout_us = microseconds(asked.number("consumer-timeout", 0))
     limits.visibility_us = microseconds(asked.number("visibility-timeout", 0))
@@ -245,6 +255,18 @@ class Asked:
     def number(self, key: str, default: int) -> int:
         for value in self.values(key):
             if isinstance(value, int):
+                return value
+        return default
+
+    def factor(self, key: str, default: float) -> float:
+        for value in self.values(key):
+            if isinstance(value, int | float):
+                return float(value)
+        return default
+
+    def switch(self, key: str, default: bool) -> bool:
+        for value in self.values(key):
+            if isinstance(value, bool):
                 return value
         return default
 

@@ -1,31 +1,42 @@
-"""How long a record that was given back rests before it may be handed out again."""
+"""Records that come back: whether that is a failure, and how long they rest before the next try."""
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.queue.limits import RETRY_ALL, RETRY_DISABLED, RETRY_FAILED, RETRY_RETURNED, Limits
+from forebay.queue.leases import FAILED, NACKED
+from forebay.queue.limits import RETRY_DISABLED, RETRY_FAILED, RETRY_RETURNED, Limits
 
-DOUBLINGS_MAX: Final = 40  # beyond it every delay is the longest
+GROWTH_MAX: Final = 60.0  # logarithm of how much a delay may have grown: beyond that every delay is the longest
+TIMES_MAX: Final = 1 << 20
 
 
-def retry_us(limits: Limits, failed: bool, deliveries: i64, failures: i64) -> i64:
-    """For how long it does, 0 if not at all.
+def is_failure(limits: Limits, how: i64) -> bool:
+    """Whether the delivery limit counts that a record came back in this way."""
+    return how == FAILED or (how == NACKED and limits.nack_counts)
 
-    The delay grows with each time that the record came back, linearly or doubling, up to the longest.
+
+def retry_us(limits: Limits, how: i64, deliveries: i64, failures: i64) -> i64:
+    """For how long it rests, 0 if not at all.
+
+    The delay grows with each time that the record came back, linearly or by a factor, up to the longest.
     """
     wanted = limits.retry_type
     if wanted == RETRY_DISABLED or limits.retry_min_us <= 0:
         return 0
-    if wanted not in (RETRY_ALL, RETRY_FAILED if failed else RETRY_RETURNED):
+    failed = is_failure(limits, how)
+    if wanted == RETRY_FAILED and not failed:
+        return 0
+    if wanted == RETRY_RETURNED and how == FAILED:
         return 0
     times = max(failures if failed else deliveries, 1)
-    delay_us = limits.retry_min_us
-    if limits.retry_exponential:
-        for _ in range(min(times - 1, DOUBLINGS_MAX)):
-            delay_us = min(delay_us * 2, limits.retry_max_us)
-    else:
-        delay_us = min(delay_us * min(times, 1 << 20), limits.retry_max_us)
-    return min(delay_us, limits.retry_max_us)
+    if not limits.retry_exponential:
+        return min(limits.retry_min_us * min(times, TIMES_MAX), limits.retry_max_us)
+    growth = float(min(times - 1, TIMES_MAX)) * math.log(limits.retry_factor)
+    if growth > GROWTH_MAX:
+        return limits.retry_max_us
+    delay_us = float(limits.retry_min_us) * math.exp(growth)
+    return limits.retry_max_us if delay_us >= float(limits.retry_max_us) else i64(int(delay_us + 0.5))

@@ -155,7 +155,7 @@ class StreamGroup(Group):
             consumer.credit += count
         return count
 
-    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, failed: bool) -> i64:
+    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, how: i64) -> i64:
         """A stream redelivers nothing: the credit returns, the cursor stays."""
         return self.return_credit(lease, count)
 

@@ -19,11 +19,22 @@ from forebay.queue.facts import Facts
 from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS
 from forebay.queue.lease_index import held_runs
 from forebay.queue.lease_table import LeaseTable
-from forebay.queue.leases import LEASED, PAGE_RECORDS, RETURNED, SETTLED, UNLIMITED, Consumer, Delivery, Lease, Page
+from forebay.queue.leases import (
+    FAILED,
+    LEASED,
+    PAGE_RECORDS,
+    RETURNED,
+    SETTLED,
+    UNLIMITED,
+    Consumer,
+    Delivery,
+    Lease,
+    Page,
+)
 from forebay.queue.limits import Limits
 from forebay.queue.order import Order
 from forebay.queue.picker import HASH_TOPIC, Picker
-from forebay.queue.retries import retry_us
+from forebay.queue.retries import is_failure, retry_us
 from forebay.queue.selecting import Selecting
 from forebay.queue.selector import Selector
 from forebay.queue.trace import ACKED, DELIVERED, QueueTrace
@@ -335,12 +346,13 @@ class WorkGroup(Selecting):
         if consumer.credit < UNLIMITED >> 1:
             consumer.credit += count
 
-    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, failed: bool) -> i64:
+    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, how: i64) -> i64:
         given: i64 = 0
+        failed = is_failure(self.limits, how)
         failures = lease.failures + (1 if failed else 0)
         limit = self.limits.delivery_limit
         if due_us == 0:
-            rest_us = retry_us(self.limits, failed, lease.deliveries, failures)
+            rest_us = retry_us(self.limits, how, lease.deliveries, failures)
             due_us = FROM_NOW + rest_us if rest_us else 0
         for start, length in self.withdraw(lease, first, count):
             given += length
@@ -404,7 +416,7 @@ class WorkGroup(Selecting):
     def remove(self, consumer: Consumer) -> None:
         self.detach(consumer)
         for lease in self.table.of_consumer(consumer):
-            self.give_back(lease, lease.first, lease.count, 0, True)
+            self.give_back(lease, lease.first, lease.count, 0, FAILED)
 
     def find(self, offset: i64) -> Lease | None:
         """The lease that holds this record now."""
@@ -418,7 +430,7 @@ class WorkGroup(Selecting):
         lease = self.table.take_over(now_us)
         while lease is not None:
             for first, count in self.table.ended_runs(lease, now_us):
-                self.give_back(lease, first, count, 0, False)
+                self.give_back(lease, first, count, 0, FAILED)
             consumer = lease.consumer
             if consumer.cancels and not consumer.timed_out:
                 consumer.timed_out = True

@@ -13,7 +13,8 @@ from mypy_extensions import i64
 from forebay.broker.replies import REPLIES
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.queue.counts import Counts
-from forebay.queue.leases import UNLIMITED, Delivery, Lease
+from forebay.queue.leases import FAILED as AS_FAILED
+from forebay.queue.leases import NACKED, UNLIMITED, UNTRIED, Delivery, Lease
 from forebay.session.amqp091_deliver import Outlet
 from forebay.session.amqp091_extend import Extension
 from forebay.session.amqp091_publish import Link, Publisher
@@ -300,7 +301,7 @@ class Channel:
             self.counts.acked += count
             self.vhost.ack(run.lease, first, count)
         elif how != DISCARD:
-            self.vhost.nack(run.lease, first, count, 0, how == FAILED)
+            self.vhost.nack(run.lease, first, count, 0, AS_FAILED if how == FAILED else NACKED)
         else:
             self.vhost.reject(run.lease, first, count)
 
@@ -438,7 +439,7 @@ class Channel:
             elif lease is None:
                 self.write(outlet, delivery, delivery.count)  # it is no longer in its queue
             else:
-                self.vhost.nack(lease, delivery.block.base + delivery.index, delivery.count, 0)
+                self.vhost.nack(lease, delivery.block.base + delivery.index, delivery.count, 0, UNTRIED)
         self.backlog = kept
 
     def traffic(self) -> Traffic:

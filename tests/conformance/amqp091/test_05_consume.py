@@ -234,10 +234,22 @@ def counts(properties: bytes) -> tuple[int, int]:
     return found[0], found[1]
 
 
-@pytest.mark.parametrize(("which", "failed"), [(NACK, 0), (REJECT, 1), (RECOVER, 0)])
-def test_what_is_given_back_says_how_often(broker: BrokerProcess, which: tuple[int, int], failed: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "which", "failed"),
+    [
+        ("classic", NACK, 1),
+        ("classic", REJECT, 1),
+        ("classic", RECOVER, 1),
+        ("quorum", NACK, 0),
+        ("quorum", REJECT, 1),
+        ("quorum", RECOVER, 0),
+    ],
+)
+def test_what_is_given_back_says_how_often(
+    broker: BrokerProcess, kind: str, which: tuple[int, int], failed: int
+) -> None:
     with connect(broker) as raw:
-        raw.declare("q")
+        raw.declare("q", arguments={"x-queue-type": kind})
         raw.fill("q", bodies(1))
         raw.consume("q")
         raw.expect(1, DELIVER)
@@ -279,7 +291,7 @@ def test_a_publishers_own_counts_are_not_believed(broker: BrokerProcess) -> None
         raw.settle(NACK, 1, REQUEUE)
         raw.expect(1, DELIVER)
         properties = raw.content(1)[0]
-        assert counts(properties) == (0, 1)
+        assert counts(properties) == (1, 1)
         assert properties.count(b"x-delivery-count") == properties.count(b"x-acquired-count") == 1
         assert short("mine") + b"l" + number(5, 8) in properties
 
@@ -298,7 +310,7 @@ def test_nack_returns_to_the_front_and_counts(broker: BrokerProcess) -> None:
                 assert args[2 + 8] == 1
                 properties, body, _ = raw.content(1)
                 assert body == b"message %d" % place
-                assert counts(properties) == (0, count)
+                assert counts(properties) == (count, count)
             if count == 1:
                 raw.settle(NACK, 4, REQUEUE | 1)
 

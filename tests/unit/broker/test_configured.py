@@ -67,6 +67,23 @@ def test_a_multiplier_of_one_waits_the_same_each_time() -> None:
     assert "x-delayed-retry-backoff" not in made
 
 
+@pytest.mark.parametrize("multiplier", [1.5, "1.5", 3])
+def test_a_multiplier_is_any_number_from_one_on(multiplier: object) -> None:
+    made = arguments(retry={"initial_backoff": "5s", "max_backoff": "5m", "multiplier": multiplier})
+    assert (made["x-delayed-retry-backoff"], made["x-delayed-retry-max"]) == ("exponential", 300_000)
+    assert made["x-delayed-retry-multiplier"] == float(str(multiplier))
+
+
+@pytest.mark.parametrize("multiplier", [0.9, "two", -1, True, 1e9, "nan"])
+def test_a_multiplier_below_one_is_refused(multiplier: object) -> None:
+    with pytest.raises(OptionError, match=r"queues\[0\]\.retry\.multiplier: .* a number from 1 to 1000000"):
+        arguments(retry={"multiplier": multiplier})
+
+
+def test_retries_count_whatever_the_type_of_queue() -> None:
+    assert arguments(type="quorum", retry={"max_retries": 3})["x-nack-counts"] is True
+
+
 @pytest.mark.parametrize(
     ("topic", "exchange", "key"),
     [

@@ -125,7 +125,7 @@ def test_what_failed_too_often_goes_on(broker: OneVhost) -> None:
     broker.settle()
     for _ in range(2):
         lease = broker.taken(b"q")
-        broker.vhost.nack(lease, lease.first, 1, 0, True)
+        broker.vhost.nack(lease, lease.first, 1, 0)
         broker.settle()
     assert [each["reason"] for each in deaths(broker, b"dead")] == ["delivery_limit"]
     assert last(broker, b"dead")[2].header("dlq-deliveries") == 2

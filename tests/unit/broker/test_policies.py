@@ -164,6 +164,8 @@ USER_KEYS: Table = {
     "delayed-retry-type": "all",
     "delayed-retry-min": 5,
     "delayed-retry-max": 5,
+    "delayed-retry-multiplier": 2.5,
+    "nack-counts": False,
 }
 OPERATOR_KEYS: Table = {
     "message-ttl": 0,

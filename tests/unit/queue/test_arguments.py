@@ -23,6 +23,8 @@ GOOD: dict[str, object] = {
     "x-delayed-retry-min": 0,
     "x-delayed-retry-max": 1,
     "x-delayed-retry-backoff": "exponential",
+    "x-delayed-retry-multiplier": 1.5,
+    "x-nack-counts": True,
     "x-single-active-consumer": True,
     "x-max-priority": 255,
     "x-priority-mode": "strict",
@@ -129,10 +131,19 @@ def test_a_dead_letter_exchange_is_a_name() -> None:
         ("x-stream-filter-size-bytes", 15),
         ("x-stream-filter-size-bytes", 256),
         ("x-consumer-timeout", -1),
+        ("x-delayed-retry-multiplier", 0.5),
+        ("x-delayed-retry-multiplier", "2"),
+        ("x-delayed-retry-multiplier", True),
+        ("x-nack-counts", 1),
     ],
 )
 def test_a_wrong_value_that_rabbitmq_takes_or_does_not_know_is_refused_too(name: str, value: object) -> None:
     assert refusal("quorum", {name: value}).startswith(f"invalid arg '{name}' for queue 'q' in vhost '/': ")
+
+
+def test_a_linear_backoff_has_no_multiplier() -> None:
+    assert "no multiplier" in refusal("quorum", {"x-delayed-retry-multiplier": 3, "x-delayed-retry-backoff": "linear"})
+    check_arguments("quorum", {"x-delayed-retry-multiplier": 3, "x-delayed-retry-backoff": "exponential"}, WHERE)
 
 
 def test_a_segment_of_a_stream_has_a_greatest_size() -> None:

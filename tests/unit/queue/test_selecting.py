@@ -12,7 +12,7 @@ from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.facts import Facts, Looks
 from forebay.queue.group import SCAN_RECORDS
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.leases import UNLIMITED, UNTRIED, Consumer, Delivery, Lease
 from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.order import ENTRIES_SLACK
 from forebay.queue.work_group import WorkGroup
@@ -165,7 +165,7 @@ def test_only_what_came_back_is_looked_at_again(rig: Rig) -> None:
     rig.join(A)
     (lease,) = rig.leases()
     rig.facts.looked.clear()
-    rig.group.give_back(lease, 500, 1, 0, False)
+    rig.group.give_back(lease, 500, 1, 0, UNTRIED)
     assert rig.turn() == {1: [500]}
     assert rig.facts.looked == [500]
 
@@ -178,7 +178,7 @@ def test_what_came_back_is_offered_to_all_that_had_passed_it_over(rig: Rig) -> N
     assert lease.count == 4
     rig.join(B)
     rig.turn()
-    rig.group.give_back(lease, 2, 1, 0, False)
+    rig.group.give_back(lease, 2, 1, 0, UNTRIED)
     rig.facts.looked.clear()
     given = rig.turn()
     assert given in ({3: [2]}, {2: [2]})
@@ -237,7 +237,7 @@ def test_lines_do_not_grow_by_what_comes_back_over_and_over(rig: Rig) -> None:
     waiting = rig.join("header.letter IN ('a', 'z')", credit=0)
     for _ in range(2 * ENTRIES_SLACK):
         (lease,) = rig.leases()
-        rig.group.give_back(lease, lease.first, 1, 0, False)
+        rig.group.give_back(lease, lease.first, 1, 0, UNTRIED)
     rig.turn()
     order = rig.group.order
     assert order is not None
@@ -265,7 +265,7 @@ def test_a_queue_is_plain_again_when_the_last_filter_has_gone(rig: Rig) -> None:
     (lease,) = rig.leases()
     rig.group.detach(consumer)
     assert rig.group.order is None
-    rig.group.give_back(lease, 1, 1, 0, False)
+    rig.group.give_back(lease, 1, 1, 0, UNTRIED)
     rig.publish("c")
     rig.join()
     assert rig.turn() == {2: [0, 1, 2, 3, 4]}

@@ -8,7 +8,7 @@ from forebay.core.message import AMQP091, KEYED
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.queue.facts import Facts, NoSubject
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery
+from forebay.queue.leases import UNLIMITED, UNTRIED, Consumer, Delivery
 from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.sifting import is_waiting, take_out
 from forebay.queue.work_group import WorkGroup
@@ -93,7 +93,7 @@ def test_a_record_that_is_held_up_by_a_delay_is_taken_out_too(tmp_path: Path) ->
     assert rig.delivered() == [0]
     lease = rig.group.find(0)
     assert lease is not None
-    rig.group.give_back(lease, 0, 1, 1_000_000, False)
+    rig.group.give_back(lease, 0, 1, 1_000_000, UNTRIED)
     assert is_waiting(rig.group, 0)
     take_out(rig.group, {0})
     assert rig.group.delayed_count == 0

@@ -11,7 +11,7 @@ from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.facts import Facts, NoSubject
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.leases import FAILED, NACKED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
 from forebay.queue.limits import RETRY_ALL, RETRY_FAILED, RETRY_RETURNED, STRICT, Limits
 from forebay.queue.retries import retry_us
 from forebay.queue.work_group import WorkGroup
@@ -117,7 +117,7 @@ def test_a_returned_record_expires_too(tmp_path: Path) -> None:
     consumer = rig.consumer()
     lease = lease_of(rig.turn(2)[0])
     rig.group.detach(consumer)
-    rig.group.give_back(lease, 0, 2, 0, False)
+    rig.group.give_back(lease, 0, 2, 0, UNTRIED)
     rig.turn(12 * MS)
     assert rig.dead() == [(0, 1, "expired"), (1, 1, "expired")] or rig.dead() == [(0, 2, "expired")]
     assert rig.group.dying[0].deliveries == 1
@@ -177,7 +177,7 @@ def test_octets_are_counted_of_what_is_ready(tmp_path: Path) -> None:
     rig.turn()
     assert (rig.group.ready(), rig.group.ready_octets) == (1, 7)
     rig.group.detach(consumer)
-    rig.group.give_back(lease, 0, 1, 0, False)
+    rig.group.give_back(lease, 0, 1, 0, UNTRIED)
     rig.turn()
     assert (rig.group.ready(), rig.group.ready_octets) == (1, 7)  # the returned one was the head
     assert rig.group.purge() == 1
@@ -204,7 +204,7 @@ def test_a_record_that_fails_too_often_dies(tmp_path: Path) -> None:
     for failed in (True, False, True):
         delivery = rig.turn()[0]
         counts.append((delivery.deliveries, delivery.failures))
-        rig.group.give_back(lease_of(delivery), 0, 1, 0, failed)
+        rig.group.give_back(lease_of(delivery), 0, 1, 0, FAILED if failed else UNTRIED)
     assert counts == [(1, 0), (2, 1), (3, 1)]
     assert rig.turn() == []
     assert rig.dead() == [(0, 1, "delivery_limit")]
@@ -230,7 +230,7 @@ def test_how_often_a_record_came_back_outlives_the_broker(tmp_path: Path) -> Non
     rig.publish(None, None, None)
     consumer = rig.consumer()
     lease = lease_of(rig.turn()[0])
-    rig.group.give_back(lease, 0, 2, 0, True)
+    rig.group.give_back(lease, 0, 2, 0, FAILED)
     rig.group.ack(lease, 2, 1)
     returns, progress = rig.group.take_returns(), rig.group.take_progress()
     assert rig.group.take_returns() == b""
@@ -265,7 +265,37 @@ def test_a_record_waits_before_it_is_tried_again(
     limits = Limits()
     limits.retry_type, limits.retry_exponential = kind, exponential
     limits.retry_min_us, limits.retry_max_us = 10 * MS, 100 * MS
-    assert retry_us(limits, failed, times, times if failed else 0) == expected_ms * MS
+    assert retry_us(limits, FAILED if failed else UNTRIED, times, times if failed else 0) == expected_ms * MS
+
+
+@pytest.mark.parametrize(
+    ("factor", "times", "expected_ms"),
+    [(1.0, 500, 10), (1.5, 1, 10), (1.5, 2, 15), (1.5, 3, 22.5), (3, 3, 90), (3, 4, 100), (1e6, 1 << 31, 100)],
+)
+def test_a_wait_grows_by_any_factor(factor: float, times: int, expected_ms: float) -> None:
+    limits = Limits()
+    limits.retry_type, limits.retry_exponential, limits.retry_factor = RETRY_ALL, True, factor
+    limits.retry_min_us, limits.retry_max_us = 10 * MS, 100 * MS
+    assert retry_us(limits, FAILED, times, times) == expected_ms * MS
+
+
+@pytest.mark.parametrize(("counts", "cause"), [(True, [(0, 1, "delivery_limit")]), (False, [])])
+def test_a_nack_counts_as_the_queue_says(tmp_path: Path, counts: bool, cause: list[tuple[int, int, str]]) -> None:
+    rig = Rig(tmp_path, delivery_limit=0, dead_letter_exchange=b"dlx", nack_counts=counts)
+    rig.publish(None)
+    rig.consumer()
+    rig.group.give_back(lease_of(rig.turn()[0]), 0, 1, 0, NACKED)
+    assert rig.dead() == cause
+
+
+def test_a_time_out_counts(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, delivery_limit=1, dead_letter_exchange=b"dlx")
+    rig.publish(None)
+    rig.consumer().timeout_us = 10 * MS
+    for turn in range(4):
+        rig.turn(1 + turn * 20 * MS)
+    assert rig.dead() == [(0, 1, "delivery_limit")]
+    assert rig.group.dying[0].deliveries == 2
 
 
 def test_a_delayed_record_comes_when_its_time_has_come(tmp_path: Path) -> None:
@@ -274,7 +304,7 @@ def test_a_delayed_record_comes_when_its_time_has_come(tmp_path: Path) -> None:
     rig.consumer()
     lease = lease_of(rig.turn(MS)[0])
     # Its time counts from when it was given back, not from when it was handed out.
-    rig.group.give_back(lease, 0, 1, 0, True)
+    rig.group.give_back(lease, 0, 1, 0, FAILED)
     assert rig.turn(500 * MS) == []
     assert rig.turn(509 * MS) == []
     assert rig.group.next_due_us() == 510 * MS

@@ -219,5 +219,5 @@ def settle_one(vhost: Vhost, lease: Lease, offset: int, settlement: Settlement) 
     if settlement.action == "ack":
         return int(vhost.ack(lease, offset, 1))
     if settlement.action == "nack":
-        return int(vhost.nack(lease, offset, 1, settlement.delay_ms, True))
+        return int(vhost.nack(lease, offset, 1, settlement.delay_ms))
     return int(vhost.reject(lease, offset, 1))

@@ -26,7 +26,8 @@ from forebay.broker.special import ASKS, MARKS, check_message, publish_special, 
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
-from forebay.queue.leases import Delivery
+from forebay.queue.leases import FAILED as AS_FAILED
+from forebay.queue.leases import UNTRIED, Delivery
 from forebay.records.properties import properties_of
 from forebay.routing.exchange import text
 from forebay.server.app import App
@@ -150,7 +151,7 @@ def settle(vhost: Vhost, delivery: Delivery, ackmode: str) -> None:
     assert lease is not None, "it was got to be settled"
     offset = delivery.block.base + delivery.index
     if ackmode in REQUEUE:
-        vhost.nack(lease, offset, 1, 0, ackmode == FAILED)
+        vhost.nack(lease, offset, 1, 0, AS_FAILED if ackmode == FAILED else UNTRIED)
     elif ackmode == DISCARD:
         vhost.reject(lease, offset, 1)
     else:

@@ -25,7 +25,7 @@ from forebay.broker.dlq import seal
 from forebay.broker.holding import release
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.queue.holds import Hold
-from forebay.queue.leases import Consumer, Lease
+from forebay.queue.leases import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
@@ -145,7 +145,7 @@ def release_lease(control: Control, given: Given) -> dict[str, object]:
     lease = vhost.find_lease(given.octets("queue"), given.octets("group"), offset)
     if lease is None:
         raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.text('queue')}'")
-    vhost.nack(lease, offset, 1, 0)
+    vhost.nack(lease, offset, 1, 0, UNTRIED)
     return {}
 
 
