@@ -17,7 +17,8 @@ import time
 from forebay.broker.facts import MessageFacts
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
-from forebay.log.queue_log import BlockCache, BlockFiles, QueueLog
+from forebay.log.block_files import BlockFiles
+from forebay.log.queue_log import BlockCache, QueueLog
 from forebay.queue import work_group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery
 from forebay.queue.limits import Limits

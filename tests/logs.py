@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from forebay.log.queue_log import BlockCache, BlockFiles, QueueLog
+from forebay.log.block_files import BlockFiles
+from forebay.log.queue_log import BlockCache, QueueLog
 from forebay.server.disk import DataDisk
 
 

@@ -26,6 +26,7 @@ LOCKED: Final = "locked"  # exclusive to somebody else
 INVALID: Final = "invalid"  # a field's value is out of its domain
 NOT_ALLOWED: Final = "not-allowed"
 TOO_MANY: Final = "too-many"  # there are as many as there may be
+DAMAGED: Final = "damaged"  # it is there, and cannot be read
 
 INTERNAL: Final = "internal"  # nobody's doing but ours: the connection ends
 
@@ -93,6 +94,34 @@ class CorruptFile(StorageError):
 
 class Unreachable(ForebayError):
     """No broker answers at any of the addresses given."""
+
+
+class UnreadableFile(StorageError):
+    """A file, or a part of it, is not to be had from the disk any more."""
+
+
+class DamagedBlock(CorruptFile, RequestError):
+    """Messages of one log cannot be read: whoever asks for them is refused, and everything else goes on.
+
+    queue, name  whose log it is: its number, and its name
+    base, end    the offsets that cannot be read
+    """
+
+    def __init__(self, path: str, position: int, queue: int, name: str, base: int, end: int, why: str) -> None:
+        text = (
+            f"queue '{name}' is damaged: {path}: at octet {position}: queue {queue}, offsets {base} to {end - 1}: {why}"
+        )
+        Exception.__init__(self, text)
+        self.path = path
+        self.position = position
+        self.reason = DAMAGED
+        self.text = text
+        self.scope = CHANNEL
+        self.queue = queue
+        self.name = name
+        self.base = base
+        self.end = end
+        self.why = why
 
 
 class OutcomeUnknown(ForebayError):

@@ -13,11 +13,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.core.errors import CorruptFile, DiskFull
+from forebay.core.errors import DiskFull, UnreadableFile
 from forebay.core.ports import Disk
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, parse_block
+from forebay.log.block_files import BlockFile
 from forebay.log.manifest import Manifest, write_manifest
-from forebay.log.queue_log import BlockFile, BlockIndex, QueueLog
+from forebay.log.queue_log import BlockIndex, QueueLog
 from forebay.log.segment import Merger, Segment, SegmentWriter, queue_folder
 
 HOLE_OCTETS_MIN: Final = 16 << 10  # records not wanted are copied all the same if that saves less than this
@@ -44,6 +45,7 @@ class Rewrite:
     wanted   intervals of offsets to keep
     first    the new segments stand for the offsets from here to `end`
     whole    all into one segment, for a segment may only be replaced by one that stands for all of it
+    damaged  first offsets of blocks that could not be read, and why: they are copied as they are
 
     Another thread may set `stopped`: then it ends soon, with Stopped, and what it had begun is gone.
     """
@@ -56,15 +58,23 @@ class Rewrite:
     end: int
     whole: bool
     made: list[Segment] = field(default_factory=list)
+    damaged: list[tuple[int, str]] = field(default_factory=list)
     finished: bool = False
     stopped: bool = False
 
     def run(self, disk: Disk, segment_octets_max: int) -> None:
-        handles = {number: disk.open(file.path, False) for number, file in self.files.items()}
+        opened: list[int] = []
+        handles: dict[int, int] = {}
         try:
+            for number, file in self.files.items():
+                try:
+                    handles[number] = disk.open(file.path, False)
+                    opened.append(handles[number])
+                except UnreadableFile:
+                    handles[number] = file.handle  # somebody has removed it: what is open can be read all the same
             self.copy(disk, handles, segment_octets_max)
         finally:
-            for handle in handles.values():
+            for handle in opened:
                 disk.close(handle)
         self.finished = True
 
@@ -84,7 +94,12 @@ class Rewrite:
                     continue
                 if self.stopped:
                     raise Stopped
-                block = self.read(disk, handles, at)
+                read = self.octets_at(disk, handles, at)
+                block = self.parsed(at, read)
+                if block is None:
+                    writer.add_all(merger.rest())
+                    writer.add_damaged(base, int(self.entries.stamps[at]), end - base, read)
+                    continue
                 octets = writer.position + merger.writer.octets() + block.octets()
                 if octets > segment_octets_max and writer.entries and not self.whole:
                     # Only between two blocks of the source: each must be wholly inside or outside of a segment.
@@ -102,18 +117,26 @@ class Rewrite:
                 writer.abandon()
             raise
 
-    def read(self, disk: Disk, handles: dict[int, int], at: int) -> Block:
+    def octets_at(self, disk: Disk, handles: dict[int, int], at: int) -> bytes:
+        """The octets of a block; zeros for those that the disk does not give."""
         entries = self.entries
-        number = entries.files[at]
-        position = entries.positions[at]
-        octets = disk.pread(handles[number], entries.octets[at], position)
+        octets = int(entries.octets[at])
+        try:
+            read = disk.pread(handles[entries.files[at]], octets, entries.positions[at])
+        except UnreadableFile:
+            read = b""
+        return read + bytes(octets - len(read))
+
+    def parsed(self, at: int, octets: bytes) -> Block | None:
+        """The block of these octets; None where they are not as they were written."""
+        entries = self.entries
         try:
             block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:])
             if block.base != entries.bases[at] or block.count != entries.counts[at]:
                 raise BadBlock(f"another block stands here: offsets {block.base} to {block.end - 1}")
         except BadBlock as error:
-            where = f"queue {self.log.queue}, offsets {entries.bases[at]} to {entries.end(at) - 1}: {error}"
-            raise CorruptFile(disk.path(self.files[number].path), position, where) from error
+            self.damaged.append((int(entries.bases[at]), str(error)))
+            return None
         return block
 
 

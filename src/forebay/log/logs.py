@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import insort
 from typing import Final
 
-from forebay.core.errors import CorruptFile
+from forebay.core.errors import CorruptFile, UnreadableFile
 from forebay.core.ports import Disk
+from forebay.log.block_files import BlockFile, BlockFiles, Damage
 from forebay.log.frame import Frame
 from forebay.log.housekeeping import Job, Liveness, Rewrite
-from forebay.log.queue_log import BlockCache, BlockFile, BlockFiles, QueueLog
-from forebay.log.segment import Segment, queue_folder, read_segment
+from forebay.log.queue_log import BlockCache, QueueLog
+from forebay.log.segment import Segment, queue_folder, read_damaged, read_segment
 from forebay.log.stored import StoreOptions
 from forebay.log.stored_log import StoredLog, StoredSegment, take_blocks, unnamed_logs, with_segments
 
@@ -58,7 +59,10 @@ class Logs:
             if name.endswith(".tmp"):
                 self.leftover.append(path)
             elif name.endswith(".seg"):
-                segment = read_segment(self.disk, path)
+                try:
+                    segment = read_segment(self.disk, path)
+                except (CorruptFile, UnreadableFile) as error:
+                    segment = read_damaged(self.disk, path, fault_of(error))
                 if segment.queue != queue or name != f"{segment.first:020d}.seg":
                     text = f"the segment says it is of queue {segment.queue} from offset {segment.first}"
                     raise CorruptFile(self.disk.path(path), 12, text)
@@ -74,7 +78,11 @@ class Logs:
                 raise CorruptFile(self.disk.path(segment.path), 16, text)
             file = self.add_segment(stored, segment)
             for entry in segment.entries:
-                stored.log.add_stored(entry.base, entry.count, file, entry.position, entry.octets, entry.stamp_us)
+                stamp_us = stored.log.stamp_us if segment.fault else entry.stamp_us
+                stored.log.add_stored(entry.base, entry.count, file, entry.position, entry.octets, stamp_us)
+            if segment.fault:
+                file.whole = False
+                self.files.damaged(file, 0, queue, "", segment.first, segment.end, segment.fault)
 
     def add_segment(self, stored: StoredLog, segment: Segment) -> BlockFile:
         """Take a segment in; its blocks are the caller's to add."""
@@ -135,6 +143,27 @@ class Logs:
                 changed.append(stored)
         return changed
 
+    def note_damaged(self, rewrite: Rewrite) -> None:
+        """What could not be read in a rewrite is damaged where it stands now, too."""
+        log = rewrite.log
+        index = log.index
+        for base, why in rewrite.damaged:
+            at = log.find(base)
+            if at < index.size() and index.bases[at] == base:
+                file = self.files.files[int(index.files[at])]
+                self.files.damaged(file, index.positions[at], log.queue, log.name, base, index.end(at), why)
+
+    def damages(self) -> list[Damage]:
+        """What cannot be read and is still wanted, in the order of logs and offsets."""
+        self.name_damages()
+        return sorted(self.files.damages.values(), key=lambda each: (each.queue, each.base))
+
+    def name_damages(self) -> None:
+        """Have what is damaged bear the name of its log, which is not known while a folder is opened."""
+        for damage in self.files.damages.values():
+            stored = self.stored.get(damage.queue)
+            damage.name = damage.name if stored is None else stored.log.name
+
     def dead_segments(self, durable: int) -> list[str]:
         """Paths of segments that may be removed now: it is on the disk that they need not be there."""
         paths = [path for path, lsn in self.dead if lsn <= durable]
@@ -166,7 +195,7 @@ class Logs:
             queue = stored.log.queue
             small = self.segment_octets_max // SMALL_PART
             last = stored.segments[-MERGE_COUNT:]
-            if len(last) == MERGE_COUNT and all(each.segment.octets < small for each in last):
+            if len(last) == MERGE_COUNT and all(each.segment.octets < small and each.file.whole for each in last):
                 wanted = liveness.live(queue, last[0].segment.first, last[-1].segment.end)
                 self.plan_rewrite(job, stored, last, wanted)
             for each in stored.segments:
@@ -175,7 +204,7 @@ class Logs:
                     break
                 segment = each.segment
                 wanted = liveness.live(queue, segment.first, segment.end)
-                if 2 * kept_records(segment, wanted) < segment.records():
+                if each.file.whole and 2 * kept_records(segment, wanted) < segment.records():
                     self.plan_rewrite(job, stored, [each], wanted)
             if job.rewrites or checks >= SEGMENT_CHECKS_MAX:
                 self.next_check = (self.next_check + step + 1) % len(logs)
@@ -215,6 +244,7 @@ class Logs:
             rewritten.extend(segment.index(file.number))
         if end > rewrite.first:
             log.replace(rewrite.first, end, rewritten)
+            self.note_damaged(rewrite)
         paths = {segment.path for segment in rewrite.made}
         for source in [each for each in stored.segments if each.file.number in rewrite.files]:
             if source.file.blocks or not rewrite.finished:
@@ -226,6 +256,11 @@ class Logs:
             else:
                 self.files.unpin(source.file)  # nobody reads it any more: the next plan removes it
         return True
+
+
+def fault_of(error: CorruptFile | UnreadableFile) -> str:
+    """What is wrong, without the path and the position."""
+    return error.args[0].rpartition(": ")[2] if isinstance(error, CorruptFile) else str(error)
 
 
 def kept_records(segment: Segment, wanted: list[tuple[int, int]]) -> int:

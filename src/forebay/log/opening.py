@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from forebay.core.errors import CorruptFile
 from forebay.core.ports import Disk
+from forebay.log.block_files import BlockFile
 from forebay.log.frame import CHECKPOINT, DROPPED, SEGMENTS, START, WALS, Entry, parse_start
 from forebay.log.logs import Logs
 from forebay.log.manifest import Manifest, read_manifest
-from forebay.log.queue_log import BlockFile
 from forebay.log.recovery import WalReader
 from forebay.log.required import MissingFile, Required, check_newest, check_reached
 from forebay.log.stored import Recovery
@@ -97,7 +97,9 @@ class Opening:
         check_newest(self.disk, self.manifest, numbers, any(found.values()))
         missing = self.required.missing(self.disk, found, numbers)
         if len(missing) > 1:
-            raise MissingFile(missing[0].path, f"{missing[0].text}; and {len(missing) - 1} more")
+            several = MissingFile(missing[0].path, f"{missing[0].text}; and {len(missing) - 1} more")
+            several.paths = [each.path for each in missing]
+            raise several
         if missing:
             raise missing[0]
         if self.wals:

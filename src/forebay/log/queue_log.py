@@ -17,104 +17,13 @@ from typing import Final, final
 from librt.vecs import append, extend, vec
 from mypy_extensions import i32, i64, u8
 
-from forebay.core.errors import CorruptFile
-from forebay.core.ports import Disk
-from forebay.log.block import HEAD_OCTETS, OBJECT_OCTETS, BadBlock, Block, BlockWriter, parse_block
+from forebay.log.block import HEAD_OCTETS, OBJECT_OCTETS, Block, BlockWriter
+from forebay.log.block_files import BlockFile, BlockFiles
 
 IN_MEMORY: Final = 0  # file number of a block that never goes to a disk
 TRIM_MIN: Final = 1024  # dropped entries that are worth moving the others
 SPARED_MAX: Final = 64  # blocks not on the disk that one look for space in the cache passes over
-HANDLES_MAX: Final = 256  # segments kept open for reading; the longest open is closed first
 NOT_HELD: Final = 1 << 62  # of `QueueLog.held`: above every offset
-
-
-@final
-class BlockFile:
-    """A file that holds blocks.
-
-    handle  of the open file; -1 while it is closed
-    pinned  it may neither be closed nor opened again by name: its name may already be another file's
-    blocks  of this file that a log still retains
-    octets  of these blocks
-    """
-
-    def __init__(self, number: int, path: str, handle: int, pinned: bool) -> None:
-        self.number = number
-        self.path = path
-        self.handle = handle
-        self.pinned = pinned
-        self.blocks: i64 = 0
-        self.octets: i64 = 0
-
-
-@final
-class BlockFiles:
-    """All files that hold blocks, by number."""
-
-    def __init__(self, disk: Disk) -> None:
-        self.disk = disk
-        self.files: dict[int, BlockFile] = {}
-        self.opened: list[BlockFile] = []
-        self.reads: i64 = 0  # of blocks that were not in memory
-        self.octets_read: i64 = 0
-
-    def add(self, file: BlockFile) -> None:
-        assert file.number not in self.files
-        self.files[file.number] = file
-
-    def forget(self, file: BlockFile) -> None:
-        """Close it; no log may hold a block of it any more."""
-        del self.files[file.number]
-        if file in self.opened:
-            self.opened.remove(file)
-        if file.handle >= 0:
-            self.disk.close(file.handle)
-            file.handle = -1
-
-    def pin(self, file: BlockFile) -> None:
-        """Keep it open until it is forgotten."""
-        if file.handle < 0:
-            file.handle = self.disk.open(file.path, False)
-        if file in self.opened:
-            self.opened.remove(file)
-        file.pinned = True
-
-    def unpin(self, file: BlockFile) -> None:
-        """It may be closed again."""
-        file.pinned = False
-        self.opened.append(file)
-
-    def handle(self, file: BlockFile) -> int:
-        if file.handle < 0:
-            if len(self.opened) >= HANDLES_MAX:
-                oldest = self.opened.pop(0)
-                self.disk.close(oldest.handle)
-                oldest.handle = -1
-            file.handle = self.disk.open(file.path, False)
-            self.opened.append(file)
-        return file.handle
-
-    def read(self, number: i64, position: i64, octets: i64, queue: int, base: i64, count: i64) -> Block:
-        """The block that the index says is there; CorruptFile if it is not."""
-        file = self.files[int(number)]
-        handle = self.handle(file)
-        self.reads += 1
-        self.octets_read += octets
-        # Two reads: cutting the head off one long read would copy all the rest.
-        head = self.disk.pread(handle, HEAD_OCTETS, int(position))
-        data = self.disk.pread(handle, int(octets) - HEAD_OCTETS, int(position) + HEAD_OCTETS)
-        try:
-            block = parse_block(head, data)
-        except BadBlock as error:
-            raise self.corrupt(file, position, queue, base, base + count, str(error)) from error
-        if block.base != base or block.count != count:
-            text = f"another block stands here: offsets {block.base} to {block.end - 1}"
-            raise self.corrupt(file, position, queue, base, base + count, text)
-        return block
-
-    def corrupt(self, file: BlockFile, position: i64, queue: int, base: i64, end: i64, text: str) -> CorruptFile:
-        where = f"queue {queue}, offsets {base} to {end - 1}: {text}"
-        return CorruptFile(self.disk.path(file.path), int(position), where)
 
 
 @final
@@ -342,7 +251,7 @@ class QueueLog:
     def block(self, offset: i64) -> Block | None:
         """The block that holds the first record at or after `offset` for consumers; None if there is none yet.
 
-        Raises CorruptFile if the disk does not give back what was written.
+        Raises DamagedBlock if the disk does not give back what was written.
         """
         at = self.find_kept(max(offset, self.start))
         return None if at < 0 else self.load(at)
@@ -379,7 +288,8 @@ class QueueLog:
         index = self.index
         number = i64(index.files[at])
         octets = i64(index.octets[at])
-        return self.files.read(number, index.positions[at], octets, self.queue, index.bases[at], i64(index.counts[at]))
+        base = index.bases[at]
+        return self.files.read(number, index.positions[at], octets, self.queue, self.name, base, i64(index.counts[at]))
 
     def stretch(self, offset: i64, end: i64, octets_max: i64) -> Stretch | None:
         """The blocks of [offset, end) that stand back to back in one segment: at least one, then up to `octets_max`.
@@ -391,6 +301,8 @@ class QueueLog:
         if at < 0 or index.files[at] >= 0 or index.bases[at] >= end:
             return None
         number = index.files[at]
+        if not self.files.files[int(number)].whole:
+            return None
         position = index.positions[at]
         octets = i64(index.octets[at])
         after = at + 1
@@ -483,6 +395,8 @@ class QueueLog:
             file = self.files.files[int(number)]
             file.blocks -= 1
             file.octets -= octets
+            if self.files.damages:
+                self.files.forgive(number, index.positions[at])
         base = int(index.bases[at])
         block = self.cached.get(base)
         if block is not None:

@@ -30,6 +30,7 @@ class MissingFile(CorruptFile):
     def __init__(self, path: str, text: str) -> None:
         super().__init__(path, 0, text)
         self.text = text
+        self.paths = [path]  # of all that are missing
         self.args = (f"{path}: this file is missing: {text}",)
 
 

@@ -57,6 +57,7 @@ FOOT_OCTETS: Final = 48
 RECORDS_MAX: Final = 4096  # a block of a segment is sealed at this many records
 OCTETS_MAX: Final = 4 << 20  # or at this many octets
 WRITE_OCTETS: Final = 4 << 20
+SPAN_MAX: Final = (1 << 31) - 1  # offsets of one entry of an index
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What the head and the index of a segment say."""
+    """What the head and the index of a segment say.
+
+    fault  why the index cannot be trusted; then one entry is for all that the segment stands for
+    """
 
     path: str
     queue: int
@@ -80,6 +84,7 @@ class Segment:
     end: int
     octets: int
     entries: list[Entry]
+    fault: str = ""
 
     def index(self, number: int) -> BlockIndex:
         """The entries for a log's index, as blocks of this file number."""
@@ -103,6 +108,7 @@ def segment_path(queue: int, first: int) -> str:
 
 
 def encode_head(queue: int, first: int, end: int) -> bytes:
+    """The first octets of a segment."""
     tail = HEAD.pack(HEAD_MAGIC, 0, VERSION, queue, first, end, 0)[8:]
     return HEAD_MAGIC + crc32c(tail).to_bytes(4, "little") + tail
 
@@ -123,13 +129,28 @@ def read_segment(disk: Disk, path: str) -> Segment:
         disk.close(handle)
 
 
-def parse_segment(disk: Disk, path: str, handle: int) -> Segment:
-    """As `read_segment`, of an open file."""
+def read_damaged(disk: Disk, path: str, fault: str) -> Segment:
+    """A segment whose index cannot be trusted, as its head has it; CorruptFile if that is damaged as well."""
+    handle = disk.open(path, False)
+    try:
+        octets = disk.size(handle)
+        head = disk.pread(handle, HEAD_OCTETS, 0)
+    finally:
+        disk.close(handle)
+    if len(head) == HEAD_OCTETS and crc32c(head[8:]) == int.from_bytes(head[4:8], "little"):
+        magic, _, version, queue, first, end, _ = HEAD.unpack(head)
+        if (magic, version) == (HEAD_MAGIC, VERSION) and first < end <= first + SPAN_MAX:
+            return Segment(path, queue, first, end, octets, [Entry(first, 0, 0, octets, end - first)], fault)
+    raise CorruptFile(disk.path(path), 0, fault)
+
+
+def parse_segment(disk: Disk, path: str, handle: int, head: bytes | None = None) -> Segment:
+    """As `read_segment`, of an open file; `head` is to be taken for its own, if there is any."""
     full_path = disk.path(path)
     octets = disk.size(handle)
     if octets < HEAD_OCTETS + FOOT_OCTETS:
         raise CorruptFile(full_path, 0, f"a segment of {octets} octets cannot be")
-    head = disk.pread(handle, HEAD_OCTETS, 0)
+    head = disk.pread(handle, HEAD_OCTETS, 0) if head is None else head
     magic, crc, version, queue, first, end, _ = HEAD.unpack(head)
     if magic != HEAD_MAGIC or crc32c(head[8:]) != crc:
         raise CorruptFile(full_path, 0, "the segment's head is damaged")
@@ -178,6 +199,12 @@ class SegmentWriter:
     def add_all(self, blocks: list[Block]) -> None:
         for block in blocks:
             self.add(block)
+
+    def add_damaged(self, base: int, stamp_us: int, count: int, octets: bytes) -> None:
+        """Take a block that cannot be read as it is, with what is known of it."""
+        self.entries.append(Entry(base, stamp_us, self.position, len(octets), count))
+        self.parts.append(octets)
+        self.position += len(octets)
 
     def write_out(self) -> None:
         if self.parts:

@@ -16,6 +16,7 @@ from crc32c import crc32c
 from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Clock, Disk
 from forebay.log.block import Block
+from forebay.log.block_files import BlockFile
 from forebay.log.frame import (
     CHECKPOINT,
     CLEAN,
@@ -35,7 +36,7 @@ from forebay.log.housekeeping import Job, Liveness, Rewrite
 from forebay.log.logs import Logs
 from forebay.log.manifest import Manifest, write_manifest
 from forebay.log.opening import Opening
-from forebay.log.queue_log import BlockFile, QueueLog
+from forebay.log.queue_log import QueueLog
 from forebay.log.required import (
     NUMBER_OCTETS,
     SPAN_OCTETS,

@@ -6,8 +6,9 @@ from typing import final
 
 from mypy_extensions import i64
 
+from forebay.log.block_files import BlockFile
 from forebay.log.frame import Frame
-from forebay.log.queue_log import BlockFile, QueueLog
+from forebay.log.queue_log import QueueLog
 from forebay.log.segment import Segment
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from forebay.core.ports import Disk
 from forebay.log.block import Block
+from forebay.log.block_files import BlockFile
 from forebay.log.frame import (
     BLOCK,
     FILE_HEAD_OCTETS,
@@ -22,7 +23,7 @@ from forebay.log.frame import (
     encode_piece,
     piece_head,
 )
-from forebay.log.queue_log import BlockFile, QueueLog
+from forebay.log.queue_log import QueueLog
 
 FOLDER: Final = "wal"
 JOIN_OCTETS_MAX: Final = 4096  # parts shorter than this on average are joined before writing

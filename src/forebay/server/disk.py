@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from time import monotonic_ns
 from typing import Any, Final, Protocol
 
-from forebay.core.errors import DiskFull, StorageError
+from forebay.core.errors import DiskFull, StorageError, UnreadableFile
 from forebay.core.options import Options
 from forebay.core.ports import Disk
 from forebay.log.store import Job, StoreOptions
@@ -23,6 +23,7 @@ from forebay.log.wal import Commit
 LOCK: Final = "LOCK"
 PARTS_MAX: Final = 1024  # IOV_MAX of Linux
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+UNREADABLE: Final = (errno.EIO, errno.ENOENT, errno.ENXIO, errno.EBADMSG, errno.EUCLEAN, errno.EILSEQ, errno.ESTALE)
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def storage_errors(doing: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = DiskFull if error.errno in FULL else StorageError
+        kind = DiskFull if error.errno in FULL else UnreadableFile if error.errno in UNREADABLE else StorageError
         raise kind(f"{path}: cannot {doing}: {error.strerror}") from error
 
 

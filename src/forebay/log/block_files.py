@@ -1,0 +1,143 @@
+"""The files that hold blocks: open ones, and what of them cannot be read."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.errors import DamagedBlock, UnreadableFile
+from forebay.core.ports import Disk
+from forebay.log.block import HEAD_OCTETS, BadBlock, Block, parse_block
+
+HANDLES_MAX: Final = 256  # segments kept open for reading; the longest open is closed first
+
+
+@final
+class Damage:
+    """What of a log cannot be read.
+
+    queue, name  whose log it is: its number, and its name
+    base, end    the offsets that cannot be read
+    """
+
+    def __init__(self, path: str, position: int, queue: int, name: str, base: int, end: int, why: str) -> None:
+        self.path = path
+        self.position = position
+        self.queue = queue
+        self.name = name
+        self.base = base
+        self.end = end
+        self.why = why
+
+    def error(self) -> DamagedBlock:
+        """For whoever asks for these offsets."""
+        return DamagedBlock(self.path, self.position, self.queue, self.name, self.base, self.end, self.why)
+
+
+@final
+class BlockFile:
+    """A file that holds blocks.
+
+    handle  of the open file; -1 while it is closed
+    pinned  it may neither be closed nor opened again by name: its name may already be another file's
+    blocks  of this file that a log still retains
+    octets  of these blocks
+    whole   its index can be trusted; of one that is not whole nothing can be read
+    """
+
+    def __init__(self, number: int, path: str, handle: int, pinned: bool) -> None:
+        self.number = number
+        self.path = path
+        self.handle = handle
+        self.pinned = pinned
+        self.blocks: i64 = 0
+        self.octets: i64 = 0
+        self.whole = True
+
+
+@final
+class BlockFiles:
+    """All files that hold blocks, by number.
+
+    damages  what could not be read and is still wanted, by file and position
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.files: dict[int, BlockFile] = {}
+        self.opened: list[BlockFile] = []
+        self.damages: dict[tuple[int, int], Damage] = {}
+        self.reads: i64 = 0  # of blocks that were not in memory
+        self.octets_read: i64 = 0
+
+    def add(self, file: BlockFile) -> None:
+        assert file.number not in self.files
+        self.files[file.number] = file
+
+    def forget(self, file: BlockFile) -> None:
+        """Close it; no log may hold a block of it any more."""
+        del self.files[file.number]
+        for number, position in [place for place in self.damages if place[0] == file.number]:
+            self.forgive(number, position)
+        if file in self.opened:
+            self.opened.remove(file)
+        if file.handle >= 0:
+            self.disk.close(file.handle)
+            file.handle = -1
+
+    def pin(self, file: BlockFile) -> None:
+        """Keep it open until it is forgotten."""
+        if file.handle < 0:
+            file.handle = self.disk.open(file.path, False)
+        if file in self.opened:
+            self.opened.remove(file)
+        file.pinned = True
+
+    def unpin(self, file: BlockFile) -> None:
+        """It may be closed again."""
+        file.pinned = False
+        self.opened.append(file)
+
+    def handle(self, file: BlockFile) -> int:
+        if file.handle < 0:
+            if len(self.opened) >= HANDLES_MAX:
+                oldest = self.opened.pop(0)
+                self.disk.close(oldest.handle)
+                oldest.handle = -1
+            file.handle = self.disk.open(file.path, False)
+            self.opened.append(file)
+        return file.handle
+
+    def read(self, number: i64, position: i64, octets: i64, queue: int, name: str, base: i64, count: i64) -> Block:
+        """The block that the index says is there; DamagedBlock if it is not."""
+        file = self.files[int(number)]
+        self.reads += 1
+        self.octets_read += octets
+        if not file.whole:
+            known = self.damages[int(number), int(position)]
+            raise self.damaged(file, position, queue, name, base, base + count, known.why).error()
+        try:
+            handle = self.handle(file)
+            # Two reads: cutting the head off one long read would copy all the rest.
+            head = self.disk.pread(handle, HEAD_OCTETS, int(position))
+            data = self.disk.pread(handle, int(octets) - HEAD_OCTETS, int(position) + HEAD_OCTETS)
+            block = parse_block(head, data)
+            if block.base != base or block.count != count:
+                raise BadBlock(f"another block stands here: offsets {block.base} to {block.end - 1}")
+        except (BadBlock, UnreadableFile) as error:
+            raise self.damaged(file, position, queue, name, base, base + count, str(error)).error() from error
+        if self.damages:
+            self.forgive(number, position)
+        return block
+
+    def damaged(self, file: BlockFile, position: i64, queue: int, name: str, base: i64, end: i64, text: str) -> Damage:
+        """Have it known that these offsets cannot be read."""
+        path = self.disk.path(file.path)
+        damage = Damage(path, int(position), queue, name, int(base), int(end), text.removeprefix(f"{path}: "))
+        self.damages[file.number, int(position)] = damage
+        return damage
+
+    def forgive(self, number: i64, position: i64) -> None:
+        """What stands there can be read again, or is wanted no more."""
+        self.damages.pop((int(number), int(position)), None)
