@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 from forebay.admin.answer import refusal
 from forebay.broker.auth import LoginRefused
 from forebay.broker.judge import Undecided
-from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
+from forebay.core.errors import DAMAGED, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 
-STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400}
+STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400, DAMAGED: 503}
 BAD_REQUEST: Final = 400
 TOO_MANY: Final = 429
 UNAVAILABLE: Final = 503

@@ -15,7 +15,16 @@ from forebay.broker.replies import ReplyConsumer
 from forebay.broker.routes import QUEUE_PREFIX
 from forebay.broker.shares import Shares
 from forebay.broker.topology import FOREVER_MS
-from forebay.core.errors import INVALID, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import (
+    INVALID,
+    LOCKED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    PRECONDITION,
+    REFUSED,
+    DamagedBlock,
+    RequestError,
+)
 from forebay.core.options import Options
 from forebay.filter.parser import Filter
 from forebay.log.store import Store
@@ -138,6 +147,7 @@ class Consuming(Publishing):
         work = is_work(where, asked)
         asked.check_kind(arguments, where, work)
         group = self.group_for(where, asked, filter, work)
+        group.check_sound()
         check_exclusive(self.name, where, group, exclusive)
         consumer = Consumer(
             self.next_consumer_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED
@@ -283,6 +293,7 @@ class Consuming(Publishing):
         group = self.group_for(where, ConsumerArguments({}, self.name, where.name), b"", True)
         assert isinstance(group, WorkGroup)
         check_gettable(self.name, where)
+        group.check_sound()
         getters = self.getters.setdefault(int(session_id), {})
         key = (int(channel), int(where.id))
         getter = getters.get(key)
@@ -296,7 +307,11 @@ class Consuming(Publishing):
         getter.no_ack = no_ack
         where.unused_since_us = self.now_us
         self.mark(where)
-        return group.take_one(getter, self.now_us)
+        try:
+            return group.take_one(getter, self.now_us)
+        except DamagedBlock as error:
+            group.halt(error)
+            raise
 
     def purge(self, name: bytes) -> int:
         """Take away all ready messages of every work group, or of the stream; how many the nameless group had.

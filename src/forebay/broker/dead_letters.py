@@ -24,7 +24,7 @@ from forebay.broker.address import DEAD_LETTER_PREFIX, amqp_address
 from forebay.broker.facts import marks_of
 from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
-from forebay.core.errors import INVALID, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
 from forebay.core.message import AMQP091, DIED, FORMAT_MASK, MQTT, REJECTED, UNROUTABLE
 from forebay.log.block import Block
 from forebay.queue.counts import Counts
@@ -342,13 +342,18 @@ class Batch:
         end = run.first + run.count
         while offset < end and self.left > 0 and self.octets > 0:
             self.left -= 1
-            outcome = self.send(run, offset)
+            after = offset + 1
+            try:
+                outcome = self.send(run, offset)
+            except DamagedBlock as error:  # all of the block stays: it is not read again for each of its records
+                outcome = WAITS
+                after = min(end, i64(error.end))
             if outcome in (WAITS, LOST):
                 if first < offset:
                     group.bury(first, offset - first)
-                first = offset + 1
-                self.keep(run, offset)
-            offset += 1
+                first = after
+                self.keep(run, offset, after - offset)
+            offset = after
         if first < offset:
             group.bury(first, offset - first)
         if offset < end:
@@ -373,16 +378,16 @@ class Batch:
             self.failed[address] = int(outcome)
         return outcome
 
-    def keep(self, run: Dying, offset: i64) -> None:
-        """The record stays; with the one before it where they are alike."""
+    def keep(self, run: Dying, offset: i64, count: i64) -> None:
+        """Records that stay; with the one before them where they are alike."""
         staying = self.staying
         if staying:
             last = staying[len(staying) - 1]
             follows = last.first + last.count == offset and last.cause == run.cause
             if follows and last.deliveries == run.deliveries and last.failures == run.failures:
-                last.count += 1
+                last.count += count
                 return
-        staying.append(Dying(offset, 1, run.cause, run.deliveries, run.failures))
+        staying.append(Dying(offset, count, run.cause, run.deliveries, run.failures))
 
 
 def keeps(limits: Limits) -> bool:

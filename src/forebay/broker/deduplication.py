@@ -23,7 +23,7 @@ from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
 from forebay.broker.internal import DEDUPLICATION_LOG, RECORD_OVERHEAD, InternalLog
-from forebay.core.errors import INVALID, RequestError
+from forebay.core.errors import INVALID, DamagedBlock, RequestError
 from forebay.core.message import AMQP091
 from forebay.log.store import Entry, Store
 
@@ -194,7 +194,11 @@ class Deduplication(InternalLog):
     def recovered(self, now_us: i64) -> None:
         at = self.floor = self.log.start
         while True:
-            block = self.log.block(at)
+            try:
+                block = self.log.block(at)
+            except DamagedBlock as error:
+                at = i64(error.end)  # what was taken then may be taken once more
+                continue
             if block is None:
                 return
             for offset in range(max(at, block.base), block.end):

@@ -17,12 +17,13 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal import DELAYED_LOG, LedgerLog
-from forebay.core.errors import INVALID, REFUSED, RequestError
+from forebay.core.errors import INVALID, REFUSED, DamagedBlock, RequestError
 from forebay.core.message import FORMAT_MASK, MQTT
 from forebay.log.block import Block
 from forebay.log.store import Store
 
 LOG_NAME: Final = "$delayed"
+UNREADABLE_US: Final = 60_000_000  # after which a message that cannot be read is tried again
 KEY_OCTETS_MAX: Final = 255
 OFFSET_DIGITS_MAX: Final = 18  # an i64 holds any number of so many digits
 SLACK: Final = 1024  # times of cancelled messages kept in the heap before it is compacted
@@ -146,8 +147,14 @@ class Delayed(LedgerLog):
             due_us: i64 = self.next_due_us()
             if due_us == 0 or due_us > now_us:
                 break
-            offset = heapq.heappop(self.times)[1]
-            found.append(self.read(offset))
+            offset = self.times[0][1]
+            try:
+                message = self.read(offset)
+            except DamagedBlock:  # the broker says what is damaged; it may be mended
+                heapq.heapreplace(self.times, (int(now_us + UNREADABLE_US), offset))
+                continue
+            heapq.heappop(self.times)
+            found.append(message)
             self.leave(offset)
         return found
 
@@ -184,7 +191,10 @@ class Delayed(LedgerLog):
         times = sorted([each for each in self.times if each[1] in self.waiting])
         found: list[DelayedMessage] = []
         for due_us, offset in times[: int(most)]:
-            message = self.read(offset)
+            try:
+                message = self.read(offset)
+            except DamagedBlock:
+                continue
             message.due_us = due_us
             found.append(message)
         return found

@@ -7,6 +7,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
 from forebay.log.store import Entry, Store
 from forebay.queue.ledger import Ledger
@@ -104,7 +105,11 @@ class LedgerLog(InternalLog):
         for first, end in wanted:
             at: i64 = first
             while at < end:
-                block = self.log.block(at)
+                try:
+                    block = self.log.block(at)
+                except DamagedBlock as error:
+                    at = min(end, i64(error.end))  # what it is is not known; it stays wanted
+                    continue
                 base: i64 = end
                 if block is not None:
                     base = min(base, max(block.base, self.log.start))

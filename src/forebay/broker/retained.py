@@ -15,6 +15,7 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal import RECORD_OVERHEAD, RETAINED_LOG, LedgerLog
+from forebay.core.errors import DamagedBlock
 from forebay.core.message import FORMAT_MASK, MQTT, RETAIN
 from forebay.log.block import Block
 from forebay.log.store import Store
@@ -166,7 +167,10 @@ class Retained(LedgerLog):
         return found[last:] + found[:last][::-1]
 
     def message(self, number: i64, now_us: i64) -> RetainedMessage | None:
-        """The message of that number; None if it is there no longer or has just expired, which removes it."""
+        """The message of that number; None if it is there no longer or cannot be read, or if it has just expired.
+
+        What has expired is removed.
+        """
         if number < 0:
             return self.volatile.get(int(number))
         place = self.places.get(int(number))
@@ -177,7 +181,10 @@ class Retained(LedgerLog):
             return None
         if number >= self.log.end:
             self.make_readable(now_us)
-        block = self.log.block(number)
+        try:
+            block = self.log.block(number)
+        except DamagedBlock:
+            return None  # it stays, and the broker says what is damaged
         assert block is not None and block.base <= number, "a wanted record is in the log"
         at = number - block.base
         return RetainedMessage(

@@ -27,6 +27,7 @@ from forebay.broker.fanout import is_zero, topic_at
 from forebay.broker.internal import INTERNAL
 from forebay.broker.session_facts import kept_fact, session_fact, subscribe_fact
 from forebay.broker.sessions import NOT_YET, PRIVATE, SECOND_US, Sessions, is_topic, merged, pairs
+from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
 from forebay.log.store import Entry
 
@@ -36,7 +37,8 @@ class StoredSessions(Sessions):
     """The sessions of a vhost, with their way to the disk and back."""
 
     def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
+        found = [(max(base, int(first)), min(stop, int(end))) for base, stop in self.unreadable if base < end]
+        found = [each for each in found if each[0] < each[1]]
         for client in self.by_number.values():
             found += client.wanted(first, end)
         return merged(found)
@@ -106,7 +108,12 @@ class Backlogs:
                     self.put_back(client, each)
             offset = min(offset, max(client.covered, log.start))
         while offset < log.end:
-            block = log.block(offset)
+            try:
+                block = log.block(offset)
+            except DamagedBlock as error:
+                self.keep_unreadable(error)
+                offset = i64(error.end)
+                continue
             if block is None:
                 break
             for index in range(max(i64(0), offset - block.base), block.count):
@@ -128,15 +135,25 @@ class Backlogs:
     def has(self, offset: i64) -> bool:
         block = self.block
         if block is None or not block.base <= offset < block.end:
-            block = self.log.block(offset)
+            try:
+                block = self.log.block(offset)
+            except DamagedBlock as error:
+                self.keep_unreadable(error)
+                return True
             if block is not None:
                 self.block = block
         return offset >= self.log.start and block is not None and block.base <= offset < block.end
 
+    def keep_unreadable(self, error: DamagedBlock) -> None:
+        """Whose messages these are cannot be known: they stay."""
+        span = (error.base, error.end)
+        if span not in self.sessions.unreadable:
+            self.sessions.unreadable.append(span)
+
     def put_back(self, client: ClientSession, offset: i64) -> None:
         """A record that waited when the last checkpoint was made."""
         block = self.block if self.has(offset) else None
-        if block is not None and not client.has_taken(offset):
+        if block is not None and block.base <= offset < block.end and not client.has_taken(offset):
             target = self.sessions.target(client, block, offset - block.base)
             self.sessions.keep(target, block, offset - block.base, 1)
 

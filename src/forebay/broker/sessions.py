@@ -63,6 +63,7 @@ class Sessions(InternalLog):
         self.next_number: i64 = 1
         self.present = False
         self.taken: list[int] = []
+        self.unreadable: list[tuple[int, int]] = []  # offsets of which nobody knows whose they are
         self.wills: list[Will] = []
         self.left: list[Subscription] = []
         self.changed: list[ClientSession] = []
@@ -186,6 +187,8 @@ class Sessions(InternalLog):
         if self.out:
             return  # sealed before the turn's end: nobody wants these yet
         floor = self.log.end
+        for base, _ in self.unreadable:
+            floor = min(floor, i64(base))
         for client in self.by_number.values():
             floor = min(floor, client.floor(floor))
         if floor > self.log.start:

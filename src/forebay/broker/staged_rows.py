@@ -17,7 +17,7 @@ from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
 from forebay.broker.special import ASKS, MARKS, Special, asks_of, publish_special, read_special
 from forebay.broker.staging import Committed
-from forebay.core.errors import RequestError
+from forebay.core.errors import DamagedBlock, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, REJECTED, RETAIN, UNROUTABLE
 from forebay.log.block import Block
 from forebay.queue.limits import DROP_HEAD, REJECT_PUBLISH
@@ -76,7 +76,10 @@ class StagedRows:
                 return True
             if vhost.store.pending() > PENDING_OCTETS_MAX:
                 return False
-            block = staging.block(commit.next())
+            try:
+                block = staging.block(commit.next())
+            except DamagedBlock:
+                return False
             self.octets -= block.octets()
             if commit.row == 0:
                 route = self.way_of_all(vhost, block)

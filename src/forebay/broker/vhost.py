@@ -30,6 +30,7 @@ from forebay.broker.topology import (
 from forebay.core.message import REJECTED
 from forebay.core.options import Options
 from forebay.log.store import Store
+from forebay.queue.group import Group
 from forebay.queue.leases import Consumer, Delivery
 from forebay.queue.limits import REJECT_PUBLISH_DLX
 from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue, kind_of
@@ -199,6 +200,8 @@ class Vhost(Consuming):
         if queue.dispatch(now_us, out):
             again.append(queue)
         for group in list(queue.groups.values()):
+            if group.damage is not None and group.consumers:
+                self.lose_consumers(group, group.damage.error().text)
             if isinstance(group, WorkGroup):
                 if group.overdue:
                     self.cancelled += group.overdue
@@ -208,6 +211,13 @@ class Vhost(Consuming):
         self.note_progress(queue)
         if self.dead_letters.awaited:
             self.dead_letters.made_room(self, queue)
+
+    def lose_consumers(self, group: Group, why: str) -> None:
+        """These get nothing any more: what they would get next cannot be read."""
+        for consumer in list(group.consumers):
+            consumer.lost = why
+            group.detach(consumer)
+            self.cancelled.append(consumer)
 
     def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
         super().refuse(queue, format, route, properties, body)

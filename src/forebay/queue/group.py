@@ -11,8 +11,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from forebay.core.errors import DamagedBlock
 from forebay.core.message import AMQP091
 from forebay.log.block import Block
+from forebay.log.block_files import Damage
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import Counts
 from forebay.queue.leases import Consumer, Delivery, Lease
@@ -44,6 +46,8 @@ class Group(ABC):
     cursor  next offset never yet handed out
     picky   some records may not be wanted
     trace   somebody wants to know what happens to its records
+    damage  what it has to hand out next and cannot read: until that is over it hands out nothing
+    stuck   only the next start can tell what waits in it
     counts  of its queue
     """
 
@@ -63,6 +67,8 @@ class Group(ABC):
         self.scan: i64 = 0  # records left to look at in this turn
         self.memo: dict[bytes, bool] = {}
         self.trace: QueueTrace | None = None
+        self.damage: Damage | None = None
+        self.stuck = False
 
     @abstractmethod
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
@@ -106,6 +112,29 @@ class Group(ABC):
     @abstractmethod
     def snapshot(self) -> bytes:
         """All progress, such that `restore` of it on a new group gives this one."""
+
+    def halt(self, error: DamagedBlock) -> None:
+        """Hand out nothing any more, as this cannot be read."""
+        self.damage = Damage(error.path, error.position, error.queue, error.name, error.base, error.end, error.why)
+
+    def readable(self, offset: i64) -> Block | None:
+        """As the log's `block`; None also for what cannot be read, which halts the group."""
+        try:
+            return self.log.block(offset)
+        except DamagedBlock as error:
+            self.halt(error)
+            return None
+
+    def check_sound(self) -> None:
+        """Go on if what halted the group can be read by now, or is wanted no more; else DamagedBlock."""
+        damage = self.damage
+        if damage is None:
+            return
+        if self.stuck:
+            raise damage.error()
+        if damage.end > self.log.start:
+            self.log.block(max(i64(damage.base), self.log.start))
+        self.damage = None
 
     def add(self, consumer: Consumer) -> None:
         place = len(self.consumers)

@@ -65,6 +65,7 @@ class Consumer:
         self.timeout_us: i64 = LEASE_US  # how long it may hold a record
         self.cancels = False  # it is cancelled when it has held one longer
         self.timed_out = False  # it was
+        self.lost = ""  # why it gets nothing any more, where that is not that its queue was deleted
         self.held: i64 = 0  # records that it holds
         self.qos: i64 = 1  # of a topic subscription
         self.queue_name = b""

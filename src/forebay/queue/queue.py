@@ -6,6 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.core.errors import DamagedBlock
 from forebay.log.queue_log import QueueLog
 from forebay.queue.arguments import QUORUM_TYPE, STREAM_TYPE
 from forebay.queue.counts import Counts
@@ -170,14 +171,21 @@ class Queue:
         """Hand out records to every group; whether a limit of the turn left some for the next."""
         more = False
         for group in self.groups.values():
-            if group.consumers:
-                if group.dispatch(now_us, out):
+            if group.damage is not None:
+                if isinstance(group, WorkGroup):
+                    group.expire(now_us)
+                continue
+            try:
+                if group.consumers:
+                    if group.dispatch(now_us, out):
+                        more = True
+                elif isinstance(group, WorkGroup):
+                    group.scan = SCAN_RECORDS
+                    group.expire(now_us)
+                if isinstance(group, WorkGroup) and group.look_after(now_us):
                     more = True
-            elif isinstance(group, WorkGroup):
-                group.scan = SCAN_RECORDS
-                group.expire(now_us)
-            if isinstance(group, WorkGroup) and group.look_after(now_us):
-                more = True
+            except DamagedBlock as error:
+                group.halt(error)
         return more
 
     def floor(self) -> i64:

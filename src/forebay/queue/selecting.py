@@ -206,6 +206,7 @@ class Selecting(Waiting):
         for offset in sorted(offsets):
             if self.scan <= 0:
                 return
+            block = self.log.block(offset) if order.waits(offset) else None
             together: list[Selector] = []
             cost: i64 = 0
             for selector in self.selectors:
@@ -216,9 +217,6 @@ class Selecting(Waiting):
                     cost += self.first_cost(selector, offset)
                     selector.again.remove(offset)
                     together.append(selector)
-            if not order.waits(offset):
-                continue
-            block = self.log.block(offset)
             if block is not None and block.base <= offset:
                 self.look_at_record(order, block, offset - block.base, together, False)
 

@@ -189,6 +189,7 @@ class StreamGroup(Group):
 
     def seek(self, offset: i64) -> None:
         """Go on reading at `offset`."""
+        self.damage = None
         self.cursor = offset
         self.block = None
 

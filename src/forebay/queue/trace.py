@@ -11,6 +11,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
+from forebay.core.errors import DamagedBlock
 from forebay.filter.parser import Filter
 from forebay.log.queue_log import QueueLog
 from forebay.queue.facts import Facts
@@ -105,7 +106,10 @@ class QueueTrace:
             first += skipped
             count -= skipped
         for offset in range(first, first + count):
-            block = self.log.block(offset)
+            try:
+                block = self.log.block(offset)
+            except DamagedBlock:
+                continue
             if block is None or block.base > offset:
                 continue
             subject = self.facts.subject(self.queue, block, offset - block.base, 0, 0)

@@ -129,7 +129,10 @@ class Waiting(Settlement):
             return
         end = first + count
         while first < end:
-            block = self.log.block(first)
+            block = self.readable(first)
+            if block is None and self.damage is not None:
+                self.stuck = True  # what it is, and so where it would wait, is not known
+                return
             assert block is not None and block.base <= first, "a record that was held is in the log"
             stop = min(block.end, end)
             order.give_back(block, first - block.base, stop - first)
@@ -182,7 +185,10 @@ class Waiting(Settlement):
     def take_in_run(self, order: Order, first: i64, end: i64) -> None:
         """As `take_in`, for records below the cursor."""
         while first < end:
-            block = self.log.block(first)
+            block = self.readable(first)
+            if block is None and self.damage is not None:
+                self.stuck = True
+                return
             base = end if block is None else min(block.base, end)
             if block is None or base > first:
                 self.settle_noted(first, base)
@@ -199,7 +205,10 @@ class Waiting(Settlement):
         for offset in range(first, first + count):
             following = order.follow(offset)
             while following >= 0:
-                block = self.log.block(following)
+                block = self.readable(following)
+                if block is None and self.damage is not None:
+                    self.stuck = True
+                    return
                 if block is not None and block.base <= following:
                     order.release(block, following - block.base)
                     break
@@ -313,6 +322,12 @@ class Waiting(Settlement):
             self.forget_attempts(first, total)
         self.returned = []
         self.returned_count = 0
+        if self.stuck:
+            for first, total in self.passed_over():
+                self.settle_noted(first, first + total)
+                self.forget_attempts(first, total)
+        self.stuck = False
+        self.damage = None
         first = self.cursor
         self.cursor = self.log.end
         self.settle_noted(first, self.cursor)
@@ -405,7 +420,7 @@ class Waiting(Settlement):
     def expiry_at(self, offset: i64) -> i64:
         """As `expiry_us`, looked up once for the record asked of last."""
         if offset != self.head or self.limits.message_ttl_us != self.head_ttl_us:
-            block = self.log.block(offset)
+            block = self.readable(offset)
             if block is None or block.base > offset:
                 return NEVER
             self.head = offset
@@ -453,7 +468,7 @@ class Waiting(Settlement):
         """Octets of the bodies of the records [first, end) that are in the log."""
         octets: i64 = 0
         while first < end:
-            block = self.log.block(first)
+            block = self.readable(first)
             if block is None or block.base >= end:
                 break
             first = max(first, block.base)

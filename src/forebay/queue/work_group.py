@@ -213,8 +213,8 @@ class WorkGroup(Selecting):
 
     def take_returned(self, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
         """Lease from the lowest returned run."""
+        block = self.log.block(self.returned[0][0])
         first, total = heapq.heappop(self.returned)
-        block = self.log.block(first)
         if block is None or block.base > first:
             self.pass_over(first, total, self.log.end if block is None else block.base)
             return None
@@ -445,7 +445,7 @@ class WorkGroup(Selecting):
         due = self.table.next_due_us()
         if self.delayed and (due == 0 or self.delayed[0][0] < due):
             due = self.delayed[0][0]
-        if self.perishable:
+        if self.perishable and self.damage is None:
             head_due = self.next_expiry_us()
             if head_due < NEVER and (due == 0 or head_due < due):
                 due = head_due

@@ -512,9 +512,9 @@ class Amqp091Session(Session):
             return
         channel = self.channels[outlet.channel]
         notify = self.handshake.can("consumer_cancel_notify")
-        if consumer.timed_out and not notify:
+        if (consumer.timed_out or consumer.lost) and not notify:
             self.cause = 0
-            self.close_channel(channel, PRECONDITION, timeout_text(channel.number, consumer))
+            self.close_channel(channel, PRECONDITION, consumer.lost or timeout_text(channel.number, consumer))
             return
         if channel.lose_outlet(outlet, consumer.tag) and notify:
             put_cancel(self.out, outlet.channel, consumer.tag)

@@ -147,7 +147,7 @@ class EventSession(Session):
         return 0
 
     def cancelled(self, consumer: Consumer) -> None:
-        self.end(f"queue '{text(consumer.queue_name)}' was deleted")
+        self.end(consumer.lost or f"queue '{text(consumer.queue_name)}' was deleted")
 
     def end_turn(self, lsn: int, durable: int) -> None:
         """It confirms nothing."""

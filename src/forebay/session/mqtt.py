@@ -481,7 +481,10 @@ class MqttSession(Session):
     def cancelled(self, consumer: Consumer) -> None:
         if self.subscriptions.cancelled(consumer) and not self.closing:
             # MQTT cannot end one subscription from this side; a client that reconnects learns what is there.
-            self.fail(PeerError(codes.ADMINISTRATIVE, "the queue of a subscription was deleted"))
+            if consumer.lost:
+                self.fail(PeerError(codes.UNSPECIFIED, consumer.lost))
+            else:
+                self.fail(PeerError(codes.ADMINISTRATIVE, "the queue of a subscription was deleted"))
 
     # ---- what waits for the disk
 

@@ -16,7 +16,7 @@ from forebay.broker.primary import reader_primary
 from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import CLASSIC
@@ -97,6 +97,8 @@ class Subscriptions:
                     self.consume(subscription)
                 except RequestError as error:
                     self.refused(FAILURE, error.text)
+                    if error.reason == DAMAGED:
+                        continue  # it stays: what cannot be read now may be mended
                     self.vhost.unsubscribe_client(client, subscription.filter)
 
     # ---- SUBSCRIBE

@@ -8,6 +8,7 @@ from librt.strings import BytesWriter, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from forebay.core.errors import (
+    DAMAGED,
     INTERNAL,
     INVALID,
     LOCKED,
@@ -117,6 +118,7 @@ REPLIES: Final[dict[str, tuple[int, str]]] = {
     NOT_FOUND: (404, "NOT_FOUND"),
     LOCKED: (405, "RESOURCE_LOCKED"),
     PRECONDITION: (406, "PRECONDITION_FAILED"),
+    DAMAGED: (406, "PRECONDITION_FAILED"),
     INVALID: (406, "PRECONDITION_FAILED"),
     TOO_MANY: (406, "PRECONDITION_FAILED"),
     FRAME: (501, "FRAME_ERROR"),

@@ -7,6 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from forebay.core.errors import (
+    DAMAGED,
     INVALID,
     LOCKED,
     MALFORMED,
@@ -122,6 +123,7 @@ REQUEST_CODES: Final = {
     PRECONDITION: IMPLEMENTATION_ERROR,
     TOO_MANY: QUOTA_EXCEEDED,
     NOT_IMPLEMENTED: IMPLEMENTATION_ERROR,
+    DAMAGED: IMPLEMENTATION_ERROR,
 }
 
 
