@@ -11,7 +11,9 @@ from forebay.broker.explain.reasons import MILLISECOND_US, Reason, count, durati
 from forebay.broker.explain.streams import group_name, stream_reasons
 from forebay.broker.explain.work import WorkReasons, state_in
 from forebay.broker.vhost import Vhost
+from forebay.core.errors import DamagedBlock
 from forebay.log.queue_log import QueueLog
+from forebay.queue.group import Group
 from forebay.queue.queue import KIND_NAMES, STREAM, Queue
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
@@ -37,8 +39,17 @@ def explained(vhost: Vhost, connections: Connections, place: Place) -> dict[str,
         "type": KIND_NAMES[int(queue.kind)],
         "offset": offset,
     }
-    subject = subject_at(vhost, queue, offset)
-    if subject is None:
+    subject: RecordSubject | None = None
+    damage: DamagedBlock | None = None
+    try:
+        subject = subject_at(vhost, queue, offset)
+    except DamagedBlock as error:
+        damage = error
+    if damage is not None:
+        facts["state"] = "damaged"
+        facts["groups"] = groups_shown(queue, offset)
+        reasons = [damage_reason("damaged", damage, "it cannot be read")]
+    elif subject is None:
         reasons = [absence(vhost, queue, offset)]
         facts["state"] = reasons[0].code
         reasons += deaths(vhost, queue, offset)
@@ -78,6 +89,8 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
     offset = int(subject.offset())
     found: list[Reason] = []
     for group in queue.groups.values():
+        if group.damage is not None:
+            found.append(damage_reason("behind_damage", group.damage.error(), "nothing is handed out", group))
         if isinstance(group, StreamGroup):
             found += stream_reasons(queue, group, subject, connections)
         elif isinstance(group, WorkGroup):
@@ -91,6 +104,13 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
     if not queue.groups:
         found += nobody(queue, offset)
     return found
+
+
+def damage_reason(code: str, damage: DamagedBlock, what: str, group: Group | None = None) -> Reason:
+    """What cannot be read, and what comes of it."""
+    facts: dict[str, object] = {"file": damage.path, "position": damage.position}
+    facts |= {"first": damage.base, "last": damage.end - 1, "fault": damage.why}
+    return Reason(code, f"{what}: {damage.text}", facts, None if group is None else text(group.name))
 
 
 def nobody(queue: Queue, offset: int) -> list[Reason]:

@@ -7,6 +7,7 @@ from typing import Final
 from forebay.broker.dlq import dead_letter_queues, targets_of
 from forebay.broker.explain.reasons import MILLISECOND_US, Reason
 from forebay.broker.vhost import Vhost
+from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
 from forebay.queue.queue import Queue
 from forebay.queue.work_group import WorkGroup
@@ -33,8 +34,11 @@ def death_of(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> Reaso
         at = int(log.index.size())
         while at > log.first and blocks and octets > 0:
             at -= 1
-            block = log.kept_block(log.index.bases[at])
             blocks -= 1
+            try:
+                block = log.kept_block(log.index.bases[at])
+            except DamagedBlock:
+                continue
             if block is None:
                 continue
             octets -= len(block.data)

@@ -7,6 +7,7 @@ from typing import Final
 
 from forebay.broker.dlq import attempts_of, seal
 from forebay.broker.vhost import Vhost
+from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
 from forebay.queue.queue import Queue
 from forebay.records.subject import RecordSubject
@@ -62,7 +63,10 @@ class Search:
             if at < log.first or at >= log.index.size():
                 continue
             base = int(log.index.bases[at])
-            block = log.kept_block(base)
+            try:
+                block = log.kept_block(base)
+            except DamagedBlock:
+                block = None
             blocks -= 1
             self.blocks += 1
             if block is not None:

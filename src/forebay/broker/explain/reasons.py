@@ -13,6 +13,8 @@ MILLISECOND_US: Final = 1000
 
 # Every code, the worst first: what no consumer can change, then what somebody has to change, then what time mends.
 CODES: Final = {
+    "damaged": "It cannot be read: the disk does not give what was written.",
+    "behind_damage": "The group hands out nothing: what stands before cannot be read.",
     "gone": "It is in the log no more: retention, or everybody has settled it.",
     "dead_lettered": "It died here, and is in another queue now.",
     "settled": "It was acknowledged, discarded or purged, or it died with nowhere to go.",
