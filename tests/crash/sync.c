@@ -1,9 +1,12 @@
 /* Preloaded into a broker: fdatasync fails with EIO while the file named by FAIL_SYNC exists, and does not return while
-   the one named by HOLD_SYNC does. */
+   the one named by HOLD_SYNC does; reads of segments fail with EIO while the one named by FAIL_READ exists. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static int is_there(const char *variable) {
@@ -19,4 +22,19 @@ int fdatasync(int fd) {
         return -1;
     }
     return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
+}
+
+static int is_segment(int fd) {
+    char link[32], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t octets = readlink(link, path, sizeof path);
+    return octets > 4 && !memcmp(path + octets - 4, ".seg", 4);
+}
+
+ssize_t pread64(int fd, void *data, size_t octets, off64_t position) {
+    if (is_there("FAIL_READ") && is_segment(fd)) {
+        errno = EIO;
+        return -1;
+    }
+    return ((ssize_t(*)(int, void *, size_t, off64_t))dlsym(RTLD_NEXT, "pread64"))(fd, data, octets, position);
 }

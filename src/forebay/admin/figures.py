@@ -131,7 +131,7 @@ async def figures(app: Broker, caller: Monitor) -> Response:
             "time_us": now_us,
             "uptime_us": now_us - app.figures.topics.started_us,
             "cpu_s": used.user + used.system,
-            "alarms": app.pressure.alarms(),
+            "alarms": app.alarms.names(),
             "choked": len(app.pressure.choked),
             "slow": len(app.pressure.slow),
             "histograms": {name: each.facts() for name, each in app.histograms.all().items()},

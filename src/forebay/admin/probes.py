@@ -32,4 +32,4 @@ async def is_ready(app: Broker) -> Response:
     """
     if app.leaving:
         return as_json({"status": "leaving"}, UNREADY)
-    return as_json({"status": "degraded" if app.pressure.alarms() else "ready"})
+    return as_json({"status": "degraded" if app.alarms.names() else "ready"})

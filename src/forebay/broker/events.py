@@ -53,7 +53,8 @@ TYPES: Final = {
     "policy.set": "A policy was set: policy, operator, pattern, apply_to, definition, priority.",
     "policy.cleared": "A policy was taken away: policy, operator.",
     "config.reloaded": "The configuration was read again: applied, restart.",
-    "alarm.set": "Something lacks: alarm, which is memory or disk.",
+    "queue.damaged": "Messages of a queue cannot be read: queue, first, last, file, position, reason.",
+    "alarm.set": "Something lacks, or is damaged: alarm, which is memory, disk or damage.",
     "alarm.cleared": "It no longer does: alarm.",
 }
 QUEUE_NAME: Final = b"$events"

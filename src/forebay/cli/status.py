@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from forebay.cli.access import Access, asks_broker, cell, show_table
 from forebay.cli.as_json import show_json
 from forebay.cli.figures import octets_said, period_said, rate_said, rates, seconds_between
+
+DAMAGE: Final = "damage"  # the alarm
+UNREADABLE: Final = "messages cannot be read; forebay log repair mends it while the broker is stopped"
 
 
 @asks_broker
@@ -21,7 +24,7 @@ def status(
 ) -> None:
     """Show how the broker is: listeners, alarms, memory and disk, clients, rates, and its longest queues.
 
-    Exits with 1 while there is an alarm, which means that publishers are not read.
+    Exits with 1 while there is an alarm: publishers are not read, or messages cannot be read.
 
     Example: forebay status
     """
@@ -36,6 +39,8 @@ def status(
     else:
         for name, value in described(found, access.client.server):
             print(f"{name:<10} {value}")
+        for each in found["damages"]:
+            print(f"damaged    {damage_said(each)}")
         if found["longest"]:
             print()
             show_table(
@@ -48,7 +53,10 @@ def status(
 
 def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
     """The lines above the table."""
-    alarms = ", ".join(found["alarms"])
+    lacking = ", ".join(each for each in found["alarms"] if each != DAMAGE)
+    alarms = f"{lacking}: publishers are not read until that is over" if lacking else ""
+    if DAMAGE in found["alarms"]:
+        alarms = f"{alarms}; {UNREADABLE}" if alarms else UNREADABLE
     flow = found["rates"]
     counts = found["counts"]
     died = sum(counts[name] for name in ("expired", "dropped", "rejected", "limited"))
@@ -59,7 +67,7 @@ def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
         ("process", f"{found['pid']}, up {period_said(found['uptime_s'])}, {found['cpu_s']:.1f} s of CPU"),
         ("data", f"{cell(found['data'])}, {octets_said(found['octets'])} in queues"),
         ("listeners", ", ".join(f"{name} {address}" for name, address in found["listeners"].items())),
-        ("alarms", f"{alarms}: publishers are not read until that is over" if alarms else "none"),
+        ("alarms", alarms or "none"),
         ("memory", f"{octets_said(memory)} of {octets_said(memory_max)} ({100 * memory // memory_max} %)"),
         ("disk", f"{octets_said(free)} free, at least {octets_said(free_min)} must be"),
         ("clients", clients(found)),
@@ -71,6 +79,12 @@ def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
             f"{counts['published']:,} in, {counts['acked']:,} acked, {counts['refused']:,} refused, {died:,} died",
         ),
     ]
+
+
+def damage_said(damage: dict[str, Any]) -> str:
+    """What cannot be read, in a line."""
+    messages = f"queue {cell(damage['queue'])} of vhost {cell(damage['vhost'])}, {damage['first']} to {damage['last']}"
+    return f"{messages}: {cell(damage['file'])} at octet {damage['position']}: {cell(damage['reason'])}"
 
 
 def clients(found: dict[str, Any]) -> str:

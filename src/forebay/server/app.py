@@ -21,11 +21,13 @@ from forebay.broker.scram import make_scram
 from forebay.broker.shares_of_room import SharesOfRoom
 from forebay.broker.throttle import Throttle
 from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import DamagedBlock
 from forebay.core.options import Options
 from forebay.core.ports import Clock
 from forebay.log.store import Job, Store
 from forebay.log.wal import Commit
 from forebay.server.acl_file import load_acl
+from forebay.server.alarms import Alarms
 from forebay.server.audit_log import AuditLog
 from forebay.server.backends import make_backends
 from forebay.server.chance import SystemRandom
@@ -105,6 +107,7 @@ class App(Host):
         self.flush_due = False  # this turn takes to the disk also what nobody waits for
         shares = SharesOfRoom(self.vhosts, options)
         self.pressure = Pressure(options, self.store, shares, self.connections, self.touch, self.go_on)
+        self.alarms = Alarms(self.pressure, self.vhosts, self.store)
         self.door = Door(self.pressure)
         self.farewells = Farewells()
         self.announcer = Announcer(self.vhosts)
@@ -216,6 +219,9 @@ class App(Host):
         self.leave(connection)
 
     def failed(self, connection: Connection, error: Exception) -> None:
+        if isinstance(error, DamagedBlock) and connection.session is not None and not connection.closing:
+            connection.attempt(connection.session.dismiss, error.text)
+            return self.touch(connection)
         self.faults.note(CONNECTION, f"the connection from {connection.peer}", error)
         if connection.session is not None:
             connection.session.reason = "an error of the broker's own"
@@ -352,9 +358,8 @@ class App(Host):
             if session is None:
                 continue
             if session.vhost in vhosts:
-                connection.attempt(
-                    session.dismiss, f"vhost '{session.vhost.name.decode('utf-8', 'replace')}' is deleted"
-                )
+                name = session.vhost.name.decode("utf-8", "replace")
+                connection.attempt(session.dismiss, f"vhost '{name}' is deleted")
             elif session.rights.user in users:
                 connection.attempt(session.dismiss, f"user '{session.rights.user}' is deleted")
             else:
@@ -550,8 +555,7 @@ class App(Host):
                     connection.transport.abort()  # it does not read: what it held must return all the same
             elif connection.session is not None:
                 connection.attempt(connection.session.tick, now_us)
-                until_us = connection.session.principal.until_us
-                if until_us and now_us >= until_us:
+                if 0 < connection.session.principal.until_us <= now_us:
                     connection.attempt(connection.session.dismiss, "the token has expired")
                 self.touch(connection)
             elif now_us - connection.opened_us > silent_us:
@@ -561,7 +565,7 @@ class App(Host):
         self.vhosts.sweep(now_us)
         self.histograms.every_second(self.ticks // TICKS_A_SECOND)
         self.pressure.every_second(self.ticks // TICKS_A_SECOND, self.disk.free_octets(), now_us)
-        self.announcer.alarms(self.pressure.alarms())
+        self.announcer.alarms(self.alarms.look())
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):
             self.tell_figures(now_us)
         watch_s = self.options.tls_watch_s

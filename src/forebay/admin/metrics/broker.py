@@ -122,6 +122,10 @@ NODE_ROWS: Final[tuple[Row[Look], ...]] = (
         lambda look: int(DISK in look.app.pressure.alarms()),
     ),
     Row(
+        gauge("forebay_damaged_blocks", family.NODE, "Blocks of messages that were asked for and cannot be read."),
+        lambda look: len(look.app.store.logs.files.damages),
+    ),
+    Row(
         gauge("forebay_connections_choked", family.NODE, "Publishers that are not read for now."),
         lambda look: len(look.app.pressure.choked),
     ),

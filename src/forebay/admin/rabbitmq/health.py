@@ -14,7 +14,6 @@ from forebay.admin.rabbitmq.node import NODE, check_node, listeners
 from forebay.admin.rights import Manager, check_vhost
 from forebay.admin.shapes import CHECK
 from forebay.core.errors import INVALID, RequestError
-from forebay.server.app import App
 
 UNHEALTHY: Final = 503
 WITHIN_MAX: Final = 10_000
@@ -40,8 +39,7 @@ def unhealthy(reason: str, **facts: object) -> Response:
     return as_json({"status": "failed", "reason": reason, **facts}, UNHEALTHY)
 
 
-def check_alarms(app: App) -> Response:
-    alarms = app.pressure.alarms()
+def check_alarms(alarms: list[str]) -> Response:
     if not alarms:
         return healthy()
     return unhealthy("resource alarm(s) in effect", alarms=[{"node": NODE, "resource": each} for each in alarms])
@@ -49,14 +47,14 @@ def check_alarms(app: App) -> Response:
 
 @router.get("/health/checks/alarms", responses=CHECK)
 async def no_alarms(app: Broker, caller: Manager) -> Response:
-    """Whether there is enough of everything: no alarm is set."""
-    return check_alarms(app)
+    """Whether there is enough of everything, and every file can be read: no alarm is set."""
+    return check_alarms(app.alarms.names())
 
 
 @router.get("/health/checks/local-alarms", responses=CHECK)
 async def no_local_alarms(app: Broker, caller: Manager) -> Response:
     """The same of this node alone, which there is no other beside."""
-    return check_alarms(app)
+    return check_alarms(app.alarms.names())
 
 
 @router.get("/health/checks/certificate-expiration/{within}/{unit:name}", responses=CHECK)
@@ -118,8 +116,9 @@ async def has_room_for_connections(app: Broker, caller: Manager) -> Response:
 
 @router.get("/health/checks/ready-to-serve-clients", responses=CHECK)
 async def is_ready(app: Broker, caller: Manager) -> Response:
-    """Whether clients can connect and publish: it takes connections, and no alarm is set."""
-    for answer in (await is_in_service(app, caller), await has_room_for_connections(app, caller), check_alarms(app)):
+    """Whether clients can connect and publish: it takes connections, and there is enough of everything."""
+    room = check_alarms(app.pressure.alarms())
+    for answer in (await is_in_service(app, caller), await has_room_for_connections(app, caller), room):
         if answer.status_code != 200:
             return answer
     return healthy()
@@ -128,14 +127,14 @@ async def is_ready(app: Broker, caller: Manager) -> Response:
 @router.get("/healthchecks/node", responses=CHECK)
 async def node_works(app: Broker, caller: Manager) -> Response:
     """Whether the node works, for tools that ask as RabbitMQ's did before there were checks of one thing each."""
-    return check_alarms(app)
+    return check_alarms(app.pressure.alarms())
 
 
 @router.get("/healthchecks/node/{node:name}", responses=CHECK)
 async def named_node_works(app: Broker, caller: Manager, node: NodeName) -> Response:
     """The same by the node's name."""
     check_node(node)
-    return check_alarms(app)
+    return check_alarms(app.pressure.alarms())
 
 
 @router.get("/aliveness-test/{vhost:name}", responses=CHECK)

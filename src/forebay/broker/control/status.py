@@ -20,7 +20,8 @@ MICROSECONDS: Final = 1000
 def show_status(control: Control, given: Given) -> dict[str, object]:
     """How the broker is: version, listeners, alarms, memory and disk with their limits, totals, the longest queues.
 
-    `alarms` names what there is too little of; publishers are not read meanwhile. `counts` are of the messages of all
+    `alarms` names what there is too little of (memory, disk), while publishers are not read; `damage` is among them
+    while messages cannot be read, which `damages` names. `counts` are of the messages of all
     queues since the start, those of deleted queues included.
     """
     vhosts = list(control.vhosts.by_name.values())

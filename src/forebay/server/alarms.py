@@ -1,0 +1,72 @@
+"""What is wrong with the broker as long as it is: too little of something, or messages that cannot be read.
+
+What cannot be read is said once in the log and as an event, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from forebay.broker.vhosts import Vhosts
+from forebay.log.block_files import Damage
+from forebay.log.store import Store
+from forebay.server.pressure import Pressure
+
+DAMAGE: Final = "damage"
+SHOWN_MAX: Final = 100
+logger = logging.getLogger("forebay")
+
+
+class Alarms:
+    """Those of one broker, by name: MEMORY, DISK, DAMAGE."""
+
+    def __init__(self, pressure: Pressure, vhosts: Vhosts, store: Store) -> None:
+        self.pressure = pressure
+        self.vhosts = vhosts
+        self.store = store
+        self._told: dict[tuple[int, int], str] = {}
+
+    def names(self) -> list[str]:
+        """Those that are set."""
+        damage = [DAMAGE] if self.store.logs.files.damages else []
+        return self.pressure.alarms() + damage
+
+    def look(self) -> list[str]:
+        """Tell what is damaged and was not, and what is no longer; the alarms by now. About once a second."""
+        found = self.store.logs.files.damages
+        if not found and not self._told:
+            return self.names()
+        self.store.logs.name_damages()
+        for place, damage in found.items():
+            if place not in self._told:
+                error = damage.error()
+                self._told[place] = error.text
+                logger.error("%s; everything else goes on. With the broker stopped: forebay log repair", error.text)
+                self.vhosts.common.events.note("queue.damaged", self.vhost_of(damage), facts_of(damage))
+        for place in [place for place in self._told if place not in found]:
+            logger.info("over, as it can be read or is wanted no more: %s", self._told.pop(place))
+        return self.names()
+
+    def damages(self) -> list[dict[str, object]]:
+        """What cannot be read, for people and programs, by queue and offsets; of very much the first."""
+        return [
+            {"vhost": self.vhost_of(each).decode("utf-8", "replace"), **facts_of(each)}
+            for each in self.store.logs.damages()[:SHOWN_MAX]
+        ]
+
+    def vhost_of(self, damage: Damage) -> bytes:
+        vhost = self.vhosts.of_log(damage.queue)
+        return b"" if vhost is None else bytes(vhost.name)
+
+
+def facts_of(damage: Damage) -> dict[str, object]:
+    """Which queue, which of its messages, and why."""
+    return {
+        "queue": damage.name,
+        "first": damage.base,
+        "last": damage.end - 1,
+        "file": damage.path,
+        "position": damage.position,
+        "reason": damage.why,
+    }
