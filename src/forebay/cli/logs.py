@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from forebay.cli.access import cell, moment, progress_bar, show_message, show_table
+from forebay.cli.access import YesOption, cell, confirm, moment, progress_bar, show_message, show_table
 from forebay.cli.as_json import JsonOption, show_json
 from forebay.cli.figures import octets_said
 from forebay.core.errors import CorruptFile, OptionError, StorageError
@@ -116,6 +116,74 @@ def verify_log(folder: Folder, as_json: JsonOption = False) -> None:
             print("every checksum is right")
     if survey.damages or failure:
         raise typer.Exit(1)
+
+
+@app.command("repair")
+def repair_log(
+    folder: Folder,
+    yes: YesOption = False,
+    cut: Annotated[
+        bool,
+        typer.Option("--cut", help="Give up all of the write-ahead log from the first damage on, where no less helps."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and what is lost by it, and change nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Mend a data folder in which something is damaged or missing. The broker must be stopped.
+
+    Whatever is whole is kept: of a damaged file all other blocks and frames. What is lost is said before anything is
+    done. Files are made anew beside the others and then put in their place, one after the other; what was there stays
+    beside them under the name <file>.damaged. Where a file is missing, put it back instead if you have it.
+
+    Example: forebay log repair /var/lib/forebay
+    """
+    from forebay.cli.mended import Repair
+    from forebay.cli.offline import folder_of
+
+    if folder_of(folder).user:
+        raise StorageError(f"{folder} is in use: stop the broker first")
+    repair = Repair(folder, cut)
+    try:
+        repair.plan()
+        steps = [
+            {"file": each.path, "what": each.said(), "kept": each.kept, "lost": each.losses}
+            for each in repair.steps.values()
+        ]
+        if not as_json:
+            show_repair(steps, repair.notes, repair.names)
+        kept = []
+        if steps and not dry_run:
+            confirm(f"Do this to {folder}?", yes)
+            kept = repair.apply()
+        if as_json:
+            names = {str(queue): {"vhost": vhost, "name": name} for queue, (vhost, name) in repair.names.items()}
+            show_json({"steps": steps, "lost": repair.notes, "queues": names, "set_aside": kept})
+        elif steps and not dry_run:
+            print("done; what was there is kept as")
+            for path in kept:
+                print(f"  {path}")
+    finally:
+        repair.close()
+
+
+def show_repair(steps: list[dict[str, Any]], notes: list[str], names: dict[int, tuple[str, str]]) -> None:
+    """What would be done, and what is kept and lost by it."""
+    if not steps:
+        print("nothing has to be mended")
+    for step in steps:
+        print(f"{step['what']}: {step['file']}")
+        if step["kept"]:
+            print(f"  kept: {step['kept']}")
+        for loss in step["lost"] or ["nothing"]:
+            print(f"  lost: {loss}")
+    for note in notes:
+        print(f"  lost: {note}")
+    losses = [loss for step in steps for loss in step["lost"]]
+    for queue, (vhost, name) in sorted(names.items()):
+        if any(f"queue {queue}," in loss for loss in losses):
+            print(f"queue {queue} is '{cell(name)}' of vhost '{cell(vhost)}'")
 
 
 def opened(folder: str) -> ReadingDisk:

@@ -9,13 +9,13 @@ import os
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import uvloop
 
-from forebay.core.errors import OptionError, RequestError
+from forebay.core.errors import CorruptFile, OptionError, RequestError, StorageError
 from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
 from forebay.server.config import Loaded, Source
@@ -86,7 +86,8 @@ async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> 
     loop.set_exception_handler(app.faults.on_loop_error)
     app.control.server = AppFacts(app)
     reloader = app.control.configuration = Reloader(app, source, loaded)
-    app.recover()
+    with how_to_mend(options.data):
+        app.recover()
     signals = Signals(loop)
     loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)
     servers = []
@@ -122,6 +123,18 @@ async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> 
         await service.stop()
     await drain(app, signals.hurry)
     return signals.exit_code()
+
+
+@contextmanager
+def how_to_mend(data: str) -> Iterator[None]:
+    """Say what to do about files that keep the broker from starting."""
+    try:
+        yield
+    except CorruptFile as error:
+        words = (
+            f"forebay log verify {data} says what is damaged, forebay log repair {data} mends it as far as it can be"
+        )
+        raise StorageError(f"{error}; {words}") from error
 
 
 async def grace(app: App, hurry: asyncio.Event) -> None:
