@@ -92,7 +92,8 @@ class App(Host):
         self.sender = FileSender(loop.call_soon_threadsafe)
         self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
         self.connections: dict[int, Connection] = {}
-        self.control = Control(self.vhosts, OpenConnections(self.connections, self.touch))
+        self.listed = OpenConnections(self.connections, self.touch)
+        self.control = Control(self.vhosts, self.listed)
         self.handles = room_for_connections()
         self.open: set[Connection] = set()  # with and without a session
         self.figures = Figures(options, self.clock.now_us())
@@ -349,23 +350,6 @@ class App(Host):
         self.schedule()
         await waiting
 
-    def end_deleted(self) -> None:
-        """Connections whose vhost or user is gone."""
-        vhosts, self.vhosts.deleted = self.vhosts.deleted, []
-        users, self.vhosts.users.deleted = self.vhosts.users.deleted, []
-        for connection in list(self.connections.values()):
-            session = connection.session
-            if session is None:
-                continue
-            if session.vhost in vhosts:
-                name = session.vhost.name.decode("utf-8", "replace")
-                connection.attempt(session.dismiss, f"vhost '{name}' is deleted")
-            elif session.rights.user in users:
-                connection.attempt(session.dismiss, f"user '{session.rights.user}' is deleted")
-            else:
-                continue
-            self.touch(connection)
-
     # ---- the turn
 
     def turn(self) -> None:
@@ -381,7 +365,7 @@ class App(Host):
                     connection.session.vhost.touch()
         self.end_taken()
         if self.vhosts.deleted or self.vhosts.users.deleted:
-            self.end_deleted()
+            self.listed.end_deleted(self.vhosts)
         if self.auth.proofs:
             self.begin_logins()
         if self.auth.refusals or self.auth.accepted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from forebay.broker.control.operations import Connections
+from forebay.broker.vhosts import Vhosts
 from forebay.server.net import Connection
 
 
@@ -42,6 +43,23 @@ class OpenConnections(Connections):
         connection.attempt(connection.session.dismiss, text)
         self._touch(connection)
         return True
+
+    def end_deleted(self, vhosts: Vhosts) -> None:
+        """End those whose vhost or user is gone."""
+        gone, vhosts.deleted = vhosts.deleted, []
+        users, vhosts.users.deleted = vhosts.users.deleted, []
+        for connection in list(self._connections.values()):
+            session = connection.session
+            if session is None:
+                continue
+            if session.vhost in gone:
+                name = session.vhost.name.decode("utf-8", "replace")
+                connection.attempt(session.dismiss, f"vhost '{name}' is deleted")
+            elif session.rights.user in users:
+                connection.attempt(session.dismiss, f"user '{session.rights.user}' is deleted")
+            else:
+                continue
+            self._touch(connection)
 
 
 def described(id: int, connection: Connection) -> dict[str, object]:
