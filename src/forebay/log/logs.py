@@ -143,6 +143,13 @@ class Logs:
                 changed.append(stored)
         return changed
 
+    def note_gone(self, log: QueueLog, source: StoredSegment, why: str) -> None:
+        """Somebody has removed a segment: all that is still wanted of it is damaged."""
+        entries = log.entries_in(source.file.number)
+        for at in range(int(entries.size())):
+            base, end = int(entries.bases[at]), int(entries.end(at))
+            self.files.damaged(source.file, entries.positions[at], log.queue, log.name, base, end, why)
+
     def note_damaged(self, rewrite: Rewrite) -> None:
         """What could not be read in a rewrite is damaged where it stands now, too."""
         log = rewrite.log
@@ -214,11 +221,18 @@ class Logs:
         self, job: Job, stored: StoredLog, sources: list[StoredSegment], wanted: list[tuple[int, int]]
     ) -> None:
         """Make one segment of these neighbours."""
+        for source in sources:
+            try:
+                self.files.pin(source.file)
+            except UnreadableFile as error:
+                for each in sources:
+                    if each.file.pinned:
+                        self.files.unpin(each.file)
+                self.note_gone(stored.log, source, str(error))
+                return
         entries = stored.log.entries_in(sources[0].file.number)
         for source in sources[1:]:
             entries.extend(stored.log.entries_in(source.file.number))
-        for source in sources:
-            self.files.pin(source.file)
         files = {source.file.number: source.file for source in sources}
         first = sources[0].segment.first
         job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, sources[-1].segment.end, True))

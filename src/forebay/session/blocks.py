@@ -27,6 +27,7 @@ from forebay.core.errors import (
     PeerError,
     RequestError,
     StorageError,
+    UnreadableFile,
 )
 from forebay.core.options import Options
 from forebay.log.block import Block, make_head
@@ -334,19 +335,25 @@ class BlocksSession(Session):
         end = min(i64(request.end), log.readable_end())
         if self.sends_files:
             stretch = log.stretch(request.first, end, most)
-            if stretch is not None and stretch.octets >= FILE_OCTETS_MIN:
-                self.send_stretch(log, stretch)
+            if stretch is not None and stretch.octets >= FILE_OCTETS_MIN and self.send_stretch(log, stretch):
                 return
         self.send_blocks(log, request.first, end, most)
 
-    def send_stretch(self, log: QueueLog, stretch: Stretch) -> None:
-        """Have the server send blocks from their file; nobody checks them before the client does."""
+    def send_stretch(self, log: QueueLog, stretch: Stretch) -> bool:
+        """Have the server send blocks from their file; nobody checks them before the client does.
+
+        False if the file is not to be had: who reads a block says which it was.
+        """
         disk = log.files.disk
-        handle = disk.duplicate(log.files.handle(stretch.file))  # it is read from when the log may have closed its own
+        try:
+            handle = disk.duplicate(log.files.handle(stretch.file))  # it is read when the log may have closed its own
+        except UnreadableFile:
+            return False
         self.out.write(encode_blocks_head(int(stretch.end), int(log.kept), int(stretch.octets)))
         self.file = FilePart(handle, int(stretch.position), int(stretch.octets))
         self.is_sending = True
         self.fetched_octets += stretch.octets
+        return True
 
     def file_sent(self) -> None:
         self.is_sending = False

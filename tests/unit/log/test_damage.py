@@ -195,3 +195,26 @@ def test_a_source_that_somebody_removed_is_read_through_its_open_handle(tmp_path
     opened.store.done(job)
     assert readable(opened.logs[1]) == {0: b"a"}
     opened.crash()
+
+
+def test_small_segments_of_which_somebody_removed_one_are_left_alone(tmp_path: Path) -> None:
+    small = replace(COLD, wal_octets_max=1 << 20)
+    opened = Opened(tmp_path, [1], small)
+    for number in range(9):
+        opened.publish(1, *(b"%d" % number * 10 for _ in range(5)))
+        assert opened.store.rotate([])
+        opened.sync()
+    opened.close()
+    opened = Opened(tmp_path, [1], small)
+    wanted = Everything()
+    while len(sorted(tmp_path.glob("queues/1/*.seg"))) < 8:
+        assert opened.housekeep(wanted)
+    opened.crash()
+    opened = Opened(tmp_path, [1], small)
+    sorted(tmp_path.glob("queues/1/*.seg"))[1].unlink()
+    while opened.housekeep(wanted):
+        pass
+    found = opened.store.logs.damages()
+    assert [(each.name, each.base, each.end) for each in found] == [("q1", 5, 10)]
+    assert readable(opened.logs[1]) == {at: b"%d" % (at // 5) for at in range(45) if not 5 <= at < 10}
+    opened.crash()
