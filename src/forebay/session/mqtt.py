@@ -481,10 +481,8 @@ class MqttSession(Session):
     def cancelled(self, consumer: Consumer) -> None:
         if self.subscriptions.cancelled(consumer) and not self.closing:
             # MQTT cannot end one subscription from this side; a client that reconnects learns what is there.
-            if consumer.lost:
-                self.fail(PeerError(codes.UNSPECIFIED, consumer.lost))
-            else:
-                self.fail(PeerError(codes.ADMINISTRATIVE, "the queue of a subscription was deleted"))
+            code = codes.UNSPECIFIED if consumer.lost else codes.ADMINISTRATIVE
+            self.fail(PeerError(code, consumer.lost or "the queue of a subscription was deleted"))
 
     # ---- what waits for the disk
 
