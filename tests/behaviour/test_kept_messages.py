@@ -9,11 +9,14 @@ import pytest
 
 from forebay.client.control import ControlClient
 from tests.broker_process import BrokerProcess
+from tests.conformance.mqtt.raw import V311, connected, publish
 from tests.flow import Reader, sent_until_acknowledged
 from tests.waiting import until
 
 SLOW_S = 0.001
 HOLD_MS = 500
+OCTETS = 128 << 10
+OCTETS_COUNT = 320
 SLACK_S = 3  # of a busy machine
 
 
@@ -37,6 +40,20 @@ def test_a_session_that_is_away_loses_nothing(start_broker: Callable[..., Broker
     back.take(5000)
     assert back.all() == list(range(5000))
     back.close()
+
+
+def test_qos_0_waits_for_a_reader_that_is_slower(start_broker: Callable[..., BrokerProcess]) -> None:
+    """Its publisher is held back while the connection is full, so that nothing of 40 MiB is lost."""
+    broker = start_broker(send_buffer_octets_max=1 << 20)
+    reader = Reader(broker, "slow", "t", 0, 0.005)
+    reader.take(OCTETS_COUNT)
+    source = connected(broker, "source", V311)
+    source.socket.settimeout(60)
+    for number in range(OCTETS_COUNT):
+        source.send(publish("t", b"%d" % number + b" " * OCTETS, version=V311))
+    assert reader.all() == list(range(OCTETS_COUNT))
+    for each in (source, reader):
+        each.close()
 
 
 @pytest.mark.parametrize("qos", [0, 1])

@@ -225,7 +225,7 @@ class Fanout:
             encodings = Encodings() if len(targets) >= SHARED_MIN else None
             for target in targets:
                 client = target.client
-                if client.paused and target.qos == 0:
+                if client.paused and target.qos == 0 and not client.crowded:
                     self.miss(client, count)
                 elif client.connection:
                     target.session_id = client.connection

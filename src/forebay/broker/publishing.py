@@ -362,6 +362,7 @@ def mqueue_rules(options: Options) -> MqueueRules:
     priorities = {topic.encode(): priority for topic, priority in options.mqtt_mqueue_priorities.items()}
     default = HIGHEST if options.mqtt_mqueue_default_priority == "highest" else LOWEST
     rules = MqueueRules(limit, options.mqtt_mqueue_store_qos0, priorities, default)
+    rules.qos0_bypass = options.mqtt_mqueue_qos0_bypass
     if options.mqtt_mqueue_overflow == HOLD:
         rules.crowd_at = options.mqtt_max_mqueue_len
     return rules

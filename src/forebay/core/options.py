@@ -328,6 +328,9 @@ class Options(PlaceOptions):
         1000, "messages", 0, 2**31 - 1, "Messages that wait for a client: see `mqtt_mqueue_overflow`; 0 sets no limit."
     )
     mqtt_mqueue_store_qos0: bool = boolean(True, "Whether QoS 0 messages wait, too, for a client that is not there.")
+    mqtt_mqueue_qos0_bypass: bool = boolean(
+        True, "Whether QoS 0 messages are sent to a connected client at once, past others that wait for it."
+    )
     mqtt_mqueue_priorities: dict[str, int] = option(
         {}, PRIORITIES, "Topics whose waiting messages are sent in this order, the highest first.", least=1, most=255
     )

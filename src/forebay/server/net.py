@@ -19,6 +19,7 @@ from forebay.server.sending import FileSender, Sending
 from forebay.session.effects import FilePart, Session
 
 SNIFF_OCTETS: Final = 4
+FULL_SHIFT: Final = 3  # a connection is full when an eighth of what it may have to send waits
 PASSED_OVER_MAX: Final = (
     16 << 20
 )  # octets of a client that is told of the end and goes on: more than is ever on its way
@@ -84,6 +85,7 @@ class Connection(asyncio.Protocol):
         "closing",
         "closing_us",
         "default_protocol",
+        "full",
         "host",
         "how_named",
         "identity",
@@ -94,6 +96,7 @@ class Connection(asyncio.Protocol):
         "parts",
         "parts_octets",
         "passed_over",
+        "paused",
         "peer",
         "reads",
         "rest",
@@ -122,6 +125,8 @@ class Connection(asyncio.Protocol):
         self.opened_us = 0
         self.closing_us = 0  # since when it waits for its last octets to be taken, and for the client to go
         self.passed_over = 0  # octets that came since then
+        self.full = False  # more waits to be sent than should
+        self.paused = False  # more waits than may: who sends here is told
         self.octets_received = 0
         self.octets_sent = 0
         self.reads = 0
@@ -134,7 +139,7 @@ class Connection(asyncio.Protocol):
     def begin(self) -> None:
         """Learn who is at the other end."""
         transport = self.transport
-        transport.set_write_buffer_limits(high=self.host.send_buffer_octets_max)
+        transport.set_write_buffer_limits(high=self.host.send_buffer_octets_max >> FULL_SHIFT)
         if not self.peer:
             address = transport.get_extra_info("peername")
             if not address:  # it has been reset before it was accepted: no login of nobody's may fail
@@ -225,6 +230,8 @@ class Connection(asyncio.Protocol):
             self.count_sent(len(out))
             self.transport.write(out.getvalue())
             out.truncate(0)
+        if self.full:
+            self.look_at_buffer()
         if session.closing:
             self.close()
 
@@ -336,11 +343,32 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if not self.closing:
-            self.attempt(self.host.pause, self, True)
+            self.full = True
+            self.attempt(self.fill)
 
     def resume_writing(self) -> None:
         if not self.closing:
-            self.attempt(self.host.pause, self, False)
+            self.full = False
+            self.attempt(self.fill)
+
+    def fill(self) -> None:
+        """The connection has more to send than it should, or less again."""
+        session = self.session
+        if session is not None:
+            session.vhost.fill(session.id, self.full)
+        if self.full:
+            self.look_at_buffer()
+        elif self.paused:
+            self.paused = False
+            self.host.pause(self, False)
+        else:
+            self.host.touch(self)  # whoever was held back for it goes on with a turn's end
+
+    def look_at_buffer(self) -> None:
+        """Have no more sent to a client that reads too slowly."""
+        if not self.paused and self.transport.get_write_buffer_size() > self.host.send_buffer_octets_max:
+            self.paused = True
+            self.host.pause(self, True)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True

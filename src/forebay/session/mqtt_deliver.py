@@ -129,8 +129,9 @@ class Outbox:
         end = index + delivery.count
         mqueue = self.client.mqueue
         if target.qos == 0:
-            in_order = mqueue.count == 0 and not self.window.is_full()
-            may_send = in_order or not mqueue.rules.store_qos0
+            rules = mqueue.rules
+            at_once = rules.qos0_bypass or not rules.store_qos0
+            may_send = at_once or (mqueue.count == 0 and not self.window.is_full())
         else:
             may_send = mqueue.count == 0 and not self.is_paused()
         if may_send:
@@ -316,7 +317,7 @@ class Outbox:
         paused = self.is_paused()
         while index < end:
             zero = qos_of(block, index, target) == 0
-            if zero and not paused and not rules.store_qos0:
+            if zero and not paused and (rules.qos0_bypass or not rules.store_qos0):
                 self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
             elif zero and not rules.store_qos0:
                 fanout.miss(client, 1)

@@ -107,17 +107,19 @@ def test_a_message_that_a_client_refuses_is_settled(tmp_path: Path, durable: boo
     rig.close()
 
 
-def test_qos_0_waits_behind_a_full_window_or_not_at_all(tmp_path: Path) -> None:
-    for number, store in enumerate((True, False)):
-        rig = MqttRig(tmp_path / str(number), mqtt_mqueue_store_qos0=store)
-        sink = subscribed(member(rig, False, 1), ("a", 1))
+@pytest.mark.parametrize(("store", "bypass"), [(True, True), (True, False), (False, False)])
+def test_qos_0_passes_a_full_window_or_waits_behind_it(tmp_path: Path, store: bool, bypass: bool) -> None:
+    for number, granted in enumerate((1, 0)):
+        rig = MqttRig(tmp_path / str(number), mqtt_mqueue_store_qos0=store, mqtt_mqueue_qos0_bypass=bypass)
+        sink = subscribed(member(rig, False, 1), ("a", 1), ("b", granted))
         source = rig.connected("source")
-        for body, qos in [(b"0", 1), (b"1", 1), (b"2", 0)]:
-            publish_whole(source, "a", body, qos)
+        for topic, body, qos in [("a", b"0", 1), ("a", b"1", 1), ("b", b"2", 0)]:
+            publish_whole(source, topic, body, qos)
         first = sink.delivery()
-        assert [each.body for each in come(rig, sink)] == ([] if store else [b"2"])
+        waits = store and not bypass
+        assert [each.body for each in come(rig, sink)] == ([] if waits else [b"2"])
         settle(sink, first)
-        assert bodies(sink, 2 if store else 1) == ([b"1", b"2"] if store else [b"1"])
+        assert bodies(sink, 2 if waits else 1) == ([b"1", b"2"] if waits else [b"1"])
         rig.close()
 
 
