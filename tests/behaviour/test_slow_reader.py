@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Thread
 
+import httpx
 import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
@@ -17,7 +20,7 @@ from tests.behaviour.kinds import open_channel
 from tests.block_reads import blocks_of
 from tests.broker_process import BrokerProcess
 from tests.conformance.amqp091.raw import connect as amqp_connect
-from tests.conformance.mqtt.raw import Raw, connect, connected, publish, subscribe, will
+from tests.conformance.mqtt.raw import DISCONNECT, Raw, connect, connected, publish, subscribe, will
 from tests.waiting import until
 
 BODY = b"x" * 65_536
@@ -140,15 +143,110 @@ def test_a_client_that_does_not_read_for_too_long_is_ended_and_others_get_what_i
     assert "it has not read for 1 s" in broker.log_text()
 
 
-def test_where_too_much_waits_for_all_slow_clients_the_worst_is_ended(
-    start_broker: Callable[..., BrokerProcess],
+STALLED = 40
+ALL_OCTETS = 16 << 20
+SENT_OCTETS = 160 << 20
+ALL_LIMITED = {"send_buffers_octets_max": ALL_OCTETS, "cache_octets_max": CACHE_OCTETS}
+# What waits, once more while it is on its way, and what a turn brings.
+HELD_GROWTH_MAX = 2 * ALL_OCTETS + (24 << 20)
+
+
+def waiting_octets(broker: BrokerProcess) -> int:
+    text = httpx.get(f"{broker.http_url}/metrics", auth=("guest", "guest"), timeout=60).text
+    return int(
+        float(next(line for line in text.splitlines() if line.startswith("forebay_send_buffer_bytes")).split()[1])
+    )
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_what_waits_for_many_that_do_not_read_is_held_at_their_limit(
+    start_broker: Callable[..., BrokerProcess], is_shared: bool
 ) -> None:
-    broker = start_broker(send_buffer_octets_max=8 << 20, send_buffers_octets_max=12 << 20)
-    fill(broker, "q", 700)
+    """At QoS 0, where nothing but its reader holds a message up; a reader beside them gets all it can take."""
+    broker = start_broker(http="127.0.0.1:0", **ALL_LIMITED)
+    with ExitStack() as stack:
+        stalled = [stack.enter_context(closing(connected(broker, f"s{number}"))) for number in range(STALLED)]
+        for number, raw in enumerate(stalled):
+            raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.send(subscribe(1, ("all" if is_shared else f"of/{number}", 0)))
+            raw.read(6)  # from here on it reads nothing
+        reader = stack.enter_context(closing(connected(broker, "reader")))
+        reader.send(subscribe(1, ("#", 0)))
+        reader.read(6)
+        publisher = stack.enter_context(closing(connected(broker, "publisher")))
+        before = resident(broker)
+        topics = ["all"] if is_shared else [f"of/{number}" for number in range(STALLED)]
+        turn = b"".join(publish(topic, bytes(5000)) for topic in topics)
+        taking = Thread(target=drain, args=(reader.socket,))
+        taking.start()
+        most = 0
+        for _ in range(SENT_OCTETS // len(turn)):
+            publisher.send(turn)
+            most = max(most, resident(broker) - before)
+        assert waiting_octets(broker) <= ALL_OCTETS
+        assert most < HELD_GROWTH_MAX
+        publisher.send(publish("all", b"the last"), DISCONNECT)
+        taking.join(60)
+        assert not taking.is_alive(), "the reader did not get the last message"
+    assert "ended: " not in broker.log_text()
+
+
+def drain(taken: socket.socket) -> None:
+    """Read until the last message has come."""
+    end = b""
+    while b"the last" not in end:
+        octets = taken.recv(1 << 20)
+        assert octets, "the broker has ended the reader"
+        end = end[-8:] + octets
+
+
+def test_readers_over_http_that_do_not_read_are_held_as_well(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(http="127.0.0.1:0", **ALL_LIMITED)
+    head = b"GET /subscribe/all HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n"
+    with ExitStack() as stack:
+        for _ in range(STALLED):
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", broker.port("http")), 60))
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.sendall(head)
+            assert raw.recv(100).startswith(b"HTTP/1.1 200")
+        publisher = stack.enter_context(closing(connected(broker, "publisher")))
+        before = resident(broker)
+        most = 0
+        turn = publish("all", bytes(5000)) * 10
+        for _ in range(SENT_OCTETS // len(turn) // 4):
+            publisher.send(turn)
+            most = max(most, resident(broker) - before)
+        assert waiting_octets(broker) <= ALL_OCTETS
+        assert most < HELD_GROWTH_MAX
+
+
+def test_consumers_that_do_not_read_share_what_may_wait(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(http="127.0.0.1:0", send_buffer_octets_max=8 << 20, **ALL_LIMITED)
+    fill(broker, "q", 900)
     with ExitStack() as slow:
-        for _ in range(3):
+        for _ in range(6):
             slow.enter_context(amqp_connect(broker)).consume("q")
-        until(lambda: "for all together more than" in broker.log_text(), "the end of the slowest")
+        until(lambda: waiting_octets(broker) > ALL_OCTETS // 2, "much that waits")
+        for _ in range(5):
+            assert waiting_octets(broker) <= ALL_OCTETS
         with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
             protocols = [each["protocol"] for each in control.items("connection.list")]
-    assert 1 <= protocols.count("AMQP 0-9-1") - 1 < 3  # one publishes
+    assert protocols.count("AMQP 0-9-1") == 1 + 6  # one publishes, and nobody is ended
+
+
+def test_where_one_message_is_too_much_for_all_that_do_not_read_the_worst_is_ended(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    """Shares are held by giving nothing more: what has been written stays."""
+    broker = start_broker(send_buffers_octets_max=12 << 20)
+    with ExitStack() as stack:
+        for number in range(3):
+            raw = stack.enter_context(closing(connected(broker, f"s{number}")))
+            raw.send(subscribe(1, ("big", 1)))
+            raw.read(6)
+        publisher = stack.enter_context(closing(connected(broker, "publisher")))
+        publisher.send(publish("big", bytes(10 << 20), 1))
+        until(lambda: "for all together more than" in broker.log_text(), "the end of the slowest")
+        with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
+            clients = [each.get("client_id") for each in control.items("connection.list")]
+    assert 1 <= sum(str(client).startswith("s") for client in clients) < 3

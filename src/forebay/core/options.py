@@ -486,7 +486,8 @@ class Options(PlaceOptions):
         "octets",
         64 * KIB,
         1024 * GIB,
-        "Octets that may wait for all slow readers together; beyond it those with the most are ended.",
+        "Octets that may wait for all slow readers together, each of whom has a share; should it be more, those with "
+        "the most are ended.",
         reloadable=True,
     )
     slow_reader_timeout_ms: int = integer(

@@ -49,6 +49,7 @@ from forebay.server.peer import split_name
 from forebay.server.pressure import Pressure
 from forebay.server.protocols import make_session, protocol_of
 from forebay.server.rates import Rates
+from forebay.server.send_buffers import EARLY_OCTETS
 from forebay.server.sending import FileSender
 from forebay.server.tls import Tls
 from forebay.server.tracing import Tracer
@@ -215,6 +216,21 @@ class App(Host):
             self.pressure.paused(connection, paused, self.clock.now_us())
             self.touch(connection)  # a session may hold answers back while its connection takes no more
 
+    def buffered(self, connection: Connection, octets: int) -> None:
+        self.pressure.buffers.note(connection, octets)
+
+    def is_tight(self) -> bool:
+        return self.pressure.buffers.is_tight
+
+    def read_less(self, connection: Connection) -> None:
+        connection.transport.pause_reading()
+        self.loop.call_soon(self.step, partial(self.read_on, connection))
+
+    def read_on(self, connection: Connection) -> None:
+        """The turn has come; read again where nothing is against it."""
+        if self.may_read(connection) and not connection.closing and connection not in self.rates.waiting:
+            connection.transport.resume_reading()
+
     def lost(self, connection: Connection) -> None:
         self.open.discard(connection)
         self.leave(connection)
@@ -325,8 +341,7 @@ class App(Host):
         """The next turn has come, or nobody is waited for any more."""
         if connection not in self.pressure.holding.held:
             connection.data_received(b"")
-        if self.may_read(connection) and not connection.closing and connection not in self.rates.waiting:
-            connection.transport.resume_reading()
+        self.read_on(connection)
 
     async def decided(self, check: Callable[[], T]) -> T:
         """What a check says for a caller without a session, once everybody has been asked whom it needs."""
@@ -418,6 +433,7 @@ class App(Host):
         if deliveries:
             self.histograms.deliver(deliveries[-1], now_us)
         tracer = self.tracer
+        buffers = self.pressure.buffers
         if tracer is not None:
             sealed, self.vhosts.common.sealed = self.vhosts.common.sealed, []
             tracer.sealed(sealed, now_us)
@@ -425,8 +441,12 @@ class App(Host):
             connection = self.connections.get(delivery.consumer.session_id)
             if connection is None or connection.session is None:
                 continue  # closed in this very turn: `session_closed` has taken the lease back
+            if buffers.is_tight and buffers.spares(connection, delivery):
+                continue
             try:
                 connection.session.deliver(delivery)
+                if connection.session.parts or len(connection.session.out) > EARLY_OCTETS:
+                    connection.flush()  # what waits for clients is known before the next is given as much
             except Exception as error:  # noqa: BLE001  the connection's boundary
                 self.failed(connection, error)
                 continue

@@ -53,6 +53,18 @@ class Host(ABC):
         """The connection takes no more octets for now, or takes them again."""
 
     @abstractmethod
+    def buffered(self, connection: Connection, octets: int) -> None:
+        """So much of what the connection was sent waits for its client to take it."""
+
+    @abstractmethod
+    def is_tight(self) -> bool:
+        """Whether a turn is to bring little, as much waits for clients already."""
+
+    @abstractmethod
+    def read_less(self, connection: Connection) -> None:
+        """Read nothing more of this connection before the turn has come."""
+
+    @abstractmethod
     def durable_lsn(self) -> int:
         """What is on the disk."""
 
@@ -89,9 +101,11 @@ class Connection(asyncio.Protocol):
         "host",
         "how_named",
         "identity",
+        "left",
         "loopback",
         "octets_received",
         "octets_sent",
+        "most",
         "opened_us",
         "parts",
         "parts_octets",
@@ -116,6 +130,8 @@ class Connection(asyncio.Protocol):
         self.loopback = peer is not None and peer.loopback
         self.how_named = how_named
         self.identity = ""  # who the client is by its certificate
+        self.most = 0  # octets that may wait for it before it is given nothing more
+        self.left = 0  # octets that the client had not taken when it was written to last
         self.rest = b""
         self.parts: list[bytes] | None = None  # of a frame so long that joining at each read would cost its square
         self.parts_octets = 0
@@ -139,7 +155,7 @@ class Connection(asyncio.Protocol):
     def begin(self) -> None:
         """Learn who is at the other end."""
         transport = self.transport
-        transport.set_write_buffer_limits(high=self.host.send_buffer_octets_max >> FULL_SHIFT)
+        self.limit(self.host.send_buffer_octets_max)
         if not self.peer:
             address = transport.get_extra_info("peername")
             if not address:  # it has been reset before it was accepted: no login of nobody's may fail
@@ -200,6 +216,8 @@ class Connection(asyncio.Protocol):
                     self.parts_octets = len(self.rest)
             if session.meter.is_over:
                 self.host.put_off(self)
+            elif self.host.is_tight():
+                self.host.read_less(self)
             self.host.touch(self)
         except Exception as error:  # noqa: BLE001  the connection's boundary
             self.host.failed(self, error)
@@ -220,7 +238,8 @@ class Connection(asyncio.Protocol):
             part, session.file = session.file, None
             self.send_file(session, part)
         elif session.parts:
-            parts, session.parts = session.parts, []
+            parts = list(session.parts)
+            session.parts.clear()
             if len(out):
                 parts.append(out.getvalue())
                 out.truncate(0)
@@ -230,6 +249,9 @@ class Connection(asyncio.Protocol):
             self.count_sent(len(out))
             self.transport.write(out.getvalue())
             out.truncate(0)
+        left = self.transport.get_write_buffer_size()
+        if left or self.left:
+            self.host.buffered(self, left)
         if self.full:
             self.look_at_buffer()
         if session.closing:
@@ -277,7 +299,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self.drop_file(session)
-        session.parts = []
+        session.parts.clear()
         session.out.truncate(0)
         session.hold_lsn = 0
         session.dismiss("an error of the broker's own: its log has it", True)
@@ -299,7 +321,7 @@ class Connection(asyncio.Protocol):
     def send_file(self, session: Session, part: FilePart) -> None:
         """Send what the session has written, then a part of a file."""
         prefix = b"".join([*session.parts, session.out.getvalue()])
-        session.parts = []
+        session.parts.clear()
         session.out.truncate(0)
         self.count_sent(len(prefix) + part.octets)
         try:
@@ -364,9 +386,16 @@ class Connection(asyncio.Protocol):
         else:
             self.host.touch(self)  # whoever was held back for it goes on with a turn's end
 
+    def limit(self, most: int) -> None:
+        """So much may wait for the client from now on."""
+        self.most = most
+        self.transport.set_write_buffer_limits(high=most >> FULL_SHIFT)
+        if self.full:
+            self.look_at_buffer()
+
     def look_at_buffer(self) -> None:
         """Have no more sent to a client that reads too slowly."""
-        if not self.paused and self.transport.get_write_buffer_size() > self.host.send_buffer_octets_max:
+        if not self.paused and self.transport.get_write_buffer_size() > self.most:
             self.paused = True
             self.host.pause(self, True)
 

@@ -21,6 +21,7 @@ from forebay.server.heap import Heap, resident_octets
 from forebay.server.holding import Holding
 from forebay.server.losses import tell_losses
 from forebay.server.net import Connection
+from forebay.server.send_buffers import SendBuffers
 
 TRIM_S: Final = 5  # seconds between two looks for memory to give back
 PENDING_OCTETS_MAX: Final = 64 << 20  # accepted but not yet on disk: beyond it publishers are not read
@@ -67,6 +68,7 @@ class Pressure:
         self.choked: dict[Connection, None] = {}
         self.slowed: dict[Connection, Queue] = {}
         self.slow: dict[Connection, int] = {}
+        self.buffers = SendBuffers(options)
         self.ended_slow = 0
         self.over_memory = False
         self.low_disk = False
@@ -96,6 +98,8 @@ class Pressure:
         """What this turn has brought in is known now."""
         self.is_crowded = self.over_limit()
         self.holding.end_turn()
+        if self.buffers.is_tight:
+            self.buffers.look()
 
     def written(self) -> None:
         """The disk has taken something."""
@@ -143,6 +147,7 @@ class Pressure:
         self.holding.forget(connection)
         self.slowed.pop(connection, None)
         self.slow.pop(connection, None)
+        self.buffers.forget(connection)
 
     # ---- who does not read
 
@@ -152,6 +157,7 @@ class Pressure:
             self.slow.setdefault(connection, now_us)
         else:
             self.slow.pop(connection, None)
+            self.buffers.released(connection)
 
     def end_slow(self, now_us: int) -> None:
         """End connections that have not read for too long, and where too much waits for all of them, the worst.

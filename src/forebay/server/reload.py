@@ -93,7 +93,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     app.options = new
     app.vhosts.options = new
     app.send_buffer_octets_max = new.send_buffer_octets_max
-    app.pressure.options = new
+    app.pressure.options = app.pressure.buffers.options = new
     app.pressure.shares.set(new)
     app.rates.set(new)
     app.is_rated = app.rates.is_on()

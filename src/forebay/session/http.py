@@ -96,7 +96,7 @@ class EventSession(Session):
             if made is None:
                 octets = self.encoded(delivery)
                 made = encodings.made[EVENTS] = Encoded(octets, [], [], delivery.count, len(octets))
-            self.out.write(made.octets)
+            self.write_long(made.octets)  # many get alike what one copy is enough for
         else:
             self.out.write(self.encoded(delivery))
         self.sent += delivery.count

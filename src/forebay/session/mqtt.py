@@ -117,7 +117,7 @@ class MqttSession(Session):
         self.held = BytesWriter()
         self.due: deque[Confirms] | None = None
         spill = options.mqtt_max_mqueue_len if options.mqtt_mqueue_overflow == "spill" else 0
-        self.outbox = Outbox(session_id, vhost, self.out, self.held, spill)
+        self.outbox = Outbox(session_id, vhost, self.out, self.parts, self.held, spill)
         self.inbox = Inbox(vhost, self.outbox.encoder, self.out, self.held, options)
         self.inbox.meter = self.meter
         self.subscriptions = Subscriptions(session_id, vhost, self.outbox, options)

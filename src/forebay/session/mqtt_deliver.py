@@ -53,6 +53,7 @@ from forebay.session.mqtt_window import (
 from forebay.wire.mqtt import write_ack
 from forebay.wire.mqtt_codes import FAILURE, ID_NOT_FOUND, PUBREL, V5, V311
 
+LONG_OCTETS: Final = 32 << 10  # of what many get alike, that each would have a copy of
 DIRECT_FLIGHT_1: Final = Flight(DIRECT_1, 0, 0, None)
 DIRECT_FLIGHT_2: Final = Flight(DIRECT_2, 0, 0, None)
 LOGGED_FLIGHT_1: Final = Flight(LOGGED_1, 0, 0, None)
@@ -77,10 +78,13 @@ class Waiting:
 class Outbox:
     """The sending half of one MQTT connection."""
 
-    def __init__(self, session_id: i64, vhost: Vhost, out: BytesWriter, held: BytesWriter, spill_at: i64) -> None:
+    def __init__(
+        self, session_id: i64, vhost: Vhost, out: BytesWriter, parts: list[bytes], held: BytesWriter, spill_at: i64
+    ) -> None:
         self.session_id = session_id
         self.vhost = vhost
         self.out = out
+        self.parts = parts  # of the session: long octets, which all who get them share
         self.held = held
         self.is_holding = False  # packets of QoS 2 are in it, which those of QoS 1 may not overtake
         self.spill_at: i64 = spill_at  # messages in memory beyond which more go to the disk; 0 for no limit
@@ -155,10 +159,20 @@ class Outbox:
         if made is None:
             made = encodings.made[int(key)] = self.encoder.encode(delivery, target)
         if target.qos == 0:
-            self.out.write(made.octets)
+            if len(made.octets) < LONG_OCTETS:
+                self.out.write(made.octets)
+            else:
+                self.write_long(made.octets)
             self.encoder.count_all(made)
             return delivery.index + delivery.count
         return delivery.index + self.send_marked(made, delivery)
+
+    def write_long(self, octets: bytes) -> None:
+        """As `Session.write_long`."""
+        if len(self.out):
+            self.parts.append(self.out.getvalue())
+            self.out.truncate(0)
+        self.parts.append(octets)
 
     def send_marked(self, made: Encoded, delivery: Delivery) -> i64:
         """Write encoded records with identifiers of this connection; how many."""

@@ -51,6 +51,15 @@ class Visitors(Host):
     def pause(self, connection: Connection, paused: bool) -> None:
         pass
 
+    def buffered(self, connection: Connection, octets: int) -> None:
+        raise AssertionError("there is no session")
+
+    def is_tight(self) -> bool:
+        return False
+
+    def read_less(self, connection: Connection) -> None:
+        raise AssertionError("there is no session")
+
     def durable_lsn(self) -> int:
         return 0
 

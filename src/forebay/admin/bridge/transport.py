@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from forebay.server.app import App
 from forebay.server.net import Connection
 from forebay.server.peer import Peer
 from forebay.session.effects import Session
 
+PIECE_OCTETS: Final = 64 << 10
+LOW: Final = 4  # the part of the limit at which the connection is given more again
+
 
 class EventTransport(asyncio.Transport):
     """What a connection takes for its socket; whoever answers takes the octets out of it.
 
-    octets  that wait
+    octets  that wait; no more than PIECE_OCTETS of them are taken at once, for these wait elsewhere then
     """
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self.connection = connection
         self.octets = 0
-        self._chunks: list[bytes] = []
+        self._chunks: deque[bytes] = deque()
+        self._at = 0  # of the first of them, up to where it was taken
         self._high = 0
         self._paused = False
         self._closing = False
@@ -31,6 +37,7 @@ class EventTransport(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high = high or 0
+        self._look()
 
     def get_write_buffer_size(self) -> int:
         return self.octets
@@ -38,9 +45,18 @@ class EventTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing:
             return
-        self._chunks.append(bytes(data))
-        self.octets += len(data)
-        self._ready.set()
+        if data:
+            self._chunks.append(bytes(data))
+            self.octets += len(data)
+            self._ready.set()
+            self._look()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        for data in list_of_data:  # which others may have as well
+            self.write(data)
+
+    def _look(self) -> None:
+        """Have the connection be given nothing more where too much waits."""
         if self.octets > self._high and not self._paused:
             self._paused = True
             self.connection.pause_writing()
@@ -56,6 +72,7 @@ class EventTransport(asyncio.Transport):
     def abort(self) -> None:
         """The end, whatever waits."""
         self._chunks.clear()
+        self._at = 0
         self.octets = 0
         self.close()
 
@@ -73,15 +90,23 @@ class EventTransport(asyncio.Transport):
     async def take(self) -> bytes:
         """What waits, as soon as there is something; empty at the end."""
         await self._ready.wait()
-        data = b"".join(self._chunks)
-        self._chunks.clear()
-        self.octets = 0
-        if not self._closing:
+        taken: list[bytes] = []
+        octets = 0
+        while self._chunks and octets < PIECE_OCTETS:
+            part = self._chunks[0][self._at : self._at + PIECE_OCTETS - octets]
+            taken.append(part)
+            octets += len(part)
+            self._at += len(part)
+            if self._at == len(self._chunks[0]):
+                self._chunks.popleft()
+                self._at = 0
+        self.octets -= octets
+        if not self._chunks and not self._closing:
             self._ready.clear()
-        if self._paused:
+        if self._paused and self.octets <= self._high // LOW:
             self._paused = False
             self.connection.resume_writing()
-        return data
+        return b"".join(taken)
 
 
 def connect(app: App, peer: Peer, make: Callable[[int], Session]) -> EventTransport:

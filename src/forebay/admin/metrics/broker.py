@@ -134,6 +134,14 @@ NODE_ROWS: Final[tuple[Row[Look], ...]] = (
         lambda look: len(look.app.pressure.slow),
     ),
     Row(
+        gauge("forebay_send_buffer_bytes", family.NODE, "Octets that wait for clients to take them."),
+        lambda look: look.app.pressure.buffers.total,
+    ),
+    Row(
+        gauge("forebay_send_buffer_limit_bytes", family.NODE, "Octets that may wait for all clients together."),
+        lambda look: look.app.options.send_buffers_octets_max,
+    ),
+    Row(
         gauge("forebay_connections_slowed", family.NODE, "Publishers that are slowed down for a queue over its share."),
         lambda look: len(look.app.pressure.slowed),
     ),

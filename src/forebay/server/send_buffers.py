@@ -1,0 +1,88 @@
+"""What waits for clients to take it, of all connections together.
+
+Each connection has a share of what is left, so that a few that do not read may have much and many little: whoever is
+over it is given nothing more until it has read on. So all of them together come near the limit, and never to it, but
+for what one turn brings. While there is much already, a turn is kept small; and beyond the limit QoS 0 goes only to who
+has taken what it was given before.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.fanout import Target
+from forebay.core.options import Options
+from forebay.queue.leases import Delivery
+from forebay.server.net import Connection
+
+SHARE: Final = 4  # one part in so many of what is left
+LEAST_OCTETS: Final = 16 << 10  # a share in any case: a turn's worth for a reader that keeps up
+EARLY_OCTETS: Final = 256 << 10  # written in one turn, after which a connection is sent it at once, to see what waits
+
+
+class SendBuffers:
+    """The octets that wait, by connection.
+
+    options   those in force; replaced when they are reloaded
+    total     octets, as of the last look at each connection
+    is_tight  there is so much that each turn is looked at
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.total = 0
+        self.is_tight = False
+        self.waiting: set[Connection] = set()
+        self.held: set[Connection] = set()
+
+    def share(self) -> int:
+        """What one connection may have waiting now."""
+        left = self.options.send_buffers_octets_max - self.total
+        return min(self.options.send_buffer_octets_max, max(LEAST_OCTETS, left // SHARE))
+
+    def note(self, connection: Connection, octets: int) -> None:
+        """So much waits for a connection that has just been written to."""
+        self.total += octets - connection.left
+        connection.left = octets
+        if octets:
+            self.waiting.add(connection)
+        else:
+            self.waiting.discard(connection)
+        self.is_tight = self.total > self.options.send_buffers_octets_max // SHARE
+        if octets > LEAST_OCTETS and octets > self.share():
+            self.hold(connection)
+
+    def hold(self, connection: Connection) -> None:
+        """Have a connection be given nothing more: its transport says so to everybody, and says when that is over."""
+        if connection not in self.held:
+            self.held.add(connection)
+            connection.limit(self.share())
+
+    def released(self, connection: Connection) -> None:
+        """It has read on."""
+        if connection in self.held:
+            self.held.discard(connection)
+            connection.limit(self.options.send_buffer_octets_max)
+        self.note(connection, connection.transport.get_write_buffer_size())
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone."""
+        self.held.discard(connection)
+        self.note(connection, 0)
+
+    def look(self) -> None:
+        """At the end of a turn while there is much: see what has been taken, and hold who is over its share by now."""
+        for connection in list(self.waiting):
+            self.note(connection, connection.transport.get_write_buffer_size())
+
+    def spares(self, connection: Connection, delivery: Delivery) -> bool:
+        """Whether a delivery is lost, and counted so: there is too much, and its reader has not taken the last."""
+        if self.total <= self.options.send_buffers_octets_max or not connection.left:
+            return False
+        target = delivery.consumer
+        if not isinstance(target, Target) or target.qos != 0:
+            return False
+        session = connection.session
+        assert session is not None, "something is delivered to it"
+        session.vhost.fanout.miss(target.client, delivery.count)
+        return True
