@@ -145,3 +145,23 @@ def exchange(port: int, octets: bytes) -> bytes:
 @pytest.mark.parametrize("name", ["amqp", "mqtt", "mqtt_websocket", "http", "prometheus"])
 def test_every_default_listener_is_of_this_machine_only(name: str) -> None:
     assert str(getattr(make_options({}), name)).startswith("127.0.0.1:")
+
+
+def test_addresses_in_values_lose_their_passwords(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    broker = start_broker(http="127.0.0.1:0", audit_log=str(log))
+    uri = f"amqp://ada:{SECRET}@host/%2f"
+    shovel = {"value": {"src-uri": [uri], "dest-uri": uri, "src-queue": "q", "dest-queue": "q"}}
+    with httpx.Client(base_url=broker.http_url, auth=GUEST) as http:
+        assert http.put("/api/parameters/shovel/%2F/s", json=shovel).status_code == 201
+        assert http.put("/api/global-parameters/g", json={"value": {"upstream": uri}}).status_code == 201
+        definitions = {"global_parameters": [{"name": "h", "value": [uri]}]}
+        assert http.post("/api/definitions", json=definitions).status_code == 204
+        http.put("/api/queues/%2F/q", json={"arguments": {"x-note": uri}})
+    with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
+        control.run("queue.declare", queue="r", arguments={"x-queue-type": "classic"})
+    broker.stop()
+    written = log.read_text()
+    assert "amqp://ada:***@host" in written
+    assert SECRET not in written
+    assert SECRET not in broker.log_text()

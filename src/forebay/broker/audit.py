@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -12,6 +13,11 @@ MASK: Final = "***"
 SECRET_NAMES: Final = ("password", "secret", "token", "hash", "credential", "authorization", "private")
 ENTRIES_MAX: Final = 10_000  # of one turn
 TEXT_CHARACTERS_MAX: Final = 4096
+SCHEME_END: Final = "://"
+SPACES: Final = re.compile(r"(\s+)")
+IN_QUERY: Final = re.compile(
+    rf"([?&;,]\s*[\w.-]{{0,40}}(?:{'|'.join(SECRET_NAMES)})[\w.-]{{0,40}}=)[^&;,\s\"']+", re.IGNORECASE
+)
 
 
 class Origin:
@@ -50,7 +56,7 @@ class Audit:
         user = origin.principal.user
         masked_arguments = masked(arguments)
         self.entries.append(
-            Entry(user, origin.address, origin.protocol, what, masked_arguments, result[:TEXT_CHARACTERS_MAX])
+            Entry(user, origin.address, origin.protocol, what, masked_arguments, without_passwords(result))
         )
 
     def take(self) -> list[Entry]:
@@ -69,15 +75,38 @@ def masked(value: object, depth: int = 0) -> object:
             for key, each in value.items()
         }
     if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")[:TEXT_CHARACTERS_MAX]
+        return without_passwords(value.decode("utf-8", "backslashreplace"))
     if isinstance(value, list | tuple):
         return [masked(each, depth + 1) for each in value]
     if isinstance(value, str):
-        return value[:TEXT_CHARACTERS_MAX]
-    return value if value is None or isinstance(value, bool | int | float) else str(value)[:TEXT_CHARACTERS_MAX]
+        return without_passwords(value)
+    return value if value is None or isinstance(value, bool | int | float) else without_passwords(str(value))
 
 
 def is_secret(name: str) -> bool:
     """Whether a field of this name holds what nobody may read in a log."""
     lower = name.lower()
     return any(part in lower for part in SECRET_NAMES)
+
+
+def without_passwords(text: str) -> str:
+    """The text, cut where it is long, with a mask in place of passwords that addresses in it have."""
+    cut = text[:TEXT_CHARACTERS_MAX]
+    if SCHEME_END not in cut:
+        return cut
+    words = SPACES.split(cut)
+    is_cut = len(cut) < len(text)
+    words = [without_password(word, is_cut and at == len(words) - 1) for at, word in enumerate(words)]
+    return IN_QUERY.sub(rf"\1{MASK}", "".join(words))[:TEXT_CHARACTERS_MAX]
+
+
+def without_password(word: str, is_cut: bool) -> str:
+    """A word in which an address may stand, whose password is between a colon and the last `@`, or where it was cut."""
+    start = word.find(SCHEME_END)
+    if start < 0:
+        return word
+    colon = word.find(":", start + len(SCHEME_END))
+    end = word.rfind("@")
+    if end < 0 and is_cut:
+        end = len(word)
+    return word if colon < 0 or end < colon else f"{word[: colon + 1]}{MASK}{word[end:]}"

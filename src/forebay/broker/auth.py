@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from hashlib import sha256
 
 from forebay.broker.judge import Principal, Proof
-from forebay.broker.passwords import NOBODY, check_hash, is_hash, is_right
+from forebay.broker.passwords import NOBODY, check_hash, is_cheap, is_hash, is_right
 from forebay.broker.throttle import SECOND_US, Throttle
 from forebay.broker.users import Users
 from forebay.core.errors import CONNECTION, REFUSED, OptionError, RequestError
@@ -100,6 +100,8 @@ class HashProof(Proof):
 
     def run(self) -> None:
         self.right = is_right(self.password, self.hash)
+        if not self.right and is_cheap(self.hash):
+            is_right(self.password, NOBODY)  # or time would tell that there is such a user
 
 
 class Backend(ABC):
@@ -278,13 +280,12 @@ class Auth:
         return self._is_own(user, password) or self._known_principal(user, password) is not None
 
     def _begin_own(self, connection: int, user: str, password: str) -> HashProof | None:
-        if user in self._digests:
-            return None
-        known = self._hash_of(user)
+        """The proof that it takes; whoever it is and however the password is kept, a wrong one takes as long."""
         has_hashes = bool(self._hashes) or (self._stored is not None and self._stored.has_hashes())
-        if not has_hashes or (known is not None and self._is_verified(user, known, password)):
+        known = self._hash_of(user)
+        if not has_hashes or self._is_own(user, password):
             return None
-        return HashProof(connection, user, password, known or NOBODY, known is not None)
+        return HashProof(connection, user, password, known or NOBODY, self.knows(user))
 
     def _begin_backends(
         self, connection: int, user: str, password: str, place: Place, backends: list[Backend | None]

@@ -88,6 +88,12 @@ def is_right(password: str, hash: str) -> bool:
         return False
 
 
+def is_cheap(hash: str) -> bool:
+    """Whether comparing with it takes less time than with one that `hash_password` gives."""
+    found = ARGON2.fullmatch(hash)
+    return found is None or int(found[1]) * int(found[2]) < MEMORY_KIB * PASSES
+
+
 def octets_of(password: str) -> bytes:
     """A lone surrogate, as an undecodable octet may have become, is a character like any other."""
     return password.encode("utf-8", "surrogatepass")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import shutil
 import threading
@@ -24,6 +25,10 @@ LOCK: Final = "LOCK"
 PARTS_MAX: Final = 1024  # IOV_MAX of Linux
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 UNREADABLE: Final = (errno.EIO, errno.ENOENT, errno.ENXIO, errno.EBADMSG, errno.EUCLEAN, errno.EILSEQ, errno.ESTALE)
+FOLDER_MODE: Final = 0o700  # what is in it is nobody else's: messages, and hashes of passwords
+FILE_MODE: Final = 0o600
+OTHERS: Final = 0o077
+logger = logging.getLogger("forebay")
 
 
 @contextmanager
@@ -51,8 +56,9 @@ class DataDisk(Disk):
         self.paths: dict[int, str] = {}  # of open files
         self.nameless: set[int] = set()  # open files whose name is not durable yet
         with storage_errors("make the data directory", self.root):
-            os.makedirs(self.root, exist_ok=True)
-            self.lock = os.open(os.path.join(self.root, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            os.makedirs(self.root, FOLDER_MODE, exist_ok=True)
+            keep_to_owner(self.root)
+            self.lock = os.open(os.path.join(self.root, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self.take_lock()
 
     def take_lock(self) -> None:
@@ -93,7 +99,7 @@ class DataDisk(Disk):
         path = Path(self.path(folder))
         with storage_errors("make the folder", str(path)):
             missing = [place for place in (path, *path.parents) if not place.exists()]
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
             for place in missing:
                 sync_folder(str(place.parent))
 
@@ -117,7 +123,7 @@ class DataDisk(Disk):
                     if parent not in parents:
                         self.make_folder(os.path.dirname(os.path.dirname(path)))
                         parents.add(parent)
-                    os.mkdir(folder)
+                    os.mkdir(folder, FOLDER_MODE)
                 elif says(full_path, octets):
                     continue
                 handle = self.open(path + ".tmp", True)
@@ -133,7 +139,7 @@ class DataDisk(Disk):
         full_path = self.path(path)
         with storage_errors("open", full_path):
             new = create and not os.path.exists(full_path)
-            handle = os.open(full_path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+            handle = os.open(full_path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), FILE_MODE)
         self.paths[handle] = full_path
         if new:
             self.nameless.add(handle)
@@ -218,6 +224,14 @@ def says(path: str, octets: bytes) -> bool:
     with suppress(FileNotFoundError), open(path, "rb") as file:
         return file.read(len(octets) + 1) == octets
     return False
+
+
+def keep_to_owner(path: str) -> None:
+    """Let nobody else into a folder of ours that was there before."""
+    found = os.stat(path)
+    if found.st_mode & OTHERS and found.st_uid == os.geteuid():
+        logger.warning("data: the folder %s was open to others; it is not any more", path)
+        os.chmod(path, FOLDER_MODE)
 
 
 def sync_folders(paths: Iterable[str]) -> None:

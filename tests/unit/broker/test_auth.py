@@ -1,8 +1,11 @@
 """Login: who gets in, and what those who do not are told."""
 
+from time import process_time
+
 import pytest
 
 from forebay.broker.auth import Auth, LoginRefused
+from forebay.broker.passwords import hash_password
 from forebay.core.errors import CONNECTION, REFUSED, OptionError
 
 USERS = {"guest": "guest", "ana": "päss wörd", "bob": "b"}
@@ -67,3 +70,35 @@ def test_users_that_cannot_be(users: dict[str, str], why: str) -> None:
 
 def test_passwords_are_not_kept() -> None:
     assert "päss wörd" not in repr(vars(Auth(USERS)))
+
+
+RABBITMQ = "$rabbitmq-sha256$QMVkUXqbtwFCnVOz0n2a7TlNVttiAYlCgrfWn6lUDwRPPCz3"
+WEAK = "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+
+def test_a_wrong_password_costs_the_same_whoever_it_is_of() -> None:
+    """A name that is known, and how its password is kept, can be told from time otherwise."""
+    users = {"plain": "p", "kept": hash_password("k", bytes(16)), "rabbit": RABBITMQ, "weak": WEAK}
+    auth = Auth(users)
+    spent: dict[str, float] = {}
+    for user in (*users, "nobody"):
+        for _ in range(4):
+            began = process_time()
+            proof = auth.begin(1, user, "wrong")
+            assert proof is not None, user
+            proof.run()
+            with pytest.raises(LoginRefused):
+                auth.conclude(proof, True)
+            spent[user] = min(spent.get(user, 1e9), process_time() - began)
+    assert max(spent.values()) < 2 * min(spent.values()), spent
+
+
+def test_a_right_one_that_is_known_costs_nothing() -> None:
+    auth = Auth({"plain": "p", "kept": hash_password("k", bytes(16))})
+    assert auth.begin(1, "plain", "p") is None
+    assert auth.check("plain", "p", True).user == "plain"
+    proof = auth.begin(1, "kept", "k")
+    assert proof is not None
+    proof.run()
+    assert auth.conclude(proof, True).user == "kept"
+    assert auth.begin(1, "kept", "k") is None
