@@ -222,7 +222,7 @@ def test_readers_over_http_that_do_not_read_are_held_as_well(start_broker: Calla
 
 def test_consumers_that_do_not_read_share_what_may_wait(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker(http="127.0.0.1:0", send_buffer_octets_max=8 << 20, **ALL_LIMITED)
-    fill(broker, "q", 900)
+    publisher = fill(broker, "q", 900)
     with ExitStack() as slow:
         for _ in range(6):
             slow.enter_context(amqp_connect(broker)).consume("q")
@@ -231,6 +231,7 @@ def test_consumers_that_do_not_read_share_what_may_wait(start_broker: Callable[.
             assert waiting_octets(broker) <= ALL_OCTETS
         with ControlClient.connect(f"127.0.0.1:{broker.amqp_port}", "guest", "guest") as control:
             protocols = [each["protocol"] for each in control.items("connection.list")]
+    assert publisher.is_open
     assert protocols.count("AMQP 0-9-1") == 1 + 6  # one publishes, and nobody is ended
 
 

@@ -113,6 +113,7 @@ class Fanout:
         self.next_id: i64 = 1
         self.writer = BlockWriter()
         self.runs = Runs()
+        self.octets: i64 = 0  # of this turn's bodies, each as often as it is handed out
         self.crowding = Crowding()
         self.losers: dict[ClientSession, None] = {}
         self.dropped: i64 = 0
@@ -209,11 +210,13 @@ class Fanout:
         """One message for the direct targets of an audience, at the turn's end."""
         self.writer.append(format, exchange, routing_key, properties, body)
         self.runs.add(audience)
+        self.octets += i64(len(body)) * i64(len(audience.direct))
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
         """Hand out the turn's messages."""
         if self.writer.count == 0:
             return
+        self.octets = 0
         runs = self.runs
         self.runs = Runs()
         runs.cut()

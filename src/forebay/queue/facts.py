@@ -10,6 +10,7 @@ from mypy_extensions import i64, mypyc_attr
 from forebay.filter.subject import STEPS_A_LOOK, Subject
 from forebay.log.block import Block
 
+TURN_OCTETS: Final = 4 << 20
 LOOKS_A_TURN: Final = 1 << 16  # what filters may cost in one turn, where nobody says something else
 STEPS_SHIFT: Final = 3  # so many steps of a filter cost 1, and a look at a record 4
 
@@ -18,6 +19,7 @@ STEPS_SHIFT: Final = 3  # so many steps of a filter cost 1, and a look at a reco
 class Looks:
     """What filters have cost: of all queues together, so that no turn takes long however many there are.
 
+    octets   that one group may hand out in a turn: fewer where much waits for clients already
     most     in one turn
     left     in this one
     cut      looks at messages in which a filter asked for more than it may
@@ -25,6 +27,7 @@ class Looks:
     """
 
     def __init__(self, most: i64 = LOOKS_A_TURN) -> None:
+        self.octets: i64 = TURN_OCTETS
         self.most: i64 = most
         self.left: i64 = most
         self.cut: i64 = 0

@@ -17,12 +17,12 @@ from forebay.log.block import Block
 from forebay.log.block_files import Damage
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import Counts
+from forebay.queue.facts import TURN_OCTETS
 from forebay.queue.leases import Consumer, Delivery, Lease
 from forebay.queue.trace import QueueTrace
 from forebay.routing.topic_trie import matches, swap_key
 
 BURST: Final = 256  # records for one consumer before the next one's turn
-TURN_OCTETS: Final = 4 << 20  # most that one group hands out in one turn
 SCAN_RECORDS: Final = 8192  # most that a filter looks at in one turn
 MEMO_ENTRIES: Final = 10_000
 QUEUE_PREFIX: Final = b"$queue/"
@@ -63,6 +63,7 @@ class Group(ABC):
         self.ranked = False  # their priorities differ from 0
         self.turn: i64 = 0  # index of the consumer whose turn it is
         self.block: Block | None = None  # the block the cursor stands in
+        self.turn_octets: i64 = TURN_OCTETS  # octets to hand out in one turn
         self.budget: i64 = 0  # octets left to hand out in this turn
         self.scan: i64 = 0  # records left to look at in this turn
         self.memo: dict[bytes, bool] = {}

@@ -170,6 +170,7 @@ class Queue:
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
         """Hand out records to every group; whether a limit of the turn left some for the next."""
         more = False
+        most = self.facts.looks.octets
         for group in self.groups.values():
             if group.damage is not None:
                 if isinstance(group, WorkGroup):
@@ -177,6 +178,7 @@ class Queue:
                 continue
             try:
                 if group.consumers:
+                    group.turn_octets = most
                     if group.dispatch(now_us, out):
                         more = True
                 elif isinstance(group, WorkGroup):

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
-from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS, Group
+from forebay.queue.group import BURST, SCAN_RECORDS, Group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.stream_values import Selection
 from forebay.queue.trace import DELIVERED
@@ -41,7 +41,7 @@ class StreamGroup(Group):
         self.open: deque[Lease] = deque()  # deliveries not wholly acknowledged, in order
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
-        self.budget = TURN_OCTETS
+        self.budget = self.turn_octets
         self.scan = SCAN_RECORDS
         if self.selection is not None and self.selection.is_put_off():
             self.scan = 0

@@ -16,7 +16,7 @@ from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, REJECTED
 from forebay.queue.facts import Facts
-from forebay.queue.group import BURST, SCAN_RECORDS, TURN_OCTETS
+from forebay.queue.group import BURST, SCAN_RECORDS
 from forebay.queue.lease_index import held_runs
 from forebay.queue.lease_table import LeaseTable
 from forebay.queue.leases import (
@@ -73,7 +73,7 @@ class WorkGroup(Selecting):
     # ---- handing out
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
-        self.budget = TURN_OCTETS
+        self.budget = self.turn_octets
         self.scan = SCAN_RECORDS
         self.expire(now_us)
         order = self.order

@@ -49,7 +49,7 @@ from forebay.server.peer import split_name
 from forebay.server.pressure import Pressure
 from forebay.server.protocols import make_session, protocol_of
 from forebay.server.rates import Rates
-from forebay.server.send_buffers import EARLY_OCTETS
+from forebay.server.seconds import look_at
 from forebay.server.sending import FileSender
 from forebay.server.tls import Tls
 from forebay.server.tracing import Tracer
@@ -219,8 +219,8 @@ class App(Host):
     def buffered(self, connection: Connection, octets: int) -> None:
         self.pressure.buffers.note(connection, octets)
 
-    def is_tight(self) -> bool:
-        return self.pressure.buffers.is_tight
+    def is_tight(self, session: Session) -> bool:
+        return self.pressure.buffers.is_too_much(int(session.vhost.fanout.octets))
 
     def read_less(self, connection: Connection) -> None:
         connection.transport.pause_reading()
@@ -429,11 +429,12 @@ class App(Host):
     def hand_out(self, now_us: int) -> None:
         """Give this turn's deliveries and cancellations to the sessions they are for."""
         tells = self.announcer.delivers
+        buffers = self.pressure.buffers
+        self.vhosts.common.looks.octets = buffers.turn_octets()
         deliveries = self.vhosts.end_turn(now_us)
         if deliveries:
             self.histograms.deliver(deliveries[-1], now_us)
         tracer = self.tracer
-        buffers = self.pressure.buffers
         if tracer is not None:
             sealed, self.vhosts.common.sealed = self.vhosts.common.sealed, []
             tracer.sealed(sealed, now_us)
@@ -445,8 +446,7 @@ class App(Host):
                 continue
             try:
                 connection.session.deliver(delivery)
-                if connection.session.parts or len(connection.session.out) > EARLY_OCTETS:
-                    connection.flush()  # what waits for clients is known before the next is given as much
+                buffers.send_early(connection)
             except Exception as error:  # noqa: BLE001  the connection's boundary
                 self.failed(connection, error)
                 continue
@@ -551,19 +551,7 @@ class App(Host):
         self.loop.call_later(TICK_S, self.step, self.tick)
 
     def every_second(self, now_us: int) -> None:
-        silent_us = self.options.handshake_timeout_ms * 1000
-        leave_us = self.options.drain_timeout_ms * 1000
-        for connection in list(self.open):
-            if connection.closing or connection.closing_us:
-                if connection.closing_us and now_us - connection.closing_us > leave_us:
-                    connection.transport.abort()  # it does not read: what it held must return all the same
-            elif connection.session is not None:
-                connection.attempt(connection.session.tick, now_us)
-                if 0 < connection.session.principal.until_us <= now_us:
-                    connection.attempt(connection.session.dismiss, "the token has expired")
-                self.touch(connection)
-            elif now_us - connection.opened_us > silent_us:
-                connection.transport.abort()  # not even its protocol is known, so there is nothing to say
+        look_at(list(self.open), self.options, now_us)
         if (self.ticks // TICKS_A_SECOND) % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
             self.vhosts.commit_streams()
         self.vhosts.sweep(now_us)

@@ -57,8 +57,8 @@ class Host(ABC):
         """So much of what the connection was sent waits for its client to take it."""
 
     @abstractmethod
-    def is_tight(self) -> bool:
-        """Whether a turn is to bring little, as much waits for clients already."""
+    def is_tight(self, session: Session) -> bool:
+        """Whether the turn is to bring little more: much waits for clients already, or is to be handed out to many."""
 
     @abstractmethod
     def read_less(self, connection: Connection) -> None:
@@ -103,9 +103,9 @@ class Connection(asyncio.Protocol):
         "identity",
         "left",
         "loopback",
+        "most",
         "octets_received",
         "octets_sent",
-        "most",
         "opened_us",
         "parts",
         "parts_octets",
@@ -216,7 +216,7 @@ class Connection(asyncio.Protocol):
                     self.parts_octets = len(self.rest)
             if session.meter.is_over:
                 self.host.put_off(self)
-            elif self.host.is_tight():
+            elif self.host.is_tight(session):
                 self.host.read_less(self)
             self.host.touch(self)
         except Exception as error:  # noqa: BLE001  the connection's boundary

@@ -2,8 +2,8 @@
 
 Each connection has a share of what is left, so that a few that do not read may have much and many little: whoever is
 over it is given nothing more until it has read on. So all of them together come near the limit, and never to it, but
-for what one turn brings. While there is much already, a turn is kept small; and beyond the limit QoS 0 goes only to who
-has taken what it was given before.
+for what one turn brings. While there is much already, a turn is kept small; and what would go beyond the limit goes,
+at QoS 0, only to who has taken what it was given before.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Final
 
 from forebay.broker.fanout import Target
 from forebay.core.options import Options
+from forebay.queue.facts import TURN_OCTETS
 from forebay.queue.leases import Delivery
 from forebay.server.net import Connection
 
 SHARE: Final = 4  # one part in so many of what is left
 LEAST_OCTETS: Final = 16 << 10  # a share in any case: a turn's worth for a reader that keeps up
+PACKET_OCTETS: Final = 64  # of a packet beside its payload, about
 EARLY_OCTETS: Final = 256 << 10  # written in one turn, after which a connection is sent it at once, to see what waits
 
 
@@ -52,6 +54,20 @@ class SendBuffers:
         if octets > LEAST_OCTETS and octets > self.share():
             self.hold(connection)
 
+    def is_too_much(self, octets: int) -> bool:
+        """Whether nothing should be read before these octets of the turn, and what waits already, are sent."""
+        return self.is_tight or octets > self.options.send_buffers_octets_max // SHARE
+
+    def turn_octets(self) -> int:
+        """What one group of a queue may hand out in a turn."""
+        return min(TURN_OCTETS, self.share())
+
+    def send_early(self, connection: Connection) -> None:
+        """Send much at once: what waits for clients is known then before the next is given as much."""
+        session = connection.session
+        if session is not None and (session.parts or len(session.out) > EARLY_OCTETS):
+            connection.flush()
+
     def hold(self, connection: Connection) -> None:
         """Have a connection be given nothing more: its transport says so to everybody, and says when that is over."""
         if connection not in self.held:
@@ -76,13 +92,16 @@ class SendBuffers:
             self.note(connection, connection.transport.get_write_buffer_size())
 
     def spares(self, connection: Connection, delivery: Delivery) -> bool:
-        """Whether a delivery is lost, and counted so: there is too much, and its reader has not taken the last."""
-        if self.total <= self.options.send_buffers_octets_max or not connection.left:
+        """Whether a delivery is lost, and counted so: it would be too much, and its reader has not taken the last."""
+        if not connection.left:
+            return False
+        session = connection.session
+        assert session is not None, "something is delivered to it"
+        octets = delivery.block.body_span(delivery.index, delivery.count) + PACKET_OCTETS * delivery.count
+        if self.total + octets * session.swell <= self.options.send_buffers_octets_max:
             return False
         target = delivery.consumer
         if not isinstance(target, Target) or target.qos != 0:
             return False
-        session = connection.session
-        assert session is not None, "something is delivered to it"
         session.vhost.fanout.miss(target.client, delivery.count)
         return True

@@ -54,6 +54,7 @@ class Session(ABC):
     principal  who has logged in, and `place` from where
     proof      what this session waits for, a password to be checked above all: nothing is taken in until `proven`
     meter      what this read has cost; where that is too much, the server gives what is left again in the next turn
+    swell      how much longer than the bodies may be what is written of them
     unread     the server does not read the connection for now: that nothing is heard from it says nothing
     """
 
@@ -69,6 +70,7 @@ class Session(ABC):
         self.hold_lsn: i64 = 0
         self.unread = False
         self.meter = Meter()
+        self.swell: i64 = 1
         self.rights = Rights("", b"", Grants(None, {}))
         self.principal = Principal("")
         self.place = NOWHERE

@@ -32,6 +32,7 @@ MICROSECONDS: Final = 1000
 RETRY_LINE: Final = b"retry: 1000\n\n"
 HEARTBEAT: Final = b":\n\n"
 EVENTS: Final = -1  # key of `Encodings.made`; those of MQTT are not below 0
+SWELL: Final = 6  # octets of JSON for one, at most: \u0000
 RETAINED_AT_ONCE: Final = 1000  # that a new subscriber is given
 TAG: Final = b"events"
 
@@ -47,6 +48,7 @@ class EventSession(Session):
 
     def __init__(self, session_id: int, vhosts: Vhosts) -> None:
         super().__init__(session_id, vhosts.default)
+        self.swell = SWELL
         self.vhosts = vhosts
         self.client: ClientSession | None = None
         self.consumer: Consumer | None = None

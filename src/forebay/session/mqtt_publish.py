@@ -24,7 +24,7 @@ from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UN
 from forebay.core.options import Options
 from forebay.routing.topic_trie import swap_key
 from forebay.session.effects import PUBLISH_DENIED, note_denied
-from forebay.session.meter import Meter
+from forebay.session.meter import WORK_A_TURN, Meter
 from forebay.session.mqtt_commands import command_at, run_command
 from forebay.session.mqtt_delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
 from forebay.session.mqtt_encode import Encoder
@@ -41,6 +41,7 @@ ALIAS_BLOCK_OCTETS: Final = 3  # a property block that holds the alias and nothi
 # Properties that are not kept with the message: bits of TOPIC_ALIAS and SUBSCRIPTION_ID.
 CONNECTION_PROPERTIES: Final = 0x8_0000_0800
 DOLLAR: Final = 0x24
+FANOUT_PART: Final = 16  # of what may wait for all clients: so much of it is handed out to them in one turn
 ROUTE_POINTS: Final = 10  # of the meter: what it costs to find where a topic leads
 ONCE_MARK: Final = b"x-"  # in the names of user properties by which a publish says which message it is
 SYS_PREFIX: Final = b"$SYS/"
@@ -80,6 +81,7 @@ class Inbox:
         self.expiry_max_s: i64 = options.mqtt_message_expiry_max_s
         self.max_qos: i64 = options.mqtt_max_qos
         self.user_properties_max: i64 = options.mqtt_user_properties_max
+        self.fanout_max: i64 = options.send_buffers_octets_max // FANOUT_PART
         self.meter = Meter()
         self.alias_max: i64 = options.mqtt_topic_alias_max
         self.aliases: dict[int, bytes] | None = None
@@ -112,6 +114,8 @@ class Inbox:
                 TOO_LARGE,
                 f"PUBLISH: payload of {end - packet.properties_end} octets, the limit is {self.body_octets_max}",
             )
+        if self.vhost.fanout.octets > self.fanout_max:
+            self.meter.start(WORK_A_TURN)  # one more of each client, so that none waits for ever
         topic = data[packet.topic_at : packet.topic_end]
         properties = b""
         if packet.properties_at < packet.properties_end:

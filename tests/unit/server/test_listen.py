@@ -54,7 +54,7 @@ class Visitors(Host):
     def buffered(self, connection: Connection, octets: int) -> None:
         raise AssertionError("there is no session")
 
-    def is_tight(self) -> bool:
+    def is_tight(self, session: Session) -> bool:
         return False
 
     def read_less(self, connection: Connection) -> None:
