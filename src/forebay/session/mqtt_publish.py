@@ -110,10 +110,7 @@ class Inbox:
         if qos > self.max_qos:
             raise PeerError(codes.QOS, f"PUBLISH: QoS {qos}: the maximum is {self.max_qos}")
         if end - packet.properties_end > self.body_octets_max:
-            raise PeerError(
-                TOO_LARGE,
-                f"PUBLISH: payload of {end - packet.properties_end} octets, the limit is {self.body_octets_max}",
-            )
+            raise too_large(end - packet.properties_end, self.body_octets_max)
         if self.vhost.fanout.octets > self.fanout_max:
             self.meter.start(WORK_A_TURN)  # one more of each client, so that none waits for ever
         topic = data[packet.topic_at : packet.topic_end]
@@ -374,3 +371,8 @@ def user_text(properties: bytes, name: bytes) -> str | None:
 def topic_address(topic: bytes) -> bytes:
     """A topic as AMQP publishers call it: who is to be taken only once may come by either."""
     return address_of(TOPIC_EXCHANGE, swap_key(topic))
+
+
+def too_large(octets: i64, most: i64) -> PeerError:
+    """The error for a payload that is too long."""
+    return PeerError(TOO_LARGE, f"PUBLISH: payload of {octets} octets, the limit is {most}")
