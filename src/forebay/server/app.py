@@ -560,16 +560,12 @@ class App(Host):
         self.announcer.alarms(self.alarms.look())
         if self.figures.is_due(self.ticks // TICKS_A_SECOND):
             self.tell_figures(now_us)
-        watch_s = self.options.tls_watch_s
-        if watch_s and (self.ticks // TICKS_A_SECOND) % watch_s == 0:
-            self.tls.look()
+        self.tls.look_at(self.ticks // TICKS_A_SECOND, self.options.tls_watch_s)
         for watcher in self.watchers:
             watcher()
         self.flush_due = True
         self.schedule()
-        job = self.store.plan(self.wanted, now_us)
-        if job is not None:
-            self.thread.submit_job(job)
+        self.thread.submit_job(self.store.plan(self.wanted, now_us))
 
     def tell_figures(self, now_us: int) -> None:
         """Publish what has changed of the broker's figures."""

@@ -269,9 +269,10 @@ class DiskThread:
     def submit(self, commit: Commit) -> None:
         self.commits.work.put(commit)
 
-    def submit_job(self, job: Job) -> None:
-        self.job = job
-        self.jobs.work.put(job)
+    def submit_job(self, job: Job | None) -> None:
+        if job is not None:
+            self.job = job
+            self.jobs.work.put(job)
 
     def stop(self) -> None:
         """Wait until all commits have run, and what can be of housekeeping soon; and end."""

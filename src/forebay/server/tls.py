@@ -55,6 +55,11 @@ class Tls:
         """Whether a listener needs it."""
         return self._context is not None
 
+    def look_at(self, second: int, every_s: int) -> None:
+        """Look where it is time to: every so many seconds, or never for 0."""
+        if every_s and second % every_s == 0:
+            self.look()
+
     def look(self) -> None:
         """Read the files again if they have changed; what is wrong with them is said once."""
         if self._context is None:
