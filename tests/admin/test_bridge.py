@@ -16,6 +16,7 @@ import pytest
 
 from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess, running
+from tests.conformance.mqtt.raw import connected
 from tests.waiting import until
 
 WAIT_S_MAX = 60
@@ -295,6 +296,19 @@ def test_work_is_taken_and_settled(http: httpx.Client) -> None:
         assert http.post("/ack", json={"queue": "none", "offsets": [1]}).status_code == 404
         assert http.post("/ack", json={"queue": "jobs", "offsets": [1], "action": "x"}).status_code == 400
     assert messages(http, "jobs") == []
+
+
+@pytest.mark.parametrize(("leasing", "settled"), [("strict", 0), ("sublet", 1)])
+def test_what_somebody_else_holds_is_settled_only_where_the_queue_is_sublet(
+    http: httpx.Client, broker: BrokerProcess, leasing: str, settled: int
+) -> None:
+    run(http, "queue.declare", queue=leasing, arguments={"x-leasing": leasing})
+    http.post("/publish", json=[{"topic": f"$queue/{leasing}", "payload": "1"}]).raise_for_status()
+    worker = connected(broker, f"worker {leasing}")
+    worker.subscribe(f"$queue/{leasing}/#")
+    assert worker.delivery().body == b"1"
+    assert http.post("/ack", json={"queue": leasing, "offsets": [0]}).json() == {"settled": settled}
+    worker.close()
 
 
 def test_readers_end_with_their_queue_and_user(http: httpx.Client) -> None:

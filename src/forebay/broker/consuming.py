@@ -401,6 +401,19 @@ class Consuming(Publishing):
             raise RequestError(NOT_FOUND, f"no group '{text(group)}' on queue '{text(queue)}'")
         return found.find(offset) if isinstance(found, WorkGroup) else None
 
+    def may_settle(self, lease: Lease, session_id: i64) -> bool:
+        """Whether a connection may settle what the lease holds: its holder, and where the queue is sublet its group."""
+        if lease.consumer.session_id == session_id:
+            return True
+        queue = self.queues_by_id.get(lease.consumer.queue)
+        group = None if queue is None else queue.groups.get(lease.consumer.group)
+        if queue is None or group is None or not queue.limits.sublet:
+            return False
+        for other in group.consumers:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
+            if other.session_id == session_id:
+                return True
+        return False
+
     def commit_offset(self, queue: bytes, group: bytes, offset: i64) -> None:
         """Make a stream group resume at `offset`; RequestError if there is no such group or offset."""
         where = self.queue(queue)

@@ -201,6 +201,7 @@ SETTINGS: Final = (
     Setting(MULTIPLIER, ON_WORK, FACTOR, USER, "delayed retry multiplier"),
     Setting("nack-counts", ON_WORK, BOOLEAN, USER, "truth value"),
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
+    Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
 )
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}

@@ -70,6 +70,7 @@ class Limits:
     nack_counts     a consumer that gives a record back has failed with it
     consumer_timeout_us  how long a consumer may hold a record before it is cancelled; 0: as the broker says
     visibility_us   how long anybody may hold a record before it returns; 0: nobody said, the consumer's timeout holds
+    sublet          every consumer of a group may settle what one of them holds
     max_age_us      of a stream; 0 is no limit
     """
 
@@ -95,6 +96,7 @@ class Limits:
         self.max_priority: i64 = 0
         self.consumer_timeout_us: i64 = 0
         self.visibility_us: i64 = 0
+        self.sublet = False
         self.max_age_us: i64 = 0
 
     def become(self, other: Limits) -> None:
@@ -119,6 +121,7 @@ class Limits:
         self.max_priority = other.max_priority
         self.consumer_timeout_us = other.consumer_timeout_us
         self.visibility_us = other.visibility_us
+        self.sublet = other.sublet
         self.max_age_us = other.max_age_us
 
     def ttl_us(self, offset: i64) -> i64:
@@ -194,6 +197,7 @@ def limits_of(
     limits.single_active = asked.argument("single-active-consumer") is True
     limits.consumer_timeout_us = microseconds(asked.number("consumer-timeout", 0))
     limits.visibility_us = microseconds(asked.number("visibility-timeout", 0))
+    limits.sublet = asked.word("leasing", "strict") == "sublet"
     limits.max_age_us = asked.lowest_age()
     set_priorities(limits, asked)
     return limits

@@ -1,7 +1,10 @@
 """What an MQTT client says to a queue by publishing: `$queue/<queue>/$ack`, `$nack`, `$reject`, `$extend`, `$commit`.
 
 The fields are user properties of the publish; its payload is ignored. To a dead-letter queue, whose name is
-`$dlq/<queue>`, the same is said at `$dlq/<queue>/$ack` and so on.
+`$dlq/<queue>`, the same is said at `$dlq/<queue>/$ack` and so on. A delivery's own topic with the command behind it,
+`$queue/<queue>/<key>/$ack`, says the same; `message-id` tells the queue then, for its name need not be in the topic.
+
+Only who holds a message settles it. Where the queue is sublet, all of its group may.
 
     $ack      message-id `<queue>:<offset>`, group-id
     $nack     message-id, group-id, delay-ms (absent: at once)
@@ -18,7 +21,7 @@ from mypy_extensions import i64
 
 from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
 from forebay.queue.leases import Lease
 from forebay.wire.mqtt_properties import user_property
 
@@ -27,47 +30,77 @@ DOLLAR: Final = 0x24
 DIGITS_MAX: Final = 18  # an i64 holds any number of so many digits
 DURATION_MS_MAX: Final = 10**10
 SHOWN_MAX: Final = 100
+ACK: Final = b"$ack"
+NACK: Final = b"$nack"
+REJECT: Final = b"$reject"
+EXTEND: Final = b"$extend"
+COMMIT: Final = b"$commit"
+COMMANDS: Final = (ACK, NACK, REJECT, EXTEND, COMMIT)
 
 
 def command_at(topic: bytes) -> i64:
-    """Where the command stands in `$queue/<queue>/$<command>`; 0 if the topic is no such address."""
+    """Where the command stands in `$queue/<queue>[/<key>]/$<command>`; 0 if the topic is no such address.
+
+    Directly behind the queue's name, where no key is, every word with a dollar is taken for one.
+    """
+    cut = name_end(topic)
+    last: i64 = topic.rfind(b"/")
+    if cut < 0 or last + 1 >= len(topic) or topic[last + 1] != DOLLAR:
+        return 0
+    return last + 1 if last == cut or topic[last + 1 :] in COMMANDS else 0
+
+
+def name_end(topic: bytes) -> i64:
+    """Where the name of the queue ends in `$queue/<queue>/...` or `$dlq/<queue>/...`; -1 in other topics."""
     name_at: i64 = 7
     if not topic.startswith(QUEUE_PREFIX):
         if not topic.startswith(DEAD_LETTER_PREFIX):
-            return 0
+            return -1
         name_at = 5
-    cut: i64 = topic.find(b"/", name_at)
-    if cut < 0 or cut + 1 >= len(topic) or topic[cut + 1] != DOLLAR or topic.find(b"/", cut + 1) >= 0:
-        return 0
-    return cut + 1
+    return topic.find(b"/", name_at)
 
 
-def run_command(vhost: Vhost, topic: bytes, at: i64, block: bytes) -> None:
-    """Do what the topic says, `at` being where its command stands.
+def commanded_queue(topic: bytes, at: i64, block: bytes) -> bytes:
+    """The queue that a command is for, `at` being where it stands; RequestError(INVALID) where nothing says that."""
+    cut = name_end(topic)
+    if cut + 1 != at and topic[at:] != COMMIT:
+        value = user_property(block, b"message-id")
+        if value is None:
+            raise RequestError(INVALID, "message-id: missing")
+        colon: i64 = value.rfind(b":")
+        if colon <= 0:
+            raise RequestError(INVALID, f"message-id: {shown(value)} is not <queue>:<offset>")
+        return value[:colon]
+    return topic[7:cut] if topic.startswith(QUEUE_PREFIX) else topic[:cut]
 
-    block   checked property block
-    raises  RequestError, with the field and its value: INVALID if a field is bad, NOT_FOUND if nothing is meant by it;
-            and what `DeadLetters.reject` raises
+
+def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, session_id: i64) -> None:
+    """Do what a command says to a queue.
+
+    block       checked property block
+    session_id  of the connection that says it
+    raises      RequestError, with the field and its value: INVALID if a field is bad, NOT_FOUND if nothing is meant by
+                it, REFUSED where somebody else holds the message; and what `DeadLetters.reject` raises
     """
-    queue = topic[7 : at - 1] if topic.startswith(QUEUE_PREFIX) else topic[: at - 1]
-    command = topic[at:]
     group = user_property(block, b"group-id")
-    if command == b"$commit":
+    if command == COMMIT:
         if group is None:
             raise RequestError(INVALID, "group-id: missing")
         vhost.commit_offset(queue, group, number_field(block, "offset", -1))
         return
-    if command not in (b"$ack", b"$nack", b"$reject", b"$extend"):
+    if command not in COMMANDS:
         raise RequestError(
             INVALID, f"topic: {shown(command)} is no command; there are $ack, $nack, $reject, $extend, $commit"
         )
     offset = message_offset(block, queue)
     lease = held(vhost, queue, b"" if group is None else group, offset)
-    if command == b"$ack":
+    if not vhost.may_settle(lease, session_id):
+        raise RequestError(REFUSED, f"message-id: {shown(queue)}:{offset} is held by somebody else")
+    if command == ACK:
         vhost.ack(lease, offset, 1)
-    elif command == b"$nack":
+    elif command == NACK:
         vhost.nack(lease, offset, 1, number_field(block, "delay-ms", 0))
-    elif command == b"$extend":
+    elif command == EXTEND:
         vhost.extend(lease, offset, 1, extension(block))
     else:
         vhost.dead_letters.reject(vhost, lease, offset, user_property(block, b"reason") or b"")

@@ -25,7 +25,7 @@ from forebay.core.options import Options
 from forebay.routing.topic_trie import swap_key
 from forebay.session.effects import PUBLISH_DENIED, note_denied
 from forebay.session.meter import WORK_A_TURN, Meter
-from forebay.session.mqtt_commands import command_at, run_command
+from forebay.session.mqtt_commands import command_at, commanded_queue, run_command
 from forebay.session.mqtt_delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
 from forebay.session.mqtt_encode import Encoder
 from forebay.session.mqtt_rights import check_command, check_publish
@@ -265,8 +265,9 @@ class Inbox:
         outcome: i64 = ACCEPTED
         at = command_at(topic)
         if at:
-            check_command(self.rights, self.vhost, topic, int(at))
-            run_command(self.vhost, topic, at, properties)
+            queue = commanded_queue(topic, at, properties)
+            check_command(self.rights, self.vhost, queue)
+            run_command(self.vhost, queue, topic[at:], properties, self.client.connection)
         elif not delayed_at(topic):
             return False
         elif cancels_delayed(topic):

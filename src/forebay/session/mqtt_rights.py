@@ -47,9 +47,8 @@ def decide(rights: Rights, filters: list[bytes]) -> None:
             continue
 
 
-def check_command(rights: Rights, vhost: Vhost, topic: bytes, at: int) -> None:
-    """RequestError where the client may not settle what the queue gives; the command stands at `at`."""
-    name = topic[len(QUEUE_PREFIX) : at - 1] if topic.startswith(QUEUE_PREFIX) else topic[: at - 1]
+def check_command(rights: Rights, vhost: Vhost, name: bytes) -> None:
+    """RequestError where the client may not settle what the queue of this name gives."""
     rights.check_rules(READ, b"", name, False)
     if not rights.is_permitted(READ, name):
         rights.refuse(READ, f"queue '{text(name)}'")

@@ -57,8 +57,8 @@ def test_queue_2_version_5_settles_by_topic_and_its_puback_frees_the_window(jobs
     first = worker.delivery()
     worker.quiet()
     worker.send(puback(first.id))
-    assert settle(publisher, first, "ack") == 0
-    assert settle(publisher, first, "ack") >= 0x80  # settled already
+    assert settle(worker, first, "ack") == 0
+    assert settle(worker, first, "ack") >= 0x80  # settled already
     second = worker.delivery()
     worker.send(puback(second.id, 0x80))  # back to the queue
     found = worker.delivery()
@@ -89,7 +89,7 @@ def test_queue_4_nack_and_reject_by_topic(jobs: BrokerProcess) -> None:
     publisher.publish("$queue/jobs/k", b"1")
     found = worker.delivery()
     worker.send(puback(found.id))
-    assert settle(publisher, found, "nack") == 0
+    assert settle(worker, found, "nack") == 0
     found = worker.delivery()
     assert (found.body, found.facts()["delivery-count"]) == (b"1", "2")
     worker.send(puback(found.id))
@@ -161,3 +161,77 @@ def test_queue_8_what_amqp_publishes_reaches_mqtt(jobs: BrokerProcess) -> None:
         news = raw.delivery()
     assert (found.topic, found.body, found.properties[0]) == ("$queue/jobs", b"job", (0x03, b"text/plain"))
     assert (news.topic, news.body) == ("a/b", b"news")
+
+
+@pytest.mark.parametrize("key", ["k", "a/b/c"])
+def test_queue_9_a_command_behind_the_topic_of_a_delivery(jobs: BrokerProcess, key: str) -> None:
+    publisher = connected(jobs, "publisher")
+    for body in (b"1", b"2", b"3"):
+        assert publisher.publish(f"$queue/jobs/{key}", body) == 0
+    worker = connected(jobs, "worker")
+    worker.subscribe("$queue/jobs/#", properties=GROUP)
+    found = [worker.delivery() for _ in range(3)]
+    for each, verb in zip(found, ("ack", "reject", "extend"), strict=True):
+        assert each.topic == f"$queue/jobs/{key}"
+        _, properties = settlement(each, verb)
+        assert worker.publish(f"{each.topic}/${verb}", properties=properties) == 0
+    _, properties = settlement(found[2], "nack")
+    assert worker.publish(f"{found[2].topic}/$nack", properties=properties) == 0
+    again = worker.delivery()  # and no command came as a message
+    assert (again.body, again.facts()["delivery-count"]) == (b"3", "2")
+    assert settle(worker, again, "ack") == 0
+    assert worker.publish(f"$queue/jobs/{key}/$ack") == 0x99  # message-id is missing
+    worker.quiet()
+    with amqp.connect(jobs) as client:
+        assert client.count("jobs") == (0, 1)
+
+
+def test_queue_10_a_delivery_names_its_queue_where_its_topic_names_another(jobs: BrokerProcess) -> None:
+    with amqp.connect(jobs) as client:
+        client.declare("all")
+        client.send(
+            amqp.method(
+                1, (50, 20), b"\0\0" + amqp.short("all") + amqp.short("amq.topic") + amqp.short("a.#") + bytes(5)
+            )
+        )
+        client.expect(1, (50, 21))
+    worker = connected(jobs, "worker")
+    worker.subscribe("$queue/all/#", properties=GROUP)
+    assert worker.publish("a/b", b"1") == 0
+    found = worker.delivery()
+    _, properties = settlement(found, "ack")
+    assert worker.publish("$queue/jobs/a/b/$ack", properties=properties) == 0
+    assert worker.publish("$queue/jobs/$ack", properties=properties) == 0x99  # not that queue's
+
+
+def test_queue_11_only_who_holds_a_message_settles_it(jobs: BrokerProcess) -> None:
+    publisher = connected(jobs, "publisher")
+    assert publisher.publish("$queue/jobs/k", b"1") == 0
+    worker, colleague = connected(jobs, "worker"), connected(jobs, "colleague")
+    worker.subscribe("$queue/jobs/#", properties=GROUP)
+    found = worker.delivery()
+    colleague.subscribe("$queue/jobs/#", properties=GROUP)
+    for other in (publisher, colleague):
+        for verb in ("ack", "nack", "reject", "extend"):
+            topic, properties = settlement(found, verb)
+            for address in (topic, f"{found.topic}/${verb}"):
+                other.send(publish(address, b"", 1, 9, properties=properties))
+                rest = other.expect(0x40)
+                assert (rest[:3], b"message-id: 'jobs':0 is held by somebody else" in rest) == (b"\0\x09\x87", True)
+    colleague.quiet()
+    assert settle(worker, found, "ack") == 0
+
+
+def test_queue_12_of_a_queue_that_is_sublet_all_of_the_group_settle(broker: BrokerProcess) -> None:
+    with amqp.connect(broker) as client:
+        client.declare("jobs", arguments={"x-leasing": "sublet"})
+    publisher = connected(broker, "publisher")
+    assert publisher.publish("$queue/jobs/k", b"1") == 0
+    worker, colleague, stranger = (connected(broker, name) for name in ("worker", "colleague", "stranger"))
+    worker.subscribe("$queue/jobs/#", properties=GROUP)
+    found = worker.delivery()
+    colleague.subscribe("$queue/jobs/#", properties=GROUP)
+    stranger.subscribe("$queue/jobs/#", properties=user("consumer-group", "others"))
+    stranger.delivery()
+    assert settle(publisher, found, "ack") == settle(stranger, found, "ack") == 0x87
+    assert settle(colleague, found, "ack") == 0

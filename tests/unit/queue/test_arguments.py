@@ -31,6 +31,7 @@ GOOD: dict[str, object] = {
     "x-consumer-timeout": 1000,
     "x-consumer-disconnected-timeout": 1000,
     "x-visibility-timeout": 10,
+    "x-leasing": "sublet",
     "x-primary-group": "workers",
     "x-max-age": "1h",
     "x-stream-max-segment-size-bytes": 1000,

@@ -190,7 +190,7 @@ class Settlement(Exact):
 
 @router.post("/ack", responses=DONE)
 async def settle(app: Broker, caller: Client, settlement: Settlement, vhost: InVhost = "/") -> Response:
-    """Settle messages that subscribers hold; those that nobody holds any more are not counted."""
+    """Settle messages that subscribers hold; those that they do not hold, or no more, are not counted."""
     try:
         where, rights = await place_of(app, caller, vhost)
         name = settlement.queue.encode()
@@ -200,7 +200,8 @@ async def settle(app: Broker, caller: Client, settlement: Settlement, vhost: InV
         settled = 0
         for offset in settlement.offsets:
             lease = held(where, name, settlement.group.encode(), offset)
-            settled += 0 if lease is None else settle_one(where, lease, offset, settlement)
+            if lease is not None and is_held_by(app, caller, where, lease):
+                settled += settle_one(where, lease, offset, settlement)
     except RequestError as error:
         return refused(error)
     app.store.hurry()
@@ -213,6 +214,16 @@ def held(vhost: Vhost, queue: bytes, group: bytes, offset: int) -> Lease | None:
     if vhost.queue(queue).find_group(group) is None:
         raise RequestError(NOT_FOUND, f"group: nobody has taken anything from queue '{queue.decode()}'")
     return vhost.find_lease(queue, group, offset)
+
+
+def is_held_by(app: App, caller: Caller, vhost: Vhost, lease: Lease) -> bool:
+    """Whether a caller has the message by its events; of a queue that is sublet, whoever may read it settles it."""
+    connection = app.connections.get(int(lease.consumer.session_id))
+    session = None if connection is None else connection.session
+    if isinstance(session, EventSession) and session.principal.user == caller.user:
+        return True
+    queue = vhost.queues_by_id.get(int(lease.consumer.queue))
+    return queue is not None and queue.limits.sublet
 
 
 def settle_one(vhost: Vhost, lease: Lease, offset: int, settlement: Settlement) -> int:
