@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,16 @@ ACCEPTS_A_TURN: Final = 100
 ACCEPT_PAUSE_S: Final = 1.0  # where the system has no descriptor left
 MICROSECONDS_S: Final = 1e-6
 MILLISECONDS: Final = 1000
+# What a client says of a server's certificate that it does not take, as OpenSSL names these alerts.
+DISTRUST: Final = (
+    "bad certificate",
+    "unsupported certificate",
+    "certificate revoked",
+    "certificate expired",
+    "certificate unknown",
+    "unknown ca",
+    "unrecognized name",
+)
 logger = logging.getLogger("forebay")
 
 
@@ -140,6 +151,22 @@ def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None) -> Connecti
     return connection if endpoint.websocket is None else WebSocket(connection, endpoint.websocket)
 
 
+def why_not_begun(error: OSError | PeerError, secured: bool) -> str:
+    """Why a connection never came to its protocol, for people."""
+    if isinstance(error, ssl.SSLError):
+        alert = (error.reason or "").partition("_ALERT_")[2].lower().replace("_", " ")
+        if alert in DISTRUST:
+            return f"it does not trust the broker's certificate (alert {alert})"
+    if isinstance(error, TimeoutError) and not error.args:
+        return "too slow"
+    if isinstance(error, ConnectionResetError | BrokenPipeError) or (
+        isinstance(error, ConnectionError) and not error.args
+    ):
+        left = "the client went away"
+        return f"{left} in the TLS handshake: it may not trust the broker's certificate" if secured else left
+    return str(error) or "too slow"
+
+
 class Acceptor:
     """A listener whose connections begin with a PROXY header, a TLS handshake, or both."""
 
@@ -196,7 +223,8 @@ class Acceptor:
             )
             started = True
         except (OSError, PeerError) as error:  # among them TLS's own and time that is up
-            logger.info("connection from %s ended before its first packet: %s", peer.name, str(error) or "too slow")
+            why = why_not_begun(error, endpoint.tls is not None)
+            logger.info("connection from %s ended before its first packet: %s", peer.name, why)
         finally:
             if not started:
                 taken.close()

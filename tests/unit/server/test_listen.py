@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -242,6 +243,61 @@ def test_a_client_that_does_not_speak_tls_is_not_let_in(
     with caplog.at_level("INFO", "forebay"):
         visit(options, sends(octets), see)
     assert "ended before its first packet" in caplog.text
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_client_that_distrusts_the_certificate_is_logged_as_such(
+    made: Certificates, caplog: pytest.LogCaptureFixture, version: ssl.TLSVersion, proxied: bool
+) -> None:
+    async def act(client: Client) -> None:
+        if proxied:
+            await client.send(PROXY_1)
+        context = ssl.create_default_context()  # which does not know the authority of these certificates
+        context.maximum_version = version
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await client.secure(context)
+
+    async def see(visitors: Visitors, _client: Client) -> None:
+        while "before its first packet" not in caplog.text:
+            await asyncio.to_thread(time.sleep, 0.001)
+        assert visitors.came.empty()
+
+    options = made.options(mqtts="127.0.0.1:0", proxy_protocol=proxied)
+    with caplog.at_level("INFO", "forebay"):
+        visit(options, act, see)
+    assert "it does not trust the broker's certificate (alert unknown ca)" in caplog.text
+
+
+@pytest.mark.parametrize("resets", [False, True])
+def test_a_client_that_goes_away_in_the_handshake_is_not_called_slow(
+    made: Certificates, caplog: pytest.LogCaptureFixture, resets: bool
+) -> None:
+    """As clients do that distrust a certificate and say nothing."""
+
+    async def act(client: Client) -> None:
+        hello = ssl.MemoryBIO()
+        tls = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="127.0.0.1")
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        await client.send(hello.read())
+        assert await asyncio.to_thread(client.socket.recv, 1)
+        if resets:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            client.socket.setblocking(False)
+            with suppress(BlockingIOError):
+                client.socket.recv(1 << 16)
+        client.socket.close()
+
+    async def see(visitors: Visitors, _client: Client) -> None:
+        while "before its first packet" not in caplog.text:
+            await asyncio.to_thread(time.sleep, 0.001)
+        assert visitors.came.empty()
+
+    with caplog.at_level("INFO", "forebay"):
+        visit(made.options(mqtts="127.0.0.1:0"), act, see)
+    assert "went away in the TLS handshake: it may not trust the broker's certificate" in caplog.text
 
 
 def test_only_so_many_may_be_at_their_header() -> None:
