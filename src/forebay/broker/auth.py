@@ -39,12 +39,13 @@ class LoginRefused(RequestError):
 
 
 class Place:
-    """Where a connection comes from, and what it speaks; a client that names itself is `client_id`."""
+    """Where a connection comes from, what it speaks, and whom it says that it is: `client_id` and `user`."""
 
     def __init__(self, address: str, protocol: str, client_id: str = "") -> None:
         self.address = address
         self.protocol = protocol
         self.client_id = client_id
+        self.user = ""
 
 
 class Refusal:
@@ -232,7 +233,8 @@ class Auth:
         place   of a caller that is no connection
         raises  LoginRefused: somebody there, or as this user, has guessed too often
         """
-        place = place or self.places.get(connection, NOWHERE)
+        place = place or self.places.get(connection) or Place("", "")
+        place.user = user
         self.check_wait(place, user, password)
         backends = self._backends_for(password, place)
         if len(backends) == 1 and backends[0] is None:

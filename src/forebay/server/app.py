@@ -263,7 +263,7 @@ class App(Host):
         self.rates.forget(connection)
         session.rights.usage.leave(session.id)
         if session.reason:
-            logger.info("connection from %s ended: %s", connection.peer, session.reason)
+            logger.info("connection from %s ended: %s%s", connection.peer, session.reason, connection.named())
         try:
             self.figures.ended(session)
             if self.announcer.listening:

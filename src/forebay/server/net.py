@@ -171,6 +171,16 @@ class Connection(asyncio.Protocol):
         self.host.totals.sockets += 1
         self.host.opened(self)
 
+    def named(self) -> str:
+        """The client id and the user that it has told, for the end of a line of the log."""
+        session = self.session
+        if session is None:
+            return ""
+        place = session.place
+        told = {"client": place.client_id, "user": session.rights.user or place.user}
+        said = ", ".join(f"{what} {name!r}" for what, name in told.items() if name)
+        return f" ({said})" if said else ""
+
     def attempt(self, step: Callable[..., None], *given: object) -> None:
         """Do something for this connection; an error of our own in it is the connection's end, and not the broker's.
 

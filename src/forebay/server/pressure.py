@@ -182,7 +182,7 @@ class Pressure:
             self.end(connection, f"{octets} octets wait for it, and for all together more than {most}")
 
     def end(self, connection: Connection, why: str) -> None:
-        logger.warning("connection from %s ended: %s", connection.peer, why)
+        logger.warning("connection from %s ended: %s%s", connection.peer, why, connection.named())
         self.ended_slow += 1
         self.slow.pop(connection, None)
         connection.transport.abort()

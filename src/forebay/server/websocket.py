@@ -219,4 +219,4 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
                 self.transport.abort()
 
     def log(self, reason: str) -> None:
-        logger.info("connection from %s ended: %s", self.connection.peer, reason)
+        logger.info("connection from %s ended: %s%s", self.connection.peer, reason, self.connection.named())

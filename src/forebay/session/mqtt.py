@@ -255,6 +255,7 @@ class MqttSession(Session):
             raise
         self.version = packet.version
         self.inbox.version = packet.version
+        self.auth.name_client(int(self.id), packet.client_id.decode())
         terms = self.terms = Terms(self.options)
         terms.take(packet, self.outbox.encoder)
         self.inbox.problem_information = terms.problem_information
@@ -291,7 +292,6 @@ class MqttSession(Session):
             if packet.user is None and self.identity:
                 self.logged_in(self.auth.admit(self.identity, self.loopback, True))
                 return True
-            self.auth.name_client(int(self.id), packet.client_id.decode())
             self.proof = self.auth.begin(int(self.id), user, password)
             if self.proof is not None:
                 self.connect = packet
