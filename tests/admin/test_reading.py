@@ -298,6 +298,16 @@ def test_consumers(http: httpx.Client, channel: BlockingChannel) -> None:
     assert (own["active"], own["activity_status"]) == (True, "up")
 
 
+def test_a_consumer_is_shown_with_its_arguments(http: httpx.Client, channel: BlockingChannel) -> None:
+    arguments = {"x-priority": 3, "x-filter": "/total > 5", "of-mine": [1, {"a": True}]}
+    channel.basic_consume(QUEUE, lambda *_: None, consumer_tag="asks", arguments=arguments)
+    (own,) = [each for each in get(http, "/consumers") if each["consumer_tag"] == "asks"]
+    assert own["arguments"] == arguments
+    (own,) = [each for each in get(http, f"/queues/%2F/{QUEUE}")["consumer_details"] if each["consumer_tag"] == "asks"]
+    assert own["arguments"] == arguments
+    channel.basic_cancel("asks")
+
+
 def test_only_one_consumer_is_active(http: httpx.Client, channel: BlockingChannel) -> None:
     channel.queue_declare("single", durable=True, arguments={"x-single-active-consumer": True})
     for tag in ("first", "second"):

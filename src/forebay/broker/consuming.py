@@ -156,6 +156,7 @@ class Consuming(Publishing):
         consumer.prefetch = credit
         consumer.exclusive = exclusive
         consumer.priority = asked.priority
+        consumer.arguments = arguments or None
         self.set_timeout(where, consumer, cancels, asked.timeout_us)
         consumer.queue_name = where.name
         consumer.group_name = group_key(group.name, group.filter)

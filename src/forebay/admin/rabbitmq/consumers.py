@@ -19,6 +19,7 @@ from forebay.queue.group import Group
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import Queue
 from forebay.queue.work_group import WorkGroup
+from forebay.records.shown import plain
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
@@ -80,9 +81,6 @@ def consumer_facts(app: App, placed: Placed) -> Facts:
     vhost, queue, consumer = placed
     group = queue.groups.get(int(consumer.group))
     status = status_of(group, consumer)
-    arguments: Facts = {}
-    if consumer.priority:
-        arguments["x-priority"] = int(consumer.priority)
     return {
         "queue": {"name": text(queue.name), "vhost": text(vhost.name)},
         "consumer_tag": text(consumer.tag),
@@ -92,7 +90,7 @@ def consumer_facts(app: App, placed: Placed) -> Facts:
         "prefetch_count": int(consumer.prefetch),
         "active": status != "waiting",
         "activity_status": status,
-        "arguments": arguments,
+        "arguments": plain(consumer.arguments or {}),
         "consumer_timeout": int(consumer.timeout_us // MILLISECONDS_US),
         "forebay": {"group": text(consumer.group_name), "filter": consumer.filter, "held": int(consumer.held)},
     }
