@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import quote
 
@@ -13,6 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.admin.clients import mqtt, publish_mqtt
 from tests.broker_process import BrokerProcess, running
+from tests.conformance.mqtt.raw import connected
 from tests.waiting import until
 
 EXCHANGE = "readings"
@@ -296,6 +298,26 @@ def test_consumers(http: httpx.Client, channel: BlockingChannel) -> None:
     (own,) = [each for each in consumers if each["consumer_tag"] == "taker"]
     assert own["queue"] == {"name": QUEUE, "vhost": "/"}
     assert (own["active"], own["activity_status"]) == (True, "up")
+
+
+def test_connections_are_filtered_and_sorted_by_what_is_shown(http: httpx.Client, broker: BrokerProcess) -> None:
+    names = ["zebra-1", "alpha-1", "Beta-1"]
+    with ExitStack() as opened:
+        for name in names:
+            parameters = pika.ConnectionParameters(
+                "127.0.0.1", broker.amqp_port, client_properties={"connection_name": name}, heartbeat=0
+            )
+            opened.enter_context(pika.BlockingConnection(parameters))
+        sensor = connected(broker, "sensor-1")
+        shown = get(http, "/connections", name="-1", sort="forebay.title")
+        assert [each["forebay"]["title"] for each in shown] == ["Beta-1", "alpha-1", "sensor-1", "zebra-1"]
+        (own,) = get(http, "/connections", name="SENSOR")
+        assert own["variable_map"]["client_id"] == "sensor-1"
+        (own,) = get(http, "/connections", name="^alpha-[0-9]$", use_regex="true")
+        assert own["user_provided_name"] == "alpha-1"
+        (own,) = get(http, "/connections", name=own["name"])
+        assert own["user_provided_name"] == "alpha-1"
+        sensor.close()
 
 
 def test_a_consumer_is_shown_with_its_arguments(http: httpx.Client, channel: BlockingChannel) -> None:

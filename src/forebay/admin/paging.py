@@ -160,17 +160,25 @@ async def ordered(items: Sequence[Source], make: Callable[[Source], Facts], want
 
 
 async def answer_list(
-    items: Sequence[Source], name_of: Callable[[Source], str], make: Callable[[Source], Facts], wanted: Listing
+    items: Sequence[Source],
+    name_of: Callable[[Source], str],
+    make: Callable[[Source], Facts],
+    wanted: Listing,
+    title_of: Callable[[Source], str] | None = None,
 ) -> Response:
     """The part of a list that a caller wants.
 
     items  in the list's own order, and only those that the caller may see
     make   what is shown of one; it is asked for as few as will do
+    title_of  another name that people see, by which they filter as well
     raises  RequestError(INVALID): there are not so many pages
     """
     total = len(items)
     if wanted.name:
-        passed = await sliced(items, lambda item: wanted.wants(name_of(item)))
+        passed = await sliced(
+            items,
+            lambda item: wanted.wants(name_of(item)) or (title_of is not None and wanted.wants(title_of(item))),
+        )
         items = [item for item, passes in zip(items, passed, strict=True) if passes]
     found = len(items)
     made = await ordered(items, make, wanted)

@@ -146,6 +146,17 @@ def amqp_facts(described: Facts) -> Facts:
     return facts
 
 
+def title_of(connection: Connection) -> str:
+    """What a client calls itself, or else its addresses: as the page shows it."""
+    session = connection.session
+    if session is None:
+        return connection.name
+    described = session.describe()
+    properties = plain(described.get("client"))
+    title = properties.get("connection_name") if isinstance(properties, dict) else described.get("client_id")
+    return str(title) if title else connection.name
+
+
 def connection_facts(app: App, rates: Rates, asked: Windows, connection: Connection) -> Facts:
     """One connection."""
     session = connection.session
@@ -182,6 +193,8 @@ def connection_facts(app: App, rates: Rates, asked: Windows, connection: Connect
     else:
         named = {"client_id": described["client_id"]} if "client_id" in described else {}
         facts.update({"client_properties": named, "channels": 0, "timeout": 0, "auth_mechanism": "none"})
+    own = facts.get("forebay")
+    facts["forebay"] = {**(own if isinstance(own, dict) else {}), "title": title_of(connection)}
     return facts
 
 
@@ -194,7 +207,7 @@ async def answer_connections(
     def make(connection: Connection) -> Facts:
         return connection_facts(app, rates, asked, connection)
 
-    return await answer_list(connections, lambda connection: connection.name, make, wanted)
+    return await answer_list(connections, lambda connection: connection.name, make, wanted, title_of)
 
 
 @router.get("/connections", responses=CONNECTIONS)

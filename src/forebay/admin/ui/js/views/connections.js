@@ -20,7 +20,7 @@ export async function showConnections(main, life) {
   const table = new Table({
     label: "Connections",
     columns: [
-      { title: "Name", sort: "name", lead: true, wrap: true, cell: (row) => [h("a", { href: link("connections", row.name) }, titleOf(row))] },
+      { title: "Name", sort: "forebay.title", lead: true, wrap: true, cell: (row) => [h("a", { href: link("connections", row.name) }, titleOf(row))] },
       ...vhostColumn(),
       { title: "User", sort: "user", cell: (row) => row.user },
       { title: "State", sort: "state", cell: connectionState },
@@ -33,7 +33,7 @@ export async function showConnections(main, life) {
     key: (row) => row.name,
     source: remoteSource(() => inVhost("connections")),
     signal: life.signal,
-    sort: { key: "name", reverse: false },
+    sort: { key: "forebay.title", reverse: false },
     empty: "Nobody is connected.",
     actions: (rows) => {
       const own = rows.filter((row) => mayClose(row));
@@ -45,7 +45,7 @@ export async function showConnections(main, life) {
 }
 
 /** What a client calls itself, or else its addresses. @param {any} row */
-const titleOf = (row) => row.user_provided_name || row.client_properties?.connection_name || row.variable_map?.client_id || row.name;
+const titleOf = (row) => row.forebay?.title || row.name;
 
 /** @param {any} row */
 const mayClose = (row) => isAdministrator() || row.user === user();
