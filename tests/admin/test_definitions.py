@@ -292,15 +292,19 @@ def test_a_broker_does_not_start_with_a_wrong_file(tmp_path: Path) -> None:
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=20).filter(
     lambda name: not name.startswith(("amq.", "$"))
 )
-arguments = st.dictionaries(
-    st.sampled_from(["a", "b", "ü"]),
+values = (
     st.none()
     | st.booleans()
     | st.integers(-(1 << 63), (1 << 63) - 1)
     | st.text("xyü", max_size=5)
-    | st.lists(st.integers(0, 9), max_size=3),
-    max_size=3,
+    | st.lists(st.integers(0, 9), max_size=3)
 )
+arguments = st.dictionaries(st.sampled_from(["a", "b", "ü"]), values, max_size=3)
+# Of queues and exchanges only what is known is taken; of these any value.
+queue_arguments = st.dictionaries(
+    st.sampled_from(["x-ha-params", "x-ha-nodes", "x-internal-purpose"]), values, max_size=3
+)
+exchange_arguments = st.dictionaries(st.just("x-internal-purpose"), values, max_size=1)
 
 
 @st.composite
@@ -333,7 +337,7 @@ def documents(draw: st.DrawFn) -> Document:
                 "vhost": vhost,
                 "durable": True,
                 "auto_delete": draw(st.booleans()),
-                "arguments": draw(arguments),
+                "arguments": draw(queue_arguments),
             }
             for name in queues
         ],
@@ -345,7 +349,7 @@ def documents(draw: st.DrawFn) -> Document:
                 "durable": draw(st.booleans()),
                 "auto_delete": False,
                 "internal": draw(st.booleans()),
-                "arguments": draw(arguments),
+                "arguments": draw(exchange_arguments),
             }
             for name, kind in zip(exchanges, kinds, strict=True)
         ],

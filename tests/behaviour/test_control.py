@@ -353,7 +353,7 @@ def test_whoever_has_not_logged_in_is_refused(broker: BrokerProcess) -> None:
 
 
 def test_a_request_has_a_limit(client: ControlClient) -> None:
-    client.run("queue.declare", queue="q", arguments={"x-note": "x" * 100_000})
-    assert client.run("queue.show", queue="q")["arguments"] == {"x-note": "x" * 100_000}
+    client.run("queue.declare", queue="q", arguments={"x-ha-params": "x" * 100_000})
+    assert client.run("queue.show", queue="q")["arguments"] == {"x-ha-params": "x" * 100_000}
     with pytest.raises(PeerError, match=f"at most {CONTROL_OCTETS_MAX} are taken"):
-        client.run("queue.declare", queue="r", arguments={"x-note": "x" * CONTROL_OCTETS_MAX})
+        client.run("queue.declare", queue="r", arguments={"x-ha-params": "x" * CONTROL_OCTETS_MAX})

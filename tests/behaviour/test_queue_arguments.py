@@ -28,7 +28,7 @@ def type_of(broker: BrokerProcess, name: str) -> str:
 
 
 def test_a_redeclaration_has_to_ask_for_the_same_also_after_a_kill(broker: BrokerProcess) -> None:
-    arguments: dict[str, object] = {"x-max-length": 10, "x-dead-letter-exchange": "", "x-mine": {"a": [1, None]}}
+    arguments: dict[str, object] = {"x-max-length": 10, "x-dead-letter-exchange": "", "x-ha-params": {"a": [1, None]}}
     for _ in range(2):
         assert declare(broker, arguments=arguments) == ""
         assert declare(broker, arguments={**arguments, "x-max-length": 5}) == (

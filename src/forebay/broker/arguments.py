@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, PRECONDITION, RequestError
 from forebay.filter.parser import Filter, parse
-from forebay.queue.arguments import AGE_UNITS, age_us, invalid
+from forebay.queue.arguments import AGE_UNITS, age_us, check_names, invalid
 from forebay.queue.queue import QUORUM, STREAM, Queue
 from forebay.routing.exchange import text, type_name
 
@@ -16,6 +16,18 @@ TIME_US_MAX: Final = 1 << 60
 TIMEOUT_MS_MAX: Final = 1 << 40
 VALUES_MAX: Final = 1000  # values that one consumer may ask for
 FILTER: Final = "x-filter"
+CONSUMER_ARGUMENTS: Final = (
+    "x-consumer-group",
+    "x-stream-offset",
+    "x-auto-commit",
+    "x-priority",
+    "x-consumer-timeout",
+    "x-stream-filter",
+    "x-stream-match-unfiltered",
+    FILTER,
+)
+# RabbitMQ's, which its clients send; nothing here comes of them.
+FOREIGN_TO_CONSUMERS: Final = ("x-cancel-on-ha-failover", "x-credit")
 
 
 @final
@@ -36,6 +48,8 @@ class ConsumerArguments:
 
     def __init__(self, arguments: dict[str, object], vhost: bytes, queue: bytes) -> None:
         self.where = f"queue '{text(queue)}' in vhost '{text(vhost)}'"
+        if arguments:
+            check_names(arguments, CONSUMER_ARGUMENTS, FOREIGN_TO_CONSUMERS, f"a consumer of {self.where}")
         self.group = group_name(arguments.get("x-consumer-group", ""))
         self.start = arguments.get("x-stream-offset")
         self.auto_commit = self.switch(arguments, "x-auto-commit", True)

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from forebay.broker.checked import table, whole
 from forebay.broker.permissions import compiled
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.core.nearest import hint
 from forebay.filter.pattern import NAME_PROGRAM_MAX, Pattern
 from forebay.filter.program import BadPattern
 from forebay.queue.arguments import BY_KEY, NOBODY, OPERATOR, QUORUM_TYPE, STREAM_TYPE
@@ -187,8 +188,10 @@ def check_definition(who: str, operator: bool, key: object, value: object) -> No
     setting = BY_KEY.get(key) if isinstance(key, str) else None
     if setting is None or setting.policy == NOBODY or (operator and setting.policy != OPERATOR):
         allowed = OPERATOR if operator else NOBODY + 1
-        known = ", ".join(sorted(each.key for each in BY_KEY.values() if each.policy >= allowed))
-        raise RequestError(INVALID, f"{who}: {shown(key)} (value {shown(value)}) is not recognised; known are {known}")
+        known = [each.key for each in BY_KEY.values() if each.policy >= allowed]
+        raise RequestError(
+            INVALID, f"{who}: {shown(key)} (value {shown(value)}) is not recognised; {hint(str(key), known)}"
+        )
     if setting.fault(value) or (isinstance(value, str) and octets_of(value) < 0):
         raise RequestError(INVALID, f"{who}: {key}: {shown(value)} is not a valid {setting.noun}")
 

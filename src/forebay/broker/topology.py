@@ -160,13 +160,13 @@ class Topology(Part):
         """Make an exchange; RequestError if there is one of that name that differs."""
         refuse_default(name)
         check_kind(kind)
+        check_arguments(self.name, name, arguments)
         old = self.bindings.exchanges.get(name)
         if old is not None:
             old.check_equivalent(self.name, kind, durable, auto_delete, internal, arguments)
             return
         if name.startswith(RESERVED):
             raise RequestError(REFUSED, f"exchange name '{text(name)}' contains reserved prefix 'amq.*'")
-        check_arguments(self.name, name, arguments)
         exchange = make_exchange(kind, name, durable, auto_delete, internal, arguments)
         self.bindings.add_exchange(exchange)
         self.policies.govern_exchange(exchange)

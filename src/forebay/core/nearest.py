@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Final
+
+CLOSE: Final = 0.75  # how alike two names are of which one is a slip of the other
+
+
+def slip_of(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant; empty where the name is known, or is like none."""
+    names = sorted(known)
+    if name in names:
+        return ""
+    near = get_close_matches(name, names, 1, CLOSE)
+    return near[0] if near else ""
 
 
 def hint(name: str, known: Iterable[str]) -> str:

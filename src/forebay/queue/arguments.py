@@ -7,9 +7,11 @@ for its name or value is refused from this table. The words of a refusal are Rab
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.nearest import hint
 from forebay.routing.exchange import type_name
 
 CLASSIC_TYPE: Final = "classic"
@@ -204,6 +206,19 @@ SETTINGS: Final = (
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),
 )
+# What RabbitMQ, or a plugin that comes with it, knows and its clients send. Nothing here comes of it.
+FOREIGN: Final = (
+    "x-cancel-on-ha-failover",
+    "x-ha-mode",
+    "x-ha-nodes",
+    "x-ha-params",
+    "x-ha-policy",
+    "x-ha-sync-mode",
+    "x-internal-purpose",
+    "x-member-placement-tag",
+    "x-quorum-target-group-size",
+)
+KNOWN: Final = ("x-queue-type", *[setting.argument for setting in SETTINGS if setting.types])
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
 
@@ -251,6 +266,18 @@ def check_queue_type(arguments: dict[str, object], where: str) -> str:
     if value not in QUEUE_TYPES:
         raise invalid("x-queue-type", where, f"\"unsupported queue type '{value}'\"")
     return value
+
+
+def check_names(arguments: dict[str, object], known: Iterable[str], foreign: Iterable[str], where: str) -> None:
+    """RequestError names an argument that nothing puts in force, and what may have been meant.
+
+    foreign  RabbitMQ's, which are taken all the same
+    """
+    for name in arguments:
+        if name not in known and name not in foreign:
+            raise RequestError(
+                PRECONDITION, f"invalid arg '{name}' for {where}: nothing puts it in force; {hint(name, known)}"
+            )
 
 
 def check_arguments(queue_type: str, arguments: dict[str, object], where: str) -> None:

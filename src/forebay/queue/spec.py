@@ -9,9 +9,12 @@ from mypy_extensions import i64
 from forebay.core.errors import LOCKED, PRECONDITION, RequestError
 from forebay.queue.arguments import (
     CLASSIC_TYPE,
+    FOREIGN,
+    KNOWN,
     SETTINGS,
     STREAM_TYPE,
     check_arguments,
+    check_names,
     check_queue_type,
     type_bit,
 )
@@ -53,6 +56,7 @@ class QueueSpec:
         where     "queue 'q' in vhost '/'"
         any_type  the type of queue may be another; its arguments are compared all the same
         """
+        check_names(arguments, KNOWN, FOREIGN, where)
         if exclusive != self.exclusive:
             raise locked(where)
         if durable != self.durable:
@@ -78,6 +82,7 @@ def check_declaration(
 
     where  "queue 'q' in vhost '/'"
     """
+    check_names(arguments, KNOWN, FOREIGN, where)
     queue_type = check_queue_type(arguments, where)
     if server_named and queue_type != CLASSIC_TYPE:
         raise RequestError(PRECONDITION, f"Cannot declare a server-named queue for type rabbit_{queue_type}_queue")

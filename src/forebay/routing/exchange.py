@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.nearest import hint
 from forebay.routing.flow import Flow
 from forebay.routing.topic_trie import TopicTrie, swap_key
 
@@ -22,6 +23,8 @@ TOPIC: Final = b"topic"
 HEADERS: Final = b"headers"
 
 ALTERNATE: Final = "alternate-exchange"
+KNOWN: Final = (ALTERNATE, "x-delayed-type", "hash-header", "hash-property")  # arguments of some kind of exchange
+FOREIGN: Final = ("x-internal-purpose",)  # of RabbitMQ's own exchanges; nothing comes of it
 
 NESTING_MAX: Final = 128  # tables and lists in a binding's arguments or a header
 HEADER_SIGNATURES_MAX: Final = 10_000  # of one headers exchange
@@ -254,7 +257,14 @@ def alternate_of(arguments: dict[str, object]) -> bytes | None:
 
 
 def check_arguments(vhost: bytes, name: bytes, arguments: dict[str, object]) -> None:
-    """RequestError unless the arguments that every kind of exchange has are of the right type."""
+    """RequestError unless the arguments are known, and those that every kind of exchange has of the right type."""
+    for each in arguments:
+        if each not in KNOWN and each not in FOREIGN:
+            raise RequestError(
+                PRECONDITION,
+                f"invalid arg '{each}' for exchange '{text(name)}' in vhost '{text(vhost)}': nothing puts it in force; "
+                f"{hint(each, KNOWN)}",
+            )
     alternate = arguments.get(ALTERNATE)
     if ALTERNATE in arguments and not isinstance(alternate, str | bytes):
         raise RequestError(

@@ -13,10 +13,12 @@ from mypy_extensions import i64
 
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.nearest import slip_of
 from forebay.wire.amqp091_properties import whole_number
 
 EXTEND_MS_MAX: Final = 10**10
 TAG_MAX: Final = (1 << 63) - 1
+KNOWN: Final = ("x-delivery-tag", "x-offset", "x-group-id", "x-extend-ms")
 
 
 @final
@@ -33,6 +35,10 @@ class Extension:
 def read_extension(queue: bytes, channel: i64, headers: list[tuple[str, object]]) -> Extension:
     """What a publish to a queue's `$extend` asks for; its tag is 0 where the message is named otherwise."""
     fields = dict(headers)
+    for name in fields:
+        meant = slip_of(name, KNOWN)
+        if meant:
+            raise RequestError(PRECONDITION, f"{name}: nothing puts it in force; did you mean {meant}?")
     extend_ms: i64 = 0
     if "x-extend-ms" in fields:
         extend_ms = number_in(fields, "x-extend-ms", 1, EXTEND_MS_MAX)

@@ -22,8 +22,9 @@ from mypy_extensions import i64
 from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
+from forebay.core.nearest import slip_of
 from forebay.queue.leases import Lease
-from forebay.wire.mqtt_properties import user_property
+from forebay.wire.mqtt_properties import USER_PROPERTY, decode_properties, user_property
 
 QUEUE_PREFIX: Final = b"$queue/"
 DOLLAR: Final = 0x24
@@ -36,6 +37,7 @@ REJECT: Final = b"$reject"
 EXTEND: Final = b"$extend"
 COMMIT: Final = b"$commit"
 COMMANDS: Final = (ACK, NACK, REJECT, EXTEND, COMMIT)
+FIELDS: Final = ("message-id", "group-id", "delay-ms", "extend-ms", "reason", "offset")
 
 
 def command_at(topic: bytes) -> i64:
@@ -98,12 +100,25 @@ def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, sessio
         raise RequestError(REFUSED, f"message-id: {shown(queue)}:{offset} is held by somebody else")
     if command == ACK:
         vhost.ack(lease, offset, 1)
-    elif command == NACK:
+        return
+    check_fields(block)  # an acknowledgement has no field that may be left out, and there are many of them
+    if command == NACK:
         vhost.nack(lease, offset, 1, number_field(block, "delay-ms", 0))
     elif command == EXTEND:
         vhost.extend(lease, offset, 1, extension(block))
     else:
         vhost.dead_letters.reject(vhost, lease, offset, user_property(block, b"reason") or b"")
+
+
+def check_fields(block: bytes) -> None:
+    """RequestError where a user property looks like a field of a command; others are the client's own."""
+    for property in decode_properties(block):
+        name = property.text.decode("utf-8", "replace")
+        if property.id != USER_PROPERTY:
+            continue
+        meant = slip_of(name, FIELDS)
+        if meant:
+            raise RequestError(INVALID, f"{name}: nothing puts it in force; did you mean {meant}?")
 
 
 def extension(block: bytes) -> i64:

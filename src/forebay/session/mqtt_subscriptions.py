@@ -17,6 +17,7 @@ from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import DAMAGED, INVALID, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
+from forebay.core.nearest import slip_of
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import CLASSIC
@@ -60,6 +61,7 @@ ARGUMENTS: Final = (
     (b"filter", "x-filter"),
 )
 SHARE_ARGUMENTS: Final = ((b"filter", "x-filter"),)
+PROPERTIES: Final = {argument: name.decode() for name, argument in ARGUMENTS}
 PRIORITY_DIGITS_MAX: Final = 18
 
 
@@ -161,6 +163,8 @@ class Subscriptions:
         """Consume from a queue or a share, or go on as before if the same subscription is there."""
         filter = wanted.filter
         shared = filter.startswith(SHARE_PREFIX)
+        if self.asked:
+            check_asked(self.asked)
         if shared:
             wanted.arguments = arguments_in(self.asked, SHARE_ARGUMENTS)
         else:
@@ -312,6 +316,17 @@ def check_unfiltered(filter: bytes, asked: dict[bytes, list[bytes]]) -> None:
     if b"filter" in asked:
         topics = filter.decode("utf-8")
         raise RequestError(NOT_IMPLEMENTED, f"filter: '{topics}' is no queue; subscribe to $share/NAME/{topics}")
+
+
+def check_asked(asked: dict[bytes, list[bytes]]) -> None:
+    """RequestError where a user property looks like one that would be heeded; others are the client's own."""
+    for octets in asked:
+        name = octets.decode("utf-8")
+        meant = PROPERTIES.get(name, "") or slip_of(name.removeprefix("x-"), PROPERTIES.values())
+        if not meant and name.startswith("x-") and name[2:] in PROPERTIES.values():
+            meant = name[2:]
+        if meant:
+            raise RequestError(PRECONDITION, f"user property '{name}': nothing puts it in force; did you mean {meant}?")
 
 
 def arguments_in(asked: dict[bytes, list[bytes]], names: tuple[tuple[bytes, str], ...]) -> dict[str, object]:

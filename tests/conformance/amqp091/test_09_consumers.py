@@ -358,11 +358,24 @@ def test_a_stream_has_no_priorities_of_consumers(broker: BrokerProcess) -> None:
         raw.channel_closed(406, f"PRECONDITION_FAILED - {text}", cause=CONSUME)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("x-prioritty", "did you mean x-priority?"), ("x-nobody-knows-it", "known are ")]
+)
+def test_a_consumer_argument_that_nothing_puts_in_force(broker: BrokerProcess, name: str, meant: str) -> None:
+    with connect(broker) as raw:
+        raw.declare("q")
+        raw.send(method(1, CONSUME, b"\0\0" + short("q") + short("t") + b"\0" + table({name: 5})))
+        args = raw.expect(1, CHANNEL_CLOSE)
+        assert args[:2] == (406).to_bytes(2, "big")
+        text = f"invalid arg '{name}' for a consumer of queue 'q' in vhost '/': nothing puts it in force; {meant}"
+        assert text.encode() in args
+
+
 def test_arguments_that_mean_nothing_here(broker: BrokerProcess) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"x"])
-        raw.consume("q", arguments={"x-cancel-on-ha-failover": True, "x-nobody-knows": 5})
+        raw.consume("q", arguments={"x-cancel-on-ha-failover": True, "x-credit": {"credit": 5}})
         assert raw.delivery() == (1, False, b"x")
 
 

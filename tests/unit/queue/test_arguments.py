@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.queue.arguments import BY_KEY, NO_QUEUE, QUEUE_TYPES, SETTINGS, age_us, check_arguments, type_bit
+from forebay.queue.arguments import (
+    BY_KEY,
+    FOREIGN,
+    KNOWN,
+    NO_QUEUE,
+    QUEUE_TYPES,
+    SETTINGS,
+    age_us,
+    check_arguments,
+    check_names,
+    type_bit,
+)
 
 WHERE = "queue 'q' in vhost '/'"
 # A value that each argument takes.
@@ -73,9 +84,18 @@ def test_an_argument_of_another_type_is_refused_and_one_of_this_type_accepted(qu
         )
 
 
-@pytest.mark.parametrize("queue_type", QUEUE_TYPES)
-def test_what_no_type_knows_is_kept(queue_type: str) -> None:
-    check_arguments(queue_type, {"x-unknown": object(), "x-quorum-target-group-size": "x"}, WHERE)
+def test_what_nothing_puts_in_force_is_refused_with_what_was_meant() -> None:
+    for name, meant in (("x-max-lenght", "did you mean x-max-length?"), ("max-length", "did you mean x-max-length?")):
+        with pytest.raises(RequestError) as caught:
+            check_names({name: 5}, KNOWN, FOREIGN, WHERE)
+        assert caught.value.reason == PRECONDITION
+        assert caught.value.text == f"invalid arg '{name}' for {WHERE}: nothing puts it in force; {meant}"
+    with pytest.raises(RequestError, match="x-barrier-expresion"):
+        check_names({"x-barrier-expresion": "a"}, KNOWN, FOREIGN, WHERE)
+
+
+def test_what_clients_of_rabbitmq_send_is_taken() -> None:
+    check_names(dict.fromkeys((*KNOWN, *FOREIGN), object()), KNOWN, FOREIGN, WHERE)
 
 
 # Measured on RabbitMQ 4.0.

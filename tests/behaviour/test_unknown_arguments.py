@@ -1,0 +1,83 @@
+"""An argument that nothing puts in force is refused by its name, over every protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import httpx
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.behaviour.kinds import open_channel
+from tests.broker_process import BrokerProcess
+from tests.interop.mqtt_client import client, told
+
+SLIP: Final = {"x-dead-leter-exchange": "dead"}
+
+
+@pytest.fixture
+def broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
+    return start_broker(http="127.0.0.1:0")
+
+
+def refusal(broker: BrokerProcess, ask: Callable[[BlockingChannel], object]) -> str:
+    """The text with which a channel is closed for what is asked of it, by 406."""
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
+        ask(open_channel(broker))
+    assert caught.value.reply_code == 406
+    return str(caught.value.reply_text)
+
+
+def test_over_amqp(broker: BrokerProcess) -> None:
+    open_channel(broker).queue_declare("q", durable=True, arguments={"x-ha-policy": "all"})
+    said = refusal(broker, lambda channel: channel.queue_declare("new", durable=True, arguments=SLIP))
+    assert "'x-dead-leter-exchange'" in said and "did you mean x-dead-letter-exchange?" in said
+    said = refusal(broker, lambda channel: channel.queue_declare("q", durable=True, arguments=SLIP))
+    assert "did you mean x-dead-letter-exchange?" in said  # also of a queue that is there
+    said = refusal(broker, lambda channel: channel.queue_declare("new", arguments={"x-barrier-expresion": "/a = 1"}))
+    assert "'x-barrier-expresion'" in said
+    said = refusal(broker, lambda channel: channel.exchange_declare("x", arguments={"alternate-exchang": "a"}))
+    assert "did you mean alternate-exchange?" in said
+    said = refusal(
+        broker, lambda channel: channel.basic_consume("q", lambda *_: None, arguments={"x-consumer-grup": "g"})
+    )
+    assert "did you mean x-consumer-group?" in said
+    slip = pika.BasicProperties(headers={"x-offset": 0, "x-extends-ms": 5})
+    channel = open_channel(broker)
+
+    def extend(channel: BlockingChannel) -> None:
+        channel.confirm_delivery()
+        channel.basic_publish("", "$queue/q/$extend", b"", slip)
+
+    assert "did you mean x-extend-ms?" in refusal(broker, extend)
+    assert channel.is_open
+
+
+def test_over_mqtt(broker: BrokerProcess) -> None:
+    open_channel(broker).queue_declare("q", durable=True)
+    with client(broker, "worker") as worker:
+        for name in ("consumer_grup", "x_consumer_group"):
+            assert worker.subscribe("$queue/q/#", 1, **{name: "g"}).value == 0x83
+        assert worker.subscribe("$queue/q/#", consumer_group="g", traceparent="00-1-2-01", x_mine="1").value == 1
+        worker.publish("$queue/q/k", b"a")
+        said = told(worker.next())
+        fields = {"message_id": said["message-id"], "group_id": "g"}
+        assert worker.publish("$queue/q/$nack", b"", **fields, delay_mss="5").is_failure
+        assert not worker.publish("$queue/q/$ack", b"", **fields, colour="red").is_failure
+
+
+def test_over_http(broker: BrokerProcess) -> None:
+    with httpx.Client(base_url=broker.http_url + "/api", auth=("guest", "guest"), timeout=60) as http:
+        for path, body, meant in (
+            ("/queues/%2F/new", {"durable": True, "arguments": SLIP}, "x-dead-letter-exchange"),
+            ("/exchanges/%2F/new", {"type": "fanout", "arguments": {"alternate_exchange": "a"}}, "alternate-exchange"),
+            ("/policies/%2F/new", {"pattern": "q", "definition": {"max-lenght": 5}}, "max-length"),
+            ("/operator-policies/%2F/new", {"pattern": "q", "definition": {"max-lenght": 5}}, "max-length"),
+        ):
+            answer = http.put(path, json=body)
+            assert (answer.status_code, f"did you mean {meant}?" in answer.json()["reason"]) == (400, True), answer.text
+        definitions = {"queues": [{"name": "new", "vhost": "/", "durable": True, "arguments": SLIP}]}
+        answer = http.post("/definitions", json=definitions)
+        assert answer.status_code == 400 and "x-dead-leter-exchange" in answer.text
