@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pika
+import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.unit.cli.commands import Forebay
@@ -168,7 +169,50 @@ def test_topics_of_mqtt_both_ways(forebay: Forebay) -> None:
     assert [each["routing_key"] for each in found] == ["kitchen.oven.now", "kitchen.fridge/1.now"]
     assert reading.process.wait(WAIT_S_MAX) == 0
     reading.process.communicate()
-    assert "led to nobody" in forebay("publish", "--topic", "nobody/listens", "x")
+    lost = forebay.fails(1, "publish", "--topic", "nobody/listens", "x")
+    assert "1 of 1 message led to nobody: no queue and no subscriber is there for the topic" in lost
+
+
+def test_addresses_of_queues_are_topics_as_over_mqtt(forebay: Forebay) -> None:
+    told = forebay("publish", "--topic", "$queue/orders/new", "1", "--count", "2")  # before anybody has the queue
+    assert told == "2 messages are on disk\n"
+    found = [json.loads(line) for line in forebay("consume", "-q", "orders", "-n", "2", "--json").splitlines()]
+    assert [(each["routing_key"], each["body"]) for each in found] == [("$queue/orders/new", "1")] * 2
+    reading = Running(forebay, "consume", "--topic", "$queue/orders/new/#", "--count", "1", "-o", "lines")
+    until_consumed(forebay, "orders")
+    forebay("publish", "--topic", "$queue/orders/old", "no")
+    forebay("publish", "--topic", "$queue/orders/new", "yes")
+    assert reading.lines(1) == [b"yes\n"]
+    assert reading.process.wait(WAIT_S_MAX) == 0
+    reading.process.communicate()
+
+
+def test_what_is_for_later_comes_later(forebay: Forebay) -> None:
+    began = time.time()
+    forebay("publish", "--topic", "$delayed/1/$queue/later/k", "tea")
+    forebay("publish", "--topic", f"$delayed/{int(began) + 1}/$queue/later/k", "cake")
+    forebay("publish", "--topic", "$delayed/3600/a/b", "never", "-H", "delay-id=one")
+    assert len(forebay.json("delayed", "list")) == 3
+    lines = forebay("consume", "-q", "later", "-n", "2", "--wait", str(WAIT_S_MAX), "-o", "lines")
+    assert sorted(lines.split()) == ["cake", "tea"] and time.time() - began >= 1
+    forebay("publish", "--topic", "$delayed/$cancel", "", "-H", "delay-id=one")
+    assert forebay.json("delayed", "list") == []
+    assert "no message waits" in forebay.fails(1, "publish", "--topic", "$delayed/$cancel", "", "-H", "delay-id=one")
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ("$queue/", "names no queue"),
+        ("$queue/q/k/$ack", "is for the connection that holds the message"),
+        ("$delayed/soon/a", "'soon' is no number of seconds"),
+        ("$delayed/5", "'' cannot be published to with a delay"),
+        ("$delayed/$cancel", "needs --header delay-id=NAME"),
+        ("$share/g/a", "is none that messages are published to"),
+    ],
+)
+def test_topics_that_are_none_are_refused(forebay: Forebay, topic: str, said: str) -> None:
+    assert said in forebay.fails(2, "publish", "--topic", topic, "x")
 
 
 def test_ctrl_c_ends_it_and_only_what_was_printed_is_settled(forebay: Forebay) -> None:

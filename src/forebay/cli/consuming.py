@@ -16,7 +16,7 @@ import typer
 
 from forebay.cli.access import Login, cell, logs_in, moment_ms, progress_bar, queue_names, refuse
 from forebay.cli.figures import messages
-from forebay.cli.publishing import SWAPPED, TOPIC_EXCHANGE
+from forebay.cli.topics import SWAPPED, TOPIC_EXCHANGE, consumed_address
 from forebay.client.amqp import AmqpClient, Delivered
 from forebay.core.errors import OptionError
 from forebay.core.message import Properties
@@ -52,7 +52,8 @@ def consume(
         str | None, typer.Option("--queue", "-q", metavar="NAME", help="Of this queue.", autocompletion=queue_names)
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", metavar="FILTER", help="Of these topics, from now on.")
+        str | None,
+        typer.Option("--topic", "-t", metavar="FILTER", help="Of these topics, or of $queue/NAME/FILTER."),
     ] = None,
     filter: Annotated[
         str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
@@ -86,10 +87,11 @@ def consume(
         raise OptionError("one of --queue and --topic says which messages are meant")
     if mode == NO_ACK and count:
         raise OptionError("--count: with --settle no-ack the broker sends more than that, and what it sends is gone")
+    address = None if topic is None else consumed_address(topic)
     arguments = {"x-filter": filter, "x-consumer-group": group, "x-stream-offset": place(starting)}
     given = {name: value for name, value in arguments.items() if value is not None}
     with login.amqp() as client, progress_bar("messages", count or None, out is not None) as advance:
-        source = queue if queue is not None else client.temporary_queue(TOPIC_EXCHANGE, str(topic).translate(SWAPPED))
+        source = queue or address or client.temporary_queue(TOPIC_EXCHANGE, str(topic).translate(SWAPPED))
         prefetch = min(count, PREFETCH_MAX) if mode == REQUEUE else min(count or PREFETCH, PREFETCH)
         client.consume(source, prefetch, mode == NO_ACK, given)
         reading = Reading(client, Printer(form, opened(out)), mode, count, prefetch)

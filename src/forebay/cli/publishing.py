@@ -13,6 +13,7 @@ import typer
 from forebay.cli.access import Login, logs_in, pairs, progress_bar, queue_names, refuse, value_of
 from forebay.cli.as_json import show_json
 from forebay.cli.figures import messages
+from forebay.cli.topics import TOPIC_EXCHANGE, Place, heed_delay, place_of
 from forebay.client.amqp import AmqpClient
 from forebay.core.errors import OptionError
 from forebay.core.message import Properties
@@ -20,8 +21,6 @@ from forebay.wire.amqp091_properties import encode_properties
 
 UNCONFIRMED_MAX: Final = 1000  # messages on their way at a time
 UNCONFIRMED_OCTETS: Final = 8 << 20  # the same, of their bodies
-TOPIC_EXCHANGE: Final = "amq.topic"
-SWAPPED: Final = str.maketrans("/.+*", "./*+")  # MQTT's topics as AMQP's routing keys, and back
 TEXTS: Final = ("content_type", "content_encoding", "message_id", "reply_to", "type", "user_id", "app_id")
 NUMBERS: Final = ("priority", "expiration_ms", "timestamp_s")
 
@@ -59,12 +58,15 @@ def publish(
 ) -> None:
     """Publish messages, and end when all are on disk.
 
-    Exits with 1 if any was refused, or led to no queue.
+    Exits with 1 if any was refused, or led to no queue or subscriber. A topic may be $queue/NAME/KEY, the address
+    of a queue, or begin with $delayed/SECONDS/.
 
     Example: forebay publish --queue orders '{"total": 100}' -H region=eu
     """
     where = place(queue, exchange, key, topic)
-    properties = encode_properties(properties_of(header, property, transient))
+    given = properties_of(header, property, transient)
+    heed_delay(where, given)
+    properties = encode_properties(given)
     bodies = bodies_of(body, file, lines, count)
     total = None if lines else count
     with login.amqp() as client, progress_bar("published", total, shown=lines or count > 1) as advance:
@@ -73,16 +75,16 @@ def publish(
         for each in bodies:
             if rate:
                 wait_turn(client, began + client.published / rate)
-            client.publish(*where, properties, each)
+            client.publish(where.exchange, where.key, properties, each)
             unconfirmed_max = min(UNCONFIRMED_MAX, UNCONFIRMED_OCTETS // (len(each) + 1))
             if client.unconfirmed > unconfirmed_max:
                 client.settle(unconfirmed_max // 2)
             advance(1)
         client.settle(0)
-        report(login, client, topic is not None, time.monotonic() - began)
+        report(login, client, where, time.monotonic() - began)
 
 
-def report(login: Login, client: AmqpClient, to_topic: bool, seconds: float) -> None:
+def report(login: Login, client: AmqpClient, where: Place, seconds: float) -> None:
     """Say what became of the messages."""
     if login.as_json:
         counts = {"published": client.published, "confirmed": client.confirmed, "refused": client.refused}
@@ -91,21 +93,25 @@ def report(login: Login, client: AmqpClient, to_topic: bool, seconds: float) -> 
         print(f"{messages(client.confirmed - client.returned, 'is', 'are')} on disk")
     if client.refused:
         refuse(f"{client.refused:,} of {messages(client.published)}: refused, their queue is full")
-    if client.returned and not to_topic:
-        refuse(f"{client.returned:,} of {messages(client.published)} led to no queue")
-    if client.returned and not login.as_json:
-        print(f"{messages(client.returned)} led to nobody: no queue and no subscriber is there for the topic")
+    if not client.returned:
+        return
+    lost = f"{client.returned:,} of {messages(client.published)}"
+    if where.cancels:
+        refuse(f"no message waits under the delay-id of {lost}")
+    if where.exchange == TOPIC_EXCHANGE:
+        refuse(f"{lost} led to nobody: no queue and no subscriber is there for the topic")
+    refuse(f"{lost} led to no queue")
 
 
-def place(queue: str | None, exchange: str | None, key: str, topic: str | None) -> tuple[str, str]:
-    """The exchange and the routing key that are meant; OptionError unless just one place is."""
+def place(queue: str | None, exchange: str | None, key: str, topic: str | None) -> Place:
+    """Where messages go; OptionError unless just one place is meant."""
     if sum(each is not None for each in (queue, exchange, topic)) != 1:
         raise OptionError("one of --queue, --exchange and --topic says where the messages go")
     if key and exchange is None:
         raise OptionError("--key: it goes with --exchange")
     if topic is not None:
-        return TOPIC_EXCHANGE, topic.translate(SWAPPED)
-    return ("", queue) if queue is not None else (exchange or "", key)
+        return place_of(topic)
+    return Place("", queue) if queue is not None else Place(exchange or "", key)
 
 
 def properties_of(headers: list[str] | None, fields: list[str] | None, transient: bool) -> Properties:
