@@ -127,7 +127,7 @@ class MqttRig:
             if id in self.clients:
                 self.clients[id].session.taken_over()
                 self.clients[id].flush()
-        for delivery in vhost.end_turn(self.clock.us):
+        for delivery in self.vhosts.end_turn(self.clock.us):
             receiver = self.clients.get(int(delivery.consumer.session_id))
             if receiver is not None:
                 receiver.session.deliver(delivery)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
 from forebay.client.control import ControlClient
+from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import V311, connected, publish
 from tests.flow import Reader, sent_until_acknowledged
@@ -103,3 +106,29 @@ def test_emqx_way_is_there_for_who_asks_for_it(start_broker: Callable[..., Broke
     back.take(10)
     assert back.all() == list(range(90, 100))
     back.close()
+
+
+@pytest.mark.parametrize("prefetch", [1, 20])
+def test_a_consumer_with_a_small_prefetch_gets_all_beside_a_publisher_at_full_speed(
+    start_broker: Callable[..., BrokerProcess], prefetch: int
+) -> None:
+    broker = start_broker()
+    consumer = open_channel(broker)
+    consumer.queue_declare("q", durable=True)
+    consumer.basic_qos(prefetch_count=prefetch)
+    found: list[int] = []
+
+    def take(
+        channel: BlockingChannel, method: pika.spec.Basic.Deliver, _properties: pika.BasicProperties, body: bytes
+    ) -> None:
+        found.append(int(body))
+        channel.basic_ack(method.delivery_tag)
+
+    consumer.basic_consume("q", take)
+    publisher = open_channel(broker)
+    count = 2000
+    for number in range(count):
+        publisher.basic_publish("", "q", b"%d" % number)
+        consumer.connection.process_data_events(0)
+    until(lambda: len(found) >= count, meanwhile=lambda: consumer.connection.process_data_events(0.1))
+    assert found == list(range(count))

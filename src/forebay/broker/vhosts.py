@@ -202,6 +202,9 @@ class Vhosts:
                     out += vhost.end_turn(now_us)
         self.common.room = self.store.room()
         self.common.work = 0
+        pace = self.common.looks.pace
+        if pace.window or pace.until_us:
+            pace.end_turn(now_us)
         self.common.pressing = None  # whoever has pressed was told when its octets were read
         self.common.looks.begin()
         return out

@@ -9,6 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from forebay.filter.subject import STEPS_A_LOOK, Subject
 from forebay.log.block import Block
+from forebay.queue.pace import Pace
 
 TURN_OCTETS: Final = 4 << 20
 LOOKS_A_TURN: Final = 1 << 16  # what filters may cost in one turn, where nobody says something else
@@ -24,6 +25,7 @@ class Looks:
     left     in this one
     cut      looks at messages in which a filter asked for more than it may
     put_off  turns in which they had to stop
+    pace     what publishers may bring in meanwhile
     """
 
     def __init__(self, most: i64 = LOOKS_A_TURN) -> None:
@@ -32,6 +34,7 @@ class Looks:
         self.left: i64 = most
         self.cut: i64 = 0
         self.put_off: i64 = 0
+        self.pace = Pace()
 
     def begin(self) -> None:
         """A turn has ended: the next has as much again."""

@@ -84,6 +84,7 @@ class WorkGroup(Selecting):
                 self.wake(order)
                 if self.facts.looks.left <= 0:
                     self.scan = 0
+        served: Consumer | None = None
         while self.budget > 0 and self.scan > 0:
             if self.perishable:
                 self.drop_expired(now_us)
@@ -93,6 +94,8 @@ class WorkGroup(Selecting):
             # A share whose members have filters gives to whoever is next and wants it.
             consumer = self.next_consumer() if picker is None or self.selectors else self.picked(picker)
             if consumer is None:
+                if served is not None:
+                    self.facts.looks.pace.note(served.held)
                 return False
             most = consumer.credit
             if len(self.consumers) > 1 and not self.limits.single_active:
@@ -101,6 +104,7 @@ class WorkGroup(Selecting):
             delivery = self.take(consumer, most, now_us)
             if delivery is not None:
                 out.append(delivery)
+                served = consumer
                 self.counts.hand_out(delivery.count, delivery.lease is None, delivery.deliveries > 1)
         return True
 

@@ -224,11 +224,11 @@ class Connection(asyncio.Protocol):
                     self.wanted = wanted
                     self.parts = [self.rest]
                     self.parts_octets = len(self.rest)
-            if session.meter.is_over:
-                self.host.put_off(self)
-            elif self.host.is_tight(session):
-                self.host.read_less(self)
             self.host.touch(self)
+            if session.meter.is_over and not self.closing:
+                self.host.put_off(self)  # behind the turn, which it takes part in
+            elif not self.closing and self.host.is_tight(session):
+                self.host.read_less(self)
         except Exception as error:  # noqa: BLE001  the connection's boundary
             self.host.failed(self, error)
 

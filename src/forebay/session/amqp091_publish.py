@@ -18,7 +18,7 @@ from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.routes import Route
 from forebay.broker.special import ASKS, MARKS, Special, check_message, publish_special, read_special
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, REFUSED, PeerError, RequestError
+from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, REFUSED, Later, PeerError, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
 from forebay.routing.exchange import text
@@ -165,6 +165,10 @@ class Publisher:
 
         Where the header and a single body frame follow in `data`, as they mostly do, they are used as well.
         """
+        meter = self.link.meter
+        if meter.messages <= 0:
+            raise Later
+        meter.messages -= 1
         raw = data[start:end]
         target = self.target
         if target is None or raw != target.raw or target.epoch != self.vhost.epoch:

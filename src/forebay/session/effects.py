@@ -69,7 +69,7 @@ class Session(ABC):
         self.reason = ""
         self.hold_lsn: i64 = 0
         self.unread = False
-        self.meter = Meter()
+        self.meter = Meter(vhost.common.looks.pace)
         self.swell: i64 = 1
         self.rights = Rights("", b"", Grants(None, {}))
         self.principal = Principal("")

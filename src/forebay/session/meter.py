@@ -1,8 +1,9 @@
 """How much of what one client has sent is dealt with before everybody else has their turn.
 
 What a read holds is mostly cheap, and not counted: publishes to known places, acknowledgements. What is not — another
-place, a declaration, a subscription — is, at about a microsecond a point. Where the points of a turn are used up,
-`Later` is raised before anything was done, and what is left of the read comes again in the next turn.
+place, a declaration, a subscription — is, at about a microsecond a point. Where the points of a turn are used up, or
+while readers wait for their turn as many messages as it may bring in, `Later` is raised before anything was done, and
+what is left of the read comes again in the next turn.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.errors import Later
+from forebay.queue.pace import UNLIMITED, Pace
 from forebay.wire.amqp091_methods import BASIC_CANCEL, BASIC_CONSUME, BASIC_GET
 
 WORK_A_TURN: Final = 10_000
@@ -26,16 +28,20 @@ METHOD_POINTS: Final = 5  # of any other
 class Meter:
     """One connection's.
 
-    is_over  the last read was not dealt with to its end
+    is_over   the last read was not dealt with to its end
+    messages  how many more this read may publish
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pace: Pace | None = None) -> None:
+        self.pace = Pace() if pace is None else pace
         self.left: i64 = WORK_A_TURN
+        self.messages: i64 = UNLIMITED
         self.is_over = False
 
     def begin(self) -> None:
         """A turn of its own."""
         self.left = WORK_A_TURN
+        self.messages = self.pace.messages
         self.is_over = False
 
     def start(self, points: i64) -> None:

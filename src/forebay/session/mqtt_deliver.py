@@ -433,6 +433,8 @@ class Outbox:
             mqueue.take(taken)
             if taken < count:
                 break
+        if mqueue.count and self.window.is_full():
+            self.vhost.common.looks.pace.note(self.window.size)
         if self.client.crowded or self.client.given_up:
             self.vhost.fanout.crowding.look(self.client, self.vhost.now_us)
 

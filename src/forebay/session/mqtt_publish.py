@@ -19,7 +19,7 @@ from forebay.broker.permissions import WRITE, Grants, Rights
 from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError
+from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, Later, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
 from forebay.routing.topic_trie import swap_key
@@ -106,6 +106,9 @@ class Inbox:
         self.received += 1
         self.taken_octets = end - packet.properties_end
         self.body_octets += self.taken_octets
+        if self.meter.messages <= 0:
+            raise Later
+        self.meter.messages -= 1
         qos = packet.qos
         if qos > self.max_qos:
             raise PeerError(codes.QOS, f"PUBLISH: QoS {qos}: the maximum is {self.max_qos}")
@@ -125,10 +128,9 @@ class Inbox:
         if qos and not self.may_publish(packet):
             return
         vhost = self.vhost
-        epoch: i64 = vhost.epoch
-        if epoch != self.epoch:
+        if vhost.epoch != self.epoch:
             self.memo.clear()
-            self.epoch = epoch
+            self.epoch = vhost.epoch
         route = self.memo.get(topic)
         if route is None:
             route = self.find_route(packet, topic, properties, data[packet.properties_end : end])
