@@ -319,9 +319,9 @@ class Options(PlaceOptions):
     mqtt_max_inflight: int = integer(
         32,
         "messages",
-        1,
+        0,
         65_535,
-        "QoS 1 and 2 messages that are sent to a client before it acknowledges.",
+        "QoS 1 and 2 messages that are sent to a client before it acknowledges; 0 sets no limit.",
         reloadable=True,
     )
     mqtt_max_mqueue_len: int = integer(

@@ -279,8 +279,9 @@ class MqttSession(Session):
 
     def login(self, packet: Connect) -> bool:
         """Whether the client is who it says."""
-        user = ANONYMOUS
-        password = ANONYMOUS
+        user = password = ANONYMOUS
+        if packet.user == b"" and not packet.password:
+            packet.user = packet.password = None  # clients that always set the flag: nobody has an empty name
         if packet.user is not None or packet.password is not None:
             user = "" if packet.user is None else packet.user.decode("utf-8")
             place = user.rfind(":")

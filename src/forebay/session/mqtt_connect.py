@@ -10,6 +10,7 @@ from forebay.broker.client_session import NEVER, ClientSession, Will
 from forebay.core.errors import PeerError
 from forebay.core.options import Options
 from forebay.session.mqtt_encode import PACKET_OCTETS_MAX, Encoder
+from forebay.session.mqtt_window import IDS_MAX
 from forebay.wire import mqtt_codes as codes
 from forebay.wire import mqtt_properties as props
 from forebay.wire.mqtt import Connect
@@ -23,7 +24,7 @@ class Terms:
     """What one connection is granted: the options of the broker and the CONNECT of the client, put together."""
 
     def __init__(self, options: Options) -> None:
-        self.window: i64 = options.mqtt_max_inflight
+        self.window: i64 = options.mqtt_max_inflight or IDS_MAX
         self.receive_max: i64 = options.mqtt_receive_max
         self.octets_max: i64 = options.mqtt_packet_octets_max
         self.levels_max: i64 = options.mqtt_topic_levels_max

@@ -114,6 +114,17 @@ def test_mqtt3_3_1_2_22_password_without_user_name(broker: BrokerProcess) -> Non
     refusal(broker, packet(0x10, connect_head(0x42) + text("c") + text("guest")), 0x86)  # allowed, but nobody's
 
 
+@VERSIONS
+def test_an_empty_user_name_is_none(broker: BrokerProcess, version: int) -> None:
+    for flags, login in ((0x82, text("")), (0xC2, text("") + text(""))):
+        raw = Raw(broker, version)
+        raw.send(packet(0x10, connect_head(flags, version) + text("c") + login))
+        raw.connack()
+    raw = Raw(broker, version)
+    raw.send(packet(0x10, connect_head(0xC2, version) + text("c") + text("") + text("guest")))
+    raw.connack(0x86 if version == V5 else 5)
+
+
 @statement("MQTT-2.1.3-1", "MQTT-3.6.1-1", "MQTT-3.8.1-1", "MQTT-3.10.1-1", "MQTT-3.14.1-1")
 def test_mqtt5_2_1_3_1_reserved_flags_of_the_fixed_header(broker: BrokerProcess) -> None:
     refusal(broker, b"\x11" + connect()[1:], 0x81, V311)

@@ -63,6 +63,15 @@ def test_the_window_is_the_lower_of_both(start_broker: Callable[..., BrokerProce
     assert bodies(raw, 6 - most) == [b"%d" % n for n in range(most, 6)]
 
 
+def test_a_window_of_0_is_no_limit(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(mqtt_max_inflight=0)
+    raw = subscribed(connected(broker), ("a", 1))
+    publisher = connected(broker, "publisher")
+    for n in range(50):
+        publish_whole(publisher, "a", b"%d" % n)
+    assert bodies(raw, 50) == [b"%d" % n for n in range(50)]
+
+
 @statement("MQTT-3.3.4-10", "MQTT-4.9.0-3")
 def test_other_packets_are_answered_while_the_window_is_full(broker: BrokerProcess, own: str) -> None:
     raw = subscribed(connected(broker, own, properties=receive_maximum(1)), (own, 2))
