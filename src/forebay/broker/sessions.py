@@ -37,6 +37,7 @@ from forebay.queue.mqueue import MqueueRules
 
 PRIVATE: Final = 1
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
+CACHED_OCTETS_MAX: Final = 16 << 20  # who is far behind reads from the disk; who is not finds all of it here
 SECOND_US: Final = 1_000_000
 NOT_YET: Final = 1 << 62  # above all offsets
 NOT_TOPICS: Final = (b"$queue/", b"$share/", b"$dlq/")
@@ -53,6 +54,7 @@ class Sessions(InternalLog):
 
     def __init__(self, store: Store, fanout: Fanout, rules: MqueueRules, sessions_max: i64, vhost: i64 = 0) -> None:
         super().__init__(SESSIONS_LOG, "$sessions", store, vhost)
+        self.log.cached_max = CACHED_OCTETS_MAX
         self.fanout = fanout
         self.rules = rules
         self.sessions_max: i64 = sessions_max

@@ -43,7 +43,11 @@ class BlockCache:
 
     def add(self, log: QueueLog, block: Block) -> None:
         log.cached[int(block.base)] = block
-        self.octets += HEAD_OCTETS + len(block.data) + OBJECT_OCTETS
+        octets = HEAD_OCTETS + len(block.data) + OBJECT_OCTETS
+        self.octets += octets
+        log.cached_octets += octets
+        if log.cached_max and log.cached_octets > log.cached_max:
+            self.trim(log)
         self.count += 1
         self.logs.append(log)
         self.bases = append(self.bases, block.base)
@@ -52,10 +56,22 @@ class BlockCache:
         elif len(self.logs) - self.first > 2 * self.count + TRIM_MIN:
             self.compact()
 
-    def removed(self, block: Block) -> None:
+    def removed(self, log: QueueLog, block: Block) -> None:
         """Its log has taken the block out of its own dictionary."""
-        self.octets -= HEAD_OCTETS + len(block.data) + OBJECT_OCTETS
+        octets = HEAD_OCTETS + len(block.data) + OBJECT_OCTETS
+        self.octets -= octets
+        log.cached_octets -= octets
         self.count -= 1
+
+    def trim(self, log: QueueLog) -> None:
+        """Drop the oldest blocks of a log that has more in memory than it should, as far as they are on the disk."""
+        while log.cached_octets > log.cached_max:
+            base = next(iter(log.cached))
+            block = log.cached[base]
+            if block.end > log.durable_end:
+                return
+            del log.cached[base]
+            self.removed(log, block)
 
     def shrink(self) -> None:
         """Drop the oldest until the budget holds, but not what is not on the disk yet: that goes to the end."""
@@ -75,7 +91,7 @@ class BlockCache:
                 spared += 1
             else:
                 del log.cached[base]
-                self.removed(block)
+                self.removed(log, block)
         self.first = at
         if at > TRIM_MIN and 2 * at > i64(len(self.logs)):
             self.compact()
@@ -167,7 +183,8 @@ class QueueLog:
     end          next offset to be sealed
     durable_end  records below it are on the disk (of a log in memory: all that are sealed)
     octets       of all retained blocks
-    cached       blocks in memory, by their first offset
+    cached       blocks in memory, by their first offset, with `cached_octets`
+    cached_max   octets that should be in memory at most; 0: as much as all logs together may have
     """
 
     def __init__(self, queue: int, name: str, durable: bool, files: BlockFiles, cache: BlockCache) -> None:
@@ -185,6 +202,8 @@ class QueueLog:
         self.files = files
         self.cache = cache
         self.cached: dict[int, Block] = {}
+        self.cached_octets: i64 = 0
+        self.cached_max: i64 = 0
         self.index = BlockIndex()
         self.first: i64 = 0
         self.start_noted: i64 = 0
@@ -402,7 +421,7 @@ class QueueLog:
         if block is not None:
             del self.cached[base]
             if number != IN_MEMORY:
-                self.cache.removed(block)
+                self.cache.removed(self, block)
 
     def retain(self, now_us: i64, age_us: i64, octets: i64, messages: i64) -> bool:
         """Move `start` past whole blocks that are over a limit (0: no limit); True if it moved.

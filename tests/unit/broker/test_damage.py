@@ -131,7 +131,7 @@ def test_what_was_out_returns_though_it_cannot_be_read(tmp_path: Path) -> None:
     log = opened.vhost.queue(b"q").log
     for block in list(log.cached.values()):
         del log.cached[int(block.base)]
-        log.cache.removed(block)
+        log.cache.removed(log, block)
     assert opened.vhost.nack(lease, lease.first, lease.count, 0) == lease.count
     opened.settle()
     assert "queue 'q' is damaged" in refused(lambda: opened.vhost.get(b"q", 1, 1, False)).text

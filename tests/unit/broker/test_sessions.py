@@ -332,6 +332,22 @@ def test_what_the_limit_dropped_stays_dropped(tmp_path: Path) -> None:
     rig.close()
 
 
+def test_what_waits_for_long_is_on_the_disk_and_not_in_memory(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    log = rig.vhost.sessions.log
+    log.cached_max = 4096
+    subscribed(rig.durable("sink"), ("a", 1)).vanish()
+    source = rig.connected("source")
+    for number in range(100):
+        publish_whole(source, "a", b"%d" % number)
+    assert log.octets > 2 * log.cached_max >= 2 * log.cached_octets > 0
+    assert bodies(rig.durable("sink", True), 100) == numbered(0, 100)
+    assert log.cached_octets <= log.cached_max
+    rig.wait(1)
+    assert (log.octets, log.cached_octets) == (0, 0)
+    rig.close()
+
+
 def test_priorities_hold_in_recovery(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path, mqtt_mqueue_priorities={"high": 5})
     subscribed(rig.durable("sink"), ("#", 1)).vanish()
