@@ -15,7 +15,7 @@ from tests.conformance.mqtt.raw import Delivery, Raw, connected, publish, user
 @pytest.fixture
 def jobs(broker: BrokerProcess) -> BrokerProcess:
     """A broker with the durable queue `jobs`."""
-    open_channel(broker).queue_declare("jobs", durable=True)
+    open_channel(broker).queue_declare("jobs", durable=True, arguments={"x-dlq": True})
     return broker
 
 

@@ -11,7 +11,8 @@ failed too often. Its group lists it in `dying`; here it is published again, wit
     dlq-time-ms               when it moved, in milliseconds since 1970
 
 What is published and what is settled by it are on disk together or not at all. Where a queue has no dead-letter
-exchange, what a consumer over MQTT rejects moves to the queue `$dlq/<queue>`, and all else that dies is gone.
+exchange but `x-dlq`, what dies moves to the queue `$dlq/<queue>`: what a consumer over MQTT rejects as it is. Where it
+has neither, what dies is gone.
 """
 
 from __future__ import annotations
@@ -299,14 +300,14 @@ class DeadLetters:
         assert block is not None and block.base <= offset, "a record that is held is in the log"
         index = offset - block.base
         marks = marks_for(vhost, queue, group, offset, lease.deliveries, reason or DEATH_REJECTED)
-        if queue.limits.dead_letter_exchange is not None:
+        if queue.limits.dlq:
+            copy(vhost, block, index, dead_letter_queue(vhost, DEAD_LETTER_PREFIX + queue.name), marks)
+            self.note_moved(DEATH_REJECTED)
+        elif queue.limits.dead_letter_exchange is not None:
             outcome = self.forward(vhost, queue, letter_at(block, index), DEATH_REJECTED, marks)
             if outcome in (WAITS, LOST):
                 reason_why = "it leads to no queue" if outcome == LOST else vhost.refusal or "no room"
                 raise RequestError(REFUSED, f"dead-letter exchange: {reason_why}")
-        elif not queue.name.startswith(DEAD_LETTER_PREFIX):
-            copy(vhost, block, index, dead_letter_queue(vhost, DEAD_LETTER_PREFIX + queue.name), marks)
-            self.note_moved(DEATH_REJECTED)
         vhost.mark(queue)
         if isinstance(group, WorkGroup):
             group.discard(lease, offset, 1)

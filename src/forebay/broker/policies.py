@@ -11,6 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.checked import table, whole
 from forebay.broker.permissions import compiled
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
@@ -116,7 +117,9 @@ class Policies:
         operator = self.of_queue(queue, True)
         of_user = {} if user is None else user.definition
         of_operator = {} if operator is None else operator.definition
-        queue.limits.become(limits_of(queue.spec, of_user, of_operator, delivery_limit))
+        has_own = not queue.name.startswith(DEAD_LETTER_PREFIX)  # what dies there has nowhere to go
+        name = DEAD_LETTER_PREFIX + queue.name if has_own else b""
+        queue.limits.become(limits_of(queue.spec, of_user, of_operator, delivery_limit, name))
 
     def govern_exchange(self, exchange: Exchange) -> None:
         """Give the exchange the alternate that applies to it now: the argument's, or the policy's."""

@@ -201,6 +201,7 @@ SETTINGS: Final = (
         "invalid_delayed_retry_backoff",
     ),
     Setting(MULTIPLIER, ON_WORK, FACTOR, USER, "delayed retry multiplier"),
+    Setting("dlq", ON_WORK, BOOLEAN, USER, "truth value"),
     Setting("nack-counts", ON_WORK, BOOLEAN, USER, "truth value"),
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),

@@ -64,6 +64,7 @@ class Limits:
     max_messages, max_octets  ready ones at most; -1 is no limit; of a stream: what retention keeps
     dead_letter_exchange      None: what dies is gone
     dead_letter_key           None: the message's own
+    dlq             what dies goes to `$dlq/<queue>`, for want of a dead-letter exchange that somebody declared
     at_least_once   what its dead-letter exchange does not take stays
     retry_exponential  the delay grows by `retry_factor` with each time, instead of by the least
     delivery_limit  failures after which a record dies; -1 is no limit
@@ -83,6 +84,7 @@ class Limits:
         self.overflow: i64 = DROP_HEAD
         self.dead_letter_exchange: bytes | None = None
         self.dead_letter_key: bytes | None = None
+        self.dlq = False
         self.at_least_once = False
         self.delivery_limit: i64 = -1
         self.retry_type: i64 = RETRY_DISABLED
@@ -108,6 +110,7 @@ class Limits:
         self.overflow = other.overflow
         self.dead_letter_exchange = other.dead_letter_exchange
         self.dead_letter_key = other.dead_letter_key
+        self.dlq = other.dlq
         self.at_least_once = other.at_least_once
         self.delivery_limit = other.delivery_limit
         self.retry_type = other.retry_type
@@ -159,7 +162,11 @@ class Limits:
 
 
 def limits_of(
-    spec: QueueSpec, policy: dict[str, object], operator_policy: dict[str, object], delivery_limit: i64
+    spec: QueueSpec,
+    policy: dict[str, object],
+    operator_policy: dict[str, object],
+    delivery_limit: i64,
+    name: bytes = b"",
 ) -> Limits:
     """What is in force for a queue: for most an operator's policy before an argument before a policy.
 
@@ -167,6 +174,7 @@ def limits_of(
 
     policy, operator_policy  definitions of those that apply, checked; empty for none
     delivery_limit           of a classic queue for which nobody set one; -1 is no limit
+    name                     of the queue for its dead letters, where it may have one of its own
     """
     asked = Asked(spec, policy, operator_policy)
     limits = Limits()
@@ -179,6 +187,10 @@ def limits_of(
     limits.overflow = OVERFLOWS[asked.word("overflow", "drop-head")]
     limits.dead_letter_exchange = asked.octets(DEAD_LETTER_EXCHANGE)
     limits.dead_letter_key = asked.octets(DEAD_LETTER_KEY)
+    if limits.dead_letter_exchange is None and name and asked.switch("dlq", False):
+        limits.dlq = True
+        limits.dead_letter_exchange = b""
+        limits.dead_letter_key = name
     limits.at_least_once = (
         asked.word("dead-letter-strategy", "at-most-once") == "at-least-once"
         and limits.overflow == REJECT_PUBLISH

@@ -50,7 +50,7 @@ def facts(block: bytes) -> dict[str, str]:
 @pytest.fixture
 def broker(tmp_path: Path) -> OneVhost:
     broker = OneVhost(tmp_path / "data")
-    broker.vhost.declare_queue(b"q", True, False, False, {}, 1)
+    broker.vhost.declare_queue(b"q", True, False, False, {"x-dlq": True}, 1)
     return broker
 
 
@@ -114,7 +114,7 @@ def test_a_dead_letter_queue_is_as_durable_as_its_source(broker: OneVhost, durab
     if kind == EPHEMERAL:
         broker.vhost.ephemeral_queue(b"s")
     else:
-        broker.vhost.declare_queue(b"s", durable, False, False, {}, 1)
+        broker.vhost.declare_queue(b"s", durable, False, False, {"x-dlq": True}, 1)
     made = dead_letter_queue(broker.vhost, b"$dlq/s")
     assert (made.name, made.log.durable, made.kind) == (b"$dlq/s", durable, kind)
     assert dead_letter_queue(broker.vhost, b"$dlq/s") is made

@@ -179,7 +179,7 @@ def test_messages_go_where_they_are_told(broker: OneVhost) -> None:
 
 
 def test_what_was_rejected_over_mqtt_goes_back_as_it_was(broker: OneVhost) -> None:
-    broker.declare(b"q")
+    broker.declare(b"q", x_dlq=True)
     block = encode_properties([Property(USER_PROPERTY, 0, b"colour", b"red")])
     broker.vhost.publish(broker.vhost.route_topic(b"$queue/q/a", None), MQTT | 16, block, b"0")
     broker.vhost.dead_letters.reject(broker.vhost, broker.held(b"q"), 0, b"bad")

@@ -166,6 +166,7 @@ USER_KEYS: Table = {
     "delayed-retry-max": 5,
     "delayed-retry-multiplier": 2.5,
     "nack-counts": False,
+    "dlq": True,
 }
 OPERATOR_KEYS: Table = {
     "message-ttl": 0,

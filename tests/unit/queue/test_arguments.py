@@ -36,6 +36,7 @@ GOOD: dict[str, object] = {
     "x-delayed-retry-backoff": "exponential",
     "x-delayed-retry-multiplier": 1.5,
     "x-nack-counts": True,
+    "x-dlq": True,
     "x-single-active-consumer": True,
     "x-max-priority": 255,
     "x-priority-mode": "strict",
