@@ -8,6 +8,7 @@ no request stops the broker for long: `Portion.next` says where to go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -19,7 +20,7 @@ from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.facts import marks_of
 from forebay.broker.routes import Route
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
+from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, DamagedBlock, RequestError
 from forebay.core.message import AMQP091, DIED, EXPIRES, FORMAT_MASK, KEYED, REJECTED
 from forebay.filter.parser import Filter
 from forebay.queue.queue import STREAM, Queue
@@ -52,15 +53,17 @@ class Summary:
     """A dead-letter queue at a glance.
 
     messages   unsettled ones, those that consumers hold among them
-    counted    of how many, from the oldest on, the figures below tell
+    counted    of how many, from the oldest on, causes and origins tell
+    complete   these are all of them
     causes, origins      messages by why they died, and by the queue in which they did
-    oldest_ms, newest_ms when the first and the last of them died; None where there are none
+    oldest_ms, newest_ms when the first and the last of them died; None where that is not known
     """
 
     name: bytes
     messages: int = 0
     held: int = 0
     counted: int = 0
+    complete: bool = True
     causes: dict[str, int] = field(default_factory=dict)
     origins: dict[str, int] = field(default_factory=dict)
     oldest_ms: int | None = None
@@ -137,21 +140,33 @@ def summary(vhost: Vhost, queue: Queue) -> Summary:
     if isinstance(group, WorkGroup):
         found.held = int(group.leased_count)
     seal(vhost, queue)
-    found.messages = sum(end - first for first, end in queue.live(queue.log.start, queue.log.end))
+    live = queue.live(queue.log.start, queue.log.end)
+    found.messages = sum(end - first for first, end in live)
     look = Look(COUNTED_MAX)
-    for letter in walk(vhost, queue, 0):
-        found.counted += 1
-        count(found.causes, letter.fact("death_reason"))
-        count(found.origins, letter.fact("death_queue"))
-        died_ms = letter.fact("death_ms")
-        if isinstance(died_ms, str) and died_ms.isdigit():  # a user property of MQTT
-            died_ms = int(died_ms)
-        if isinstance(died_ms, int):
-            found.oldest_ms = died_ms if found.oldest_ms is None else min(found.oldest_ms, died_ms)
-            found.newest_ms = died_ms if found.newest_ms is None else max(found.newest_ms, died_ms)
-        if look.is_enough(letter):
-            break
+    with suppress(DamagedBlock):  # what cannot be read is not counted
+        for letter in walk(vhost, queue, 0):
+            found.counted += 1
+            count(found.causes, letter.fact("death_reason"))
+            count(found.origins, letter.fact("death_queue"))
+            note_death(found, letter)
+            if look.is_enough(letter):
+                break
+    found.complete = found.counted >= found.messages
+    if not found.complete:
+        with suppress(DamagedBlock):
+            for letter in walk(vhost, queue, live[-1][1] - 1):
+                note_death(found, letter)
     return found
+
+
+def note_death(found: Summary, letter: RecordSubject) -> None:
+    """Have the times of deaths include this one's."""
+    died_ms = letter.fact("death_ms")
+    if isinstance(died_ms, str) and died_ms.isdigit():  # a user property of MQTT
+        died_ms = int(died_ms)
+    if isinstance(died_ms, int):
+        found.oldest_ms = died_ms if found.oldest_ms is None else min(found.oldest_ms, died_ms)
+        found.newest_ms = died_ms if found.newest_ms is None else max(found.newest_ms, died_ms)
 
 
 def count(counts: dict[str, int], value: object) -> None:

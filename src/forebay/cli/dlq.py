@@ -48,11 +48,15 @@ def list_letter_queues(access: Access) -> None:
         for name in ("causes", "origins"):
             counts = item[name]
             assert isinstance(counts, dict)
-            item[name] = ", ".join(f"{cell(key)} {count}" for key, count in counts.items())
+            more = "" if item["complete"] else "+"
+            item[name] = ", ".join(f"{cell(key)} {count:,}{more}" for key, count in counts.items())
         for name in ("oldest", "newest"):
             time_ms = item[f"{name}_ms"]
             item[name] = "" if time_ms is None else moment(time_ms)
     show_table(("queue", "messages", "held", "causes", "origins", "oldest", "newest"), items)
+    for item in items:
+        if not item["complete"]:
+            print(f"+ causes and origins of {cell(item['queue'])} are those of its oldest {item['counted']:,} messages")
 
 
 @app.command("show")

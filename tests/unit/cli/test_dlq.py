@@ -9,6 +9,7 @@ import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.unit.cli.commands import Forebay
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -108,3 +109,20 @@ def test_what_a_consumer_holds_is_left(broker: BrokerProcess, forebay: Forebay) 
         said = forebay("dlq", "redrive", "dead")
         assert said == "1 messages were sent back; 1 are held by consumers and were left\n"
     assert forebay.json("queue", "show", "orders")["ready"] == 1
+
+
+def test_figures_of_a_part_say_so(broker: BrokerProcess, forebay: Forebay) -> None:
+    arguments = '{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-max-length": 1}'
+    forebay("queue", "declare", "short", "--arguments", arguments)
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)) as connection:
+        channel = connection.channel()
+        for _ in range(5002):
+            channel.basic_publish("", "short", b"x")
+    until(lambda: forebay.json("dlq", "list")[0]["messages"] == 5001)
+    (queue,) = forebay.json("dlq", "list")
+    assert (queue["counted"], queue["complete"], queue["causes"]) == (5000, False, {"maxlen": 5000})
+    said = forebay("dlq", "list")
+    assert "5001" in said
+    assert "maxlen 5,000+" in said
+    assert "short 5,000+" in said
+    assert "+ causes and origins of dead are those of its oldest 5,000 messages" in said

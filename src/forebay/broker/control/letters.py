@@ -153,6 +153,7 @@ def summary_facts(vhost: Vhost, queue: Queue) -> dict[str, object]:
         "messages": found.messages,
         "held": found.held,
         "counted": found.counted,
+        "complete": found.complete,
         "causes": found.causes,
         "origins": found.origins,
         "oldest_ms": found.oldest_ms,

@@ -22,8 +22,8 @@ export async function showDeadLetters(main, life) {
       { title: "Queue", sort: "queue", lead: true, wrap: true, cell: (row) => [h("a", { href: link("dead-letters", row.vhost, row.queue) }, row.queue)] },
       ...vhostColumn(),
       { title: "Messages", sort: "messages", num: true, cell: (row) => count(row.messages) },
-      { title: "Causes", wrap: true, cell: (row) => tally(row.causes) },
-      { title: "Died in", wrap: true, cell: (row) => tally(row.origins) },
+      { title: "Causes", wrap: true, cell: (row) => tally(row.causes, row) },
+      { title: "Died in", wrap: true, cell: (row) => tally(row.origins, row) },
       { title: "Oldest", sort: "oldest_ms", cell: (row) => (row.oldest_ms ? ago(row.oldest_ms) : "–") },
       { title: "Newest", sort: "newest_ms", cell: (row) => (row.newest_ms ? ago(row.newest_ms) : "–") },
     ],
@@ -37,10 +37,15 @@ export async function showDeadLetters(main, life) {
   await life.every(POLL_MS, () => table.refresh());
 }
 
-/** @param {Record<string, number>} counts */
-function tally(counts) {
+/**
+ * Counts by name, the highest first; with a plus where not all messages were looked at.
+ * @param {Record<string, number>} counts @param {any} row
+ */
+function tally(counts, row) {
+  const more = row.complete === false ? "+" : "";
   const entries = Object.entries(counts ?? {}).sort((one, other) => other[1] - one[1]);
-  return entries.map(([name, number]) => `${name} ${count(number)}`).join(", ") || "–";
+  const said = entries.map(([name, number]) => `${name} ${count(number)}${more}`).join(", ") || "–";
+  return more ? `${said} (of the oldest ${count(row.counted)})` : said;
 }
 
 /** @type {import("../app.js").Show} */
@@ -121,8 +126,8 @@ function summaryTable(found) {
   const columns = [
     { title: "Messages", num: true, cell: (row) => count(row.messages) },
     { title: "Held", num: true, cell: (row) => count(row.held) },
-    { title: "Causes", wrap: true, cell: (row) => tally(row.causes) },
-    { title: "Died in", wrap: true, cell: (row) => tally(row.origins) },
+    { title: "Causes", wrap: true, cell: (row) => tally(row.causes, row) },
+    { title: "Died in", wrap: true, cell: (row) => tally(row.origins, row) },
     { title: "Oldest", cell: (row) => moment(row.oldest_ms) },
     { title: "Newest", cell: (row) => moment(row.newest_ms) },
   ];
