@@ -7,10 +7,13 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
 import termios
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 from tests.unit.cli.commands import Forebay
 from tests.unit.cli.test_terminal import Terminal
+from tests.waiting import until
 
 LINES, COLUMNS = 24, 80
 
@@ -116,6 +120,57 @@ def test_bench_counts_what_was_published_and_consumed(forebay: Forebay, protocol
     assert 0 < found["p50_ms"] <= found["p99_ms"]
     assert found["broker_cpu_s"] > 0
     assert [each["queue"] for each in forebay.json("queue", "list")] == [each["queue"] for each in before]
+
+
+def alive_in(group: int) -> list[str]:
+    """The processes of a group that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, its_group, *_ = path.read_text().rpartition(")")[2].split()
+            if int(its_group) == group and state not in "ZX":
+                found.append(path.parent.name)
+    return found
+
+
+@pytest.mark.parametrize(("protocol", "begun"), [("amqp", False), ("amqp", True), ("blocks", True), ("mqtt", False)])
+def test_an_interrupted_bench_ends_at_once_and_leaves_nothing(forebay: Forebay, protocol: str, begun: bool) -> None:
+    command = [sys.executable, "-m", "forebay", "bench", "--protocol", protocol, "--seconds", "600"]
+    bench = subprocess.Popen(
+        command,
+        env={**forebay.inherited, **forebay.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    name = f"forebay-bench-{bench.pid}"
+
+    def queues() -> list[Any]:
+        return [each for each in forebay.json("queue", "list") if each["queue"] == name]
+
+    def is_at_work() -> bool:
+        if protocol == "mqtt":
+            return bool(forebay.json("status", "--over", "0")["sessions"])
+        return bool(queues() and (not begun or published() > before + 100))
+
+    def published() -> int:
+        return int(forebay.json("status", "--over", "0")["counts"]["published"])
+
+    before = published()
+    try:
+        until(is_at_work)
+        began = time.monotonic()
+        os.killpg(bench.pid, signal.SIGINT)
+        said, _ = bench.communicate(timeout=60)
+        assert time.monotonic() - began < 20, said  # on a machine that does much else
+        assert b"Traceback" not in said
+        assert b"published" in said or not begun
+        assert queues() == []
+        until(lambda: not alive_in(bench.pid))
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(bench.pid, signal.SIGKILL)
+        bench.communicate()
 
 
 def test_bench_says_what_is_wrong(forebay: Forebay) -> None:

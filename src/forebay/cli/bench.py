@@ -33,6 +33,7 @@ from forebay.core.errors import ForebayError, OptionError
 LOOK_S: Final = 0.1
 START_S_MAX: Final = 60
 END_S_MAX: Final = 120
+INTERRUPTED_S_MAX: Final = 2  # for the clients to say what they have done
 NOTE: Final = "these clients are Python, and each is a process: they are often slower than the broker"
 
 
@@ -95,59 +96,97 @@ def queue_for(plan: Plan) -> Iterator[None]:
             client.delete_queue(plan.place)
 
 
+class Interrupt:
+    """What Ctrl-C does: the first ends the publishing, a second everything.
+
+    It sets no event of the processes: who is waiting for one just then would wait for ever.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, *_: object) -> None:
+        if self.came:
+            raise KeyboardInterrupt
+        self.came = True
+
+
 def run(plan: Plan, publishers: int, consumers: int, seconds: float) -> list[Done]:
     """Have all clients work at the same time; what each did. Ctrl-C ends it early."""
     context = multiprocessing.get_context("spawn")  # a fork would take the command's sockets and threads with it
     clients = publishers + consumers
     ready = context.Barrier(clients + 1)
-    published_all, consumed_all = context.Event(), context.Event()
+    published_all, consumed_all, stop = context.Event(), context.Event(), context.Event()
     counts = context.Array("q", clients, lock=False)
     processes: list[tuple[BaseProcess, Connection]] = []
-    for place in range(clients):
-        inner, outer = context.Pipe()
-        target, over = (publish_all, published_all) if place < publishers else (consume_all, consumed_all)
-        process: BaseProcess = context.Process(
-            target=target, args=(plan, ready, over, counts, place, outer), daemon=True
-        )
-        process.start()
-        processes.append((process, inner))
-    previous = signal.signal(signal.SIGINT, lambda *_: published_all.set())
+    interrupt = Interrupt()
+    previous = signal.getsignal(signal.SIGINT)
     try:
-        watch(ready, published_all, counts, publishers, seconds)
-        done = [result(*each) for each in processes[:publishers]]
+        for place in range(clients):
+            inner, outer = context.Pipe()
+            target, over = (publish_all, published_all) if place < publishers else (consume_all, consumed_all)
+            process: BaseProcess = context.Process(
+                target=target, args=(plan, ready, over, stop, counts, place, outer), daemon=True
+            )
+            start_deaf(process)
+            processes.append((process, inner))
+        begun = begins(ready)
+        signal.signal(signal.SIGINT, interrupt)
+        if begun:
+            watch(interrupt, seconds)
+        published_all.set()
+        done = [result(*each, interrupt, stop) for each in processes[:publishers]]
         consumed_all.set()
-        done += [result(*each) for each in processes[publishers:]]
+        done += [result(*each, interrupt, stop) for each in processes[publishers:]]
     finally:
         signal.signal(signal.SIGINT, previous)
         for process, _ in processes:
-            process.terminate()
+            process.kill()
             process.join()
     return done
 
 
-def watch(ready: Any, over: Any, counts: Any, publishers: int, seconds: float) -> None:
-    """Let the time pass, with a progress bar, from when all clients are there."""
+def start_deaf(process: BaseProcess) -> None:
+    """Start a process that never hears Ctrl-C, which goes to all of a terminal's: the command says when it is over."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def begins(ready: Any) -> bool:
+    """Wait until all clients are there; False where they are not, and say why."""
     from threading import BrokenBarrierError
 
     try:
         ready.wait(START_S_MAX)
     except BrokenBarrierError:
-        over.set()  # the clients say why
-        return
+        return False
+    return True
+
+
+def watch(interrupt: Interrupt, seconds: float) -> None:
+    """Let the time pass, with a progress bar."""
     end = time.monotonic() + seconds
     with progress_bar("seconds", seconds) as advance:
-        while (left := end - time.monotonic()) > 0 and not over.wait(min(LOOK_S, left)):
+        while (left := end - time.monotonic()) > 0 and not interrupt.came:
+            time.sleep(min(LOOK_S, left))
             advance(min(LOOK_S, left))
-    over.set()
 
 
-def result(process: BaseProcess, pipe: Connection) -> Done:
+def result(process: BaseProcess, pipe: Connection, interrupt: Interrupt, stop: Any) -> Done:
     """What a client's process has done; ForebayError where it ended without a word."""
     until = time.monotonic() + END_S_MAX
     while not pipe.poll(LOOK_S):
         if not process.is_alive() and not pipe.poll(LOOK_S):
             raise ForebayError(f"a client's process ended with {process.exitcode}")
+        if interrupt.came and not stop.is_set():
+            stop.set()
+            until = time.monotonic() + INTERRUPTED_S_MAX
         if time.monotonic() > until:
+            if interrupt.came:
+                raise KeyboardInterrupt
             raise ForebayError(f"a client did not come to its end in {END_S_MAX} s")
     done = pipe.recv()
     assert isinstance(done, Done)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import MutableSequence
@@ -263,10 +262,9 @@ def mqtt_client(plan: Plan, role: str) -> MqttClient:
 
 
 def publish_all(
-    plan: Plan, ready: Barrier, over: Event, counts: MutableSequence[int], place: int, out: Connection
+    plan: Plan, ready: Barrier, over: Event, stop: Event, counts: MutableSequence[int], place: int, out: Connection
 ) -> None:
     """The process of one publisher: publishes until the time is over, and all of it is confirmed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command says when it is over
     done = Done(True)
     try:
         publisher = PUBLISHERS[plan.protocol](plan)
@@ -295,10 +293,9 @@ def publish_all(
 
 
 def consume_all(
-    plan: Plan, ready: Barrier, over: Event, counts: MutableSequence[int], place: int, out: Connection
+    plan: Plan, ready: Barrier, over: Event, stop: Event, counts: MutableSequence[int], place: int, out: Connection
 ) -> None:
-    """The process of one consumer: takes messages until the time is over and no more comes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """The process of one consumer: takes messages until the time is over and no more comes, or it must `stop`."""
     done = Done(False)
     try:
         consumer = CONSUMERS[plan.protocol](plan)
@@ -311,7 +308,7 @@ def consume_all(
             counts[place] = done.messages
             if taken:
                 last = time.monotonic()
-            elif over.is_set():
+            if stop.is_set() or (over.is_set() and not taken):
                 break
         done.seconds = last - began
         done.latencies = latencies
