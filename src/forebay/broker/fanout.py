@@ -34,6 +34,7 @@ class Target(Consumer):
     identifiers  properties that tell the subscriptions' identifiers
     keep_retain  the RETAIN flag of the publisher is passed on
     since        offset in the sessions' log of the oldest of the subscriptions that have messages in it
+    spilled      whom its messages are for that memory has no room for; one for all, so that they wait as one run
     """
 
     def __init__(self, client: ClientSession, place: i64, qos: i64) -> None:
@@ -43,6 +44,7 @@ class Target(Consumer):
         self.identifiers = b""
         self.keep_retain = False
         self.since: i64 = 0
+        self.spilled: Audience | None = None
 
 
 @final

@@ -350,11 +350,13 @@ class Outbox:
 
     def spill(self, target: Target, block: Block, index: i64) -> None:
         """Let one record wait on the disk."""
-        logged = Target(self.client, LOGGED, target.qos)
-        logged.identifiers = target.identifiers
-        logged.keep_retain = target.keep_retain
-        audience = Audience()
-        audience.logged.append(logged)
+        audience = target.spilled
+        if audience is None:
+            logged = Target(self.client, LOGGED, target.qos)
+            logged.identifiers = target.identifiers
+            logged.keep_retain = target.keep_retain
+            audience = target.spilled = Audience()
+            audience.logged.append(logged)
         self.move_private(audience, block, index)
 
     def move_private(self, audience: Audience, block: Block, index: i64) -> None:

@@ -194,6 +194,19 @@ def test_what_memory_has_no_room_for_waits_on_the_disk(tmp_path: Path, durable: 
     rig.close()
 
 
+def test_what_has_spilled_waits_as_one_run(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path, mqtt_max_mqueue_len=2, mqtt_mqueue_overflow="spill")
+    sink = subscribed(rig.connected("sink", receive_maximum(1)), ("a", 1))
+    source = rig.connected("source")
+    for number in range(100):
+        publish_whole(source, "a", b"%d" % number)
+    level = rig.vhost.sessions.clients[b"sink"].mqueue.levels[0]
+    assert level.count == 99
+    assert level.runs <= 2 + 1, "those in memory, and what is in the log"
+    assert [each.body for each in take_all(sink, 100)] == [b"%d" % number for number in range(100)]
+    rig.close()
+
+
 def test_what_has_spilled_for_a_connection_ends_with_it(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path, mqtt_max_mqueue_len=1, mqtt_mqueue_overflow="spill")
     sink = subscribed(rig.connected("sink", receive_maximum(1)), ("a", 1))
