@@ -7,7 +7,7 @@ from typing import Final
 from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
-from forebay.core.option_groups import QUORUM, STREAM, QueueOptions, RetentionOptions
+from forebay.core.option_groups import QUORUM, STREAM, QueueOptions
 from forebay.core.options import Options
 from forebay.queue.limits import DOUBLING
 from forebay.queue.spec import QueueSpec
@@ -92,6 +92,7 @@ def configured_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
             arguments["x-max-length"] = retention.max_length_messages
     else:
         arguments.update(work_arguments(entry))
+        arguments.update(retention_arguments(entry, f"{path}.retention"))
     if entry.visibility_timeout_ms:
         arguments["x-visibility-timeout"] = entry.visibility_timeout_ms
     if entry.primary_group:
@@ -127,6 +128,32 @@ def work_arguments(entry: QueueOptions) -> dict[str, object]:
     return arguments
 
 
+def retention_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
+    """The arguments by which a queue whose messages are settled keeps no more than a stream would.
+
+    raises  OptionError where the oldest would have to give way, and the newest to be refused
+    """
+    arguments: dict[str, object] = {}
+    retention, limits = entry.retention, entry.limits
+    if retention.max_age_s:
+        age_ms = retention.max_age_s * 1000
+        arguments["x-message-ttl"] = min(age_ms, limits.message_ttl_ms or age_ms)
+    if not retention.max_length_messages and not retention.max_length_bytes:
+        return arguments
+    if limits.max_depth:
+        name = "max_length_messages" if retention.max_length_messages else "max_length_bytes"
+        raise OptionError(
+            f"{path}.{name}: {getattr(retention, name)} drops the oldest, and limits.max_depth: {limits.max_depth} "
+            f"refuses the newest; leave one of them out"
+        )
+    arguments["x-overflow"] = "drop-head"
+    if retention.max_length_messages:
+        arguments["x-max-length"] = retention.max_length_messages
+    if retention.max_length_bytes:
+        arguments["x-max-length-bytes"] = retention.max_length_bytes
+    return arguments
+
+
 def dead_letter_arguments(entry: QueueOptions) -> dict[str, object]:
     """Where what dies goes: a queue's address through the default exchange, or a topic."""
     topic = entry.dlq.topic or f"$dlq/{entry.name}"
@@ -149,8 +176,6 @@ def ineffective(entry: QueueOptions) -> list[str]:
         found.append("retry.total_timeout has no effect: limits.message_ttl ends a message by its age")
     if entry.type == STREAM and work_arguments(entry):
         found.append("limits, retry and dlq have no effect on a stream: retention says what it keeps")
-    if entry.type != STREAM and entry.retention != RetentionOptions():
-        found.append("retention has no effect: messages stay until they are settled")
     return found
 
 

@@ -107,12 +107,26 @@ def test_replication_cannot_be_enabled() -> None:
 def test_keys_without_effect_are_known() -> None:
     assert ineffective(options(type="stream", retention={"max_age": "1h"}).queues[0]) == []
     assert len(ineffective(options(type="stream", dlq={"enabled": True}).queues[0])) == 1
-    wrong = options(limits={"max_message_size": 1}, retry={"total_timeout": "1h"}, retention={"max_age": "1h"})
+    wrong = options(limits={"max_message_size": 1}, retry={"total_timeout": "1h"})
     assert [text.partition(" ")[0] for text in ineffective(wrong.queues[0])] == [
         "limits.max_message_size",
         "retry.total_timeout",
-        "retention",
     ]
+
+
+def test_retention_is_in_force_on_queues_whose_messages_are_settled() -> None:
+    kept = {"max_age": "1h", "max_length_messages": 5, "max_length_bytes": 500}
+    assert arguments(retention=kept) == {
+        "x-queue-type": "classic",
+        "x-message-ttl": 3_600_000,
+        "x-overflow": "drop-head",
+        "x-max-length": 5,
+        "x-max-length-bytes": 500,
+    }
+    assert arguments(retention={"max_age": "2h"}, limits={"message_ttl": "1h"})["x-message-ttl"] == 3_600_000
+    wrong = r"queues\[0\]\.retention\.max_length_messages: 5 drops the oldest, and limits\.max_depth: 3 refuses"
+    with pytest.raises(OptionError, match=wrong):
+        arguments(retention={"max_length_messages": 5}, limits={"max_depth": 3})
 
 
 def test_a_queue_that_is_there_gets_what_the_entry_says_and_keeps_the_rest(vhosts: Vhosts) -> None:

@@ -270,7 +270,7 @@ def test_a_record_waits_before_it_is_tried_again(
 
 @pytest.mark.parametrize(
     ("factor", "times", "expected_ms"),
-    [(1.0, 500, 10), (1.5, 1, 10), (1.5, 2, 15), (1.5, 3, 22.5), (3, 3, 90), (3, 4, 100), (1e6, 1 << 31, 100)],
+    [(1.0, 500, 10), (1.5, 1, 10), (1.5, 2, 15), (1.5, 3, 22.5), (3.0, 3, 90), (3.0, 4, 100), (1e6, 1 << 31, 100)],
 )
 def test_a_wait_grows_by_any_factor(factor: float, times: int, expected_ms: float) -> None:
     limits = Limits()
