@@ -37,6 +37,7 @@ from tempfile import TemporaryFile
 from typing import BinaryIO, NoReturn
 
 import forebay.cli
+from tests.waiting import readable
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND_S_MAX = 900  # guards against a hang; one that starts Spark takes a minute on a busy machine
@@ -94,7 +95,7 @@ class Forked:
         """Whether so many lines have come by then."""
         deadline = time.monotonic() + timeout
         while self._text.count(b"\n") < lines:
-            if not select.select([self._told], [], [], max(deadline - time.monotonic(), 0))[0]:
+            if not readable(self._told, max(deadline - time.monotonic(), 0)):
                 return False
             octets = self._told.read(100)
             assert octets, "the fork server has ended"

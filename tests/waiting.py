@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 WAIT_S_MAX = 60.0  # guards against a hang: what is waited for comes within moments, however busy the machine is
 LOOK_S = 0.01  # between two looks
 T = TypeVar("T")
+
+
+class HasHandle(Protocol):
+    """A socket, a pipe or a terminal."""
+
+    def fileno(self) -> int: ...
 
 
 def look_again() -> None:
@@ -63,3 +70,10 @@ def until_past(moment: float) -> None:
 def pause(seconds: float) -> None:
     """Let time pass where nothing is waited for: a kill at any moment, a pace, a slow peer."""
     time.sleep(seconds)
+
+
+def readable(source: HasHandle | int, seconds: float) -> bool:
+    """Whether something can be read there by then; of handles beyond 1,023, too, which `select.select` refuses."""
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

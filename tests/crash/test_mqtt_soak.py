@@ -7,7 +7,6 @@ else: each loses its connection again and again, in the middle of packets too, a
 from __future__ import annotations
 
 import random
-import select
 import socket
 import struct
 import threading
@@ -33,7 +32,7 @@ from tests.conformance.mqtt.raw import (
     split_block,
     subscribe,
 )
-from tests.waiting import pause
+from tests.waiting import pause, readable
 
 SEED = 20_26
 ROUNDS_S = 8  # between one kill and the next
@@ -92,7 +91,7 @@ class Link:
         if time.monotonic() > self.ends:
             raise Cut
         try:
-            if not select.select([self.socket], [], [], 0.02)[0]:
+            if not readable(self.socket, 0.02):
                 return None
             more = self.socket.recv(65536)
         except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ import pytest
 
 from tests.broker_process import BrokerProcess
 from tests.unit.cli.commands import Forebay
+from tests.waiting import readable
 
 WAIT_S_MAX = 60
 
@@ -45,14 +45,14 @@ class Terminal:
 
     def end(self) -> int:
         """Read the rest; the exit code."""
-        while self._process.poll() is None or select.select([self._end], [], [], 0)[0]:
+        while self._process.poll() is None or readable(self._end, 0):
             if not self._read():
                 break
         os.close(self._end)
         return self._process.wait(WAIT_S_MAX)
 
     def _read(self) -> bool:
-        if not select.select([self._end], [], [], 0.05)[0]:
+        if not readable(self._end, 0.05):
             return True
         try:
             data = os.read(self._end, 65_536)
