@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -381,3 +383,17 @@ def test_any_file_comes_out_as_it_went_in(broker: BrokerProcess, document: Docum
     for section in ("queues", "exchanges", "bindings", "policies", "parameters"):
         ours = [each for each in found[section] if each["vhost"] == vhost["name"]]
         assert by_name(ours) == by_name(document[section]), section
+
+
+def test_users_of_the_configuration_leave_with_hashes_that_rabbitmq_takes(broker: BrokerProcess) -> None:
+    (guest,) = [each for each in exported(broker)["users"] if each["name"] == "guest"]
+    assert guest["hashing_algorithm"] == "rabbit_password_hashing_sha256"
+    octets = base64.b64decode(guest["password_hash"])
+    assert hashlib.sha256(octets[:4] + b"guest").digest() == octets[4:]
+    take_in(broker, {"users": [{**guest, "name": "visitor", "tags": ["management"]}]})
+    with asking(broker, "visitor", "guest") as api:
+        assert api.get("/whoami").json()["name"] == "visitor"
+    with asking(broker, "visitor", "other") as api:
+        assert api.get("/whoami").status_code == 401
+    with asking(broker) as api:
+        assert api.delete("/users/visitor").status_code == 204

@@ -102,6 +102,18 @@ def octets_of(password: str) -> bytes:
 # ---- RabbitMQ's definitions
 
 
+def hash_for_export(name: str, password: str) -> str:
+    """RabbitMQ's hash of a password that the configuration has in plain words.
+
+    The salt comes of both, so that each export of the same configuration is the same.
+    """
+    octets = octets_of(password)
+    prefix = RABBITMQ[0][1]
+    salt = hashlib.sha256(b"export\0" + name.encode("utf-8", "surrogatepass") + b"\0" + octets).digest()
+    salt = salt[:RABBITMQ_SALT_OCTETS]
+    return prefix + base64.b64encode(salt + hashlib.sha256(salt + octets).digest()).decode("ascii")
+
+
 def exported_hash(kept: str) -> tuple[str, str]:
     """A kept hash as definitions have it: the hash, and the name of its algorithm; an empty one where there is none."""
     foreign = rabbitmq_of(kept)

@@ -15,7 +15,7 @@ import msgspec
 from forebay.broker.checked import octets, sequence, table, whole
 from forebay.broker.common import Common
 from forebay.broker.judge import Principal
-from forebay.broker.passwords import SALT_OCTETS, check_hash, hash_password, is_hash
+from forebay.broker.passwords import SALT_OCTETS, check_hash, hash_for_export, hash_password, is_hash
 from forebay.broker.permissions import (
     EVERYTHING,
     UNLIMITED,
@@ -56,6 +56,7 @@ class User:
 
     hash        of the password; empty: nobody can log in by a password
     configured  of the configuration: nothing of it can be changed, and its permissions are everything unless told
+    exported    hash for definitions, where the configuration has the password itself
     """
 
     name: str
@@ -63,6 +64,7 @@ class User:
     tags: list[str] = field(default_factory=list)
     configured: bool = False
     restricted: bool = False
+    exported: str = ""
 
     def is_free(self) -> bool:
         """Whether it may do everything where nothing else is said."""
@@ -97,7 +99,9 @@ class Users:
         everybody = "*" in administrators
         for name, password in users.items():
             tags = [ADMINISTRATOR] if everybody or name in administrators else []
-            self.by_name[name] = User(name, password if is_hash(password) else "", tags, True)
+            hashed = is_hash(password)
+            user = self.by_name[name] = User(name, password if hashed else "", tags, True)
+            user.exported = "" if hashed else hash_for_export(name, password)
         check_configured(users, permissions)
         for each in permissions:
             self.by_name[each.user].restricted = True

@@ -26,7 +26,7 @@ OF_VHOST: Final = ("policies", "queues", "exchanges", "bindings")
 
 def user_entry(users: Users, user: User) -> Entry:
     """A user with what is kept of its password."""
-    hash, algorithm = exported_hash(user.hash)
+    hash, algorithm = exported_hash(user.hash or user.exported)
     return {
         "name": user.name,
         "password_hash": hash,
