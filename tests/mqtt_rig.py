@@ -42,7 +42,7 @@ class RigClient(Raw):
         if session.hold_lsn > self.rig.store.durable:
             return
         self.rest += b"".join(session.parts) + session.out.getvalue()
-        session.parts = []
+        session.parts.clear()
         session.out.truncate(0)
         if session.closing:
             self.vanish()

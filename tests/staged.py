@@ -21,7 +21,7 @@ def staged_block(*rows: Row, format: int = AMQP091) -> bytes:
 
 
 def octets_of(block: Block) -> bytes:
-    return block.head + block.data
+    return b"".join([block.head, *block.parts()])
 
 
 def to_queue(queue: bytes, *bodies: bytes) -> bytes:

@@ -15,7 +15,7 @@ from mypy_extensions import i64, u8
 from forebay.broker.client_session import ClientSession, Subscription
 from forebay.broker.crowding import Crowding
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
-from forebay.log.block import Block, BlockWriter
+from forebay.log.block import LONG_OCTETS, Block, BlockWriter
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Encodings
 from forebay.routing.topic_trie import TopicTrie, swap_key
 from forebay.wire.mqtt_properties import SUBSCRIPTION_ID, rest_of_expiry, write_varint
@@ -99,6 +99,15 @@ class Runs:
 
 
 @final
+class Gathered:
+    """Messages of a turn, and who gets them."""
+
+    def __init__(self, writer: BlockWriter, runs: Runs) -> None:
+        self.writer = writer
+        self.runs = runs
+
+
+@final
 class Fanout:
     """All topic subscriptions of a vhost, and what this turn has for those that need no disk.
 
@@ -116,6 +125,7 @@ class Fanout:
         self.writer = BlockWriter()
         self.runs = Runs()
         self.octets: i64 = 0  # of this turn's bodies, each as often as it is handed out
+        self.gathered: list[Gathered] = []  # what came before that, in blocks of its own
         self.crowding = Crowding()
         self.losers: dict[ClientSession, None] = {}
         self.dropped: i64 = 0
@@ -210,19 +220,41 @@ class Fanout:
         self, audience: Audience, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes
     ) -> None:
         """One message for the direct targets of an audience, at the turn's end."""
+        is_long = len(body) >= LONG_OCTETS  # alone in its block, where it is not copied
+        if is_long and self.writer.count:
+            self.cut()
         self.writer.append(format, exchange, routing_key, properties, body)
         self.runs.add(audience)
         self.octets += i64(len(body)) * i64(len(audience.direct))
+        if is_long:
+            self.cut()
+
+    def cut(self) -> None:
+        """What comes from here on is in another block."""
+        self.gathered.append(Gathered(self.writer, self.runs))
+        self.writer = BlockWriter()
+        self.runs = Runs()
+
+    def has_work(self) -> bool:
+        """Whether there is something to hand out."""
+        return self.writer.count > 0 or bool(self.gathered)
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
         """Hand out the turn's messages."""
-        if self.writer.count == 0:
-            return
         self.octets = 0
-        runs = self.runs
-        self.runs = Runs()
+        gathered = self.gathered
+        if gathered:
+            self.gathered = []
+            for each in gathered:
+                self.hand_out(each.writer, each.runs, now_us, out)
+        if self.writer.count:
+            runs = self.runs
+            self.runs = Runs()
+            self.hand_out(self.writer, runs, now_us, out)
+
+    def hand_out(self, writer: BlockWriter, runs: Runs, now_us: i64, out: list[Delivery]) -> None:
         runs.cut()
-        block = self.writer.seal(0, now_us, False)
+        block = writer.seal(0, now_us, False)
         index: i64 = 0
         for at in range(len(runs.audiences)):
             count = runs.counts[at]

@@ -40,7 +40,7 @@ from forebay.core.message import (
 )
 from forebay.core.option_names import DROP, HOLD
 from forebay.core.options import Options
-from forebay.log.block import Block
+from forebay.log.block import LONG_OCTETS, Block
 from forebay.log.store import Store
 from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
 from forebay.queue.queue import SHARE, STREAM, Queue
@@ -94,11 +94,9 @@ class Publishing(Routes):
     def publish(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
         """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `refusal`).
 
-        Queues that are full refuse it for themselves; what the disk has no room for nobody takes.
         format  with the marks EXPIRES and KEYED, of AMQP; those of MQTT are found here
         """
-        audience = route.audience
-        queues, flow = route.queues, route.flow
+        audience, queues, flow = route.audience, route.queues, route.flow
         if not queues and audience is None and not route.copies:
             flow.published_in += 1
             flow.unroutable += 1
@@ -110,18 +108,19 @@ class Publishing(Routes):
         self.published += 1
         flow.published_in += 1
         flow.published_out += route.reach
+        is_long = len(body) >= LONG_OCTETS  # alone in its block, where it is not copied
         outcome: i64 = ACCEPTED
         stored = format
         if queues and format & FORMAT_MASK == MQTT:
-            stored = format & KEPT
-            if properties:
-                stored |= u8(marks_of(MQTT, properties))
+            stored = format & KEPT | (u8(marks_of(MQTT, properties)) if properties else u8(0))
         for queue in queues:
             writer = queue.log.writer
             if queue.limits.overflow and queue.is_full():
                 self.refuse(queue, stored, route, properties, body)
                 outcome = REJECTED
                 continue
+            if is_long and writer.count:
+                self.seal(queue, self.now_us)
             if queue.kind == SHARE:
                 writer.append(format, route.publisher, route.routing_key, properties, body)
             else:
@@ -133,7 +132,7 @@ class Publishing(Routes):
                 self.dirty.append(queue)
             if queue.crowded:
                 self.common.pressing = queue
-            if writer.bodies.size() > BLOCK_OCTETS:
+            if is_long or writer.bodies.size() > BLOCK_OCTETS:
                 self.seal(queue, self.now_us)
         if audience is not None:
             if format & KEPT == MQTT:

@@ -250,7 +250,7 @@ class Vhost(Consuming):
             return True
         if self.staging.open and not self.staged_rows.waits:
             return True
-        return bool(self.dirty) or self.fanout.writer.count > 0
+        return bool(self.dirty) or self.fanout.has_work()
 
     def note_progress(self, queue: Queue) -> None:
         """Log the settlements of a queue, and let its log forget what all work groups have settled."""

@@ -169,7 +169,7 @@ class BlocksPublisher(Publisher):
     def finish(self) -> None:
         if self.rows:
             block = self.writer.seal(0, 0, True)
-            self.client.stage(self.query, self.batch, "0", [block.head, block.data])
+            self.client.stage(self.query, self.batch, "0", [block.head, *block.parts()])
             self.client.commit(self.query, self.batch, {"0": self.rows})
             self.batch += 1
             self.rows = 0

@@ -20,6 +20,7 @@ One block, little-endian; every part starts at a multiple of 8, padded with zero
 
 Offsets, not lengths, and the alignment: so that a reader can hand each column to Apache Arrow without a copy.
 In memory a block is its 48-octet head and its `data` (octets 48 to the end), so that sealing copies each octet once.
+Where it holds one record with a long body, `data` ends before the body, which is `tail`: it is never copied.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ from crc32c import crc32c
 from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64, u8
 
+from forebay.core.ports import Disk
+
 MAGIC: Final = b"FBK1"
 HEAD_OCTETS: Final = 48
 BLOCK_OCTETS_MAX: Final = 1 << 28  # a longer one is refused by readers; writers seal long before
+LONG_OCTETS: Final = 1 << 20  # bodies from here on are copied once only, into the block, or not at all
+ZEROS: Final = b"\0\0\0\0\0\0\0\0"
 OBJECT_OCTETS: Final = 400  # what a cached block costs beside its data, for memory budgets
 
 
@@ -50,16 +55,26 @@ class Block:
     """A sealed, immutable run of records.
 
     head   the block's first 48 octets; empty for a block that never goes to a disk
-    data   all octets after the head
+    data   all octets after the head, those of `tail` and its padding excepted
+    tail   the body of its only record, if that is long
     base   offset of the first record
     count  records
     """
 
     def __init__(
-        self, head: bytes, data: bytes, base: i64, count: i64, exchanges: i64, keys: i64, properties: i64
+        self,
+        head: bytes,
+        data: bytes,
+        base: i64,
+        count: i64,
+        exchanges: i64,
+        keys: i64,
+        properties: i64,
+        tail: bytes = b"",
     ) -> None:
         self.head = head
         self.data = data
+        self.tail = tail
         self.base: i64 = base
         self.count: i64 = count
         self.end: i64 = base + count
@@ -78,7 +93,13 @@ class Block:
 
     def octets(self) -> i64:
         """Octets of the whole block, head included."""
-        return HEAD_OCTETS + len(self.data)
+        tail: i64 = len(self.tail)
+        return HEAD_OCTETS + len(self.data) + tail + padding(tail)
+
+    def parts(self) -> list[bytes]:
+        """All octets after the head, as they stand in a file."""
+        tail = self.tail
+        return [self.data, tail, ZEROS[: padding(len(tail))]] if tail else [self.data]
 
     def timestamp_us(self, index: i64) -> i64:
         return read_i64_le(self.data, 8 * index)
@@ -96,7 +117,7 @@ class Block:
         return self.cell(self.properties_at, self.properties_octets_at, index)
 
     def body(self, index: i64) -> bytes:
-        return self.cell(self.body_at, self.body_octets_at, index)
+        return self.tail or self.cell(self.body_at, self.body_octets_at, index)
 
     def body_span(self, index: i64, count: i64) -> i64:
         """Octets of the bodies of `count` records."""
@@ -120,17 +141,35 @@ def block_octets(head: bytes) -> int:
     return int(octets)
 
 
-def parse_block(head: bytes, data: bytes) -> Block:
-    """The block of which these are the head and the rest; BadBlock unless every octet is as it was written."""
+def tail_octets(head: bytes) -> int:
+    """How long the `tail` of the block that begins with this head is; 0 if it has none."""
+    bodies = i64(read_i32_le(head, 44))
+    return int(bodies) if read_i32_le(head, 12) == 1 and bodies >= LONG_OCTETS else 0
+
+
+def parse_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
+    """The block of which these are the head and the rest; BadBlock unless every octet is as it was written.
+
+    tail  its body without the padding, where that was read for itself
+    """
     octets = block_octets(head)
-    if len(data) != octets - HEAD_OCTETS:
-        raise BadBlock(f"block of {octets} octets has only {len(data) + HEAD_OCTETS}")
-    if crc32c(data, crc32c(head[8:HEAD_OCTETS])) != i64(read_i32_le(head, 4)) & 0xFFFFFFFF:
+    found = HEAD_OCTETS + len(data) + len(tail) + int(padding(len(tail)))
+    if found != octets:
+        raise BadBlock(f"block of {octets} octets has only {found}")
+    if checksum(head[8:HEAD_OCTETS], data, tail) != i64(read_i32_le(head, 4)) & 0xFFFFFFFF:
         raise BadBlock("checksum does not match")
-    return trusted_block(head, data)
+    return trusted_block(head, data, tail)
 
 
-def trusted_block(head: bytes, data: bytes) -> Block:
+def checksum(rest_of_head: bytes, data: bytes, tail: bytes) -> i64:
+    """CRC32C over a block from octet 8 on."""
+    sum = crc32c(data, crc32c(rest_of_head))
+    if tail:
+        sum = crc32c(ZEROS[: padding(len(tail))], crc32c(tail, sum))
+    return i64(sum)
+
+
+def trusted_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
     """As `parse_block`, for octets whose checksum the caller has checked; BadBlock if the lengths do not fit."""
     count = i64(read_i32_le(head, 12))
     exchanges = i64(read_i32_le(head, 32))
@@ -139,10 +178,25 @@ def trusted_block(head: bytes, data: bytes) -> Block:
     bodies = i64(read_i32_le(head, 44))
     if count < 1 or exchanges < 0 or keys < 0 or properties < 0 or bodies < 0:
         raise BadBlock(f"block of {count} records with columns of {exchanges}, {keys}, {properties}, {bodies} octets")
-    block = Block(head, data, read_i64_le(head, 16), count, exchanges, keys, properties)
-    if block.body_octets_at + bodies + padding(bodies) != len(data):
+    block = Block(head, data, read_i64_le(head, 16), count, exchanges, keys, properties, tail)
+    if HEAD_OCTETS + block.body_octets_at + bodies + padding(bodies) != block.octets():
         raise BadBlock("column lengths do not add up to the block's")
     return block
+
+
+def read_block(disk: Disk, handle: int, position: int, octets: int) -> Block:
+    """The block of so many octets that stands there; BadBlock if none does.
+
+    Read in parts: to cut the head, or a long body, off one long read would copy all the rest.
+    """
+    head = disk.pread(handle, HEAD_OCTETS, position)
+    last = tail_octets(head) if len(head) == HEAD_OCTETS else 0
+    size = octets - HEAD_OCTETS - last - int(padding(last))
+    if size < 0:
+        raise BadBlock(f"block of {octets} octets with a body of {last}")
+    data = disk.pread(handle, size, position + HEAD_OCTETS)
+    tail = disk.pread(handle, last, position + HEAD_OCTETS + size) if last else b""
+    return parse_block(head, data, tail)
 
 
 def check_columns(block: Block) -> None:
@@ -229,6 +283,14 @@ class ColumnWriter:
         self.parts.append(data[octets_at : octets_at + octets])
         self.before = shift + octets
 
+    def take_alone(self) -> bytes:
+        """The one value that there is, if it is long, and as if it had been empty; no octets where it is short."""
+        if len(self.parts) != 1 or len(self.octets):
+            return b""
+        value = self.parts.pop()
+        self.before = 0
+        return value
+
     def take(self) -> list[bytes]:
         """The column as it stands in a block, and start anew."""
         offsets = self.offsets.getvalue()
@@ -241,10 +303,6 @@ class ColumnWriter:
             self.parts = []
             self.before = 0
         return [offsets, ZEROS[: padding(len(offsets))], *parts, octets, ZEROS[:end]]
-
-
-LONG_OCTETS: Final = 1 << 20  # bodies from here on are copied once only, into the block
-ZEROS: Final = b"\0\0\0\0\0\0\0\0"
 
 
 @final
@@ -281,7 +339,10 @@ class BlockWriter:
         self.exchanges.append_range(data, block.exchange_at, block.exchange_octets_at, first, count)
         self.keys.append_range(data, block.key_at, block.key_octets_at, first, count)
         self.properties.append_range(data, block.properties_at, block.properties_octets_at, first, count)
-        self.bodies.append_range(data, block.body_at, block.body_octets_at, first, count)
+        if block.tail:
+            self.bodies.append_long(block.tail)
+        else:
+            self.bodies.append_range(data, block.body_at, block.body_octets_at, first, count)
         self.count += count
 
     def append_all(self, block: Block, formats: bytes) -> None:
@@ -292,7 +353,10 @@ class BlockWriter:
         self.exchanges.append_all(data, block.exchange_at, block.exchange_octets_at, count)
         self.keys.append_all(data, block.key_at, block.key_octets_at, count)
         self.properties.append_all(data, block.properties_at, block.properties_octets_at, count)
-        self.bodies.append_all(data, block.body_at, block.body_octets_at, count)
+        if block.tail:
+            self.bodies.append_long(block.tail)
+        else:
+            self.bodies.append_all(data, block.body_at, block.body_octets_at, count)
         self.count += count
 
     def octets(self) -> i64:
@@ -330,6 +394,7 @@ class BlockWriter:
         parts += self.exchanges.take()
         parts += self.keys.take()
         parts += self.properties.take()
+        tail = self.bodies.take_alone() if count == 1 and bodies >= LONG_OCTETS else b""
         parts += self.bodies.take()
         data = b"".join(parts)
         self.timestamps.truncate(0)
@@ -337,14 +402,17 @@ class BlockWriter:
         self.count = 0
         head = b""
         if durable:
-            head = make_head(data, base, count, exchanges, keys, properties, bodies)
-        return Block(head, data, base, count, exchanges, keys, properties)
+            head = make_head(data, base, count, exchanges, keys, properties, bodies, tail)
+        return Block(head, data, base, count, exchanges, keys, properties, tail)
 
 
-def make_head(data: bytes, base: i64, count: i64, exchanges: i64, keys: i64, properties: i64, bodies: i64) -> bytes:
+def make_head(
+    data: bytes, base: i64, count: i64, exchanges: i64, keys: i64, properties: i64, bodies: i64, tail: bytes = b""
+) -> bytes:
     """The first 48 octets of a block, checksum included."""
     head = BytesWriter()
-    write_i32_le(head, i32(HEAD_OCTETS + len(data)))
+    last: i64 = len(tail)
+    write_i32_le(head, i32(HEAD_OCTETS + len(data) + last + padding(last)))
     write_i32_le(head, i32(count))
     write_i64_le(head, base)
     write_i64_le(head, read_i64_le(data, 0))
@@ -352,8 +420,8 @@ def make_head(data: bytes, base: i64, count: i64, exchanges: i64, keys: i64, pro
     write_i32_le(head, i32(keys))
     write_i32_le(head, i32(properties))
     write_i32_le(head, i32(bodies))
-    tail = head.getvalue()
-    crc = i64(crc32c(data, crc32c(tail)))
+    rest = head.getvalue()
+    crc = checksum(rest, data, tail)
     start = BytesWriter()
     write_i32_le(start, i32(crc - ((crc >> 31) << 32)))
-    return MAGIC + start.getvalue() + tail
+    return MAGIC + start.getvalue() + rest

@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from forebay.core.errors import DamagedBlock, UnreadableFile
 from forebay.core.ports import Disk
-from forebay.log.block import HEAD_OCTETS, BadBlock, Block, parse_block
+from forebay.log.block import BadBlock, Block, read_block
 
 HANDLES_MAX: Final = 256  # segments kept open for reading; the longest open is closed first
 
@@ -119,10 +119,7 @@ class BlockFiles:
             raise self.damaged(file, position, queue, name, base, base + count, known.why).error()
         try:
             handle = self.handle(file)
-            # Two reads: cutting the head off one long read would copy all the rest.
-            head = self.disk.pread(handle, HEAD_OCTETS, int(position))
-            data = self.disk.pread(handle, int(octets) - HEAD_OCTETS, int(position) + HEAD_OCTETS)
-            block = parse_block(head, data)
+            block = read_block(self.disk, handle, int(position), int(octets))
             if block.base != base or block.count != count:
                 raise BadBlock(f"another block stands here: offsets {block.base} to {block.end - 1}")
         except (BadBlock, UnreadableFile) as error:

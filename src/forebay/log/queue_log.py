@@ -17,7 +17,7 @@ from typing import Final, final
 from librt.vecs import append, extend, vec
 from mypy_extensions import i32, i64, u8
 
-from forebay.log.block import HEAD_OCTETS, OBJECT_OCTETS, Block, BlockWriter
+from forebay.log.block import OBJECT_OCTETS, Block, BlockWriter
 from forebay.log.block_files import BlockFile, BlockFiles
 
 IN_MEMORY: Final = 0  # file number of a block that never goes to a disk
@@ -43,7 +43,7 @@ class BlockCache:
 
     def add(self, log: QueueLog, block: Block) -> None:
         log.cached[int(block.base)] = block
-        octets = HEAD_OCTETS + len(block.data) + OBJECT_OCTETS
+        octets = block.octets() + OBJECT_OCTETS
         self.octets += octets
         log.cached_octets += octets
         if log.cached_max and log.cached_octets > log.cached_max:
@@ -58,7 +58,7 @@ class BlockCache:
 
     def removed(self, log: QueueLog, block: Block) -> None:
         """Its log has taken the block out of its own dictionary."""
-        octets = HEAD_OCTETS + len(block.data) + OBJECT_OCTETS
+        octets = block.octets() + OBJECT_OCTETS
         self.octets -= octets
         log.cached_octets -= octets
         self.count -= 1
@@ -232,7 +232,7 @@ class QueueLog:
 
     def add_block(self, block: Block, file: BlockFile, position: i64) -> None:
         """Take in a sealed block that will stand at this position of the file."""
-        octets = i64(HEAD_OCTETS + len(block.data))
+        octets = block.octets()
         self.add(block.base, block.count, i64(file.number), position, octets, block.timestamp_us(0))
         file.blocks += 1
         file.octets += octets

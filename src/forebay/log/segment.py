@@ -191,7 +191,7 @@ class SegmentWriter:
     def add(self, block: Block) -> None:
         octets = int(block.octets())
         self.entries.append(Entry(int(block.base), int(block.timestamp_us(0)), self.position, octets, int(block.count)))
-        self.parts += [block.head, block.data]
+        self.parts += [block.head, *block.parts()]
         self.position += octets
         if self.position - self.written >= WRITE_OCTETS:
             self.write_out()

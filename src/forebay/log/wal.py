@@ -90,10 +90,12 @@ class GatheredFrame:
     def add_block(self, log: QueueLog, block: Block) -> None:
         head = block.head
         data = block.data
-        octets = len(head) + len(data)
+        octets = int(block.octets())
         piece = piece_head(BLOCK, log.queue, 0, octets) + head
         self.parts.append(piece)
         self.parts.append(data)
+        if block.tail:
+            self.parts += block.parts()[1:]
         self.checked.append(piece)
         self.pieces += 1
         log.add_block(block, self.file.blocks, self.position + self.octets + PIECE_OCTETS)

@@ -1,7 +1,7 @@
 """What logins wait for, on threads while everything else goes on, and who is told how they went.
 
 Passwords are checked one after the other: that takes a processor. Whoever else is to be asked takes time and nothing
-else, so that several are asked at once.
+else, so that several are asked at once. Long bodies are put together here, too: beside both, as they are short work.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Logins:
         self.concluded = concluded
         self.hand_back = hand_back
         self.worker = Worker("login", self.done, hand_back)
+        self.copier = Worker("copy", self.copied, hand_back)
         self.waiting: deque[Proof] = deque()
         self.running: Proof | None = None
         self.questions: deque[Proof] = deque()  # for others, that wait
@@ -43,7 +44,10 @@ class Logins:
     def take(self) -> None:
         """Begin what sessions have asked for."""
         proofs, self.auth.proofs = self.auth.proofs, []
-        self.waiting.extend(proof for proof in proofs if not proof.waits)
+        for proof in proofs:
+            if proof.copies:
+                self.copier.work.put(proof)
+        self.waiting.extend(proof for proof in proofs if not proof.waits and not proof.copies)
         self.questions.extend(proof for proof in proofs if proof.waits)
         self.ask_on()
         self.go_on()
@@ -78,6 +82,11 @@ class Logins:
         self.concluded(proof)
         self.go_on()
 
+    def copied(self, proof: Proof, error: BaseException | None) -> None:
+        """Octets are one; where there was no memory for them, the connection ends."""
+        assert error is None or not proof.right
+        self.concluded(proof)
+
     def asked(self, proof: Proof, error: BaseException | None) -> None:
         """Somebody else has answered, or has not."""
         assert error is None or not proof.right
@@ -88,6 +97,7 @@ class Logins:
     def stop(self) -> None:
         """Wait for the one that runs, and end; nobody waits for answers of others."""
         self.worker.stop()
+        self.copier.stop()
         for asker in self.askers:
             asker.work.put(None)
 

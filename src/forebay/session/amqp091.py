@@ -36,7 +36,7 @@ from forebay.session.amqp091_deliver import Outlet
 from forebay.session.amqp091_farewell import Farewell
 from forebay.session.amqp091_handshake import SECOND_US, Handshake
 from forebay.session.amqp091_modes import on_mode_method
-from forebay.session.amqp091_publish import Link, Publisher
+from forebay.session.amqp091_publish import Link
 from forebay.session.amqp091_topology import on_topology_method
 from forebay.session.effects import PUBLISH_DENIED, SUBSCRIBE_DENIED, Session
 from forebay.session.meter import points_of
@@ -119,7 +119,7 @@ class Amqp091Session(Session):
         self.auth = auth
         self.handshake = Handshake(auth, options, loopback, identity)
         self.phase: i64 = PROTOCOL
-        self.link = Link(session_id, vhosts.default, self.out, options, self.meter)
+        self.link = Link(session_id, vhosts.default, self.out, self.parts, options, self.meter)
         self.channels: dict[int, Channel] = {}
         self.farewell: Farewell | None = None  # we have closed the connection
         self.handshake_us: i64 = options.handshake_timeout_ms * 1000
@@ -196,13 +196,15 @@ class Amqp091Session(Session):
     def read_frames(self, data: bytes, pos: i64) -> i64:
         """Handle the whole frames from `pos` on; the position after them."""
         size = i64(len(data))
+        if self.link.joining is not None:
+            self.cause, self.after = BASIC_PUBLISH, pos
+            self.link.finish_long()
         while pos + 8 <= size:
             octets_max = self.link.frame_octets_max - FRAME_OVERHEAD
             octets = i64(read_i32_be(data, pos + 3))
             end = pos + 7 + octets
             if octets < 0 or octets > octets_max or end >= size or data[end] != FRAME_END:
-                self.after = size
-                self.cause = 0
+                self.after, self.cause = size, 0
                 if frame_end(data, pos, self.link.frame_octets_max) == 0:
                     return pos
             self.after = end + 1
@@ -233,6 +235,9 @@ class Amqp091Session(Session):
             elif kind == BODY:
                 self.cause = BASIC_PUBLISH
                 channel.publisher.on_body(data[pos + 7 : end])
+                if self.link.long is not None:
+                    self.wait_for(self.auth, self.link.join())
+                    return self.after
             elif kind == HEADER:
                 self.cause = BASIC_PUBLISH
                 channel.publisher.on_header(data, pos + 7, end)
@@ -314,7 +319,8 @@ class Amqp091Session(Session):
         proof = self.proof
         assert proof is not None
         self.proof = None
-        if self.closing or self.phase == CLOSE_OK or (self.phase in (OPEN, RUNNING) and not self.renewing):
+        is_known = self.phase in (OPEN, RUNNING) and not self.renewing
+        if proof.copies or self.closing or self.phase == CLOSE_OK or is_known:
             return  # or what needed the answer comes again
         self.renewing = False
         try:
@@ -531,12 +537,9 @@ class Amqp091Session(Session):
             self.hold_lsn = max(self.hold_lsn, lsn)
 
     def on_durable(self, durable: int) -> None:
-        left: list[Publisher] = []
         for publisher in self.link.waiting:
             publisher.on_durable(durable)
-            if publisher.confirms:
-                left.append(publisher)
-        self.link.waiting = left
+        self.link.waiting = [publisher for publisher in self.link.waiting if publisher.confirms]
 
     def waiting(self) -> bool:
         return len(self.link.waiting) > 0
@@ -582,10 +585,7 @@ class Amqp091Session(Session):
         self.release()
 
     def describe(self) -> dict[str, object]:
-        facts = self.handshake.describe()
-        facts["channels"] = len(self.channels)
-        facts["consumers"] = len(self.outlets)
-        return facts
+        return {**self.handshake.describe(), "channels": len(self.channels), "consumers": len(self.outlets)}
 
     def traffic(self) -> Traffic:
         """What its channels have counted, the closed ones too."""

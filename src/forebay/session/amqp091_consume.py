@@ -90,7 +90,9 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     queue = vhost.queues_by_id[consumer.queue]
     stream = isinstance(queue.groups[consumer.group], StreamGroup)
     primary = reader_primary(queue, consumer)
-    channel.add_outlet(Outlet(consumer, channel.number, tag, stream, primary, link.frame_octets_max), tag)
+    channel.add_outlet(
+        Outlet(consumer, channel.number, tag, stream, primary, link.frame_octets_max, session.parts), tag
+    )
     if not consume.no_wait:
         put_tag(session.out, channel.number, BASIC_CONSUME_OK, tag)
 
@@ -104,7 +106,8 @@ def on_consume_replies(session: Session, channel: Channel, consume: Consume, tag
         raise RequestError(PRECONDITION, "reply consumer already set")
     opened = session.vhost.consume_replies(session.id, channel.number, tag)
     publisher.set_reply_name(opened.name)
-    channel.add_outlet(Outlet(opened.consumer, channel.number, tag, False, None, channel.link.frame_octets_max), tag)
+    most = channel.link.frame_octets_max
+    channel.add_outlet(Outlet(opened.consumer, channel.number, tag, False, None, most, session.parts), tag)
     if not consume.no_wait:
         put_tag(session.out, channel.number, BASIC_CONSUME_OK, tag)
 
@@ -138,7 +141,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
         channel.unsettled += 1
         channel.gotten += 1
     ready = vhost.queue(name).ready()
-    write_get(session.out, channel.number, delivery, tag, ready, channel.link.frame_octets_max)
+    write_get(session.out, session.parts, channel.number, delivery, tag, ready, channel.link.frame_octets_max)
 
 
 def timeout_text(channel: i64, consumer: Consumer) -> str:

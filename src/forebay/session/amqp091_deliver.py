@@ -14,6 +14,7 @@ from mypy_extensions import i32, i64
 from forebay.broker.address import amqp_address
 from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import AMQP091, FORMAT_MASK
+from forebay.core.pieces import Part
 from forebay.log.block import Block
 from forebay.queue.leases import Consumer, Delivery
 from forebay.wire.amqp091 import (
@@ -24,6 +25,7 @@ from forebay.wire.amqp091 import (
     METHOD,
     TABLE_DEPTH_MAX,
     put_content,
+    put_long_body,
     put_long_string,
     put_short_string,
 )
@@ -114,6 +116,7 @@ class Outlet:
     """One consumer's deliveries.
 
     channel    number of its channel
+    parts      of the session: where long bodies go
     unsettled  records delivered and neither acknowledged nor given back
     ended      the client has cancelled it; it stays until everything is settled
     added      the header that the broker adds to what was never delivered before
@@ -130,6 +133,7 @@ class Outlet:
         stream: bool,
         primary: PrimaryGroup | None,
         frame_octets_max: i64,
+        parts: list[Part],
     ) -> None:
         self.consumer = consumer
         self.channel = channel
@@ -137,6 +141,7 @@ class Outlet:
         self.ended = False
         self.added: i64 = STREAM_OFFSET if stream else PLAIN
         self.primary = primary
+        self.parts = parts
         self.body_octets_max: i64 = frame_octets_max - FRAME_OVERHEAD
         number = bytes([int(channel >> 8), int(channel & 255)])
         self.method_head = bytes([METHOD]) + number
@@ -263,6 +268,9 @@ class Outlet:
 
     def write_run(self, out: BytesWriter, block: Block, index: i64, count: i64, tag: i64) -> None:
         """Write records that differ in nothing that was prepared."""
+        if block.tail:
+            self.write_long(out, block, tag)
+            return
         data = block.data
         body_at = block.body_at + 4 * index
         octets_at = block.body_octets_at
@@ -291,6 +299,20 @@ class Outlet:
                 self.write_body(out, data, start, stop)
             start = stop
 
+    def write_long(self, out: BytesWriter, block: Block, tag: i64) -> None:
+        """As `write_run`, for the only record of a block, whose body is long."""
+        out.write(self.before_tag)
+        write_i64_be(out, tag)
+        out.write(self.after_tag)
+        write_i64_be(out, len(block.tail))
+        out.write(self.after_size)
+        if self.for_added == STREAM_OFFSET:
+            write_i64_be(out, block.base)
+            out.write(self.after_number)
+        head = self.body_head[1:]
+        out.truncate(i64(len(out)) - i64(len(head)))  # the head of a body frame stands there already
+        put_long_body(out, self.parts, head, block.tail, self.body_octets_max)
+
     def write_body(self, out: BytesWriter, data: bytes, start: i64, stop: i64) -> None:
         """The rest of a body that is not one frame: no frame at all, or several."""
         if start == stop:
@@ -308,7 +330,15 @@ class Outlet:
             start = end
 
 
-def write_get(out: BytesWriter, channel: i64, delivery: Delivery, tag: i64, ready: i64, frame_max: i64) -> None:
+def write_get(
+    out: BytesWriter,
+    parts: list[Part],
+    channel: i64,
+    delivery: Delivery,
+    tag: i64,
+    ready: i64,
+    frame_max: i64,
+) -> None:
     """Write the one record of a delivery as basic.get-ok."""
     block = delivery.block
     index = delivery.index
@@ -320,4 +350,4 @@ def write_get(out: BytesWriter, channel: i64, delivery: Delivery, tag: i64, read
         fields = count_fields(delivery.deliveries, delivery.failures)
         properties = edit_headers(properties, COUNT_HEADERS, fields, TABLE_DEPTH_MAX)
     put_get_ok(out, channel, tag, redelivered, exchange, key, ready)
-    put_content(out, channel, properties, block.body(index), frame_max)
+    put_content(out, channel, properties, block.body(index), frame_max, parts)

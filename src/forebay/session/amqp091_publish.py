@@ -12,15 +12,17 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64, u8
 
+from forebay.broker.joining import Joining
 from forebay.broker.judge import Undecided
 from forebay.broker.permissions import READ, Grants, Rights
 from forebay.broker.replies import REPLY_QUEUE
 from forebay.broker.routes import Route
 from forebay.broker.special import ASKS, MARKS, Special, check_message, publish_special, read_special
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import NOT_IMPLEMENTED, PRECONDITION, REFUSED, Later, PeerError, RequestError
+from forebay.core.errors import CONNECTION, NOT_IMPLEMENTED, PRECONDITION, REFUSED, Later, PeerError, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE
 from forebay.core.options import Options
+from forebay.core.pieces import Part
 from forebay.routing.exchange import text
 from forebay.session.amqp091_extend import Extension, extend_offset, read_extension
 from forebay.session.amqp091_target import (
@@ -36,7 +38,7 @@ from forebay.session.amqp091_tx import Held, Transaction
 from forebay.session.meter import Meter
 from forebay.session.subscribe_rate import subscribe_bucket
 from forebay.session.traffic import Traffic
-from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, Reader, put_content
+from forebay.wire.amqp091 import BODY, FRAME_END, FRAME_OVERHEAD, HEADER, LONG_OCTETS, Reader, put_content
 from forebay.wire.amqp091_methods import BASIC_ACK, BASIC_NACK, NO_ROUTE, UNEXPECTED_FRAME, put_return, put_settle
 from forebay.wire.amqp091_properties import (
     REPLY_TO,
@@ -63,8 +65,19 @@ BODY_NEXT: Final = 2
 class Link:
     """What the channels of one connection share."""
 
-    def __init__(self, session_id: i64, vhost: Vhost, out: BytesWriter, options: Options, meter: Meter) -> None:
+    def __init__(
+        self,
+        session_id: i64,
+        vhost: Vhost,
+        out: BytesWriter,
+        parts: list[Part],
+        options: Options,
+        meter: Meter,
+    ) -> None:
+        self.parts = parts
         self.meter = meter
+        self.long: Publisher | None = None  # whose message is being put together
+        self.joining: Joining | None = None  # which does that
         self.session_id: i64 = session_id
         self.vhost = vhost
         self.out = out
@@ -114,6 +127,26 @@ class Link:
         self.targets[raw] = target
         return target
 
+    def join(self) -> Joining:
+        """What has to run before `finish_long`."""
+        assert self.long is not None
+        self.joining = Joining(int(self.session_id), self.long.take_parts())
+        return self.joining
+
+    def finish_long(self) -> None:
+        """The message whose body was put together is whole; of a channel that was closed meanwhile nothing is."""
+        publisher, joining = self.long, self.joining
+        self.long = None
+        self.joining = None
+        if publisher is None or joining is None or publisher.expect != BODY_NEXT:
+            return
+        if not joining.right:
+            raise RequestError(REFUSED, "no memory for a long message", CONNECTION)
+        try:
+            publisher.assemble(joining.body)
+        except Undecided:  # the message has been taken apart by now, and cannot come again
+            raise RequestError(REFUSED, "the topology changed while a long message came") from None
+
 
 @final
 class Publisher:
@@ -144,6 +177,7 @@ class Publisher:
         self.plain = True
         self.reply_name = b""
         self.pending = b""
+        self.octets: i64 = 0  # of the body that comes in parts, `missing` of which are still to come
         self.missing: i64 = 0
         self.parts: list[bytes] = []
         self.confirming = False
@@ -247,10 +281,11 @@ class Publisher:
                 f"message size {announced} is larger than configured max size {self.link.message_octets_max}",
             )
         self.pending = properties
+        self.octets = octets
         self.missing = octets
         self.expect = BODY_NEXT
         if octets == 0:
-            self.assemble()
+            self.assemble(b"")
 
     def on_body(self, body: bytes) -> None:
         """One frame of a body that did not come with its method and header."""
@@ -263,11 +298,13 @@ class Publisher:
         if body:
             self.parts.append(body)
         if self.missing == 0:
-            self.assemble()
+            if self.octets < LONG_OCTETS:
+                self.assemble(self.take_body())
+            else:
+                self.link.long = self
 
-    def assemble(self) -> None:
+    def assemble(self, body: bytes) -> None:
         """All parts of a message are there."""
-        body = self.take_body()
         self.expect = METHOD_NEXT
         target = self.target
         assert target is not None
@@ -276,10 +313,15 @@ class Publisher:
             target = self.link.find_target(target.raw)
         self.finish(target, self.pending, body)
 
-    def take_body(self) -> bytes:
-        """The parts as one; a function of its own, so that nothing holds them while the body is copied further."""
+    def take_parts(self) -> list[bytes]:
+        """The parts of the body, which nothing holds here from now on."""
         parts = self.parts
         self.parts = []
+        return parts
+
+    def take_body(self) -> bytes:
+        """The parts as one."""
+        parts = self.take_parts()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def finish(self, target: Target, properties: bytes, body: bytes) -> None:
@@ -316,7 +358,7 @@ class Publisher:
         self.returned += 1
         route = target.route
         put_return(self.out, self.number, NO_ROUTE, b"NO_ROUTE", route.exchange, route.routing_key)
-        put_content(self.out, self.number, properties, body, self.link.frame_octets_max)
+        put_content(self.out, self.number, properties, body, self.link.frame_octets_max, self.link.parts)
 
     def check_copies(self, target: Target, special: Special | None) -> None:
         """RequestError unless the user may publish under the other routing keys as well."""

@@ -372,7 +372,7 @@ class BlocksSession(Session):
             if octets and octets + length > most:
                 break
             parts.append(head_of(block))
-            parts.append(block.data)
+            parts += block.parts()
             octets += length
             offset = block.end
         assert octets <= BLOCKS_OCTETS_MAX
@@ -457,4 +457,5 @@ def head_of(block: Block) -> bytes:
         i64(read_i32_le(data, block.key_at + last)),
         i64(read_i32_le(data, block.properties_at + last)),
         i64(read_i32_le(data, block.body_at + last)),
+        block.tail,
     )

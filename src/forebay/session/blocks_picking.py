@@ -71,7 +71,7 @@ class Picking:
         if picked.count == 0:
             return []
         made = picked.seal(base, 0, True)
-        return [made.head, made.data, offsets.getvalue()]
+        return [made.head, *made.parts(), offsets.getvalue()]
 
     def look_through(
         self,

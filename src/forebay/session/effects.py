@@ -19,6 +19,7 @@ from forebay.broker.permissions import Grants, Rights
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import Later
+from forebay.core.pieces import Part
 from forebay.queue.leases import Consumer, Delivery
 from forebay.session.meter import Meter
 
@@ -62,7 +63,7 @@ class Session(ABC):
         self.id: i64 = session_id
         self.vhost = vhost
         self.out = BytesWriter()
-        self.parts: list[bytes] = []
+        self.parts: list[Part] = []  # one list for good: whoever writes long octets knows it
         self.file: FilePart | None = None
         self.sends_files = False
         self.closing = False
@@ -173,7 +174,10 @@ class Session(ABC):
 
     def ask(self, auth: Auth, undecided: Undecided) -> None:
         """Have somebody asked; what needs the answer is tried again when the proof has run."""
-        proof = undecided.proof
+        self.wait_for(auth, undecided.proof)
+
+    def wait_for(self, auth: Auth, proof: Proof) -> None:
+        """Take nothing in until this has run."""
         proof.connection = int(self.id)
         self.proof = proof
         auth.proofs.append(proof)

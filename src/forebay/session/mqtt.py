@@ -35,9 +35,10 @@ from forebay.session.mqtt_auth import Answer, Exchange
 from forebay.session.mqtt_connect import GRACE_US, Terms, begins_v5, changed_expiry, is_v5, will_of
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_facts import client_facts
+from forebay.session.mqtt_long import LongInbox, is_long
 from forebay.session.mqtt_publish import Confirms, Inbox
 from forebay.session.mqtt_redirect import redirect_answer
-from forebay.session.mqtt_rights import check_publish, decide
+from forebay.session.mqtt_rights import check_connect
 from forebay.session.mqtt_subscriptions import Subscriptions
 from forebay.session.mqtt_window import Window
 from forebay.wire import mqtt_codes as codes
@@ -120,6 +121,7 @@ class MqttSession(Session):
         self.outbox = Outbox(session_id, vhost, self.out, self.parts, self.held, spill)
         self.inbox = Inbox(vhost, self.outbox.encoder, self.out, self.held, options)
         self.inbox.meter = self.meter
+        self.long = LongInbox(self.inbox)
         self.subscriptions = Subscriptions(session_id, vhost, self.outbox, options)
 
     # ---- octets in
@@ -136,6 +138,11 @@ class MqttSession(Session):
         if client is not None and client.connection != self.id:
             return int(size)  # another connection has the session: nothing that comes here counts any more
         try:
+            if self.long.packet is not None:
+                first = PUBLISH << 4
+                at = self.go_on(data, 0)
+                if self.is_proving():
+                    return int(at)
             if not self.connected and self.connect is None and size and data[0] != CONNECT << 4:
                 raise unexpected(f"first packet of type {data[0] >> 4}: must be CONNECT")
             while at + 2 <= size:
@@ -158,6 +165,9 @@ class MqttSession(Session):
                 at = end
                 if self.closing:
                     at = size
+            if at < size and self.connected:
+                head = self.long.begin(data, at, self.version)
+                at = self.go_on(data, at + head) if head else at
         except (Undecided, Later) as error:
             self.put_off(self.auth, error)
             if first >> 4 == PUBLISH:
@@ -176,8 +186,16 @@ class MqttSession(Session):
             outbox.drain()
         return int(at)
 
+    def go_on(self, data: bytes, at: i64) -> i64:
+        """Take what is there of a long PUBLISH; where in `data` it ends."""
+        at = self.long.take(data, at)
+        if self.long.joining is not None:
+            self.wait_for(self.auth, self.long.joining)
+        return at
+
     def wanted(self, rest: bytes) -> int:
-        return int(frame_octets(rest))
+        octets = frame_octets(rest)
+        return 0 if self.connected and is_long(rest, octets) else int(octets)
 
     def on_plain_ack(self, data: bytes, first: i64, at: i64, end: i64) -> None:
         """PUBACK, PUBREC, PUBREL or PUBCOMP of two octets, which say success."""
@@ -353,12 +371,7 @@ class MqttSession(Session):
         self.auth_block = auth_block
         try:
             self.join(self.vhosts, self.vhost_name, self.principal)
-            self.rights.client_id = packet.client_id.decode()
-            self.rights.is_anonymous = packet.user is None and not self.principal.vouched
-            if packet.has_will:
-                check_publish(self.rights, packet.will_topic)
-            if self.principal.judge is not None and not packet.clean:
-                self.decide_subscriptions(packet.client_id)
+            check_connect(self.rights, self.vhost, self.principal, packet)
         except Undecided as error:
             self.connect = packet
             self.ask(self.auth, error)
@@ -396,12 +409,6 @@ class MqttSession(Session):
         self.inbox.client = client
         self.subscriptions.begin(client, self.version)
         self.outbox.resume()
-
-    def decide_subscriptions(self, client_id: bytes) -> None:
-        """Undecided until it is known which of the subscriptions it may have that its session has kept."""
-        client = self.vhost.sessions.clients.get(client_id)
-        if client is not None:
-            decide(self.rights, list(client.subscriptions))
 
     def on_auth(self, packet: Ack) -> None:
         exchange = self.exchange
@@ -591,10 +598,5 @@ class MqttSession(Session):
             self.vhost.detach_client(self.client, self.id)
 
     def describe(self) -> dict[str, object]:
-        facts: dict[str, object] = {
-            "protocol": "MQTT 5.0" if self.version == V5 else "MQTT 3.1.1",
-            "user": self.user,
-            "keep_alive_s": int(self.keep_alive_us // GRACE_US),
-        }
-        facts.update(client_facts(self.inbox, self.outbox, self.client))
-        return facts
+        facts = client_facts(self.inbox, self.outbox, self.client)
+        return {"user": self.user, "keep_alive_s": int(self.keep_alive_us // GRACE_US), **facts}

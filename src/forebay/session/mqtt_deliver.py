@@ -33,6 +33,7 @@ from forebay.broker.client_session import (
 from forebay.broker.client_session import RELEASED as NOTE_RELEASED
 from forebay.broker.fanout import DIRECT, LOGGED, Audience, Target, properties_at, topic_at
 from forebay.broker.vhost import Vhost
+from forebay.core.pieces import Part
 from forebay.log.block import Block
 from forebay.queue.leases import Consumer, Delivery, Encoded, Encodings, Lease
 from forebay.session.mqtt_encode import DUP, Encoder, QueueSubscription, qos_of
@@ -79,7 +80,7 @@ class Outbox:
     """The sending half of one MQTT connection."""
 
     def __init__(
-        self, session_id: i64, vhost: Vhost, out: BytesWriter, parts: list[bytes], held: BytesWriter, spill_at: i64
+        self, session_id: i64, vhost: Vhost, out: BytesWriter, parts: list[Part], held: BytesWriter, spill_at: i64
     ) -> None:
         self.session_id = session_id
         self.vhost = vhost
@@ -90,6 +91,7 @@ class Outbox:
         self.spill_at: i64 = spill_at  # messages in memory beyond which more go to the disk; 0 for no limit
         self.client = ClientSession(0, b"", False, 0, vhost.sessions.rules)  # until CONNECT names it
         self.encoder = Encoder()
+        self.encoder.out, self.encoder.parts = out, parts
         self.window = Window(1)
         self.queues: dict[int, QueueSubscription] = {}  # by consumer
         self.backlog: deque[Waiting] | None = None
@@ -140,7 +142,7 @@ class Outbox:
             may_send = mqueue.count == 0 and not self.is_paused()
         if may_send:
             encodings = delivery.encodings
-            if encodings is not None and self.encoder.encodings_key(target) >= 0:
+            if encodings is not None and not delivery.block.tail and self.encoder.encodings_key(target) >= 0:
                 index = self.send_encoded(target, delivery, encodings)
             else:
                 index = self.send_direct(target, delivery.block, index, end)

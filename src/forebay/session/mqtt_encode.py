@@ -14,7 +14,8 @@ from mypy_extensions import i64, u8
 from forebay.broker.fanout import Target
 from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
-from forebay.log.block import Block
+from forebay.core.pieces import Part
+from forebay.log.block import LONG_OCTETS, Block
 from forebay.queue.leases import Consumer, Delivery, Encoded
 from forebay.wire.convert import convert
 from forebay.wire.mqtt_codes import V5, V311
@@ -73,12 +74,15 @@ class QueueSubscription:
 class Encoder:
     """What the client said in CONNECT of the packets it takes, and how many it was given.
 
+    out, parts   of the session: long bodies go there uncopied, and into any other writer as they are
     aliases      topic -> alias, given in the order in which topics come until there are `alias_max`
     sent         PUBLISH packets, with `body_octets` of payload
     others_sent  packets of other types; whoever writes one counts it
     """
 
     def __init__(self) -> None:
+        self.out: BytesWriter | None = None
+        self.parts: list[Part] = []
         self.version: i64 = V311
         self.packet_octets_max: i64 = PACKET_OCTETS_MAX
         self.alias_max: i64 = 0
@@ -175,14 +179,26 @@ class Encoder:
         elif self.alias_max or target.identifiers:
             properties = target.identifiers + properties
             if may_alias and self.alias_max:
-                return self.write_aliased(out, bits, topic, id, properties, data[start:stop])
+                return self.write_aliased(out, bits, topic, id, properties, block.body(index))
         octets: i64 = len(properties)
         if not self.write_head(out, bits, topic, id, octets, stop - start):
             return False
         if octets:
             out.write(properties)
-        out.write(data[start:stop])
+        if block.tail:
+            self.write_body(out, block.tail)
+        else:
+            out.write(data[start:stop])
         return True
+
+    def write_body(self, out: BytesWriter, body: bytes) -> None:
+        """Append a body that may be long."""
+        if len(body) < LONG_OCTETS or out is not self.out:
+            out.write(body)
+            return
+        self.parts.append(out.getvalue())
+        out.truncate(0)
+        self.parts.append(body)
 
     def write_aliased(self, out: BytesWriter, bits: i64, topic: bytes, id: i64, properties: bytes, body: bytes) -> bool:
         """As `write`, by the topic's alias: instead of the topic where the client knows it, else along with it."""
@@ -197,7 +213,7 @@ class Encoder:
         if alias is not None:
             self.aliases[topic] = alias
         out.write(properties)
-        out.write(body)
+        self.write_body(out, body)
         return True
 
     def fresh(self, format: i64, properties: bytes, stamp_us: i64, was_sent: bool) -> bytes | None:
@@ -263,7 +279,7 @@ class Encoder:
         if self.version != V5:
             if not self.write_head(out, bits, topic, id, 0, len(body)):
                 return False
-            out.write(body)
+            self.write_body(out, body)
             return True
         digits = str(int(block.base + index)).encode()
         octets: i64 = len(properties) + len(queue.tail) + MESSAGE_ID_OCTETS + len(queue.message_id_prefix)
@@ -290,7 +306,7 @@ class Encoder:
         if deliveries > 1:
             append_user_property(out, b"delivery-count", count)
         out.write(progress)
-        out.write(body)
+        self.write_body(out, body)
         return True
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from forebay.broker.client_session import ClientSession
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_publish import Inbox
+from forebay.wire.mqtt_codes import V5
 
 
 def client_facts(inbox: Inbox, outbox: Outbox, client: ClientSession | None) -> dict[str, object]:
     """Counts of both directions, and of the session; `client` is None before the CONNECT is accepted."""
     facts: dict[str, object] = {
+        "protocol": "MQTT 5.0" if inbox.version == V5 else "MQTT 3.1.1",
         "received": int(inbox.received),
         "ignored": int(inbox.ignored),
         "sent": int(outbox.encoder.sent),

@@ -99,8 +99,11 @@ class Inbox:
 
     # ---- PUBLISH
 
-    def publish(self, data: bytes, flags: i64, at: i64, end: i64) -> None:
-        """Take a PUBLISH in; PeerError where the client may not send it."""
+    def publish(self, data: bytes, flags: i64, at: i64, end: i64, long: bytes | None = None) -> None:
+        """Take a PUBLISH in; PeerError where the client may not send it.
+
+        long  its body, where that is not in `data`: which ends before it then, whatever `end` says
+        """
         packet = self.packet
         decode_publish(packet, data, flags, at, end, self.version)
         self.received += 1
@@ -133,13 +136,13 @@ class Inbox:
             self.epoch = vhost.epoch
         route = self.memo.get(topic)
         if route is None:
-            route = self.find_route(packet, topic, properties, data[packet.properties_end : end])
+            route = self.find_route(packet, topic, properties, data[packet.properties_end : end], long)
             if route is None:
                 return
         format: i64 = MQTT | qos << QOS_SHIFT
         if route.headers_exchange is not None:
             route = vhost.resolve(route, u8(format), properties)
-        body = data[packet.properties_end : end]
+        body = data[packet.properties_end : end] if long is None else long
         if properties and ONCE_MARK in properties and self.is_done(packet, topic, properties):
             return
         if flags & 1:
@@ -233,12 +236,14 @@ class Inbox:
             )
         return True
 
-    def find_route(self, packet: Publish, topic: bytes, properties: bytes, body: bytes) -> Route | None:
+    def find_route(
+        self, packet: Publish, topic: bytes, properties: bytes, body: bytes, long: bytes | None
+    ) -> Route | None:
         """Where a topic leads; None where the publish is dealt with already."""
         self.meter.start(ROUTE_POINTS)
         check_topic_name(topic, "PUBLISH: topic", self.levels_max)
         try:
-            if topic[0] == DOLLAR and self.is_command(packet, topic, properties, body):
+            if topic[0] == DOLLAR and self.is_command(packet, topic, properties, long or body):
                 return None
             check_publish(self.rights, topic)
             route = self.vhost.route_topic(topic, self.client)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE, dead_letter_address, queue_address
+from forebay.broker.judge import Principal
 from forebay.broker.permissions import READ, Rights
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
+from forebay.wire.mqtt import Connect
 
 QUEUE_PREFIX: Final = b"$queue/"
 SHARE_PREFIX: Final = b"$share/"
@@ -45,6 +47,18 @@ def decide(rights: Rights, filters: list[bytes]) -> None:
             check_subscribe(rights, filter)
         except RequestError:
             continue
+
+
+def check_connect(rights: Rights, vhost: Vhost, principal: Principal, packet: Connect) -> None:
+    """RequestError where the client may not have what its CONNECT asks for; Undecided until all that is known."""
+    rights.client_id = packet.client_id.decode()
+    rights.is_anonymous = packet.user is None and not principal.vouched
+    if packet.has_will:
+        check_publish(rights, packet.will_topic)
+    if principal.judge is not None and not packet.clean:
+        client = vhost.sessions.clients.get(packet.client_id)
+        if client is not None:
+            decide(rights, list(client.subscriptions))  # those that its session has kept
 
 
 def check_command(rights: Rights, vhost: Vhost, name: bytes) -> None:

@@ -41,6 +41,6 @@ def picked(block: Block, places: list[int]) -> BlockView:
         found = [place for _, place in run]
         writer.append_range(block, found[0], len(found))
     made = writer.seal(block.base, 0, True)
-    view = BlockView(Buffer(made.head + made.data, "records that match"), 0)
+    view = BlockView(Buffer(b"".join([made.head, *made.parts()]), "records that match"), 0)
     view.picked = np.array(places, np.int64) + block.base
     return view

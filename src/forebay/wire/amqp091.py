@@ -28,6 +28,7 @@ from librt.strings import (
 from mypy_extensions import i32, i64
 
 from forebay.core.errors import MALFORMED, PeerError
+from forebay.core.pieces import Part, pieces
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 
@@ -43,6 +44,7 @@ HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 FRAME: Final = "frame"  # reason of a PeerError: octets that are no frame, so that the next one cannot be found
 
+LONG_OCTETS: Final = 1 << 20  # bodies from here on are sent from where they are kept
 TABLE_DEPTH_MAX: Final = 128  # whatever the option says: the decoder recurses
 SHORT_STRING_MAX: Final = 255
 
@@ -391,8 +393,18 @@ def put_method(out: BytesWriter, channel: i64, method: i64, arguments: bytes) ->
     out.append(FRAME_END)
 
 
-def put_content(out: BytesWriter, channel: i64, properties: bytes, body: bytes, frame_octets_max: i64) -> None:
-    """The header frame and the body frames of a basic message."""
+def put_content(
+    out: BytesWriter,
+    channel: i64,
+    properties: bytes,
+    body: bytes,
+    frame_octets_max: i64,
+    parts: list[Part] | None = None,
+) -> None:
+    """The header frame and the body frames of a basic message.
+
+    parts  where a long body goes, and what was written before it, instead of being copied
+    """
     out.append(HEADER)
     put_short(out, channel)
     put_long(out, 12 + len(properties))
@@ -401,10 +413,27 @@ def put_content(out: BytesWriter, channel: i64, properties: bytes, body: bytes, 
     out.write(properties)
     out.append(FRAME_END)
     room = frame_octets_max - FRAME_OVERHEAD
+    if parts is not None and len(body) >= LONG_OCTETS:
+        put_long_body(out, parts, bytes([BODY, int(channel >> 8), int(channel & 255)]), body, room)
+        return
     for start in range(0, i64(len(body)), room):
         part = body[start : start + room]
         out.append(BODY)
         put_short(out, channel)
         put_long(out, len(part))
         out.write(part)
+        out.append(FRAME_END)
+
+
+def put_long_body(out: BytesWriter, parts: list[Part], head: bytes, body: bytes, octets_max: i64) -> None:
+    """The body frames of a long message, of which nothing is copied.
+
+    head  kind and channel of each
+    """
+    for piece in pieces(body, int(octets_max)):
+        out.write(head)
+        put_long(out, len(piece))
+        parts.append(out.getvalue())
+        out.truncate(0)
+        parts.append(piece)
         out.append(FRAME_END)

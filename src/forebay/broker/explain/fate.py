@@ -41,7 +41,7 @@ def death_of(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> Reaso
                 continue
             if block is None:
                 continue
-            octets -= len(block.data)
+            octets -= int(block.octets())
             found = record_with(target, block, mark, vhost.now_us)
             if found is not None:
                 return death_at(target, found, group)

@@ -70,7 +70,7 @@ class Search:
             blocks -= 1
             self.blocks += 1
             if block is not None:
-                octets -= len(block.data)
+                octets -= int(block.octets())
                 self.look(queue, block, end)
             if base > log.start and at > log.first:
                 self.left.append((queue, base))
