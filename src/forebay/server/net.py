@@ -13,10 +13,11 @@ from typing import Final, cast
 
 from forebay.core.metrics import Totals
 from forebay.core.option_names import NONE
+from forebay.server.backlog import WRITE_OCTETS, Backlog, octets_of
 from forebay.server.certificate_names import name_in
 from forebay.server.peer import Peer, peer_at
 from forebay.server.sending import FileSender, Sending
-from forebay.session.effects import FilePart, Session
+from forebay.session.effects import FilePart, Part, Session
 
 SNIFF_OCTETS: Final = 4
 FULL_SHIFT: Final = 3  # a connection is full when an eighth of what it may have to send waits
@@ -94,6 +95,8 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "backlog",
+        "blocked",
         "closing",
         "closing_us",
         "default_protocol",
@@ -137,6 +140,8 @@ class Connection(asyncio.Protocol):
         self.parts_octets = 0
         self.wanted = 0
         self.sending: Sending | None = None  # a file: the transport is left alone until that is done
+        self.backlog: Backlog | None = None
+        self.blocked = False  # the transport takes no more for now
         self.closing = False
         self.opened_us = 0
         self.closing_us = 0  # since when it waits for its last octets to be taken, and for the client to go
@@ -245,27 +250,67 @@ class Connection(asyncio.Protocol):
             return
         out = session.out
         if session.file is not None:
+            if self.backlog is not None:
+                return
             part, session.file = session.file, None
             self.send_file(session, part)
-        elif session.parts:
+        elif session.parts or self.backlog is not None:
             parts = list(session.parts)
             session.parts.clear()
             if len(out):
                 parts.append(out.getvalue())
                 out.truncate(0)
-            self.count_sent(sum(map(len, parts)))
-            self.transport.writelines(parts)  # at once: over WebSocket a flush is a frame
+            self.write(parts)
         elif len(out):
             self.count_sent(len(out))
             self.transport.write(out.getvalue())
             out.truncate(0)
-        left = self.transport.get_write_buffer_size()
+        left = self.waiting_octets()
         if left or self.left:
             self.host.buffered(self, left)
         if self.full:
             self.look_at_buffer()
         if session.closing:
             self.close()
+
+    def write(self, parts: list[Part]) -> None:
+        """Send these octets after all others: a little at a time where they are many."""
+        octets = octets_of(parts)
+        if octets:
+            self.count_sent(octets)
+        if self.backlog is not None:
+            self.backlog.add(parts)
+        elif octets <= WRITE_OCTETS:
+            self.transport.writelines(parts)  # at once: over WebSocket a flush is a frame
+        else:
+            self.backlog = Backlog(parts)
+            self.transport.set_write_buffer_limits(high=0)  # so that it tells when it has written everything
+            self.write_on()
+        self.tell_full()
+
+    def write_on(self) -> None:
+        """Give the transport more of the backlog: it has written what it was given before."""
+        backlog = self.backlog
+        if backlog is None or self.closing or self.transport.is_closing():
+            return
+        self.transport.writelines(backlog.take())
+        if not backlog.parts:
+            self.backlog = None
+            self.transport.set_write_buffer_limits(high=self.most >> FULL_SHIFT)
+            self.host.touch(self)
+        elif self.transport.get_write_buffer_size() == 0:
+            asyncio.get_running_loop().call_soon(self.attempt, self.write_on)
+        self.tell_full()
+
+    def tell_full(self) -> None:
+        """Have the host know whether the client has more before it than should wait for it, or may."""
+        backlog = self.backlog
+        is_full = self.blocked if backlog is None else backlog.octets > self.most >> FULL_SHIFT
+        if is_full != self.full and not self.closing:
+            self.full = is_full
+            self.fill()
+        elif is_full:
+            self.look_at_buffer()
 
     def close(self) -> None:
         """Send the end, write nothing more, and read until the client goes.
@@ -275,11 +320,14 @@ class Connection(asyncio.Protocol):
         """
         if self.closing:
             return
+        transport = self.transport
+        if self.backlog is not None:
+            transport.writelines(self.backlog.take_all())
+            self.backlog = None
         self.closing = True
         self.closing_us = self.host.now_us()
         self.rest = b""
         self.parts = None
-        transport = self.transport
         if transport.is_closing() or not transport.can_write_eof():  # over TLS and WebSocket the leave is mutual anyway
             transport.close()
         else:
@@ -309,6 +357,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self.drop_file(session)
+        self.backlog = None
         session.parts.clear()
         session.out.truncate(0)
         session.hold_lsn = 0
@@ -373,15 +422,21 @@ class Connection(asyncio.Protocol):
         host = f"[{local[0]}]" if ":" in local[0] else local[0]
         return f"{self.peer} -> {host}:{local[1]}"
 
+    def waiting_octets(self) -> int:
+        """Octets that the client has not taken yet."""
+        waiting = self.transport.get_write_buffer_size()
+        return waiting if self.backlog is None else waiting + self.backlog.octets
+
     def pause_writing(self) -> None:
+        self.blocked = True
         if not self.closing:
-            self.full = True
-            self.attempt(self.fill)
+            self.attempt(self.tell_full)
 
     def resume_writing(self) -> None:
+        self.blocked = False
         if not self.closing:
-            self.full = False
-            self.attempt(self.fill)
+            self.attempt(self.write_on)
+            self.attempt(self.tell_full)
 
     def fill(self) -> None:
         """The connection has more to send than it should, or less again."""
@@ -399,13 +454,14 @@ class Connection(asyncio.Protocol):
     def limit(self, most: int) -> None:
         """So much may wait for the client from now on."""
         self.most = most
-        self.transport.set_write_buffer_limits(high=most >> FULL_SHIFT)
+        if self.backlog is None:
+            self.transport.set_write_buffer_limits(high=most >> FULL_SHIFT)
         if self.full:
             self.look_at_buffer()
 
     def look_at_buffer(self) -> None:
         """Have no more sent to a client that reads too slowly."""
-        if not self.paused and self.transport.get_write_buffer_size() > self.most:
+        if not self.paused and self.waiting_octets() > self.most:
             self.paused = True
             self.host.pause(self, True)
 

@@ -172,7 +172,7 @@ class Pressure:
             if limit_us and now_us - since_us > limit_us:
                 self.end(connection, f"it has not read for {limit_us // 1_000_000} s")
             else:
-                waiting.append((connection.transport.get_write_buffer_size(), connection))
+                waiting.append((connection.waiting_octets(), connection))
         total = sum(octets for octets, _ in waiting)
         most = self.options.send_buffers_octets_max
         waiting.sort(key=lambda each: each[0])

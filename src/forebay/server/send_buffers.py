@@ -79,7 +79,7 @@ class SendBuffers:
         if connection in self.held:
             self.held.discard(connection)
             connection.limit(self.options.send_buffer_octets_max)
-        self.note(connection, connection.transport.get_write_buffer_size())
+        self.note(connection, connection.waiting_octets())
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""
@@ -89,7 +89,7 @@ class SendBuffers:
     def look(self) -> None:
         """At the end of a turn while there is much: see what has been taken, and hold who is over its share by now."""
         for connection in list(self.waiting):
-            self.note(connection, connection.transport.get_write_buffer_size())
+            self.note(connection, connection.waiting_octets())
 
     def spares(self, connection: Connection, delivery: Delivery) -> bool:
         """Whether a delivery is lost, and counted so: it would be too much, and its reader has not taken the last."""

@@ -344,7 +344,7 @@ CONNECTIONS: Final[tuple[Row[Connection], ...]] = (
     ),
     Row(
         gauge("forebay_connection_unsent_bytes", family.CONNECTION, "Octets that wait for the client to read."),
-        lambda connection: connection.transport.get_write_buffer_size(),
+        lambda connection: connection.waiting_octets(),
         plus,
     ),
 )

@@ -182,7 +182,7 @@ def connection_facts(app: App, rates: Rates, asked: Windows, connection: Connect
         "state": state_of(app, connection),
         "recv_cnt": connection.reads,
         "send_cnt": connection.writes,
-        "send_pend": connection.transport.get_write_buffer_size(),
+        "send_pend": connection.waiting_octets(),
         **rates.stats(series, CONNECTION, octets, asked.octets, 0, len(octets)),
         **tls_facts(connection),
     }
