@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from forebay.session.effects import Part
+from forebay.core.pieces import Part
 
 WRITE_OCTETS: Final = 1 << 20  # that a transport is given at a time
 

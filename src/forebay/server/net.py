@@ -13,11 +13,12 @@ from typing import Final, cast
 
 from forebay.core.metrics import Totals
 from forebay.core.option_names import NONE
+from forebay.core.pieces import Part
 from forebay.server.backlog import WRITE_OCTETS, Backlog, octets_of
 from forebay.server.certificate_names import name_in
 from forebay.server.peer import Peer, peer_at
 from forebay.server.sending import FileSender, Sending
-from forebay.session.effects import FilePart, Part, Session
+from forebay.session.effects import FilePart, Session
 
 SNIFF_OCTETS: Final = 4
 FULL_SHIFT: Final = 3  # a connection is full when an eighth of what it may have to send waits
@@ -467,6 +468,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closing = True
+        self.backlog = None
         if self.sending is not None:
             self.host.sender.give_up(self.sending)
         if self.session is not None:

@@ -194,8 +194,7 @@ class MqttSession(Session):
         return at
 
     def wanted(self, rest: bytes) -> int:
-        octets = frame_octets(rest)
-        return 0 if self.connected and is_long(rest, octets) else int(octets)
+        return 0 if self.connected and is_long(rest, frame_octets(rest)) else int(frame_octets(rest))
 
     def on_plain_ack(self, data: bytes, first: i64, at: i64, end: i64) -> None:
         """PUBACK, PUBREC, PUBREL or PUBCOMP of two octets, which say success."""

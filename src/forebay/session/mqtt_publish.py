@@ -121,10 +121,9 @@ class Inbox:
             self.meter.start(WORK_A_TURN)  # one more of each client, so that none waits for ever
         topic = data[packet.topic_at : packet.topic_end]
         properties = b""
-        if packet.properties_at < packet.properties_end:
-            seen = props.check_properties(
-                data, packet.properties_at, packet.properties_end, PUBLISH, self.user_properties_max
-            )
+        first, last = packet.properties_at, packet.properties_end
+        if first < last:
+            seen = props.check_properties(data, first, last, PUBLISH, self.user_properties_max)
             properties = packet.properties()
             if seen & CONNECTION_PROPERTIES:
                 topic, properties = self.special_properties(topic, properties, seen)

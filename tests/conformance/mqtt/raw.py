@@ -176,10 +176,13 @@ class Raw:
         self.socket.sendall(b"".join(octets))
 
     def read(self, octets: int) -> bytes:
-        while len(self.rest) < octets:
-            more = self.socket.recv(65536)
-            assert more, f"the broker closed the connection after {self.rest!r}"
-            self.rest += more
+        if len(self.rest) < octets:
+            parts, missing = [self.rest], octets - len(self.rest)
+            while missing > 0:
+                parts.append(self.socket.recv(65536))
+                assert parts[-1], f"the broker closed the connection after {b''.join(parts)!r}"
+                missing -= len(parts[-1])
+            self.rest = b"".join(parts)
         taken, self.rest = self.rest[:octets], self.rest[octets:]
         return taken
 

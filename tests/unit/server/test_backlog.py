@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from forebay.core.pieces import Part
 from forebay.server.backlog import WRITE_OCTETS, Backlog, octets_of
-from forebay.session.effects import Part
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import connected
 
