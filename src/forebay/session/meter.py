@@ -50,6 +50,14 @@ class Meter:
             raise Later
         self.left -= points
 
+    def start_message(self, is_last: bool) -> None:
+        """A publish is about to be taken in; where much goes to many already, no more of this client in this turn."""
+        if self.messages <= 0:
+            raise Later
+        self.messages -= 1
+        if is_last:
+            self.start(WORK_A_TURN)
+
     def take(self, points: i64) -> None:
         """What was done has cost this much more."""
         self.left -= points

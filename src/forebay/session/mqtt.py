@@ -352,9 +352,8 @@ class MqttSession(Session):
 
     def refuse_login(self, error: RequestError) -> None:
         self.auth.note_refusal(int(self.id), error)
-        detail = getattr(error, "detail", error.text)
         code = codes.BAD_USER if self.version == V5 else codes.V311_NOT_AUTHORIZED
-        self.refuse(code, self.inbox.reason_block(error.text), str(detail))
+        self.refuse(code, self.inbox.reason_block(error.text), str(getattr(error, "detail", error.text)))
 
     def refuse(self, code: i64, block: bytes, reason: str) -> None:
         """CONNACK with an error; its reason is for the operator."""

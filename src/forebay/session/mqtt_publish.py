@@ -19,12 +19,12 @@ from forebay.broker.permissions import WRITE, Grants, Rights
 from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, Later, PeerError, RequestError
+from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import Options
 from forebay.routing.topic_trie import swap_key
 from forebay.session.effects import PUBLISH_DENIED, note_denied
-from forebay.session.meter import WORK_A_TURN, Meter
+from forebay.session.meter import Meter
 from forebay.session.mqtt_commands import command_at, commanded_queue, run_command
 from forebay.session.mqtt_delayed import cancel_delayed, cancels_delayed, delay_id, delayed_at, parse_delayed
 from forebay.session.mqtt_encode import Encoder
@@ -109,16 +109,12 @@ class Inbox:
         self.received += 1
         self.taken_octets = end - packet.properties_end
         self.body_octets += self.taken_octets
-        if self.meter.messages <= 0:
-            raise Later
-        self.meter.messages -= 1
+        self.meter.start_message(self.vhost.fanout.octets > self.fanout_max)
         qos = packet.qos
         if qos > self.max_qos:
             raise PeerError(codes.QOS, f"PUBLISH: QoS {qos}: the maximum is {self.max_qos}")
         if end - packet.properties_end > self.body_octets_max:
             raise too_large(end - packet.properties_end, self.body_octets_max)
-        if self.vhost.fanout.octets > self.fanout_max:
-            self.meter.start(WORK_A_TURN)  # one more of each client, so that none waits for ever
         topic = data[packet.topic_at : packet.topic_end]
         properties = b""
         first, last = packet.properties_at, packet.properties_end
