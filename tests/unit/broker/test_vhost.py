@@ -146,7 +146,7 @@ def test_a_paused_session_gets_nothing_until_it_reads_again(broker: Broker) -> N
 
 def test_everything_declared_and_settled_is_there_after_recovery(broker: Broker, tmp_path: Path) -> None:
     vhost = broker.vhost
-    vhost.declare_exchange(b"x", b"topic", True, False, False, {"a": [1, {"b": b"\xff"}]})
+    vhost.declare_exchange(b"x", b"topic", True, False, False, {"x-internal-purpose": [1, {"b": b"\xff"}]})
     queue = vhost.declare_queue(b"q", True, False, False, {"x-visibility-timeout": 5000}, 1)
     vhost.bind(b"q", b"x", b"a.#", {})
     consumer = vhost.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
@@ -163,7 +163,7 @@ def test_everything_declared_and_settled_is_there_after_recovery(broker: Broker,
     found = again.vhost.queue(b"q")
     assert found.id == queue.id
     assert found.spec.visibility_ms == 5000
-    assert again.vhost.check_exchange(b"x").arguments == {"a": [1, {"b": b"\xff"}]}
+    assert again.vhost.check_exchange(b"x").arguments == {"x-internal-purpose": [1, {"b": b"\xff"}]}
     group = found.find_group(b"g@+")
     assert group is not None
     assert found.live(0, 4) == [(0, 1), (3, 4)]

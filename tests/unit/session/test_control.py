@@ -100,8 +100,8 @@ def test_who_has_entered_no_vhost_reads_no_queue(rig: Rig) -> None:
 
 
 def test_an_answer_has_a_limit(rig: Rig) -> None:
-    arguments = {f"x-note-{number}": "x" * 250_000 for number in range(3)}
-    rig.vhost.declare_queue(b"q", True, False, False, {**arguments, "x-more": ["\x01" * 700_000]}, 0)
+    arguments = {f"x-ha-{name}": "x" * 250_000 for name in ("mode", "nodes", "params")}
+    rig.vhost.declare_queue(b"q", True, False, False, {**arguments, "x-ha-policy": ["\x01" * 700_000]}, 0)
     ask(rig, "queue.show", queue="q")
     (frame,) = rig.sent()
     assert frame.kind == ERROR
