@@ -11,6 +11,7 @@ EXAMPLES = "tests/docs/test_examples.py::test_examples_run"
 # Program, as tools/prerequisites.sh calls it, and the tests that start it: a file, a test of it, or a page of docs.
 NEEDED_BY = {
     "compiler": [
+        "tests/crash/test_damaged_blocks.py",
         "tests/crash/test_power_loss.py",
         "tests/crash/test_sync_error.py",
         "tests/interop/test_librabbitmq.py",

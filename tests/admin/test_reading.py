@@ -321,7 +321,7 @@ def test_connections_are_filtered_and_sorted_by_what_is_shown(http: httpx.Client
 
 
 def test_a_consumer_is_shown_with_its_arguments(http: httpx.Client, channel: BlockingChannel) -> None:
-    arguments = {"x-priority": 3, "x-filter": "/total > 5", "of-mine": [1, {"a": True}]}
+    arguments = {"x-priority": 3, "x-filter": "/total > 5", "x-consumer-timeout": 60_000}
     channel.basic_consume(QUEUE, lambda *_: None, consumer_tag="asks", arguments=arguments)
     (own,) = [each for each in get(http, "/consumers") if each["consumer_tag"] == "asks"]
     assert own["arguments"] == arguments

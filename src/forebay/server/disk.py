@@ -25,6 +25,7 @@ LOCK: Final = "LOCK"
 PARTS_MAX: Final = 1024  # IOV_MAX of Linux
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 UNREADABLE: Final = (errno.EIO, errno.ENOENT, errno.ENXIO, errno.EBADMSG, errno.EUCLEAN, errno.EILSEQ, errno.ESTALE)
+READING: Final = ("open", "look at", "read")  # what fails then touches that file alone; a write that fails, the log
 FOLDER_MODE: Final = 0o700  # what is in it is nobody else's: messages, and hashes of passwords
 FILE_MODE: Final = 0o600
 OTHERS: Final = 0o077
@@ -37,7 +38,11 @@ def storage_errors(doing: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = DiskFull if error.errno in FULL else UnreadableFile if error.errno in UNREADABLE else StorageError
+        kind: type[StorageError] = StorageError
+        if error.errno in FULL:
+            kind = DiskFull
+        elif error.errno in UNREADABLE and doing in READING:
+            kind = UnreadableFile
         raise kind(f"{path}: cannot {doing}: {error.strerror}") from error
 
 

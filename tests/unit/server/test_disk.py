@@ -14,7 +14,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from forebay.core.errors import DiskFull, StorageError
+from forebay.core.errors import DiskFull, StorageError, UnreadableFile
 from forebay.log.store import Commit, Job
 from forebay.server.disk import PARTS_MAX, DataDisk, DiskThread, storage_errors
 
@@ -109,6 +109,15 @@ def test_errors_name_the_file(disk: DataDisk) -> None:
 def test_only_no_room_is_a_full_disk(number: int, kind: type[StorageError]) -> None:
     with pytest.raises(StorageError) as error, storage_errors("write", "/x"):
         raise OSError(number, os.strerror(number))
+    assert type(error.value) is kind
+
+
+@pytest.mark.parametrize(("doing", "kind"), [("read", UnreadableFile), ("sync", StorageError)])
+def test_a_disk_that_fails_harms_the_file_that_is_read_and_the_log_that_is_written(
+    doing: str, kind: type[StorageError]
+) -> None:
+    with pytest.raises(StorageError) as error, storage_errors(doing, "/x"):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
     assert type(error.value) is kind
 
 
