@@ -89,6 +89,7 @@ def verify_log(folder: Folder, as_json: JsonOption = False) -> None:
     with progress_bar("octets", total_octets(disk)) as advance:
         survey = surveyed(disk, None, True, advance)
     failure = "" if survey.damages else recovery_of(disk)[1]
+    disk.close_all()
     records = sum(each.records for file in survey.files for each in file.queues.values())
     if as_json:
         show_json(

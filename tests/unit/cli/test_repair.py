@@ -118,19 +118,28 @@ def test_a_sound_folder_is_left_alone(folder: Path) -> None:
     assert "nothing has to be mended" in RUNNER.invoke(command_line("log"), ["log", "repair", str(folder)]).stdout
 
 
+def test_a_folder_that_was_looked_at_is_left_with_no_file_open(folder: Path) -> None:
+    RUNNER.invoke(command_line("log"), ["log", "verify", str(folder)])
+    repair(folder)
+    opened = [os.path.realpath(each.path) for each in os.scandir("/proc/self/fd")]
+    assert [path for path in opened if path.startswith(str(folder))] == []
+
+
 def test_any_file_that_is_gone(folder: Path, tmp_path: Path) -> None:
     whole = bodies_in(copied(folder, tmp_path / "whole"))
     for path in [*data_files(folder), folder / "MANIFEST"]:
         copy = copied(folder, tmp_path / "copy")
         (copy / path.relative_to(folder)).unlink()
+        disk = ReadingDisk(str(copy))
         try:
-            Recovered(ReadingDisk(str(copy)))
+            Recovered(disk)
         except CorruptFile:
             found = repair(copy)
             assert found["steps"], path
             check(copy, whole, found)
         else:  # all that it has is elsewhere, too
             assert bodies_in(copy) == whole, path
+        disk.close_all()
         shutil.rmtree(copy)
 
 
