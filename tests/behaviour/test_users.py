@@ -153,6 +153,8 @@ def test_topic_permissions(broker: BrokerProcess) -> None:
 
 def test_queues_over_mqtt_need_rights(broker: BrokerProcess) -> None:
     with control(broker) as admin:
+        with amqp(broker, "bob", "bob's secret", "one") as connection:
+            connection.channel().queue_declare("mine", durable=True)
         admin.run("permission.set", user="bob", vhost="one", configure="", write=r"^amq\.topic$", read="^mine$")
         try:
             with closing(mqtt(broker, "one:bob", "bob's secret")) as raw:
