@@ -35,8 +35,8 @@ LISTENERS = {
 }
 FLAGS = ("amqp", "mqtt")  # the others have no flag of `forebay serve`
 PORTS = range(16_000, 31_750)  # below those that the system gives to outgoing connections
-# Of a process that runs tests: so many that a port has another broker only when clients of the one before, such as those
-# by which Spark renews what it holds, have long given up.
+# Of a process that runs tests: so many that a port has another broker only when clients of the one before, such as
+# those by which Spark renews what it holds, have long given up.
 PORTS_EACH = 2_250
 CLAIMS = Path(tempfile.gettempdir()) / "forebay-test-ports"
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
