@@ -77,7 +77,7 @@ class Reader:
                 self.client.send(puback(ids.popleft()))
 
     def all(self) -> list[int]:
-        """What has come, once everything has."""
+        """The messages that have come, once everything has."""
         assert self.thread is not None
         self.thread.join(CONNECTION_S)
         return self.numbers

@@ -1,4 +1,4 @@
-"""What a request says and nobody looks at is refused, on every route of forebay's own API and of the bridge."""
+"""A request that says more than anybody looks at is refused, on every route of forebay's own API and of the bridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What publishers have an acknowledgement for comes, also to subscribers that are slower; and what is lost is told."""
+"""Acknowledged messages come, also to subscribers that are slower than publishers; and what is lost is told."""
 
 from __future__ import annotations
 

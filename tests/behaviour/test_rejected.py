@@ -70,7 +70,7 @@ def rejected(broker: BrokerProcess, arguments: dict[str, object]) -> BlockingCha
 
 
 def bodies(channel: BlockingChannel, queue: str) -> list[bytes]:
-    """What is in a queue, once everything that was rejected has come."""
+    """The bodies in a queue, once everything that was rejected has come."""
     found: list[bytes] = []
 
     def is_there() -> bool:

@@ -1,4 +1,4 @@
-"""What a broker writes is its owner's alone."""
+"""Files that a broker writes are its owner's alone."""
 
 from __future__ import annotations
 

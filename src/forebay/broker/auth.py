@@ -39,7 +39,7 @@ class LoginRefused(RequestError):
 
 
 class Place:
-    """Where a connection comes from, what it speaks, and whom it says that it is: `client_id` and `user`."""
+    """The address of a connection, its protocol, and the names that it gives: `client_id` and `user`."""
 
     def __init__(self, address: str, protocol: str, client_id: str = "") -> None:
         self.address = address

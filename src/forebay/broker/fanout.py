@@ -230,7 +230,7 @@ class Fanout:
             self.cut()
 
     def cut(self) -> None:
-        """What comes from here on is in another block."""
+        """Begin another block: messages that come from here on are in it."""
         self.gathered.append(Gathered(self.writer, self.runs))
         self.writer = BlockWriter()
         self.runs = Runs()

@@ -344,7 +344,7 @@ class Routes(Topology):
 
 @final
 class RoutedAddresses(Addresses):
-    """What using an address of a vhost makes there."""
+    """Tells which queue the use of an address of a vhost makes there."""
 
     def __init__(self, routes: Routes) -> None:
         self.routes = routes

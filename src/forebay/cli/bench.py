@@ -97,7 +97,7 @@ def queue_for(plan: Plan) -> Iterator[None]:
 
 
 class Interrupt:
-    """What Ctrl-C does: the first ends the publishing, a second everything.
+    """Answers Ctrl-C: the first ends the publishing, a second everything.
 
     It sets no event of the processes: who is waiting for one just then would wait for ever.
     """

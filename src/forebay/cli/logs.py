@@ -170,7 +170,7 @@ def repair_log(
 
 
 def show_repair(steps: list[dict[str, Any]], notes: list[str], names: dict[int, tuple[str, str]]) -> None:
-    """What would be done, and what is kept and lost by it."""
+    """Print the steps of a repair, and the messages that are kept and lost by it."""
     if not steps:
         print("nothing has to be mended")
     for step in steps:

@@ -1,4 +1,4 @@
-"""What a repair of a data folder does: planned beside the files, tried, and only then put in their place."""
+"""The repair of a data folder: planned beside the files, tried, and only then put in their place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETS_ASIDE: Final = "set aside"
 
 @dataclass(slots=True)
 class Step:
-    """What becomes of one file.
+    """The repair of one file.
 
     path    below the data folder, as `made` is: the file to be put there; empty for none
     gone    it is taken away, and nothing comes in its place
@@ -168,7 +168,7 @@ class Repair:
         return bool(paths)
 
     def scratch(self, path: str, step: Step) -> str:
-        """Where a file is made anew."""
+        """The path at which a file is made anew."""
         return f"{SCRATCH}/{step.tries}/{path}"
 
     def output(self, step: Step) -> tuple[Output, str]:
@@ -319,7 +319,7 @@ class Repair:
         step.losses += losses
 
     def state_before(self, number: int) -> list[Entry]:
-        """What a checkpoint at the beginning of this file has to say."""
+        """The entries that a checkpoint at the beginning of this file has to have."""
         numbers = self.numbers()
         if number - 1 not in numbers:
             raise Unmendable(
@@ -378,7 +378,7 @@ class Repair:
         step.made = f"{made}/{step.path}"
 
     def required_end(self, queue: int, first: int) -> int | None:
-        """Where the segment ends that has to begin there, as the write-ahead log has it; None if it does not say."""
+        """The end of the segment that has to begin there, as the write-ahead log has it; None if it does not say."""
         disk = MendedDisk(self.mended.root, self.steps)
         try:
             opening = Opening(disk, Logs(disk, StoreOptions()))

@@ -104,7 +104,7 @@ def report(login: Login, client: AmqpClient, where: Place, seconds: float) -> No
 
 
 def place(queue: str | None, exchange: str | None, key: str, topic: str | None) -> Place:
-    """Where messages go; OptionError unless just one place is meant."""
+    """The place that messages go to; OptionError unless just one place is meant."""
     if sum(each is not None for each in (queue, exchange, topic)) != 1:
         raise OptionError("one of --queue, --exchange and --topic says where the messages go")
     if key and exchange is None:

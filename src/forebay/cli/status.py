@@ -82,7 +82,7 @@ def described(found: dict[str, Any], server: str) -> list[tuple[str, str]]:
 
 
 def damage_said(damage: dict[str, Any]) -> str:
-    """What cannot be read, in a line."""
+    """A block that cannot be read, in a line."""
     messages = f"queue {cell(damage['queue'])} of vhost {cell(damage['vhost'])}, {damage['first']} to {damage['last']}"
     return f"{messages}: {cell(damage['file'])} at octet {damage['position']}: {cell(damage['reason'])}"
 

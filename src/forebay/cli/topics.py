@@ -24,7 +24,7 @@ DELAY_MS_MAX: Final = 100 * 366 * 86_400_000
 
 @dataclass
 class Place:
-    """Where messages go.
+    """The place that messages go to.
 
     delay_s   how long they wait first
     until_s   the time for which they wait, in seconds since 1970; 0 for none

@@ -1,4 +1,4 @@
-"""What somebody who wrote a name that nobody knows may have meant."""
+"""The known name that somebody may have meant who wrote an unknown one."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NEWEST: Final = "newest"
 
 @dataclass(frozen=True, slots=True)
 class RetentionOptions:
-    """What a queue keeps: of a stream whole blocks go from its start once one of the limits is passed."""
+    """The limits of what a queue keeps: of a stream whole blocks go from its start once one of the limits is passed."""
 
     max_age_s: int = integer(
         0, "s", 0, 10**10, "Records older than this may go; 0 keeps them for ever.", alias="max_age"

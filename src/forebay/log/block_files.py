@@ -15,7 +15,7 @@ HANDLES_MAX: Final = 256  # segments kept open for reading; the longest open is 
 
 @final
 class Damage:
-    """What of a log cannot be read.
+    """A block of a log that cannot be read.
 
     queue, name  whose log it is: its number, and its name
     base, end    the offsets that cannot be read
@@ -136,5 +136,5 @@ class BlockFiles:
         return damage
 
     def forgive(self, number: i64, position: i64) -> None:
-        """What stands there can be read again, or is wanted no more."""
+        """Forget the damage there: the block can be read again, or is wanted no more."""
         self.damages.pop((int(number), int(position)), None)

@@ -151,7 +151,7 @@ class Logs:
             self.files.damaged(source.file, entries.positions[at], log.queue, log.name, base, end, why)
 
     def note_damaged(self, rewrite: Rewrite) -> None:
-        """What could not be read in a rewrite is damaged where it stands now, too."""
+        """Note blocks that could not be read in a rewrite as damaged where they stand now, too."""
         log = rewrite.log
         index = log.index
         for base, why in rewrite.damaged:
@@ -161,7 +161,7 @@ class Logs:
                 self.files.damaged(file, index.positions[at], log.queue, log.name, base, index.end(at), why)
 
     def damages(self) -> list[Damage]:
-        """What cannot be read and is still wanted, in the order of logs and offsets."""
+        """The blocks that cannot be read and are still wanted, in the order of logs and offsets."""
         self.name_damages()
         return sorted(self.files.damages.values(), key=lambda each: (each.queue, each.base))
 
@@ -273,7 +273,7 @@ class Logs:
 
 
 def fault_of(error: CorruptFile | UnreadableFile) -> str:
-    """What is wrong, without the path and the position."""
+    """The words for what is wrong, without the path and the position."""
     return error.args[0].rpartition(": ")[2] if isinstance(error, CorruptFile) else str(error)
 
 

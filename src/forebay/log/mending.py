@@ -47,7 +47,7 @@ FIRST_LSN_AT: Final = FILE_HEAD_OCTETS + 16  # of the first frame
 
 
 class Unmendable(StorageError):
-    """What is left does not say enough to go on with."""
+    """A folder cannot be repaired: the rest of it does not say enough to go on with."""
 
 
 class Output:
@@ -216,7 +216,7 @@ class WalMender:
 
 
 def mended_head(disk: Disk, number: int) -> FileHead:
-    """What the head of a WAL file says, or said before it was damaged; Unmendable."""
+    """The head of a WAL file, as it is or was before it was damaged; Unmendable."""
     handle = disk.open(wal_path(number), False)
     try:
         octets = disk.pread(handle, COPY_OCTETS, 0)
@@ -324,7 +324,7 @@ class SegmentMender:
                 self.blocks.append(block)
 
     def read_head(self) -> None:
-        """What the head says, if it is as it was written."""
+        """The head's fields, if it is as it was written."""
         head = self.disk.pread(self.handle, HEAD_OCTETS, 0)
         if len(head) == HEAD_OCTETS and crc32c(head[8:]) == int.from_bytes(head[4:8], "little"):
             _, _, _, _, self.first, self.end, _ = HEAD.unpack(head)

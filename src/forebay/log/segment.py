@@ -73,7 +73,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What the head and the index of a segment say.
+    """The head and the index of a segment.
 
     fault  why the index cannot be trusted; then one entry is for all that the segment stands for
     """

@@ -242,7 +242,7 @@ def number_fault(check: int, value: int) -> str:
 
 
 def factor_fault(value: object) -> str:
-    """What is wrong with a number by which something grows; empty if nothing is."""
+    """The fault of a number by which something grows; empty if it has none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f'"expected number, got {type_name(value)}"'
     if not 1 <= value <= FACTOR_MAX:

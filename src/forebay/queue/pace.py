@@ -37,7 +37,7 @@ class Pace:
             self.window = window
 
     def end_turn(self, now_us: i64) -> None:
-        """What was noted holds for the next turns; to be called where something was noted, or turns are short."""
+        """Have what was noted hold for the next turns; called where something was noted, or turns are short."""
         if self.window:
             self.messages = max(i64(MESSAGES_MIN), self.window << WINDOWS_SHIFT)
             self.until_us = now_us + SHORT_US

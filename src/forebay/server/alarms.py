@@ -1,4 +1,4 @@
-"""What is wrong with the broker as long as it is: too little of something, or messages that cannot be read.
+"""Alarms: the broker has too little of something, or messages that cannot be read.
 
 What cannot be read is said once in the log and as an event, too.
 """
@@ -49,7 +49,7 @@ class Alarms:
         return self.names()
 
     def damages(self) -> list[dict[str, object]]:
-        """What cannot be read, for people and programs, by queue and offsets; of very much the first."""
+        """The blocks that cannot be read, for people and programs, by queue and offsets; of very many the first."""
         return [
             {"vhost": self.vhost_of(each).decode("utf-8", "replace"), **facts_of(each)}
             for each in self.store.logs.damages()[:SHOWN_MAX]

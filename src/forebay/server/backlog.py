@@ -1,4 +1,4 @@
-"""What is still to be written to a connection after something long.
+"""Octets that are still to be written to a connection after something long.
 
 A transport hands the system all that it has, as long as the system takes it: a hundred megabytes to a reader on the
 same machine in one go, over TLS encrypted before. So it is given a little at a time, and others have their turn.
@@ -29,7 +29,7 @@ class Backlog:
         self.octets += octets_of(parts)
 
     def take(self) -> list[Part]:
-        """What is written next; a long piece is cut, and not copied."""
+        """The octets to write next; a long piece is cut, and not copied."""
         taken: list[Part] = []
         room = WRITE_OCTETS
         while self.parts and room:

@@ -15,7 +15,7 @@ from forebay.server.net import Connection
 
 
 class Holding:
-    """Who is held back, and by which client.
+    """Publishers that are held back, and the client that holds each.
 
     go_on  has a connection deal with what it has received, and reads it again
     """

@@ -1,4 +1,4 @@
-"""What each connection is asked once a second."""
+"""Questions that each connection is asked once a second."""
 
 from __future__ import annotations
 

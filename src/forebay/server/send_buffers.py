@@ -1,4 +1,4 @@
-"""What waits for clients to take it, of all connections together.
+"""Octets that wait for clients to take them, of all connections together.
 
 Each connection has a share of what is left, so that a few that do not read may have much and many little: whoever is
 over it is given nothing more until it has read on. So all of them together come near the limit, and never to it, but
@@ -38,7 +38,7 @@ class SendBuffers:
         self.held: set[Connection] = set()
 
     def share(self) -> int:
-        """What one connection may have waiting now."""
+        """Octets that one connection may have waiting now."""
         left = self.options.send_buffers_octets_max - self.total
         return min(self.options.send_buffer_octets_max, max(LEAST_OCTETS, left // SHARE))
 
@@ -59,7 +59,7 @@ class SendBuffers:
         return self.is_tight or octets > self.options.send_buffers_octets_max // SHARE
 
     def turn_octets(self) -> int:
-        """What one group of a queue may hand out in a turn."""
+        """Octets that one group of a queue may hand out in a turn."""
         return min(TURN_OCTETS, self.share())
 
     def send_early(self, connection: Connection) -> None:

@@ -128,7 +128,7 @@ class Link:
         return target
 
     def join(self) -> Joining:
-        """What has to run before `finish_long`."""
+        """The job that has to run before `finish_long`."""
         assert self.long is not None
         self.joining = Joining(int(self.session_id), self.long.take_parts())
         return self.joining

@@ -41,7 +41,7 @@ FIELDS: Final = ("message-id", "group-id", "delay-ms", "extend-ms", "reason", "o
 
 
 def command_at(topic: bytes) -> i64:
-    """Where the command stands in `$queue/<queue>[/<key>]/$<command>`; 0 if the topic is no such address.
+    """The place of the command in `$queue/<queue>[/<key>]/$<command>`; 0 if the topic is no such address.
 
     Directly behind the queue's name, where no key is, every word with a dollar is taken for one.
     """
@@ -53,7 +53,7 @@ def command_at(topic: bytes) -> i64:
 
 
 def name_end(topic: bytes) -> i64:
-    """Where the name of the queue ends in `$queue/<queue>/...` or `$dlq/<queue>/...`; -1 in other topics."""
+    """The place where the name of the queue ends in `$queue/<queue>/...` or `$dlq/<queue>/...`; -1 in other topics."""
     name_at: i64 = 7
     if not topic.startswith(QUEUE_PREFIX):
         if not topic.startswith(DEAD_LETTER_PREFIX):

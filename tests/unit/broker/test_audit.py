@@ -1,4 +1,4 @@
-"""What is written down of a change, and what nobody may read there."""
+"""The audit log has every change, and nothing that nobody may read there."""
 
 from __future__ import annotations
 

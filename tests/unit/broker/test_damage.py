@@ -61,7 +61,7 @@ def filled(folder: Path, **arguments: object) -> OneVhost:
 
 
 def given(opened: OneVhost, queue: bytes = b"q") -> list[int]:
-    """What can be got of a queue, until it is refused."""
+    """The bodies that can be got of a queue, until it is refused."""
     found: list[int] = []
     while True:
         delivery = opened.vhost.get(queue, 1, 1, True)

@@ -70,7 +70,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def repair(folder: Path, *options: str) -> dict[str, list[object]]:
-    """What is done, and lost; nothing where the checkpoint of the oldest file is gone, which no other file repeats."""
+    """Steps and losses; none where the checkpoint of the oldest file is gone, which no other file repeats."""
     done = RUNNER.invoke(command_line("log"), ["log", "repair", str(folder), "--yes", "--json", *options])
     if "its first frame is lost" in str(done.exception) or "nothing is left of it" in str(done.exception):
         return {}

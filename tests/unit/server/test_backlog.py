@@ -1,4 +1,4 @@
-"""What a connection is still to be sent is given to its transport a little at a time."""
+"""Octets that a connection is still to be sent are given to its transport a little at a time."""
 
 from __future__ import annotations
 

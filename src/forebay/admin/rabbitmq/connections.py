@@ -147,7 +147,7 @@ def amqp_facts(described: Facts) -> Facts:
 
 
 def title_of(connection: Connection) -> str:
-    """What a client calls itself, or else its addresses: as the page shows it."""
+    """The name that a client gives itself, or else its addresses: as the page shows it."""
     session = connection.session
     if session is None:
         return connection.name

@@ -107,7 +107,7 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
 
 
 def damage_reason(code: str, damage: DamagedBlock, what: str, group: Group | None = None) -> Reason:
-    """What cannot be read, and what comes of it."""
+    """The reasons of a message that cannot be read, or that stands behind such a one."""
     facts: dict[str, object] = {"file": damage.path, "position": damage.position}
     facts |= {"first": damage.base, "last": damage.end - 1, "fault": damage.why}
     return Reason(code, f"{what}: {damage.text}", facts, None if group is None else text(group.name))
