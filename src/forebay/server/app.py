@@ -84,6 +84,7 @@ class App(Host):
         self.wanted = Wanted(self.vhosts)
         mechanisms = make_scram(options.users, options.mqtt_auth_methods, SystemRandom())
         throttle = Throttle(0, 0)
+        throttle.now_us = self.clock.now_us()  # of who logs in before the first tick
         self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users, throttle)
         self.auth.backends = make_backends(options)
         set_throttle(throttle, options)

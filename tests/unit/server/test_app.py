@@ -34,6 +34,21 @@ def test_work_that_comes_back_after_the_end_is_left_as_after_a_crash(tmp_path: P
     uvloop.run(stop_with_a_job_on_its_way())
 
 
+def test_a_login_before_the_first_tick_is_of_now(tmp_path: Path) -> None:
+    """With a clock at 0 it would be half a century old at that tick, and its user unknown there."""
+
+    async def log_in_and_tick() -> None:
+        options = make_options({"data": str(tmp_path)})
+        app = App(options, asyncio.get_running_loop(), Tls(options))
+        app.recover()
+        app.auth.throttle.succeeded("192.0.2.1", "ada")
+        app.tick()
+        assert app.auth.throttle.is_trusted("192.0.2.1", "ada")
+        await drain(app, asyncio.Event())
+
+    uvloop.run(log_in_and_tick())
+
+
 def test_an_error_of_our_own_stops_the_broker(tmp_path: Path) -> None:
     """What is in memory may be wrong then; what is on the disk is not, and the next start reads that."""
     code = """
