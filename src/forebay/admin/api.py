@@ -51,7 +51,14 @@ def make_api(app: App, rates: Rates) -> FastAPI:
     api.add_middleware(Guards, broker=app)
     describe(api)
     add_routes(api)
+    build_routes(api)
     return api
+
+
+def build_routes(api: FastAPI) -> None:
+    """Have FastAPI make of each route what it otherwise makes in the broker's loop, when the first request comes."""
+    for route in api.routes:
+        route.matches({"type": "http", "method": "GET", "path": "/", "root_path": "", "app": api})
 
 
 def add_routes(api: FastAPI) -> None:
