@@ -16,6 +16,7 @@ from forebay.wire.amqp091_properties import cut_key
 QUEUE_PREFIX: Final = b"$queue/"
 DEAD_LETTER_PREFIX: Final = b"$dlq/"
 TOPIC_EXCHANGE: Final = b"amq.topic"
+NAME_OCTETS_MAX: Final = 255
 
 
 class Addresses(ABC):
@@ -82,3 +83,11 @@ def dead_letter_address(filter: bytes) -> tuple[bytes, bytes]:
     if rest.startswith(b"$"):
         raise RequestError(NOT_IMPLEMENTED, f"topic filter '{text(filter)}': commands cannot be subscribed to")
     return name, rest
+
+
+def check_queue_name(name: bytes) -> None:
+    """RequestError unless the name can stand in every protocol's address."""
+    if len(name) > NAME_OCTETS_MAX:
+        raise RequestError(INVALID, f"queue name of {len(name)} octets is longer than {NAME_OCTETS_MAX}")
+    if b"/" in name and name.startswith(b"$queue/"):
+        raise RequestError(INVALID, f"queue name '{text(name)}' is an address")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from forebay.broker.address import check_queue_name
 from forebay.broker.queue_catalog import queue_command
-from forebay.broker.topology import RESERVED, Topology, check_queue_name
+from forebay.broker.topology import RESERVED, Topology
 from forebay.core.errors import NOT_FOUND, REFUSED, TOO_MANY, RequestError
 from forebay.core.option_names import DURABLE, REFUSE
 from forebay.queue.queue import Queue, kind_of
@@ -19,19 +20,16 @@ def make_addressed(where: Topology, name: bytes, makes: str, most: int) -> Queue
     """
     if makes == REFUSE:
         raise RequestError(NOT_FOUND, f"no {where.place_of(name)}, and address_queues is {REFUSE}")
-    if most and sum(queue.by_address for queue in where.queues.values()) >= most:
+    if most and where.queues_by_address >= most:
         limit = f"{most} were made by their addresses, address_queues_max"
         raise RequestError(TOO_MANY, f"{where.place_of(name)} cannot be made: {limit}")
     if makes != DURABLE:
-        queue = where.ephemeral_queue(name)
-        queue.by_address = True
-        return queue
+        return where.ephemeral_queue(name, by_address=True)
     if name.startswith(RESERVED):
         raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
     check_queue_name(name)
     where.check_queue_count(name)
     spec = QueueSpec(True, False, False, where.with_queue_type({}), where.visibility_ms)
-    queue = where.make_queue(where.next_queue, name, kind_of(spec), spec)
-    queue.by_address = True
+    queue = where.make_queue(where.next_queue, name, kind_of(spec), spec, by_address=True)
     where.command(queue_command(queue))
     return queue

@@ -58,8 +58,8 @@ class Consuming(Publishing):
 
     # ---- queues come and go
 
-    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec) -> Queue:
-        queue = super().make_queue(id, name, kind, spec)
+    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, by_address: bool = False) -> Queue:
+        queue = super().make_queue(id, name, kind, spec, by_address)
         self.watch(queue)
         return queue
 

@@ -22,13 +22,13 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
+from forebay.broker.address import NAME_OCTETS_MAX
 from forebay.broker.internal import DEDUPLICATION_LOG, RECORD_OVERHEAD, InternalLog
 from forebay.core.errors import INVALID, DamagedBlock, RequestError
 from forebay.core.message import AMQP091
 from forebay.log.store import Entry, Store
 
 LOG_NAME: Final = "$deduplication"
-NAME_OCTETS_MAX: Final = 255
 HASH_OCTETS: Final = 16
 RECORD_OCTETS: Final = HASH_OCTETS + 8 + RECORD_OVERHEAD
 SEQUENCE_MAX: Final = (1 << 63) - 1

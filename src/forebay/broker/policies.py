@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.broker.address import DEAD_LETTER_PREFIX
+from forebay.broker.address import DEAD_LETTER_PREFIX, NAME_OCTETS_MAX
 from forebay.broker.checked import table, whole
 from forebay.broker.permissions import compiled
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
@@ -30,7 +30,6 @@ QUORUM_QUEUES: Final = "quorum_queues"
 STREAMS: Final = "streams"
 EXCHANGES: Final = "exchanges"
 APPLY_TO: Final = (ALL, QUEUES, CLASSIC_QUEUES, QUORUM_QUEUES, STREAMS, EXCHANGES)
-NAME_OCTETS_MAX: Final = 255
 PATTERN_OCTETS_MAX: Final = 1024
 PRIORITY_LIMIT: Final = 1 << 31
 SHOWN_MAX: Final = 80

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from mypy_extensions import i64
 
-from forebay.broker.address import TOPIC_EXCHANGE, named_queue
+from forebay.broker.address import TOPIC_EXCHANGE, check_queue_name, named_queue
 from forebay.broker.binding_catalog import apply_binding, apply_exchange, binding_command, exchange_command
 from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common, Part
@@ -23,7 +23,7 @@ from forebay.broker.permissions import allows
 from forebay.broker.policies import Policies
 from forebay.broker.queue_catalog import group_command, is_anonymous, keyed_command, queue_command, ttls_command
 from forebay.broker.vhost_settings import VhostSettings
-from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, TOO_MANY, RequestError
+from forebay.core.errors import NOT_FOUND, PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.log.store import Entry, Store
 from forebay.queue.arguments import CLASSIC_TYPE
 from forebay.queue.counts import Counts
@@ -46,7 +46,6 @@ RETURNS: Final = 8  # 5 is CATALOG, 6 INTERNAL, 7 BROKER
 CATALOG: Final = 5
 HELD: Final = 9
 
-NAME_OCTETS_MAX: Final = 255
 FOREVER_MS: Final = 10**12  # a member of a shared subscription holds a message as long as its connection lasts
 RESERVED: Final = b"amq."
 BUILT_IN: Final = (
@@ -92,6 +91,7 @@ class Topology(Part):
         self.bindings = Bindings(name)
         self.queues: dict[bytes, Queue] = {}
         self.queues_by_id: dict[int, Queue] = {}
+        self.queues_by_address: i64 = 0  # of them: made by the first who used their address
         self.owned: dict[int, list[Queue]] = {}  # exclusive queues by session
         self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
         self.cancelled: list[Consumer] = []  # consumers that lost their queue, for their sessions to tell
@@ -272,12 +272,15 @@ class Topology(Part):
         typed["x-queue-type"] = self.settings.default_queue_type
         return typed
 
-    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec) -> Queue:
+    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, by_address: bool = False) -> Queue:
         durable = spec.durable and not spec.exclusive and kind != EPHEMERAL
         log = self.store.create_log(id, text(name), durable)
         if kind == SHARE:
             spec.visibility_ms = FOREVER_MS
         queue = Queue(id, name, kind, spec, log, self.facts)
+        queue.by_address = by_address
+        if by_address:
+            self.queues_by_address += 1
         self.policies.govern_queue(queue, self.delivery_limit)
         self.queues[name] = queue
         self.queues_by_id[id] = queue
@@ -312,10 +315,11 @@ class Topology(Part):
         queue.spec = spec
         self.policies.govern_queue(queue, self.delivery_limit)
 
-    def ephemeral_queue(self, name: bytes) -> Queue:
+    def ephemeral_queue(self, name: bytes, by_address: bool = False) -> Queue:
         """A queue in memory that nobody declared."""
         check_queue_name(name)
-        return self.make_queue(self.next_queue, name, EPHEMERAL, QueueSpec(False, False, False, {}, self.visibility_ms))
+        spec = QueueSpec(False, False, False, {}, self.visibility_ms)
+        return self.make_queue(self.next_queue, name, EPHEMERAL, spec, by_address)
 
     def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
         """Take a queue and its messages away; how many were ready. No error where there is none."""
@@ -333,6 +337,8 @@ class Topology(Part):
     def remove_queue(self, queue: Queue) -> None:
         del self.queues[queue.name]
         del self.queues_by_id[queue.id]
+        if queue.by_address:
+            self.queues_by_address -= 1
         self.past_counts.add(queue.counts)
         self.past_queues += 1
         if queue is self.fallback:
@@ -527,6 +533,8 @@ class Topology(Part):
             if gone is not None:
                 del self.queues[gone.name]
                 del self.queues_by_id[gone.id]
+                if gone.by_address:
+                    self.queues_by_address -= 1
                 self.bindings.remove_destination(gone.id)
                 self.store.drop_log(gone.id)
         elif op == "queue-keyed":
@@ -558,8 +566,8 @@ def apply_queue(topology: Topology, fields: dict[str, object]) -> None:
         if old.spec.arguments != spec.arguments:
             topology.change_spec(old, spec)
         return
-    queue = topology.make_queue(id, octets(fields["name"]), whole(fields["kind"]), spec)
-    queue.by_address = fields.get("by_address") is True
+    by_address = fields.get("by_address") is True
+    queue = topology.make_queue(id, octets(fields["name"]), whole(fields["kind"]), spec, by_address)
     if fields["fallback"] is True:
         topology.fallback = queue
 
@@ -589,11 +597,3 @@ def refuse_default(exchange: bytes) -> None:
     """RequestError where this names the default exchange: it is as it is."""
     if not exchange:
         raise RequestError(REFUSED, "operation not permitted on the default exchange")
-
-
-def check_queue_name(name: bytes) -> None:
-    """RequestError unless the name can stand in every protocol's address."""
-    if len(name) > NAME_OCTETS_MAX:
-        raise RequestError(INVALID, f"queue name of {len(name)} octets is longer than {NAME_OCTETS_MAX}")
-    if b"/" in name and name.startswith(b"$queue/"):
-        raise RequestError(INVALID, f"queue name '{text(name)}' is an address")

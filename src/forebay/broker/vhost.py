@@ -10,6 +10,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
+from forebay.broker.address import check_queue_name
 from forebay.broker.client_session import ClientSession, Subscription, Will
 from forebay.broker.common import Common
 from forebay.broker.consuming import Consuming
@@ -21,12 +22,7 @@ from forebay.broker.sessions import is_topic
 from forebay.broker.shares import SHARE_PREFIX
 from forebay.broker.special import publish_due
 from forebay.broker.staged_rows import StagedRows
-from forebay.broker.topology import (
-    CURSOR,
-    RETURNS,
-    SETTLED,
-    check_queue_name,
-)
+from forebay.broker.topology import CURSOR, RETURNS, SETTLED
 from forebay.core.message import REJECTED
 from forebay.core.options import Options
 from forebay.log.store import Store

@@ -11,6 +11,7 @@ from typing import Final, final
 import msgspec
 from mypy_extensions import i64
 
+from forebay.broker.address import NAME_OCTETS_MAX
 from forebay.broker.checked import octets, table, whole
 from forebay.broker.common import Common
 from forebay.broker.internal import VHOSTS_MAX, vhost_of_log
@@ -39,7 +40,6 @@ from forebay.routing.exchange import text
 from forebay.routing.flow import Flow
 
 DEFAULT: Final = b"/"
-NAME_OCTETS_MAX: Final = 255
 
 
 @final

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from forebay.broker.address import NAME_OCTETS_MAX, check_queue_name
 from forebay.broker.definitions.given import Given
 from forebay.broker.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
 from forebay.broker.governing import set_policy
@@ -18,10 +19,10 @@ from forebay.broker.permissions import check_pattern, check_topic_pattern
 from forebay.broker.policies import check_policy
 from forebay.broker.provisioning import check_user, put_user
 from forebay.broker.queue_catalog import queue_command
-from forebay.broker.topology import RESERVED, check_queue_name
+from forebay.broker.topology import RESERVED
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhost_settings import PROTECTED, VhostSettings
-from forebay.broker.vhosts import NAME_OCTETS_MAX, Vhosts
+from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, RequestError
 from forebay.queue.arguments import BY_KEY
 from forebay.queue.queue import kind_of
