@@ -236,13 +236,14 @@ class Asked:
         self.policy = policy
         self.operator_policy = operator_policy
         self.bit = type_bit(spec.type)
+        self.nothing = not (spec.arguments or policy or operator_policy)  # as for most of many queues
 
     def argument(self, key: str) -> object:
         return self.spec.arguments.get(BY_KEY[key].argument) if BY_KEY[key].types & self.bit else None
 
     def values(self, key: str) -> list[object]:
         """What is set, the party that goes first in front."""
-        if not BY_KEY[key].types & self.bit:
+        if self.nothing or not BY_KEY[key].types & self.bit:
             return []
         found: list[object] = []
         for value in (self.operator_policy.get(key), self.argument(key), self.policy.get(key)):
