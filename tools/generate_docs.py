@@ -20,7 +20,9 @@ from forebay.broker.events import TYPES
 from forebay.cli.access import COMMON_NAMES
 from forebay.cli.commands import command_line
 from forebay.core.option_groups import (
+    BindingOptions,
     DeadLetterOptions,
+    ExchangeOptions,
     LimitOptions,
     PermissionOptions,
     QueueOptions,
@@ -70,6 +72,8 @@ GROUPS = (
     ("`retry` of a queue", RetryOptions),
     ("`dlq` of a queue", DeadLetterOptions),
     ("`replication` of a queue", ReplicationOptions),
+    ("An exchange in `exchanges`", ExchangeOptions),
+    ("A binding in `bindings`", BindingOptions),
     ("A vhost in `vhosts`", VhostOptions),
     ("A user's rights in `permissions`", PermissionOptions),
     ("A webhook in `webhooks`", WebhookOptions),

@@ -1,17 +1,21 @@
-"""The vhosts and queues that the configuration names."""
+"""The vhosts, queues, exchanges and bindings that the configuration names."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
+from forebay.broker.definitions.imported import Plan, Step
+from forebay.broker.topology import RESERVED
 from forebay.broker.vhosts import Vhosts
-from forebay.core.errors import OptionError
-from forebay.core.option_groups import QUORUM, STREAM, QueueOptions
+from forebay.core.errors import OptionError, RequestError
+from forebay.core.option_groups import QUORUM, STREAM, ExchangeOptions, QueueOptions
 from forebay.core.options import Options
 from forebay.queue.limits import DOUBLING
 from forebay.queue.spec import QueueSpec
-from forebay.routing.exchange import text
+from forebay.routing.exchange import check_arguments, text
+from forebay.routing.kinds import make_exchange
 from forebay.routing.topic_trie import swap_key
 
 EVERY_QUEUE: Final = "$queue/#"  # what a reserved queue is for: its binding would take also what others take
@@ -19,6 +23,7 @@ CONFIGURABLE: Final = (
     "x-max-age",
     "x-max-length-bytes",
     "x-max-length",
+    "x-max-message-size",
     "x-overflow",
     "x-message-ttl",
     "x-delivery-limit",
@@ -28,6 +33,7 @@ CONFIGURABLE: Final = (
     "x-delayed-retry-backoff",
     "x-delayed-retry-multiplier",
     "x-nack-counts",
+    "x-retry-timeout",
     "x-dead-letter-exchange",
     "x-dead-letter-routing-key",
     "x-visibility-timeout",
@@ -36,7 +42,7 @@ CONFIGURABLE: Final = (
 
 
 def declare_configured(vhosts: Vhosts, options: Options) -> None:
-    """Make the configured vhosts, and in "/" the configured queues."""
+    """Make the configured vhosts, exchanges and bindings, and in "/" the configured queues."""
     for wanted in options.vhosts:
         made = vhosts.add(wanted.name.encode())
         settings: dict[str, object] = {
@@ -53,6 +59,8 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
     for name, (spec, entry) in wanted_queues(vhosts, options).items():
         topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
         vhost.configure_queue(name, spec, topics, entry is not None and entry.reserved)
+    for step in wanted_routes(vhosts, options):
+        step.do()
 
 
 def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSpec, QueueOptions | None]]:
@@ -74,6 +82,59 @@ def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSp
     return found
 
 
+def wanted_routes(vhosts: Vhosts, options: Options) -> list[Step]:
+    """What makes the configured exchanges and bindings of what is there; nothing is changed.
+
+    raises  OptionError where one cannot be made of what is there, or of what the configuration makes
+    """
+    for place, entry in enumerate(options.exchanges):
+        vhost = vhosts.by_name.get(entry.vhost.encode())
+        there = None if vhost is None else vhost.bindings.exchanges.get(entry.name.encode())
+        if vhost is not None and there is not None:
+            kind, name = entry.type.encode(), f"exchanges[{place}]"
+            try:
+                there.check_equivalent(
+                    vhost.name, kind, entry.durable, entry.auto_delete, entry.internal, entry.arguments
+                )
+            except RequestError as error:
+                raise OptionError(f"{name}: {error.text}") from None
+    document: dict[str, object] = {
+        "vhosts": [{"name": entry.name} for entry in options.vhosts],
+        "exchanges": [asdict(entry) for entry in options.exchanges],
+        "queues": [{"name": entry.name, "vhost": "/"} for entry in options.queues],
+        "bindings": [asdict(entry) for entry in options.bindings],
+    }
+    try:
+        steps = list(Plan(vhosts, document).steps())
+    except RequestError as error:
+        raise OptionError(error.text) from None
+    return [step for step in steps if step.what.startswith(("exchanges[", "bindings["))]
+
+
+def unbind_configured(vhosts: Vhosts, old: Options, new: Options) -> None:
+    """Take bindings away that were in the configuration and are there no more; no exchange or queue goes."""
+    for entry in old.bindings:
+        vhost = vhosts.by_name.get(entry.vhost.encode())
+        if entry in new.bindings or vhost is None:
+            continue
+        unbind = vhost.unbind if entry.destination_type == "queue" else vhost.unbind_exchange
+        unbind(entry.destination.encode(), entry.source.encode(), entry.routing_key.encode(), entry.arguments)
+
+
+def check_exchange(entry: ExchangeOptions, path: str) -> None:
+    """OptionError unless there can be such an exchange, whatever is there; `path` is the entry's."""
+    name = entry.name.encode()
+    if name.startswith(RESERVED):
+        raise OptionError(f"{path}.name: {entry.name!r} begins with 'amq.', which is the broker's own")
+    try:
+        check_arguments(entry.vhost.encode(), name, entry.arguments)
+        make_exchange(
+            entry.type.encode(), name, entry.durable, entry.auto_delete, entry.internal, dict(entry.arguments)
+        )
+    except RequestError as error:
+        raise OptionError(f"{path}: {error.text}") from None
+
+
 def configured_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
     """The arguments that say the same as an entry of the configuration; OptionError for what cannot be.
 
@@ -83,6 +144,7 @@ def configured_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
         raise OptionError(f"{path}.replication.enabled: True cannot be: this broker keeps every queue alone")
     arguments: dict[str, object] = {"x-queue-type": entry.type}
     if entry.type == STREAM:
+        refuse_on_stream(entry, path)
         retention = entry.retention
         if retention.max_age_s:
             arguments["x-max-age"] = f"{retention.max_age_s}s"
@@ -93,6 +155,8 @@ def configured_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
     else:
         arguments.update(work_arguments(entry))
         arguments.update(retention_arguments(entry, f"{path}.retention"))
+    if entry.limits.max_message_size:
+        arguments["x-max-message-size"] = entry.limits.max_message_size
     if entry.visibility_timeout_ms:
         arguments["x-visibility-timeout"] = entry.visibility_timeout_ms
     if entry.primary_group:
@@ -113,6 +177,8 @@ def work_arguments(entry: QueueOptions) -> dict[str, object]:
         arguments["x-delivery-limit"] = retry.max_retries
         if entry.type == QUORUM:
             arguments["x-nack-counts"] = True  # FluxMQ counts every attempt
+    if retry.total_timeout_ms:
+        arguments["x-retry-timeout"] = retry.total_timeout_ms
     if retry.initial_backoff_ms:
         arguments["x-delayed-retry-type"] = "all"
         arguments["x-delayed-retry-min"] = retry.initial_backoff_ms
@@ -167,16 +233,18 @@ def dead_letter_arguments(entry: QueueOptions) -> dict[str, object]:
     }
 
 
-def ineffective(entry: QueueOptions) -> list[str]:
-    """Keys of an entry that are taken and change nothing, each with why."""
-    found: list[str] = []
-    if entry.limits.max_message_size:
-        found.append("limits.max_message_size has no effect: message_octets_max holds for every queue")
-    if entry.retry.total_timeout_ms:
-        found.append("retry.total_timeout has no effect: limits.message_ttl ends a message by its age")
-    if entry.type == STREAM and work_arguments(entry):
-        found.append("limits, retry and dlq have no effect on a stream: retention says what it keeps")
-    return found
+def refuse_on_stream(entry: QueueOptions, path: str) -> None:
+    """OptionError for what an entry says that is only of queues whose messages are settled."""
+    for key, is_asked in (
+        ("limits.max_depth", entry.limits.max_depth),
+        ("limits.message_ttl", entry.limits.message_ttl_ms),
+        ("retry.max_retries", entry.retry.max_retries >= 0),
+        ("retry.initial_backoff", entry.retry.initial_backoff_ms),
+        ("retry.total_timeout", entry.retry.total_timeout_ms),
+        ("dlq.enabled", entry.dlq.enabled),
+    ):
+        if is_asked:
+            raise OptionError(f"{path}.{key} cannot be in force on a stream: its retention says what it keeps")
 
 
 def changed_spec(old: QueueSpec, wanted: QueueSpec, name: str) -> QueueSpec:

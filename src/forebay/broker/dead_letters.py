@@ -194,7 +194,7 @@ class DeadLetters:
             if not route.queues and route.audience is None and not route.copies:
                 self.dropped += 1
                 return GONE
-        full = full_queues(route)
+        full = refusing_queues(route, len(letter.body))
         if full and keeps(limits):
             for other in full:  # all of them get it, or none: so nobody gets it twice
                 self.awaited.setdefault(int(other.id), set()).add(int(queue.id))
@@ -406,9 +406,9 @@ def comes_round(route: Route, deaths: list[Death]) -> bool:
     return False
 
 
-def full_queues(route: Route) -> list[Queue]:
-    """The queues that would refuse it."""
-    return [queue for queue in route.queues if queue.limits.overflow and queue.is_full()]
+def refusing_queues(route: Route, octets: i64) -> list[Queue]:
+    """The queues that would refuse a message with a body of so many octets."""
+    return [queue for queue in route.queues if queue.limits.refuses and queue.refuses(octets)]
 
 
 def straight_on(route: Route, deaths: list[Death]) -> list[Queue]:

@@ -450,8 +450,8 @@ def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
 def append(vhost: Vhost, route: Route, stored: int, properties: bytes, body: bytes) -> None:
     """Publish a record to all queues of a route, or to none: RequestError(REFUSED) with the reason."""
     for target in route.queues:
-        if target.is_full():
-            raise RequestError(REFUSED, f"queue '{text(target.name)}' is full")
+        if target.refuses(len(body)):
+            raise RequestError(REFUSED, f"queue '{text(target.name)}' {target.refusal(len(body))}")
     format = stored & ~(EXPIRES | KEYED) | int(marks_of(stored & FORMAT_MASK, properties))
     if vhost.publish(route, u8(format), properties, body) == REJECTED:
         names = ", ".join(f"'{text(target.name)}'" for target in route.queues)

@@ -115,7 +115,7 @@ class Publishing(Routes):
             stored = format & KEPT | (u8(marks_of(MQTT, properties)) if properties else u8(0))
         for queue in queues:
             writer = queue.log.writer
-            if queue.limits.overflow and queue.is_full():
+            if queue.limits.refuses and queue.refuses(len(body)):
                 self.refuse(queue, stored, route, properties, body)
                 outcome = REJECTED
                 continue
@@ -209,10 +209,10 @@ class Publishing(Routes):
             self.add_group(queue, b"", b"", True, queue.log.start, True)
 
     def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
-        """The queue is full, and does not take the message."""
+        """The queue does not take the message: it is full, or the message is too long for it."""
         self.rejected += 1
         queue.counts.refused += 1
-        self.refusal = f"queue '{text(queue.name)}' in vhost '{text(self.name)}' is full"
+        self.refusal = f"queue '{text(queue.name)}' in vhost '{text(self.name)}' {queue.refusal(len(body))}"
 
     def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:
         """Publish what nobody waits for: wills, delayed messages. Nobody hears of what is refused."""

@@ -20,7 +20,7 @@ from forebay.broker.staging import Committed
 from forebay.core.errors import DamagedBlock, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, REJECTED, RETAIN, UNROUTABLE
 from forebay.log.block import Block
-from forebay.queue.limits import DROP_HEAD, REJECT_PUBLISH
+from forebay.queue.limits import REJECT_PUBLISH
 from forebay.queue.queue import SHARE
 from forebay.wire.amqp091_properties import flags_of
 
@@ -106,7 +106,7 @@ class StagedRows:
         if route is None or route.headers_exchange is not None or route.audience is not None or route.copies:
             return None
         for queue in route.queues:
-            if queue.kind == SHARE or queue.limits.overflow != DROP_HEAD:
+            if queue.kind == SHARE or queue.limits.refuses:
                 return None
         return route
 

@@ -155,7 +155,7 @@ class Vhost(Consuming):
 
     def end_turn(self, now_us: i64) -> list[Delivery]:
         """Seal what was published, hand out what may go, note what was settled; the deliveries of this turn."""
-        self.now_us = now_us
+        self.now_us = self.common.looks.now_us = now_us
         self.end_sessions()
         if self.staging.open:
             self.staged_rows.publish(self)
@@ -278,7 +278,7 @@ class Vhost(Consuming):
 
     def tick(self, now_us: i64) -> None:
         """What time alone brings, several times a second: leases that end, delays that are over, queues unused."""
-        self.now_us = now_us  # on a quiet broker the turn before may be long ago
+        self.now_us = self.common.looks.now_us = now_us  # on a quiet broker the turn before may be long ago
         timed = self.timed
         self.timed = []
         for queue in timed:

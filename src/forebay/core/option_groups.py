@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass
 from typing import Final
 
 from forebay.core.option_table import (
+    ARGUMENTS,
     FACTOR,
     FILE,
     HEADERS,
@@ -45,7 +46,9 @@ class LimitOptions:
     message_ttl_ms: int = integer(
         0, "ms", 0, 10**12, "How long a message may wait before it dies; 0 for ever.", alias="message_ttl"
     )
-    max_message_size: int = integer(0, "octets", 0, 2**62, "Has no effect: `message_octets_max` holds for every queue.")
+    max_message_size: int = integer(
+        0, "octets", 0, 2**62, "The longest body; longer ones are refused. 0 sets no limit."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,12 @@ class RetryOptions:
         "2.0", FACTOR, "By what the wait grows each time; 1 keeps it as long as at first.", least=1, most=1_000_000
     )
     total_timeout_ms: int = integer(
-        0, "ms", 0, 10**10, "Has no effect: `limits.message_ttl_ms` ends a message by its age.", alias="total_timeout"
+        0,
+        "ms",
+        0,
+        10**10,
+        "How long after its first failure one may come back; 0 for ever.",
+        alias="total_timeout",
     )
 
 
@@ -109,6 +117,33 @@ class QueueOptions:
     replication: ReplicationOptions = option(
         ReplicationOptions(), TABLE, "How many brokers keep it.", inner=ReplicationOptions
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeOptions:
+    """An exchange that is there from the start."""
+
+    name: str = option(MISSING, TEXT, "The exchange's name.")
+    type: str = option(
+        "direct", TEXT, "What kind: `direct`, `fanout`, `topic`, `headers`, `x-consistent-hash`, `x-delayed-message`."
+    )
+    vhost: str = option("/", TEXT, "The vhost.")
+    durable: bool = boolean(True, "Whether it outlives a restart also when the configuration has it no more.")
+    auto_delete: bool = boolean(False, "Whether it goes with its last binding.")
+    internal: bool = boolean(False, "Whether only exchanges publish to it.")
+    arguments: dict[str, object] = option({}, ARGUMENTS, "Its arguments, such as `alternate-exchange`.")
+
+
+@dataclass(frozen=True, slots=True)
+class BindingOptions:
+    """A binding that is there from the start."""
+
+    source: str = option(MISSING, TEXT, "The exchange that messages come from.")
+    destination: str = option(MISSING, TEXT, "The queue or exchange that they go to.")
+    destination_type: str = option("queue", TEXT, "Which of both it is.", choices=("queue", "exchange"))
+    vhost: str = option("/", TEXT, "The vhost.")
+    routing_key: str = option("", FILE, "The routing key, or pattern of a topic exchange.")
+    arguments: dict[str, object] = option({}, ARGUMENTS, "Its arguments: what a headers exchange looks for.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,4 +52,17 @@ TLS_VERSIONS: Final = (TLS_1_2, TLS_1_3)
 SCRAM_SHA_256: Final = "SCRAM-SHA-256"
 SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 SCRAMS: Final = (SCRAM_SHA_256, SCRAM_SHA_512)
+SECTIONS_OF_FLUXMQ: Final = {
+    "server": "listeners are `amqp`, `mqtt`, `http` and those beside them",
+    "broker": "limits of messages and sessions have options of their own, such as `message_octets_max`",
+    "session": "what sessions keep is said by `mqtt_...`",
+    "queue_manager": "what a group has read is noted as its consumers acknowledge it, and nothing waits to be captured",
+    "storage": "files are in the folder `data`, and what is confirmed is on the disk",
+    "cluster": "this broker keeps every queue alone",
+    "hooks": "logins are asked for by `auth_backends`",
+    "webhook": "where events are sent is said by `webhooks`",
+    "ratelimit": "limits of rates are `client_messages_per_s` and those beside it",
+    "auth": "users are in `users`, and who else is asked for them in `auth_backends`",
+    "log": "what is logged is said by `log_level` and `log_format`",
+}
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")

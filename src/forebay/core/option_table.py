@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
+from math import isfinite
 from typing import Any, Final, TypeVar
 
 from forebay.core.errors import OptionError
+from forebay.core.option_names import SECTIONS_OF_FLUXMQ
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -32,6 +34,7 @@ USERS: Final = "users"
 HEADERS: Final = "headers"
 PRIORITIES: Final = "priorities"
 FACTOR: Final = "number"
+ARGUMENTS: Final = "arguments"
 NAMES: Final = "names"
 TABLE: Final = "table"
 TABLES: Final = "tables"
@@ -43,6 +46,7 @@ _TIME_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_
 _DURATION: Final = re.compile(r"(?:\d{1,15}(?:ms|[smhd]))+")
 _FACTOR: Final = re.compile(r"\d{1,19}(\.\d{1,19})?")
 _NUMBER: Final = re.compile(r"([+-]?\d+)\s*([a-zA-Z]*)")
+ARGUMENT_LIMIT: Final = 1 << 63
 _NUMBER_DIGITS_MAX: Final = 19  # longer ones are no i64, and int() of a very long text is slow
 
 T = TypeVar("T")
@@ -111,6 +115,7 @@ _DOMAINS: Final = {
     SECRET: "text that is never shown, empty for none",
     HEADERS: "names, each with a text",
     USERS: "names, each with a password",
+    ARGUMENTS: "names, each with a text, a number, or true or false",
     NAMES: "a list of names",
     TABLE: "keys and values, see below",
     TABLES: "a list of keys and values, see below",
@@ -203,6 +208,8 @@ def build(cls: type[T], values: object, path: str) -> T:
 
 
 def _unknown(path: str, key: str, known: list[str]) -> BadOptions:
+    if not path and key in SECTIONS_OF_FLUXMQ:
+        return wrong(key, f"a section of FluxMQ's that is not in force here; {SECTIONS_OF_FLUXMQ[key]}")
     near = get_close_matches(key.lower().replace("-", "_"), known, n=1, cutoff=0.5)
     hint = f"did you mean {path}{near[0]}?" if near else f"known are {', '.join(known)}"
     return wrong(f"{path}{key}", f"no such option; {hint}")
@@ -220,6 +227,8 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
         return _text_value(spec, value, path)
     if isinstance(value, str):
         value = _from_json(spec, value, path)
+    if spec.kind == ARGUMENTS:
+        return _arguments_value(spec, value, path)
     if spec.kind in {USERS, HEADERS}:
         return _texts_value(spec, value, path)
     if spec.kind == PRIORITIES:
@@ -318,6 +327,17 @@ def _texts_value(spec: OptionSpec, value: object, path: str) -> dict[str, str]:
             raise wrong(f"{path}.{name}", f"the name must not be empty and its {_WORDS[spec.kind]} must be text")
         texts[name] = text
     return texts
+
+
+def _arguments_value(spec: OptionSpec, value: object, path: str) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise _bad(spec, value, path)
+    for name, each in value.items():
+        is_long = isinstance(each, int) and not -ARGUMENT_LIMIT <= each < ARGUMENT_LIMIT
+        is_endless = isinstance(each, float) and not isfinite(each)
+        if not isinstance(name, str) or not isinstance(each, str | int | float) or is_long or is_endless:
+            raise wrong(f"{path}.{name}", f"{_shown(each)} is out of range; must be {spec.domain()}")
+    return dict(value)
 
 
 def _priorities_value(spec: OptionSpec, value: object, path: str) -> dict[str, int]:

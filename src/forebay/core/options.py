@@ -18,6 +18,8 @@ from forebay.core.option_groups import (
     CLASSIC,
     QUORUM,
     STREAM,
+    BindingOptions,
+    ExchangeOptions,
     PermissionOptions,
     QueueOptions,
     VhostOptions,
@@ -169,6 +171,16 @@ class Options(PlaceOptions):
     # queues
     queues: list[QueueOptions] = option(
         [], TABLES, "Queues that are there from the start.", inner=QueueOptions, reloadable=True
+    )
+    exchanges: list[ExchangeOptions] = option(
+        [], TABLES, "Exchanges that are there from the start.", inner=ExchangeOptions, reloadable=True
+    )
+    bindings: list[BindingOptions] = option(
+        [],
+        TABLES,
+        "Bindings that are there from the start, of exchanges and queues that are.",
+        inner=BindingOptions,
+        reloadable=True,
     )
     visibility_timeout_ms: int = integer(
         30_000,

@@ -62,7 +62,7 @@ QUEUE_TYPE: Final = "queue-type"
 BACKOFF: Final = "delayed-retry-backoff"
 MULTIPLIER: Final = "delayed-retry-multiplier"
 FACTOR_MAX: Final = 1_000_000
-DURATIONS: Final = ("expires", "message-ttl", "visibility-timeout")  # ms, none above EXPIRY_MS_MAX
+DURATIONS: Final = ("expires", "message-ttl", "retry-timeout", "visibility-timeout")  # ms, none above EXPIRY_MS_MAX
 
 
 @final
@@ -202,7 +202,9 @@ SETTINGS: Final = (
     ),
     Setting(MULTIPLIER, ON_WORK, FACTOR, USER, "delayed retry multiplier"),
     Setting("dlq", ON_WORK, BOOLEAN, USER, "truth value"),
+    Setting("max-message-size", ON_ALL, POSITIVE, OPERATOR, "message size"),
     Setting("nack-counts", ON_WORK, BOOLEAN, USER, "truth value"),
+    Setting("retry-timeout", ON_WORK, POSITIVE, USER, "retry timeout"),
     Setting("visibility-timeout", ON_ALL, POSITIVE, NOBODY, "visibility timeout"),
     Setting("leasing", ON_ALL, CHOICE, USER, "leasing", ("strict", "sublet"), "invalid_leasing"),
     Setting("primary-group", ON_ALL, TEXT, NOBODY, "group name"),

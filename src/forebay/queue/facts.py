@@ -20,6 +20,7 @@ STEPS_SHIFT: Final = 3  # so many steps of a filter cost 1, and a look at a reco
 class Looks:
     """What filters have cost: of all queues together, so that no turn takes long however many there are.
 
+    now_us   what time it is, for who is called between two looks of its own at the clock
     octets   that one group may hand out in a turn: fewer where much waits for clients already
     most     in one turn
     left     in this one
@@ -35,6 +36,7 @@ class Looks:
         self.cut: i64 = 0
         self.put_off: i64 = 0
         self.pace = Pace()
+        self.now_us: i64 = 0
 
     def begin(self) -> None:
         """A turn has ended: the next has as much again."""

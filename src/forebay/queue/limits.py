@@ -62,12 +62,15 @@ class Limits:
     earlier_ttls    (end, message_ttl_us), ascending: what holds for the records below `end`, where it is another
     expires_us      how long the queue may be unused; 0 for ever
     max_messages, max_octets  ready ones at most; -1 is no limit; of a stream: what retention keeps
+    max_body_octets  of a message that is published to it; -1 is no limit
+    refuses         it may be that it does not take a message
     dead_letter_exchange      None: what dies is gone
     dead_letter_key           None: the message's own
     dlq             what dies goes to `$dlq/<queue>`, for want of a dead-letter exchange that somebody declared
     at_least_once   what its dead-letter exchange does not take stays
     retry_exponential  the delay grows by `retry_factor` with each time, instead of by the least
     delivery_limit  failures after which a record dies; -1 is no limit
+    retry_timeout_us  a record dies that fails so long after it failed first; 0 for never
     nack_counts     a consumer that gives a record back has failed with it
     consumer_timeout_us  how long a consumer may hold a record before it is cancelled; 0: as the broker says
     visibility_us   how long anybody may hold a record before it returns; 0: nobody said, the consumer's timeout holds
@@ -81,7 +84,9 @@ class Limits:
         self.expires_us: i64 = 0
         self.max_messages: i64 = -1
         self.max_octets: i64 = -1
+        self.max_body_octets: i64 = -1
         self.overflow: i64 = DROP_HEAD
+        self.refuses = False
         self.dead_letter_exchange: bytes | None = None
         self.dead_letter_key: bytes | None = None
         self.dlq = False
@@ -92,6 +97,7 @@ class Limits:
         self.retry_max_us: i64 = 0
         self.retry_exponential = False
         self.retry_factor = 2.0
+        self.retry_timeout_us: i64 = 0
         self.nack_counts = True
         self.single_active = False
         self.priority_mode: i64 = NO_PRIORITY
@@ -107,7 +113,9 @@ class Limits:
         self.expires_us = other.expires_us
         self.max_messages = other.max_messages
         self.max_octets = other.max_octets
+        self.max_body_octets = other.max_body_octets
         self.overflow = other.overflow
+        self.refuses = other.refuses
         self.dead_letter_exchange = other.dead_letter_exchange
         self.dead_letter_key = other.dead_letter_key
         self.dlq = other.dlq
@@ -118,6 +126,7 @@ class Limits:
         self.retry_max_us = other.retry_max_us
         self.retry_exponential = other.retry_exponential
         self.retry_factor = other.retry_factor
+        self.retry_timeout_us = other.retry_timeout_us
         self.nack_counts = other.nack_counts
         self.single_active = other.single_active
         self.priority_mode = other.priority_mode
@@ -184,7 +193,9 @@ def limits_of(
     max_messages = asked.argument("max-length") if spec.type == STREAM_TYPE else asked.lowest("max-length", -1)
     limits.max_messages = capped(max_messages if isinstance(max_messages, int) else -1)
     limits.max_octets = capped(asked.lowest("max-length-bytes", -1))
+    limits.max_body_octets = capped(asked.lowest("max-message-size", -1))
     limits.overflow = OVERFLOWS[asked.word("overflow", "drop-head")]
+    limits.refuses = limits.overflow != DROP_HEAD or limits.max_body_octets >= 0
     limits.dead_letter_exchange = asked.octets(DEAD_LETTER_EXCHANGE)
     limits.dead_letter_key = asked.octets(DEAD_LETTER_KEY)
     if limits.dead_letter_exchange is None and name and asked.switch("dlq", False):
@@ -205,6 +216,7 @@ def limits_of(
     usual_backoff = "exponential" if limits.retry_factor else "linear"
     limits.retry_exponential = asked.word("delayed-retry-backoff", usual_backoff) == "exponential"
     limits.retry_factor = limits.retry_factor or DOUBLING
+    limits.retry_timeout_us = microseconds(asked.number("retry-timeout", 0))
     limits.nack_counts = asked.switch("nack-counts", spec.type != QUORUM_TYPE)
     limits.single_active = asked.argument("single-active-consumer") is True
     limits.consumer_timeout_us = microseconds(asked.number("consumer-timeout", 0))

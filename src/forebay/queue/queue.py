@@ -130,6 +130,17 @@ class Queue:
                         return True
         return False
 
+    def refuses(self, body_octets: i64, messages: i64 = 0, octets: i64 = 0) -> bool:
+        """Whether it does not take a message with such a body; the rest as for `is_full`."""
+        return 0 <= self.limits.max_body_octets < body_octets or self.is_full(messages, octets)
+
+    def refusal(self, body_octets: i64) -> str:
+        """Why it does not take a message with such a body."""
+        most = self.limits.max_body_octets
+        if 0 <= most < body_octets:
+            return f"takes no message above {most} octets, and this one has {body_octets}"
+        return "is full"
+
     def needs_group(self) -> bool:
         """Whether its limits need a work group to look after them though nobody consumes."""
         limits = self.limits

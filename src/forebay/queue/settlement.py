@@ -19,6 +19,7 @@ class Settlement(Group):
 
     start, committed  the first record of the group; every offset below `committed` is settled: the log may forget it
     attempts          offset -> how often it was handed out, and failed, of returned records only (see `packed`)
+    failing           offset -> when it failed first, of those in `attempts`, where that is asked for
     """
 
     def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, start: i64) -> None:
@@ -27,8 +28,9 @@ class Settlement(Group):
         self.committed: i64 = start
         self.pages: dict[int, Page] = {}
         self.attempts: dict[int, int] = {}
+        self.failing: dict[int, int] = {}
         self.progress = BytesWriter()  # (first, end) pairs
-        self.returns = BytesWriter()  # (first, count, attempts) triples
+        self.returns = BytesWriter()  # (first, count, attempts) triples; (first, -count, us): when they failed first
         self.interval_first: i64 = 0
         self.interval_end: i64 = 0
         if start & (PAGE_RECORDS - 1):
@@ -166,9 +168,26 @@ class Settlement(Group):
         write_i64_le(self.returns, count)
         write_i64_le(self.returns, attempts)
 
+    def note_failing(self, offset: i64, now_us: i64) -> i64:
+        """When the record failed first: now, unless it is known to have failed before."""
+        since_us = self.failing.get(offset)
+        if since_us is not None:
+            return since_us
+        self.failing[offset] = now_us
+        self.write_failing(self.returns, offset, now_us)
+        return now_us
+
+    def write_failing(self, out: BytesWriter, offset: i64, since_us: i64) -> None:
+        write_i64_le(out, offset)
+        write_i64_le(out, -1)
+        write_i64_le(out, since_us)
+
     def forget_attempts(self, first: i64, count: i64) -> None:
         for offset in range(first, first + count):
             self.attempts.pop(offset, None)
+        if self.failing:
+            for offset in range(first, first + count):
+                self.failing.pop(offset, None)
 
     def take_returns(self) -> bytes:
         """What `note_return` was told since the last call, for the write-ahead log; empty for nothing."""
@@ -181,10 +200,15 @@ class Settlement(Group):
     def restore_returns(self, returns: bytes) -> None:
         """Apply what `take_returns` or `attempts_snapshot` gave, in recovery."""
         for at in range(0, i64(len(returns)), 24):
+            count = read_i64_le(returns, at + 8)
+            value = read_i64_le(returns, at + 16)
             first = max(read_i64_le(returns, at), self.committed)
-            end = min(read_i64_le(returns, at) + read_i64_le(returns, at + 8), self.log.end)
+            end = min(read_i64_le(returns, at) + (count if count > 0 else -count), self.log.end)
             for offset in range(first, end):
-                self.attempts[offset] = read_i64_le(returns, at + 16)
+                if count > 0:
+                    self.attempts[offset] = value
+                else:
+                    self.failing[offset] = value
 
     def prune_attempts(self) -> None:
         """After the last `restore`: of what is settled nobody asks how often it was handed out."""
@@ -193,6 +217,11 @@ class Settlement(Group):
             if not self.is_settled(offset):
                 kept[offset] = attempts
         self.attempts = kept
+        failing: dict[int, int] = {}
+        for offset, since_us in self.failing.items():
+            if offset in kept:
+                failing[offset] = since_us
+        self.failing = failing
 
     def is_settled(self, offset: i64) -> bool:
         if offset >= self.cursor:
@@ -201,12 +230,14 @@ class Settlement(Group):
         return page is None or page.states[offset - page.base] == SETTLED
 
     def attempts_snapshot(self) -> bytes:
-        """All of `attempts`, such that `restore_returns` of it on a new group gives the same."""
+        """All of `attempts` and `failing`, such that `restore_returns` of it on a new group gives the same."""
         out = BytesWriter()
         for offset in sorted(self.attempts):
             write_i64_le(out, offset)
             write_i64_le(out, 1)
             write_i64_le(out, self.attempts[offset])
+        for offset in sorted(self.failing):
+            self.write_failing(out, offset, self.failing[offset])
         return out.getvalue()
 
     # ---- the whole state

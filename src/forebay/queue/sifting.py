@@ -35,7 +35,7 @@ def take_out(group: WorkGroup, chosen: set[int]) -> None:
         if group.measuring and offset not in late:
             group.ready_octets -= group.body_octets(offset, offset + 1)
         group.settle_noted(offset, offset + 1)
-        group.attempts.pop(offset, None)
+        group.forget_attempts(offset, 1)
         if order is not None:
             group.follow(order, offset, 1)
 

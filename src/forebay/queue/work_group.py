@@ -363,12 +363,26 @@ class WorkGroup(Selecting):
             if self.trace is not None:
                 why = "failed" if failed else "given back"
                 self.trace.note(RETURNED_EVENT, self.name, lease.consumer, start, length, self.now_us, why)
+            attempts = lease.deliveries + failures * FAILURE
             if failed and 0 <= limit < failures:
-                self.kill(start, length, DELIVERY_LIMIT, lease.deliveries + failures * FAILURE)
-                continue
-            self.note_return(start, length, lease.deliveries + failures * FAILURE)
-            self.push_returned(start, length, due_us)
+                self.kill(start, length, DELIVERY_LIMIT, attempts)
+            elif failed and self.limits.retry_timeout_us:
+                self.retry_each(start, length, attempts, due_us)
+            else:
+                self.note_return(start, length, attempts)
+                self.push_returned(start, length, due_us)
         return given
+
+    def retry_each(self, first: i64, count: i64, attempts: i64, due_us: i64) -> None:
+        """Records that failed return, or die where their first failure is too long ago."""
+        now_us = max(self.now_us, self.facts.looks.now_us)  # nobody may have had to do with this group for long
+        for offset in range(first, first + count):
+            since_us = self.note_failing(offset, now_us)
+            if now_us - since_us >= self.limits.retry_timeout_us:
+                self.kill(offset, 1, DELIVERY_LIMIT, attempts)
+            else:
+                self.note_return(offset, 1, attempts)
+                self.push_returned(offset, 1, due_us)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         """Have records of a lease die; how many of them were held by it."""

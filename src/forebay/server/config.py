@@ -7,17 +7,19 @@ error can say where to look, and so that people can see why an option has its va
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.configured import ineffective
 from forebay.core.errors import OptionError
 from forebay.core.option_table import SECRETS, TABLE, TABLES, BadOptions, option_fields, split_address
 from forebay.core.options import Options, check_values, make_options
 from forebay.server.config_files import Lines, line_of, read_lines
 
 ENVIRONMENT_PREFIX = "FOREBAY_"
+KEY: Final = re.compile(r"([a-z_0-9]+)(?:\[\d+\])?(?:\.[a-z_]+)*")  # that the text of an error begins with
 ERROR: Final = "error"
 WARNING: Final = "warning"
 DEFAULT: Final = "default"
@@ -50,11 +52,13 @@ class Loaded:
 
     origins  by option name: `forebay.yaml:12`, `environment`, `command line`; what is not in it is a default
     file     that was read; empty for none
+    lines    of the keys in the file
     """
 
     options: Options
     origins: dict[str, str]
     file: str
+    lines: Lines
 
     def shown(self) -> list[dict[str, object]]:
         """Name, value, origin, and whether it can be changed by a reload, of every option; secrets are hidden."""
@@ -104,7 +108,7 @@ class Source:
         if wrong:
             raise OptionError("\n".join(wrong))
         try:
-            return Loaded(make_options(values), origins, self.file)
+            return Loaded(make_options(values), origins, self.file, lines)
         except BadOptions as error:
             raise OptionError("\n".join(_placed(error, self.file, lines, origins))) from None
 
@@ -141,6 +145,21 @@ def _placed(error: BadOptions, place: str, lines: Lines, origins: Mapping[str, s
     return texts
 
 
+@contextmanager
+def placed(loaded: Loaded) -> Iterator[None]:
+    """Say of an option that turns out to be wrong in which place, and line, its value stands."""
+    try:
+        yield
+    except OptionError as error:
+        path = KEY.match(str(error))
+        name = "" if path is None else path[1]
+        where = loaded.origins.get(name, "")
+        if path is None or not where:
+            raise
+        line = line_of(loaded.lines, path[0]) if where.startswith(f"{loaded.file}:") else 0
+        raise OptionError(f"{f'{loaded.file}:{line}' if line else where}: {error}") from None
+
+
 # ---- checking
 
 
@@ -165,12 +184,11 @@ def check(file: str | None, environment: Mapping[str, str] | None = None) -> lis
     except OptionError as error:
         return [Finding(ERROR, line) for line in str(error).splitlines()]
     try:
-        check_options(loaded.options)
+        with placed(loaded):
+            check_options(loaded.options)
     except OptionError as error:
-        name = str(error).partition(":")[0].partition("[")[0]
-        return [Finding(ERROR, f"{loaded.origins.get(name, DEFAULT)}: {error}")]
+        return [Finding(ERROR, str(error))]
     warnings = [*_open_to_all(loaded.options), *_files(loaded.options), *_sizes(loaded.options)]
-    warnings += [(f"queues[{at}]", text) for at, each in enumerate(loaded.options.queues) for text in ineffective(each)]
     return [
         Finding(WARNING, f"{loaded.origins.get(path.partition('[')[0], DEFAULT)}: {path}: {text}")
         for path, text in warnings

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from forebay.broker.auth import Auth
-from forebay.broker.configured import configured_arguments
+from forebay.broker.configured import check_exchange, configured_arguments
 from forebay.broker.topic_acl import AclBook
 from forebay.broker.users import check_configured
 from forebay.broker.vhosts import check_vhost_name
@@ -48,12 +48,14 @@ def check_users(options: Options) -> None:
 
 
 def check_topology(options: Options) -> None:
-    """OptionError for vhosts and queues that cannot be."""
+    """OptionError for vhosts, queues and exchanges that cannot be."""
     for place, entry in enumerate(options.vhosts):
         try:
             check_vhost_name(entry.name.encode())
         except RequestError as error:
             raise OptionError(f"vhosts[{place}].name: {error.text}") from None
+    for place, exchange in enumerate(options.exchanges):
+        check_exchange(exchange, f"exchanges[{place}]")
     for place, queue in enumerate(options.queues):
         configured_arguments(queue, f"queues[{place}]")
         for topic in queue.topics:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from forebay.broker.address import TOPIC_EXCHANGE
-from forebay.broker.configured import declare_configured, wanted_queues
+from forebay.broker.configured import declare_configured, unbind_configured, wanted_queues, wanted_routes
 from forebay.broker.control.operations import Configuration
 from forebay.broker.scram import make_scram
 from forebay.broker.topology import FOREVER_MS
@@ -25,7 +25,7 @@ from forebay.routing.topic_trie import swap_key
 from forebay.server.acl_file import load_acl
 from forebay.server.app import App
 from forebay.server.chance import SystemRandom
-from forebay.server.config import Loaded, Source, shown_value
+from forebay.server.config import Loaded, Source, placed, shown_value
 from forebay.server.logins import set_throttle
 from forebay.server.logs import change_log
 from forebay.server.option_checks import check_options
@@ -56,8 +56,10 @@ class Reloader(Configuration):
             loaded = self.source.load()
             applied, restart = differences(old, loaded.options)
             effective = replace(old, **{name: getattr(loaded.options, name) for name in applied})
-            check_options(effective)
-            wanted_queues(self.app.vhosts, effective)
+            with placed(loaded):
+                check_options(effective)
+                wanted_queues(self.app.vhosts, effective)
+                wanted_routes(self.app.vhosts, effective)
         except OptionError as error:
             logger.error("the configuration is as before, since the new one is wrong: %s", error)
             raise RequestError(INVALID, str(error)) from None
@@ -107,6 +109,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     set_users(app, old, new)
     declare_configured(app.vhosts, new)
     unbind_topics(app.vhosts.default, old, new)
+    unbind_configured(app.vhosts, old, new)
     app.tell_of_events()
     if any(getattr(old, name) != getattr(new, name) for name in names_from(TLS_PREFIX)):
         app.tls.reload(new)

@@ -18,7 +18,7 @@ import uvloop
 from forebay.core.errors import CorruptFile, OptionError, RequestError, StorageError
 from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
-from forebay.server.config import Loaded, Source
+from forebay.server.config import Loaded, Source, placed
 from forebay.server.drain import drain
 from forebay.server.handles import raise_limit
 from forebay.server.heap import pause_collector, tune_collector
@@ -81,12 +81,13 @@ async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> 
     options = loaded.options
     tls = Tls(options)
     listeners = endpoints(options, tls)
-    check_options(options)
+    with placed(loaded):
+        check_options(options)
     app = App(options, loop, tls)
     loop.set_exception_handler(app.faults.on_loop_error)
     app.control.server = AppFacts(app)
     reloader = app.control.configuration = Reloader(app, source, loaded)
-    with how_to_mend(options.data):
+    with how_to_mend(options.data), placed(loaded):
         app.recover()
     signals = Signals(loop)
     loop.add_signal_handler(signal.SIGHUP, on_hangup, reloader)

@@ -15,7 +15,6 @@ from forebay.broker.routes import Route
 from forebay.broker.special import Special, route_special
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.queue.limits import DROP_HEAD
 from forebay.session.amqp091_target import MESSAGE, Target
 
 
@@ -95,9 +94,9 @@ class Transaction:
                 delayed += 1
                 continue
             for queue in route.queues:
-                if queue.limits.overflow != DROP_HEAD:
+                if queue.limits.refuses:
                     id = int(queue.id)
-                    if queue.is_full(messages.get(id, 0), lengths.get(id, 0)):
+                    if queue.refuses(len(held.body), messages.get(id, 0), lengths.get(id, 0)):
                         return False
                     messages[id] = messages.get(id, 0) + 1
                     lengths[id] = lengths.get(id, 0) + len(held.body)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.configured import configured_arguments, declare_configured, ineffective, wanted_queues
+from forebay.broker.configured import configured_arguments, declare_configured, wanted_queues
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
 from forebay.core.options import Options, make_options
@@ -34,8 +34,14 @@ def arguments(**entry: object) -> dict[str, object]:
 
 def test_limits_retries_and_dead_letters_are_arguments() -> None:
     assert arguments(
-        limits={"max_depth": 5, "message_ttl": "1h"},
-        retry={"max_retries": 3, "initial_backoff": "5s", "max_backoff": "5m", "multiplier": 2},
+        limits={"max_depth": 5, "message_ttl": "1h", "max_message_size": 100},
+        retry={
+            "max_retries": 3,
+            "initial_backoff": "5s",
+            "max_backoff": "5m",
+            "multiplier": 2,
+            "total_timeout": "3h",
+        },
         dlq={"enabled": True},
         visibility_timeout_ms="90s",
         primary_group="workers",
@@ -45,6 +51,8 @@ def test_limits_retries_and_dead_letters_are_arguments() -> None:
         "x-overflow": "reject-publish",
         "x-message-ttl": 3_600_000,
         "x-delivery-limit": 3,
+        "x-max-message-size": 100,
+        "x-retry-timeout": 10_800_000,
         "x-delayed-retry-type": "all",
         "x-delayed-retry-min": 5_000,
         "x-delayed-retry-max": 300_000,
@@ -58,7 +66,6 @@ def test_limits_retries_and_dead_letters_are_arguments() -> None:
 
 def test_what_is_left_out_is_no_argument() -> None:
     assert arguments() == {"x-queue-type": "classic"}
-    assert arguments(type="stream", limits={"max_depth": 5}) == {"x-queue-type": "stream"}
 
 
 def test_a_multiplier_of_one_waits_the_same_each_time() -> None:
@@ -104,14 +111,21 @@ def test_replication_cannot_be_enabled() -> None:
     assert arguments(replication={"enabled": False, "replication_factor": 3}) == {"x-queue-type": "classic"}
 
 
-def test_keys_without_effect_are_known() -> None:
-    assert ineffective(options(type="stream", retention={"max_age": "1h"}).queues[0]) == []
-    assert len(ineffective(options(type="stream", dlq={"enabled": True}).queues[0])) == 1
-    wrong = options(limits={"max_message_size": 1}, retry={"total_timeout": "1h"})
-    assert [text.partition(" ")[0] for text in ineffective(wrong.queues[0])] == [
-        "limits.max_message_size",
-        "retry.total_timeout",
-    ]
+@pytest.mark.parametrize(
+    ("key", "entry"),
+    [
+        ("limits.max_depth", {"limits": {"max_depth": 5}}),
+        ("limits.message_ttl", {"limits": {"message_ttl": "1h"}}),
+        ("retry.max_retries", {"retry": {"max_retries": 0}}),
+        ("retry.initial_backoff", {"retry": {"initial_backoff": "1s"}}),
+        ("retry.total_timeout", {"retry": {"total_timeout": "1h"}}),
+        ("dlq.enabled", {"dlq": {"enabled": True}}),
+    ],
+)
+def test_a_stream_refuses_what_cannot_be_in_force_on_it(key: str, entry: dict[str, object]) -> None:
+    with pytest.raises(OptionError, match=rf"queues\[0\]\.{key} cannot be in force on a stream"):
+        arguments(type="stream", **entry)
+    assert arguments(type="stream", limits={"max_message_size": 5})["x-max-message-size"] == 5
 
 
 def test_retention_is_in_force_on_queues_whose_messages_are_settled() -> None:

@@ -44,6 +44,8 @@ GOOD: dict[str, object] = {
     "x-consumer-disconnected-timeout": 1000,
     "x-visibility-timeout": 10,
     "x-leasing": "sublet",
+    "x-max-message-size": 1000,
+    "x-retry-timeout": 1000,
     "x-primary-group": "workers",
     "x-max-age": "1h",
     "x-stream-max-segment-size-bytes": 1000,

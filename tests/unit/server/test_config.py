@@ -264,11 +264,10 @@ loopback_users: []
 amqp: 0.0.0.0:5672
 tls_key: {key}
 memory_octets_max: 1024GiB
-queues: [{{name: s, type: stream, dlq: {{enabled: true}}}}]
 """
     found = check(written(tmp_path, "b.yaml", yaml))
     assert {each.level for each in found} == {WARNING}
     texts = [each.text.removeprefix(f"{tmp_path}/b.yaml:") for each in found]
-    starts = ("2: loopback_users", "3: amqp", "4: tls_key", "5: memory_octets_max", "6: queues[0]")
-    assert [text.startswith(start) for text, start in zip(texts, starts, strict=True)] == [True] * 5
+    starts = ("2: loopback_users", "3: amqp", "4: tls_key", "5: memory_octets_max")
+    assert [text.startswith(start) for text, start in zip(texts, starts, strict=True)] == [True] * 4
     assert check(None) == [], "the defaults are safe"

@@ -20,7 +20,7 @@ from forebay.broker.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN
-from forebay.queue.queue import SHARE, Queue
+from forebay.queue.queue import SHARE
 from forebay.routing.exchange import text
 from forebay.server.app import App
 from forebay.session.mqtt_publish import topic_address
@@ -278,9 +278,9 @@ def publish_now(vhost: Vhost, message: Message) -> Outcome:
     route = vhost.route_topic(message.topic, None)
     if route.headers_exchange is not None:
         route = vhost.resolve(route, format, message.properties)
-    crowded = crowded_queue(route)
-    if crowded is not None:
-        return Outcome(TOO_MANY, f"queue '{text(crowded.name)}' is full, or over its share of the broker")
+    unwilling = refused_by_queue(route, len(message.body))
+    if unwilling is not None:
+        return unwilling
     vhost.refusal = ""
     if (
         message.retain
@@ -300,9 +300,11 @@ def publish_now(vhost: Vhost, message: Message) -> Outcome:
     return outcome
 
 
-def crowded_queue(route: Route) -> Queue | None:
-    """A queue that would refuse the message, or takes more than its share: then nobody is given it."""
+def refused_by_queue(route: Route, octets: int) -> Outcome | None:
+    """The outcome where a queue would refuse a message of so many octets, or holds too much: nobody is given it."""
     for queue in route.queues:
-        if queue.crowded or (queue.limits.overflow and queue.is_full()):
-            return queue
+        if queue.crowded or queue.is_full():
+            return Outcome(TOO_MANY, f"queue '{text(queue.name)}' is full, or over its share of the broker")
+        if queue.refuses(octets):
+            return Outcome(TOO_LARGE, f"queue '{text(queue.name)}' {queue.refusal(octets)}")
     return None
