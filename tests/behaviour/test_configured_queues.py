@@ -60,7 +60,12 @@ def test_what_fails_too_often_goes_to_the_dead_letters_of_its_queue(start_broker
 
 def test_a_message_longer_than_its_queue_takes_is_refused(start_broker: Callable[..., BrokerProcess]) -> None:
     entries = [
-        {"name": kind, "type": kind, "topics": ["jobs/#"] if kind == "stream" else [], "limits": {"max_message_size": 8}}
+        {
+            "name": kind,
+            "type": kind,
+            "topics": ["jobs/#"] if kind == "stream" else [],
+            "limits": {"max_message_size": 8},
+        }
         for kind in ("classic", "quorum", "stream")
     ]
     broker = start_broker(queues=entries, http="127.0.0.1:0")
@@ -159,14 +164,20 @@ def test_exchanges_and_bindings_are_in_force(start_broker: Callable[..., BrokerP
             "queues:\n- name: s\n  type: stream\n  limits:\n    max_depth: 5\n",
             ":5: queues[0].limits.max_depth cannot be in force on a stream",
         ),
-        ("queues:\n- name: s\n  type: stream\n  dlq: {enabled: true}\n", ":4: queues[0].dlq.enabled cannot be in force"),
+        (
+            "queues:\n- name: s\n  type: stream\n  dlq: {enabled: true}\n",
+            ":4: queues[0].dlq.enabled cannot be in force",
+        ),
         ("mqtt: ''\nqueue_manager:\n  auto_commit_interval: 5s\n", ":2: queue_manager: a section of FluxMQ's"),
         ("exchanges:\n- name: x\n  type: topics\n", ":2: exchanges[0]: unknown exchange type 'topics'"),
         ("exchanges:\n- name: amq.x\n", ":2: exchanges[0].name: 'amq.x' begins with 'amq.'"),
         ("exchanges:\n- name: x\n  arguments: {alternate: y}\n", ":2: exchanges[0]: invalid arg 'alternate'"),
         ("exchanges:\n- name: x\n  arguments: {a: [1]}\n", ":3: exchanges[0].arguments.a: [1] is out of range"),
         ("bindings:\n- destination: q\n", ":2: bindings[0].source: missing"),
-        ("bindings:\n- source: amq.direct\n  destination: q\n", ":2: bindings[0] 'amq.direct': destination: 'q' is no queue"),
+        (
+            "bindings:\n- source: amq.direct\n  destination: q\n",
+            ":2: bindings[0] 'amq.direct': destination: 'q' is no queue",
+        ),
         ("bindings:\n- source: x\n  destination: q\n", ":2: bindings[0] 'x': source: 'x' is no exchange"),
     ],
 )

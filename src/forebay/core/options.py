@@ -278,7 +278,7 @@ class Options(PlaceOptions):
     mqtt_user_properties_max: int = integer(1000, "properties", 1, 65_535, "User properties of an MQTT packet.")
     mqtt_packet_filters_max: int = integer(1000, "filters", 1, 65_535, "Topic filters of a SUBSCRIBE or UNSUBSCRIBE.")
     mqtt_max_qos: int = integer(
-        2, "QoS", 0, 2, "The highest QoS; subscriptions are granted it at most.", reloadable=True
+        2, "QoS", 0, 2, "The highest QoS of subscriptions, and of publishes; docs/mqtt.md.", reloadable=True
     )
     mqtt_server_keep_alive_s: int = integer(
         0, "s", 0, 65_535, "Keep alive that clients have to use; 0 takes the client's own.", reloadable=True

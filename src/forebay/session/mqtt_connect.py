@@ -57,6 +57,8 @@ class Terms:
             self.expiry_s = self.limit_expiry(self.asked_expiry_s)
         if packet.has_will:
             check_topic_name(packet.will_topic, "CONNECT: will topic", self.levels_max)
+            if packet.version == V311:
+                packet.will_qos = min(packet.will_qos, self.max_qos)  # as of its messages: it cannot know
             if packet.will_qos > self.max_qos:
                 raise PeerError(codes.QOS, f"CONNECT: will QoS {packet.will_qos}: the maximum is {self.max_qos}")
 

@@ -111,8 +111,7 @@ class Inbox:
         self.body_octets += self.taken_octets
         self.meter.start_message(self.vhost.fanout.octets > self.fanout_max)
         qos = packet.qos
-        if qos > self.max_qos:
-            raise PeerError(codes.QOS, f"PUBLISH: QoS {qos}: the maximum is {self.max_qos}")
+        kept_qos = qos if qos <= self.max_qos else self.lowered(qos)
         if end - packet.properties_end > self.body_octets_max:
             raise too_large(end - packet.properties_end, self.body_octets_max)
         topic = data[packet.topic_at : packet.topic_end]
@@ -134,7 +133,7 @@ class Inbox:
             route = self.find_route(packet, topic, properties, data[packet.properties_end : end], long)
             if route is None:
                 return
-        format: i64 = MQTT | qos << QOS_SHIFT
+        format: i64 = MQTT | kept_qos << QOS_SHIFT
         if route.headers_exchange is not None:
             route = vhost.resolve(route, u8(format), properties)
         body = data[packet.properties_end : end] if long is None else long
@@ -157,6 +156,16 @@ class Inbox:
             self.unconfirmed += 1
         elif qos or outcome == REJECTED:
             self.answer(packet, outcome)
+
+    def lowered(self, qos: i64) -> i64:
+        """The QoS of a message that comes with more than the maximum; PeerError where the client was told that.
+
+        A client of 3.1.1 cannot know, and would send the same again after each refusal: its packet has the answers
+        that it asks for, and its message goes on with what subscribers are granted.
+        """
+        if self.version == V5:
+            raise PeerError(codes.QOS, f"PUBLISH: QoS {qos}: the maximum is {self.max_qos}")
+        return self.max_qos
 
     def untake(self) -> None:
         """The publish in hand was not taken, and comes again."""
@@ -280,7 +289,7 @@ class Inbox:
             check_publish(self.rights, target)
             if target.startswith(QUEUE_PREFIX):
                 self.vhost.queues_at(target)  # made now, where there is none: later nobody could be told why not
-            format: i64 = MQTT | packet.qos << QOS_SHIFT | (RETAIN if packet.retain else 0)
+            format: i64 = MQTT | min(packet.qos, self.max_qos) << QOS_SHIFT | (RETAIN if packet.retain else 0)
             if not self.vhost.delay(delay_id(properties), due_us, u8(format), target, properties, body):
                 outcome = REJECTED
         if packet.qos or outcome == REJECTED:

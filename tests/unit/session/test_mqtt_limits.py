@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.mqtt.raw import PINGREQ, PUBREC, V5, V311, connect, publish, subscribe, unsubscribe, will
+from tests.conformance.mqtt.v311.old import publish_whole as publish_old
 from tests.conformance.mqtt.v5.flows import expiry, publish_whole, subscribed, take
 from tests.mqtt_rig import MqttRig, RigClient
 
@@ -38,12 +39,36 @@ def test_the_highest_qos_is_announced_and_granted(tmp_path: Path, most: int) -> 
     rig.close()
 
 
-@pytest.mark.parametrize("version", [V311, V5])
-def test_a_publish_above_it_ends_the_connection(tmp_path: Path, version: int) -> None:
+def test_a_publish_above_it_ends_the_connection(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path, mqtt_max_qos=1)
-    source = connacked(rig, "source", version)
-    source.send(publish("a", b"x", 2, 1, version))
+    source = connacked(rig, "source")
+    source.send(publish("a", b"x", 2, 1))
     source.refused(QOS_NOT_SUPPORTED)
+    rig.close()
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_who_cannot_know_it_is_answered_as_asked(tmp_path: Path, most: int) -> None:
+    """The message of a client of 3.1.1 goes on with the highest QoS; its will and what is delayed, too."""
+    rig = MqttRig(tmp_path, mqtt_max_qos=most)
+    sink = connacked(rig, "sink")
+    sink.send(subscribe(1, ("#", 2)))
+    assert sink.granted() == [most]
+    source = rig.client(V311)
+    source.send(connect("source", V311, will=will("w", b"gone", V311), will_flags=4 | 2 << 3))
+    source.connack()
+    for qos in (1, 2):
+        publish_old(source, f"at/{qos}", b"x", qos)
+        found = take(sink)
+        assert (found.topic, found.qos) == (f"at/{qos}", most)
+    source.send(publish("once", b"x", 2, 7, V311), publish("once", b"x", 2, 7, V311, bits=8))
+    for _ in range(2):
+        source.acked(7, kind=PUBREC)
+    assert take(sink).qos == most
+    source.vanish()
+    found = take(sink)
+    assert (found.topic, found.qos) == ("w", most)
+    sink.quiet()
     rig.close()
 
 

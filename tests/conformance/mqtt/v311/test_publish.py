@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.broker_process import BrokerProcess
@@ -112,6 +114,20 @@ def test_mqtt3_3_3_4_1_each_qos_has_its_answer(broker: BrokerProcess, own: str, 
     assert raw.read(4) == b"\x50\x02" + number(id)
     raw.send(acknowledge(PUBREL, id))
     assert raw.read(4) == b"\x70\x02" + number(id)
+
+
+@statement("MQTT-3.3.4-1", "MQTT-4.3.2-2", "MQTT-4.3.3-2", version=V311)
+def test_mqtt3_3_3_4_1_a_publish_above_the_highest_qos_has_its_answer(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
+    """Version 3.1.1 has no way to say what the highest is."""
+    broker = start_broker(mqtt_max_qos=1)
+    reader = connected(broker, "reader")
+    reader.subscribe("a", qos=1)
+    raw = connected(broker, "writer")
+    publish_whole(raw, "a", b"x", 2)
+    found = reader.delivery()
+    assert (found.body, found.qos) == (b"x", 1)
 
 
 @statement("MQTT-4.3.2-2", "MQTT-3.3.1-3", version=V311)
