@@ -306,6 +306,7 @@ arguments = st.dictionaries(st.sampled_from(["a", "b", "ü"]), values, max_size=
 queue_arguments = st.dictionaries(
     st.sampled_from(["x-ha-params", "x-ha-nodes", "x-internal-purpose"]), values, max_size=3
 )
+binding_arguments = st.dictionaries(st.just("x-bound-from"), values, max_size=1)
 exchange_arguments = st.dictionaries(st.just("x-internal-purpose"), values, max_size=1)
 
 
@@ -318,17 +319,17 @@ def documents(draw: st.DrawFn) -> Document:
     kinds = [draw(st.sampled_from(["direct", "fanout", "topic", "headers"])) for _ in exchanges]
     keys = st.text("ab.*", max_size=5)
     ends = [("queue", name) for name in queues] + [("exchange", name) for name in exchanges]
+    sources = [draw(st.sampled_from(list(zip(exchanges, kinds, strict=True)))) for _ in ends if exchanges]
     bindings = [
         {
-            "source": draw(st.sampled_from(exchanges)),
+            "source": source,
             "vhost": vhost,
             "destination": end[1],
             "destination_type": end[0],
             "routing_key": draw(keys),
-            "arguments": draw(arguments),
+            "arguments": draw(arguments if kind == "headers" else binding_arguments),
         }
-        for end in ends
-        if exchanges
+        for end, (source, kind) in zip(ends, sources, strict=False)
     ]
     limit = draw(st.integers(1, 1 << 31))
     return {

@@ -218,7 +218,7 @@ def test_bindings_in_every_form(http: httpx.Client, channel: BlockingChannel) ->
     channel.queue_declare("bound/1", durable=True)
     channel.exchange_declare("inner", "direct", durable=True)
     channel.queue_bind("bound/1", EXCHANGE, "k ü/%")
-    channel.queue_bind("bound/1", EXCHANGE, "", arguments={"x": 1})
+    channel.queue_bind("bound/1", EXCHANGE, "", arguments={"x-bound-from": 1})
     channel.exchange_bind("inner", EXCHANGE, "k")
     of_queue = get(http, "/queues/%2F/bound%2F1/bindings")
     assert [(each["source"], each["routing_key"]) for each in of_queue] == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import httpx
@@ -81,3 +82,48 @@ def test_over_http(broker: BrokerProcess) -> None:
         definitions = {"queues": [{"name": "new", "vhost": "/", "durable": True, "arguments": SLIP}]}
         answer = http.post("/definitions", json=definitions)
         assert answer.status_code == 400 and "x-dead-leter-exchange" in answer.text
+
+
+def test_of_bindings(broker: BrokerProcess) -> None:
+    channel = open_channel(broker)
+    channel.queue_declare("q", durable=True)
+    channel.exchange_declare("inner", "fanout")
+    wrong = {"x-match": "any"}
+    for exchange in ("amq.direct", "amq.topic", "amq.fanout"):
+        said = refusal(broker, partial(BlockingChannel.queue_bind, queue="q", exchange=exchange, arguments=wrong))
+        assert f"'x-match' for a binding of exchange '{exchange}'" in said
+        assert "only headers exchanges look at arguments" in said
+    said = refusal(broker, lambda channel: channel.exchange_bind("inner", "amq.direct", "", {"owner": "billing"}))
+    assert "'owner' for a binding" in said
+    said = refusal(broker, lambda channel: channel.queue_bind("q", "amq.headers", "", {"x-macth": "any", "a": 1}))
+    assert "did you mean x-match?" in said
+    channel.queue_bind("q", "amq.headers", "", {"x-match": "any", "a": 1, "x-left-out": 1})  # as RabbitMQ's do
+    channel.queue_bind("q", "amq.headers", "", {"x-match": "any-with-x", "x-mach": 1})  # a header of that name
+    channel.queue_bind("q", "amq.direct", "k", {"x-bound-from": [{"cluster-name": "a"}]})  # as its federation does
+    with httpx.Client(base_url=broker.http_url + "/api", auth=("guest", "guest"), timeout=60) as http:
+        answer = http.post("/bindings/%2F/e/amq.direct/q/q", json={"routing_key": "k", "arguments": {"owner": "a"}})
+        assert answer.status_code == 400 and "'owner' for a binding" in answer.text, answer.text
+        lost = {"source": "amq.direct", "vhost": "/", "destination": "q", "routing_key": "k", "arguments": {"o": 1}}
+        answer = http.post("/definitions", json={"bindings": [lost]})
+        assert answer.status_code == 400 and "'o' for a binding" in answer.text, answer.text
+
+
+def test_of_publishes(broker: BrokerProcess) -> None:
+    """Applications have headers of their own, whatever they begin with, but for the prefix that is the broker's."""
+    channel = open_channel(broker)
+    channel.queue_declare("q", durable=True)
+    own = pika.BasicProperties(
+        headers={"x-dely": 5, "x-mine": 1, "X-Forebay-Signature": "a", "x-forebays": 1, "n": None}
+    )
+    channel.basic_publish("", "q", b"a", own, mandatory=True)
+    slip = pika.BasicProperties(headers={"n": 1, "x-forebay-dely": 5})
+    said = refusal(broker, lambda channel: channel.basic_publish("", "q", b"b", slip))
+    assert "header 'x-forebay-dely'" in said and "did you mean x-delay?" in said
+    channel.queue_bind("q", "amq.topic", "t")
+    with client(broker, "worker") as worker:
+        assert worker.publish("t", b"b", x_forebay_group="g").value == 0x83
+        assert not worker.publish("t", b"a", x_forebays="g", x_mine="1").is_failure
+    url = f"{broker.http_url}/publish/t"
+    answer = httpx.post(url, content=b"b", headers={"x-forebay-group": "g"}, auth=("guest", "guest"), timeout=60)
+    assert answer.status_code == 400 and "user property 'x-forebay-group'" in answer.text, answer.text
+    assert [channel.basic_get("q", auto_ack=True)[2] for _ in range(3)] == [b"a", b"a", None]

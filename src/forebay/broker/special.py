@@ -5,6 +5,7 @@ x-delay                          milliseconds after which the message is routed,
 x-delay-id                       the name under which it can be cancelled until then
 x-producer-id with x-sequence    taken once: a number not above the producer's last one is a duplicate
 x-deduplication-key              taken once for each key
+x-forebay-...                    reserved for the broker: a name that means nothing is refused
 
 Few messages have any of these; they go a way of their own, so that the others pay nothing for them.
 """
@@ -23,6 +24,7 @@ from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, FORMAT_MASK, KEYED, REJECTED
+from forebay.core.nearest import hint
 from forebay.queue.arguments import EXPIRY_MS_MAX
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX, put_short_string, put_value, skip_value
 from forebay.wire.amqp091_properties import (
@@ -46,8 +48,11 @@ PRODUCER: Final = b"x-producer-id"
 SEQUENCE: Final = b"x-sequence"
 DEDUPLICATION_KEY: Final = b"x-deduplication-key"
 NAMES: Final = (CC, BCC, DELAY, DELAY_ID, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
+RESERVED: Final = b"x-forebay-"  # what names begin with that nobody else has
+RESERVED_TEXT: Final = "x-forebay-"
 ASKS: Final = 1
 GROUPED: Final = 2
+UNKNOWN: Final = 4
 MARKS: Final = EXPIRES | KEYED
 CAPITALS: Final = (66, 67)  # B, C
 SMALL_X: Final = 120
@@ -95,7 +100,10 @@ class Special:
 
 
 def asked_by(properties: bytes) -> i64:
-    """Which headers checked properties have: ASKS where `read_special` has something to do, GROUPED for x-group-id."""
+    """Which headers checked properties have.
+
+    ASKS where `read_special` has something to do, GROUPED for x-group-id, UNKNOWN for a reserved name
+    """
     found: i64 = 0
     if not flags_of(properties) & HEADERS:
         return found
@@ -113,14 +121,16 @@ def asked_by(properties: bytes) -> i64:
                     found |= ASKS
                 elif name == GROUP_HEADER:
                     found |= GROUPED
+                elif name.startswith(RESERVED):
+                    found |= UNKNOWN
         pos = skip_value(properties, pos, end, TABLE_DEPTH_MAX)
     return found
 
 
 def asks_of(properties: bytes, flags: i64) -> i64:
-    """ASKS where `read_special` has something to do, and the marks of the record that checked properties make."""
+    """ASKS and UNKNOWN as `asked_by` has them, and the marks of the record that checked properties make."""
     asked: i64 = asked_by(properties) if flags & HEADERS else 0
-    found = asked & ASKS
+    found = asked & (ASKS | UNKNOWN)
     if flags & EXPIRATION or asked & GROUPED:
         found |= marks_of(AMQP091, properties)
     return found
@@ -143,7 +153,19 @@ def check_message(properties: bytes, user: bytes, depth_max: i64) -> i64:
             )
     if flags & EXPIRATION:
         check_expiration(short_field(properties, EXPIRATION, depth_max).decode("utf-8", "replace"))
-    return asks_of(properties, flags)
+    asked = asks_of(properties, flags)
+    if asked & UNKNOWN:
+        for name, _ in headers_of(properties, depth_max):
+            check_name(name, "header")
+    return asked
+
+
+def check_name(name: str, what: str) -> None:
+    """RequestError where a header or user property has a reserved name: none of these means anything."""
+    if name.startswith(RESERVED_TEXT):
+        known = [each.decode() for each in (*NAMES, GROUP_HEADER)]
+        meant = hint("x-" + name[len(RESERVED_TEXT) :], known)
+        raise RequestError(PRECONDITION, f"{what} '{name}': nothing puts it in force; {meant}")
 
 
 def check_expiration(expiration: str) -> None:

@@ -35,7 +35,7 @@ from forebay.queue.spec import QueueSpec, check_declaration, locked
 from forebay.queue.trace import QueueTrace, Trace
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.bindings import Bindings
-from forebay.routing.exchange import Exchange, TopicExchange, check_arguments, text
+from forebay.routing.exchange import Exchange, TopicExchange, check_arguments, check_binding, text
 from forebay.routing.flow import Flow
 from forebay.routing.kinds import check_kind, make_exchange
 from forebay.routing.topic_trie import check_filter, swap_key
@@ -360,7 +360,7 @@ class Topology(Part):
     def bind(self, queue: bytes, exchange: bytes, routing_key: bytes, arguments: dict[str, object]) -> None:
         """Bind a queue to an exchange; no error where it is bound so already."""
         refuse_default(exchange)
-        self.check_exchange(exchange)
+        check_binding(self.name, self.check_exchange(exchange), arguments)
         bound = self.queue(queue)
         self.add_binding(exchange, bound.id, bound.name, routing_key, arguments)
 
@@ -370,7 +370,7 @@ class Topology(Part):
         """Bind an exchange to another, the source; no error where it is bound so already."""
         refuse_default(source)
         refuse_default(destination)
-        self.check_exchange(source)
+        check_binding(self.name, self.check_exchange(source), arguments)
         bound = self.check_exchange(destination)
         self.add_binding(source, bound.number, bound.name, routing_key, arguments)
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from typing import Final, final
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.core.nearest import hint
+from forebay.core.nearest import hint, slip_of
 from forebay.routing.flow import Flow
 from forebay.routing.topic_trie import TopicTrie, swap_key
 
@@ -25,6 +25,9 @@ HEADERS: Final = b"headers"
 ALTERNATE: Final = "alternate-exchange"
 KNOWN: Final = (ALTERNATE, "x-delayed-type", "hash-header", "hash-property")  # arguments of some kind of exchange
 FOREIGN: Final = ("x-internal-purpose",)  # of RabbitMQ's own exchanges; nothing comes of it
+MATCH: Final = "x-match"
+WITH_X: Final = "-with-x"
+FOREIGN_TO_BINDINGS: Final = ("x-bound-from",)  # of RabbitMQ's federation; nothing comes of it
 
 NESTING_MAX: Final = 128  # tables and lists in a binding's arguments or a header
 HEADER_SIGNATURES_MAX: Final = 10_000  # of one headers exchange
@@ -274,6 +277,23 @@ def check_arguments(vhost: bytes, name: bytes, arguments: dict[str, object]) -> 
         )
 
 
+def check_binding(vhost: bytes, exchange: Exchange, arguments: dict[str, object]) -> None:
+    """RequestError names an argument of a new binding that nothing puts in force, and what may have been meant."""
+    is_headers = isinstance(exchange, HeadersExchange)
+    kind = arguments.get(MATCH)
+    with_x = isinstance(kind, str) and kind.endswith(WITH_X)
+    for name in arguments:
+        # RabbitMQ passes over the other names with x-, too, and who leaves headers out by that is right.
+        if name in FOREIGN_TO_BINDINGS or (is_headers and (with_x or slip_of(name, [MATCH]) == "")):
+            continue
+        words = f"did you mean {MATCH}?" if is_headers else "only headers exchanges look at arguments"
+        raise RequestError(
+            PRECONDITION,
+            f"invalid arg '{name}' for a binding of exchange '{text(exchange.name)}' in vhost '{text(vhost)}': nothing "
+            f"puts it in force; {words}",
+        )
+
+
 def count_in(counts: dict[int, int], destination: int) -> bool:
     """One more binding of the destination; True if it is the first."""
     count = counts.get(destination, 0)
@@ -385,7 +405,7 @@ class HeaderPattern:
     """
 
     def __init__(self, arguments: dict[str, object]) -> None:
-        kind = arguments.get("x-match", "all")
+        kind = arguments.get(MATCH, "all")
         if not isinstance(kind, str):
             raise RequestError(
                 PRECONDITION, f"Invalid x-match field type {type_name(kind)} (value {kind!r}); expected longstr"
@@ -396,11 +416,11 @@ class HeaderPattern:
                 f'Invalid x-match field value <<"{kind}">>; expected all, any, all-with-x, or any-with-x',
             )
         self.all = kind.startswith("all")
-        with_x = kind.endswith("-with-x")
+        with_x = kind.endswith(WITH_X)
         self.names: list[str] = []
         self.values: list[str] = []
         for name in sorted(arguments):
-            if name == "x-match" or (not with_x and name.startswith("x-")):
+            if name == MATCH or (not with_x and name.startswith("x-")):
                 continue
             value = arguments[name]
             self.names.append(name)

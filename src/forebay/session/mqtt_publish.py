@@ -18,6 +18,7 @@ from forebay.broker.deduplication import Identity, address_of, identity_of
 from forebay.broker.permissions import WRITE, Grants, Rights
 from forebay.broker.routes import Route
 from forebay.broker.sessions import is_topic
+from forebay.broker.special import RESERVED, check_name
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, TOO_LARGE, TOO_MANY, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN, UNROUTABLE
@@ -175,6 +176,8 @@ class Inbox:
     def is_done(self, packet: Publish, topic: bytes, properties: bytes) -> bool:
         """Whether a publish that may say which message it is needs nothing more: then it is answered."""
         try:
+            if RESERVED in properties:
+                check_user_properties(properties)
             identity = identity_of(
                 user_text(properties, b"x-producer-id"),
                 user_text(properties, b"x-sequence"),
@@ -378,6 +381,13 @@ def user_text(properties: bytes, name: bytes) -> str | None:
     """A user property as text; None where there is none of that name."""
     value = props.user_property(properties, name)
     return None if value is None else value.decode("utf-8", "surrogateescape")
+
+
+def check_user_properties(properties: bytes) -> None:
+    """RequestError where a user property has a name that is reserved."""
+    for each in props.decode_properties(properties):
+        if each.id == props.USER_PROPERTY:
+            check_name(each.text.decode("utf-8", "backslashreplace"), "user property")
 
 
 def topic_address(topic: bytes) -> bytes:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.mqtt.raw import PINGREQ, PUBREC, V5, V311, connect, publish, subscribe, unsubscribe, will
-from tests.conformance.mqtt.v311.old import publish_whole as publish_old
 from tests.conformance.mqtt.v5.flows import expiry, publish_whole, subscribed, take
+from tests.conformance.mqtt.v311.old import publish_whole as publish_old
 from tests.mqtt_rig import MqttRig, RigClient
 
 MAXIMUM_QOS, SERVER_KEEP_ALIVE, SESSION_EXPIRY = 0x24, 0x13, 0x11

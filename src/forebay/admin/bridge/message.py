@@ -16,7 +16,7 @@ from forebay.core.errors import INVALID, TOO_LARGE, PeerError, RequestError
 from forebay.core.nearest import hint
 from forebay.core.options import Options
 from forebay.session.mqtt_commands import command_at
-from forebay.session.mqtt_publish import SYS_PREFIX, user_text
+from forebay.session.mqtt_publish import SYS_PREFIX, check_user_properties, user_text
 from forebay.session.mqtt_rights import check_publish
 from forebay.wire.mqtt_codes import PUBLISH, check_topic_name
 from forebay.wire.mqtt_properties import (
@@ -108,6 +108,7 @@ def checked(wanted: Wanted, options: Options) -> Message:
         properties = properties_of(wanted)
         if properties:
             check_properties(properties, 0, len(properties), PUBLISH)
+            check_user_properties(properties)
     except PeerError as error:
         raise RequestError(INVALID, error.text) from None
     if command_at(topic) or topic.startswith((SYS_PREFIX, DELAYED_PREFIX)):

@@ -27,7 +27,7 @@ from forebay.core.errors import INVALID, RequestError
 from forebay.queue.arguments import BY_KEY
 from forebay.queue.queue import kind_of
 from forebay.queue.spec import QueueSpec, check_declaration
-from forebay.routing.exchange import Exchange, check_arguments, text
+from forebay.routing.exchange import Exchange, check_arguments, check_binding, text
 from forebay.routing.kinds import make_exchange
 
 NO_SESSION: Final = 0
@@ -301,6 +301,7 @@ class Plan:
         if not self.is_known(vhost, destination, kind):
             raise given.wrong("destination", text(destination), f"is no {kind} of the vhost or the file")
         trial = make_exchange(exchange.kind, source, True, False, False, exchange.arguments)
+        check_binding(vhost, trial, arguments)
         trial.bind(1, key, arguments)
         return partial(self.bind, vhost, kind == "queue", destination, source, key, arguments)
 
