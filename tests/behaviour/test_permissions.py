@@ -11,6 +11,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker, ProbableAccessDeniedError
 
 from tests.broker_process import BrokerProcess, running
+from tests.waiting import until
 
 ADA = {"user": "ada", "vhost": "/", "configure": "^c", "write": "^w", "read": "^r"}
 Work = Callable[[BlockingChannel], object]
@@ -20,11 +21,12 @@ Work = Callable[[BlockingChannel], object]
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with running(
         tmp_path_factory.mktemp("permissions"),
-        users={"guest": "guest", "ada": "a", "eve": "e", "dlx": "d"},
+        users={"guest": "guest", "ada": "a", "eve": "e", "dlx": "d", "mover": "m"},
         permissions=[
             ADA,
             {"user": "eve", "vhost": "other"},
             {"user": "dlx", "configure": "^c", "write": "^w", "read": "^[cr]"},
+            {"user": "mover", "configure": "^c"},
         ],
         vhosts=[{"name": "other"}, {"name": "small", "queues_max": 1, "connections_max": 0}],
     ) as made:
@@ -124,6 +126,52 @@ def test_dead_letters_and_alternates_need_a_place_that_may_be_written(broker: Br
         channel = connection.channel()
         channel.queue_declare("c.dl", arguments=DEAD_LETTERS)
         channel.queue_delete("c.dl")
+
+
+def to_default(key: str | None = None) -> dict[str, object]:
+    """Arguments by which dead letters go to the default exchange, with this key or their own."""
+    named = {} if key is None else {"x-dead-letter-routing-key": key}
+    return {"x-dead-letter-exchange": "", "x-message-ttl": 0, **named}
+
+
+def test_dead_letters_make_only_queues_that_their_declarer_may_make(broker: BrokerProcess) -> None:
+    with open_connection(broker, "mover", "m") as connection:
+        for key, name in (
+            ("$queue/z.new/a", "z.new', which is not there,"),
+            ("$queue/w1", "w1'"),
+            ("$dlq/z", "$dlq/z'"),
+        ):
+            with pytest.raises(ChannelClosedByBroker) as caught:
+                connection.channel().queue_declare("c.dl", arguments=to_default(key))
+            assert f"configure access to queue '{name} in vhost '/' refused" in str(caught.value.reply_text)
+        channel = connection.channel()
+        channel.confirm_delivery()
+        for number, key in enumerate(("$queue/c.made", "$dlq/c.1", "w1")):
+            channel.queue_declare(f"c.{number}", arguments=to_default(key))
+            channel.basic_publish("", f"c.{number}", b"x", mandatory=True)
+        for made in ("c.made", "$dlq/c.1", "w1"):
+            until(lambda made=made: channel.basic_get(made, auto_ack=True)[2] == b"x", made)  # type: ignore[misc]
+        for queue in ("c.0", "c.1", "c.2", "c.made"):
+            channel.queue_delete(queue)
+
+
+def test_a_dead_letters_own_key_makes_no_queue(broker: BrokerProcess) -> None:
+    """Whoever published it to another exchange with that key was not asked for the right to make one."""
+    with open_connection(broker) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("c.own", arguments=to_default())
+        channel.queue_declare("there", arguments={})
+        keys = ["$queue/z.made", "$dlq/z.made", "$queue/there"]
+        for key in keys:
+            channel.queue_bind("c.own", "amq.direct", key)
+            channel.basic_publish("amq.direct", key, b"x", mandatory=True)
+        until(lambda: channel.basic_get("there", auto_ack=True)[2] == b"x", "the one that leads somewhere")
+        for name in ("z.made", "$dlq/z.made"):
+            with pytest.raises(ChannelClosedByBroker, match="404"):
+                connection.channel().queue_declare(name, passive=True)
+        for queue in ("c.own", "there"):
+            channel.queue_delete(queue)
 
 
 def test_what_is_allowed(broker: BrokerProcess) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, queue_address
 from forebay.broker.permissions import CONFIGURE, READ, Rights
 from forebay.broker.topology import Topology
 
@@ -24,7 +25,21 @@ def check_declare_queue(where: Topology, rights: Rights, name: bytes, arguments:
     target = named(arguments, DEAD_LETTER_EXCHANGE)
     if target is not None:
         rights.check_queue(READ, name)
-        check_feed(where, rights, target, named(arguments, DEAD_LETTER_KEY))
+        key = named(arguments, DEAD_LETTER_KEY)
+        check_feed(where, rights, target, key)
+        if not target and key is not None:
+            check_made_by_letters(rights, name, key)
+
+
+def check_made_by_letters(rights: Rights, queue: bytes, key: bytes) -> None:
+    """That the queue may be made to which the dead letters of another go, whether it is there now or not.
+
+    It is made when one comes and it is missing, and nobody is there to be asked then.
+    """
+    if key.startswith(QUEUE_PREFIX):
+        rights.check_queue(CONFIGURE, queue_address(key)[0])
+    elif key.startswith(DEAD_LETTER_PREFIX) and key != DEAD_LETTER_PREFIX + queue:
+        rights.check_queue(CONFIGURE, key)
 
 
 def check_declare_exchange(where: Topology, rights: Rights, name: bytes, arguments: dict[str, object]) -> None:

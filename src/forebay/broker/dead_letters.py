@@ -21,7 +21,7 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, amqp_address
+from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, amqp_address
 from forebay.broker.facts import marks_of
 from forebay.broker.publishing import Publishing
 from forebay.broker.routes import Route
@@ -183,6 +183,10 @@ class DeadLetters:
         deaths = with_newest(deaths_of(letter.properties) if letter.again else [], death)
         key = limits.dead_letter_key
         properties = died(letter.properties, letter.again, deaths, death, marks, key is None)
+        if not exchange and key is None:
+            keys = [each for each in keys if is_there(vhost, each)]
+            if not keys:
+                return self.unrouted(limits)
         route = self.route(vhost, queue, exchange, keys if key is None else [cut_key(key)], properties)
         if route is None:
             return self.unrouted(limits)
@@ -246,7 +250,8 @@ class DeadLetters:
     ) -> Route | None:
         """Where these keys lead; None where there is no such exchange or address.
 
-        Not as a client's publish: an internal exchange is as good as any other, and `$dlq/<queue>` is made.
+        Not as a client's publish: an internal exchange is as good as any other, and `$dlq/<queue>` and
+        `$queue/<queue>` are made for nobody whom one could ask. Who declared the key had the right to make them.
         """
         if self.epoch != vhost.epoch or len(self.routes) >= ROUTES_MAX:
             self.routes.clear()
@@ -389,6 +394,16 @@ class Batch:
                 last.count += count
                 return
         staying.append(Dying(offset, count, run.cause, run.deliveries, run.failures))
+
+
+def is_there(vhost: Publishing, key: bytes) -> bool:
+    """Whether a message's own key leads somewhere without a queue being made: its publisher needed no right to that."""
+    if key.startswith(QUEUE_PREFIX):
+        try:
+            return vhost.common.addresses[vhost.name].makes(key, True) == b""
+        except RequestError:  # an address that nothing can have
+            return False
+    return not key.startswith(DEAD_LETTER_PREFIX) or key in vhost.queues
 
 
 def keeps(limits: Limits) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import PRECONDITION, RequestError
+from forebay.core.errors import PRECONDITION, REFUSED, RequestError
 from forebay.core.nearest import slip_of
 from forebay.wire.amqp091_properties import whole_number
 
@@ -48,15 +48,20 @@ def read_extension(queue: bytes, channel: i64, headers: list[tuple[str, object]]
     return Extension(queue, channel, tag, extend_ms)
 
 
-def extend_offset(vhost: Vhost, wanted: Extension, headers: list[tuple[str, object]]) -> bool:
-    """Give the message at an offset more time; whether somebody holds it."""
+def extend_offset(vhost: Vhost, wanted: Extension, headers: list[tuple[str, object]], session_id: i64) -> bool:
+    """Give the message at an offset more time; whether somebody holds it. RequestError(REFUSED): somebody else does."""
     fields = dict(headers)
     group = fields.get("x-group-id", "")
     if not isinstance(group, str):
         raise RequestError(PRECONDITION, f"x-group-id: {group!r} is no text")
     offset = number_in(fields, "x-offset", 0, TAG_MAX)
     lease = vhost.find_lease(wanted.queue, group.encode(), offset)
-    return lease is not None and vhost.extend(lease, offset, 1, wanted.extend_ms) > 0
+    if lease is None:
+        return False
+    if not vhost.may_settle(lease, session_id):
+        queue = wanted.queue.decode("utf-8", "replace")
+        raise RequestError(REFUSED, f"x-offset: {offset} of queue '{queue}' is held by somebody else")
+    return vhost.extend(lease, offset, 1, wanted.extend_ms) > 0
 
 
 def number_in(fields: dict[str, object], name: str, least: int, most: int) -> i64:

@@ -401,7 +401,7 @@ class Publisher:
         if wanted.tag:
             self.link.extensions.append(wanted)
             return ACCEPTED
-        return ACCEPTED if extend_offset(self.vhost, wanted, headers) else UNROUTABLE
+        return ACCEPTED if extend_offset(self.vhost, wanted, headers, self.link.session_id) else UNROUTABLE
 
     def commit(self) -> None:
         """Do what the transaction holds back of publishes; RequestError, and nothing is done, where one is refused."""

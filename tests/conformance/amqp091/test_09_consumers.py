@@ -228,6 +228,28 @@ def test_who_holds_nothing_is_given_nothing(broker: BrokerProcess) -> None:
         raw.channel_closed(406, "PRECONDITION_FAILED - unknown delivery tag 1")
 
 
+def test_who_does_not_hold_a_message_gives_it_no_time(broker: BrokerProcess) -> None:
+    with connect(broker) as raw, connect(broker) as other:
+        raw.declare("q", arguments={"x-visibility-timeout": 1000})
+        raw.fill("q", [b"0"])
+        raw.consume("q")
+        raw.delivery()
+        extend(other, {"x-offset": 0, "x-extend-ms": 3_600_000})
+        other.channel_closed(403, "ACCESS_REFUSED - x-offset: 0 of queue 'q' is held by somebody else")
+        assert raw.delivery() == (2, True, b"0")  # its time is over as before
+
+
+def test_where_a_queue_is_sublet_its_group_gives_more_time(broker: BrokerProcess) -> None:
+    with connect(broker) as raw, connect(broker) as other:
+        raw.declare("q", arguments={"x-leasing": "sublet"})
+        raw.fill("q", [b"0"])
+        raw.consume("q")
+        raw.delivery()
+        other.consume("q")
+        extend(other, {"x-offset": 0, "x-extend-ms": 3_600_000})
+        other.sync()
+
+
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
