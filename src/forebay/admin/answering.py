@@ -28,7 +28,7 @@ HEADERS_S: Final = 1.0  # how often the Date of answers is made anew
 
 
 class HttpServer:
-    """What makes connections for one application."""
+    """Makes the connections of one application."""
 
     def __init__(self, app: App, application: ASGIApp) -> None:
         self.app = app
@@ -72,7 +72,7 @@ class HttpServer:
             self.app.faults.note(REQUEST, f"the request {scope.get('method')} {scope.get('path')}", error)
 
     async def tick(self) -> None:
-        """What uvicorn does about once a second."""
+        """Do what uvicorn does about once a second."""
         while True:
             await self.server.on_tick(0)
             now_s = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""What handlers that change something have in common: who did it is noted, and the answer waits for the disk."""
+"""The common part of handlers that change something: the audit log names the caller; the answer waits for the disk."""
 
 from __future__ import annotations
 

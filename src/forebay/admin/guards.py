@@ -1,4 +1,4 @@
-"""What stands before every handler: whom it answers, headers that keep browsers safe, and the longest body."""
+"""Guards before every handler: the callers that are answered, headers that keep browsers safe, and the longest body."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def is_address(name: str) -> bool:
 
 
 def own_names(options: Options) -> set[str]:
-    """What the machine is called, and the names on which listeners listen."""
+    """The names of the machine, and those on which listeners listen."""
     found = {socket.gethostname().lower()}
     for address in (options.http, options.https, options.prometheus):
         if address:

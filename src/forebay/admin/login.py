@@ -1,4 +1,4 @@
-"""Who asks: a name and a password, a token, or the cookie that the web page got for them."""
+"""The caller of a request: a name and a password, a token, or the cookie that the web page got for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
 
 
 class Caller:
-    """Whoever has logged in for one request.
+    """The user that has logged in for one request.
 
     principal  who that is; `user` is its name
     tags       administrator, monitoring, policymaker, management
@@ -55,12 +55,12 @@ class Caller:
         return self.app.vhosts.users.granted(self.user, vhost, self.principal.vouched).permission is not None
 
     def rights(self, vhost: bytes) -> Rights:
-        """What the caller may do in a vhost, as a client of it; RequestError(NOT_ALLOWED) where it may not enter."""
+        """The caller's rights in a vhost, as a client of it; RequestError(NOT_ALLOWED) where it may not enter."""
         return self.app.vhosts.users.rights(self.principal, vhost)
 
     @property
     def origin(self) -> Origin:
-        """Who asks, for the audit log."""
+        """The caller, as the audit log names it."""
         return Origin(self.principal, self.address, HTTP)
 
     def run(self, name: str, values: dict[str, object]) -> dict[str, object]:
@@ -80,7 +80,7 @@ async def broker_of(request: Request) -> App:
 
 
 async def client_of(request: Request) -> Caller:
-    """Whoever the request's credentials name, with or without tags; LoginRefused."""
+    """The caller that the request's credentials name, with or without tags; LoginRefused."""
     app = await broker_of(request)
     host, port = request.client if request.client is not None else ("", 0)
     loopback = bool(host) and peer_at(host, port).loopback

@@ -75,7 +75,7 @@ def read_folder(folder: Traversable, prefix: str = "") -> dict[str, bytes]:
 
 
 def digest_of(contents: dict[str, bytes]) -> str:
-    """What names this state of the files."""
+    """A digest that names this state of the files."""
     digest = hashlib.sha256()
     for name in sorted(contents):
         digest.update(f"{name}\0{len(contents[name])}\0".encode() + contents[name])

@@ -1,4 +1,4 @@
-"""What a caller wants of a list: a page of it, a filter on names, an order, some of the fields; as RabbitMQ has it."""
+"""Lists as a caller wants them: a page, a filter on names, an order, some of the fields; as RabbitMQ has it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Source = TypeVar("Source")
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a caller wants of a list.
+    """A list as a caller wants it.
 
     page     counted from 1; None: all of it, as a plain list
     name     what names have to contain, in whichever case; empty: anything
@@ -79,7 +79,7 @@ async def listing_of(
         Query(max_length=COLUMNS_CHARACTERS_MAX, description="Only these fields, say `name,messages_details.rate`."),
     ] = "",
 ) -> Listing:
-    """What the query of a request asks for; RequestError(INVALID) names the parameter and the value."""
+    """The list that the query of a request asks for; RequestError(INVALID) names the parameter and the value."""
     pattern = None
     if use_regex and part:
         try:
@@ -116,7 +116,7 @@ def field_at(facts: Facts, path: Path) -> object:
 
 
 def rank(value: object) -> tuple[int, float, str]:
-    """What values of any types are ordered by: what is missing first, then numbers, then texts."""
+    """The key by which values of any types are sorted: what is missing first, then numbers, then texts."""
     if isinstance(value, bool | int | float):
         return (1, float(value), "")
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What is sampled, every five seconds: everything that is counted, by queue, exchange, channel, connection, vhost."""
+"""Samples, every five seconds, of everything that is counted: by queue, exchange, channel, connection, vhost."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Rates(Samples):
 
 
 class Sum:
-    """What the queues and exchanges of a vhost, or of all of them, come to.
+    """The sum over the queues and exchanges of a vhost, or of all of them.
 
     vhost  whose queues and exchanges that are gone are counted in
     """
@@ -190,7 +190,7 @@ class Sum:
 
 
 def sum_of(vhost: Vhost) -> Sum:
-    """What the queues and exchanges of a vhost come to now."""
+    """The sum over the queues and exchanges of a vhost now."""
     found = Sum(vhost)
     found.take(list(vhost.queues.values()))
     for exchange in vhost.bindings.exchanges.values():
@@ -246,7 +246,7 @@ def channel_numbers(channel: Facts) -> list[int]:
 
 
 def traffic_numbers(traffic: Traffic) -> list[int]:
-    """What BROKER begins with."""
+    """The numbers with which BROKER begins."""
     return [int(traffic.confirmed), int(traffic.returned), int(traffic.gets_empty)]
 
 

@@ -1,4 +1,4 @@
-"""What is answered where something was refused, whoever refused it."""
+"""The answers to what was refused, whoever refused it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def handle_errors(api: FastAPI) -> None:
 
 
 def fault_of(error: RequestValidationError) -> str:
-    """What is wrong with a request's parameters or body: the field, and the value where it is short."""
+    """The fault of a request's parameters or body: the field, and the value where it is short."""
     first = error.errors()[0]
     if first["type"] == NOT_JSON:
         return f"body: not JSON at character {first['loc'][-1]}: {first['ctx']['error']}"

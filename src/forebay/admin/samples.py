@@ -18,7 +18,7 @@ Numbers = Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What the numbers of a sample are, in RabbitMQ's names; the last `gauges` of them may fall, too."""
+    """The meanings of a sample's numbers, in RabbitMQ's names; the last `gauges` of them may fall, too."""
 
     names: tuple[str, ...]
     gauges: int = 0
@@ -178,7 +178,7 @@ class Samples:
 
 
 def zero(sample: array[int], fields: Fields) -> array[int]:
-    """What an object's numbers were before there was anything: what is no counter has not changed since."""
+    """An object's numbers before there was anything: what is no counter has not changed since."""
     before = array("q", sample)
     for index in range(fields.counters):
         before[index] = 0

@@ -93,7 +93,7 @@ class HttpService(Service):
 
     @abstractmethod
     def make_application(self) -> ASGIApp:
-        """What answers; on a thread of its own."""
+        """Make the application that answers; on a thread of its own."""
 
     async def start(self) -> dict[str, str]:
         addresses: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What answers look like, for the OpenAPI document alone: no answer is checked against this while the broker runs.
+"""The shapes of answers, for the OpenAPI document alone: no answer is checked against this while the broker runs.
 
 Every field may be missing, since callers may ask for only some (`columns`).
 """
@@ -108,7 +108,7 @@ class Overview(TypedDict, total=False):
 
 
 class Name(TypedDict):
-    """What something is called."""
+    """The name of something."""
 
     name: str
 
@@ -140,7 +140,7 @@ class Node(TypedDict, total=False):
 
 
 class NodeMemory(TypedDict):
-    """What the memory of a node is used for."""
+    """The memory of a node, by use."""
 
     memory: Object
 
@@ -332,7 +332,7 @@ class Vhost(TypedDict, total=False):
 
 
 class Check(TypedDict):
-    """What a health check finds."""
+    """The result of a health check."""
 
     status: Annotated[str, Field(description="ok or failed.")]
     reason: Annotated[NotRequired[str], Field(description="Why it failed.")]
@@ -356,12 +356,12 @@ class Auth(TypedDict):
 
 
 def answers(model: Any, note: str) -> dict[int | str, dict[str, Any]]:
-    """What a route answers; the errors that all may answer with are put in by `openapi.py`."""
+    """The answer of a route; the errors that all may answer with are put in by `openapi.py`."""
     return {200: {"model": model, "description": note}}
 
 
 def lists(model: Any, note: str) -> dict[int | str, dict[str, Any]]:
-    """What a route answers that lists these: all of them, or a page."""
+    """The answer of a route that lists these: all of them, or a page."""
     return answers(list[model] | Page[model], note)
 
 

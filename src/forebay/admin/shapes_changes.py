@@ -1,4 +1,4 @@
-"""What the bodies of changes may say. Unknown fields say nothing, as with RabbitMQ."""
+"""The bodies of changes. Unknown fields say nothing, as with RabbitMQ."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class UserNames(Body):
 
 
 class PermissionBody(Body):
-    """What a user may do in a vhost: with what has a name in which these regular expressions are found."""
+    """A user's permissions in a vhost: for what has a name in which these regular expressions are found."""
 
     configure: str
     write: str
@@ -122,7 +122,7 @@ class ExchangeBody(Body):
 
 
 class BindingBody(Body):
-    """What a binding goes by."""
+    """The key and the arguments of a binding."""
 
     routing_key: str = ""
     arguments: Table = {}
@@ -159,7 +159,7 @@ class Routed(BaseModel):
 
 
 class Refusal(BaseModel):
-    """What was wrong."""
+    """An error, and its reason."""
 
     error: str
     reason: Any

@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 
 
 async def sliced(items: Iterable[Item], make: Callable[[Item], Made]) -> list[Made]:
-    """What `make` makes of each item; after every hundred of them the broker has a turn.
+    """Call `make` for each item, and list the results; after every hundred of them the broker has a turn.
 
     What the items are made of may change meanwhile: an item may be gone from the broker when its turn comes.
     """

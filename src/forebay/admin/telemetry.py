@@ -51,7 +51,7 @@ Observe = Callable[[CallbackOptions], Iterable[Observation]]
 
 
 class Numbers(Sink):
-    """What was gathered last, by metric."""
+    """The metrics that were gathered last, by name."""
 
     def __init__(self) -> None:
         self.metrics: dict[str, Metric] = {}
@@ -140,7 +140,7 @@ class TelemetryService(Service):
                     meter.create_observable_gauge(shown, [self.reader(name)], description=metric.doc)
 
     def reader(self, name: str) -> Observe:
-        """What the SDK calls, in its thread: it reads what was gathered, and never the broker."""
+        """A callback for the SDK's thread: it reads what was gathered, and never the broker."""
 
         def read(options: CallbackOptions) -> list[Observation]:
             samples = self.numbers.samples.get(name, [])

@@ -233,7 +233,7 @@ OPERATIONS: Final = {"publish": "send", "queued": "process", "deliver": "receive
 
 
 def attributes_of(block: Block, index: int, destination: str, vhost: str) -> Attributes:
-    """What the semantic conventions for messaging ask for, and ours."""
+    """The attributes that the semantic conventions for messaging ask for, and ours."""
     return {
         "messaging.system": "forebay",
         "messaging.destination.name": destination,
@@ -246,7 +246,7 @@ def attributes_of(block: Block, index: int, destination: str, vhost: str) -> Att
 
 
 def outcome_of(held: Held) -> str:
-    """What became of a delivery; empty while the consumer has it."""
+    """The outcome of a delivery; empty while the consumer has it."""
     queue = held.vhost.queues_by_id.get(held.queue)
     if queue is None:
         return "gone"

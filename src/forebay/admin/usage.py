@@ -1,4 +1,4 @@
-"""What the node uses, and how many objects have come and gone since it started."""
+"""The node's use of resources, and how many objects have come and gone since it started."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Usage:
         return sum(len(vhost.queues) for vhost in self.app.vhosts.all())
 
     def traffic(self) -> Traffic:
-        """What AMQP clients have published and asked for, on channels that are closed, too."""
+        """The counts of AMQP clients, of channels that are closed, too."""
         sessions = [each.session for each in self.app.connections.values()]
         return self.app.figures.traffic(session for session in sessions if session is not None)
 

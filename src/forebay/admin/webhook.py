@@ -50,7 +50,7 @@ class Waiting:
         return 0 if self.payload is None else len(self.payload)
 
     def body(self) -> bytes:
-        """What is sent: JSON."""
+        """The octets that are sent: JSON."""
         if self.payload is None:
             return orjson.dumps(self.value)
         return orjson.dumps({**self.value, "payload": base64.b64encode(self.payload).decode()})
@@ -115,7 +115,7 @@ class Webhook:
         return len(self.waiting) >= self.options.events_max or self.octets + event.octets() > PAYLOADS_OCTETS_MAX
 
     async def work(self) -> None:
-        """What one worker does until it is cancelled."""
+        """Send events until the worker is cancelled."""
         while True:
             while not self.waiting:
                 self.came.clear()

@@ -48,7 +48,7 @@ class WebLogins:
         return token
 
     def principal_of(self, token: str, address: str) -> Principal | None:
-        """Who the token is of; None where it is nobody's, or no more."""
+        """The user that the token belongs to; None where it is nobody's, or no more."""
         key = digest(token)
         login = self.logins.get(key)
         if login is None:
@@ -78,7 +78,7 @@ class WebLogins:
         )
 
     def password_hash(self, principal: Principal) -> str:
-        """What is kept of the user's password; another text where there is no such user any more."""
+        """The hash that is kept of the user's password; another text where there is no such user any more."""
         if principal.judge is not None:
             return ""
         user = self.app.vhosts.users.by_name.get(principal.user)

@@ -29,6 +29,6 @@ async def whoami(broker: Broker, caller: Asker) -> Response:
 
 
 def permission_of(caller: Caller, vhost: Vhost) -> dict[str, object]:
-    """What the caller may configure, write and read in a vhost, as patterns."""
+    """The caller's permissions to configure, write and read in a vhost, as patterns."""
     rights = caller.rights(vhost.name)
     return {"vhost": text(vhost.name), **{right: rights.pattern(right) for right in (CONFIGURE, WRITE, READ)}}

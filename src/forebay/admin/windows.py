@@ -1,4 +1,4 @@
-"""What a request asks of the samples: how far back, and in which steps."""
+"""The samples that a request asks for: how far back, and in which steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that ask a running broker have in common: where it is, who asks, and how answers are shown."""
+"""The common part of commands that ask a running broker: its address, the user, and how answers are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command prints for programs; loaded by those too that ask no broker."""
+"""The JSON that a command prints for programs; loaded by those too that ask no broker."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def watch(interrupt: Interrupt, seconds: float) -> None:
 
 
 def result(process: BaseProcess, pipe: Connection, interrupt: Interrupt, stop: Any) -> Done:
-    """What a client's process has done; ForebayError where it ended without a word."""
+    """The result of a client's process; ForebayError where it ended without a word."""
     until = time.monotonic() + END_S_MAX
     while not pipe.poll(LOOK_S):
         if not process.is_alive() and not pipe.poll(LOOK_S):

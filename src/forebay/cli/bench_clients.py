@@ -37,7 +37,7 @@ STEP: Final = math.log(1.02)  # of two neighbouring latencies that are told apar
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What each client does.
+    """The work of each client.
 
     place  the queue, or the topic
     size   octets of a body
@@ -84,7 +84,7 @@ class Latencies:
 
 @dataclass(slots=True)
 class Done:
-    """What one client did: messages, in `seconds`, for which it took `cpu_s` of a CPU; or why it could not."""
+    """The result of one client: messages, in `seconds`, for which it took `cpu_s` of a CPU; or why it could not."""
 
     publishes: bool
     messages: int = 0

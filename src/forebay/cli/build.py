@@ -1,4 +1,4 @@
-"""What `forebay version` and `forebay --version` print."""
+"""The version, as `forebay version` and `forebay --version` print it."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ def before(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """What comes before a command: nothing but options that end it all."""
+    """Take the options before a command: each of them ends the run."""
 
 
 def nothing() -> None:

@@ -177,7 +177,7 @@ class Printer:
             self.out.write(said(described(message)).encode("utf-8", "replace"))
 
     def flush(self) -> None:
-        """What is shown has left this process; if it is in a file, it is on disk."""
+        """Flush what is shown; if it goes to a file, it is on disk after this."""
         self.out.flush()
         if self._is_file:
             os.fsync(self.out.fileno())

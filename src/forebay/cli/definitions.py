@@ -83,7 +83,7 @@ def import_definitions(
 
 
 def web(login: Login, ask: Any) -> Any:
-    """What the HTTP API of the broker answers."""
+    """An answer of the broker's HTTP API."""
     with login.control() as control:
         client = WebClient.beside(control, login.user, login.password, login.tls)
     return ask(client)

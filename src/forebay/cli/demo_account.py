@@ -83,7 +83,7 @@ class Ledger:
 
 @dataclass(slots=True)
 class Counted:
-    """What Spark read from the stream."""
+    """The rows that Spark read from the stream."""
 
     rows: int = 0
     distinct: int = 0
@@ -93,7 +93,7 @@ class Counted:
 
 @dataclass(slots=True)
 class Outcome:
-    """What happened."""
+    """The account of a whole run."""
 
     flights: Flights
     ledger: Ledger

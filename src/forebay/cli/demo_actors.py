@@ -1,4 +1,4 @@
-"""Who takes part in `forebay demo`: the broker, the publisher, the workers and Spark."""
+"""The actors of `forebay demo`: the broker, the publisher, the workers and Spark."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Broker:
         self.mqtt = str(ready["mqtt"])
 
     def _ready(self) -> dict[str, object]:
-        """What the broker says of itself once it accepts connections."""
+        """The broker's ready line, once it accepts connections."""
         assert self.process.stdout is not None
         guard = threading.Timer(START_S_MAX, self.process.kill)
         guard.start()
@@ -118,7 +118,7 @@ class Worker:
             raise DemoError(f"{self.name} ended with code {self.process.returncode}:\n{text}")
 
     def new_entries(self) -> Numbers:
-        """What it has noted since the last call."""
+        """The entries since the last call."""
         if not self.path.exists():
             return np.empty(0, np.int64)
         entries = np.fromfile(self.path, "<u4", offset=self.read_octets).astype(np.int64)

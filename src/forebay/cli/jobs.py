@@ -1,4 +1,4 @@
-"""What the commands of `forebay spark` have in common: the broker, the session, how a stream ends, what is printed."""
+"""The common part of the commands of `forebay spark`: the broker, the session, how a stream ends, what is printed."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def check_pyspark() -> None:
 
 
 def said_by(error: Any) -> str:
-    """What Spark says of an error, in a line."""
+    """Spark's error, in a line."""
     from forebay.spark.jobs.bodies import first_line
 
     return first_line(error)

@@ -41,7 +41,7 @@ class Damage:
 
 @dataclass(slots=True)
 class Stretch:
-    """What a file has of one queue: the offsets from `first` to below `end`, some of which may be missing between."""
+    """One queue's records in a file: the offsets from `first` to below `end`, some of which may be missing between."""
 
     first: int
     end: int
@@ -235,7 +235,7 @@ class Survey:
 
 
 def damage_of(disk: ReadingDisk, error: CorruptFile) -> Damage:
-    """What the log's own code says of a file."""
+    """The damage that an error of the log's own code tells of."""
     return Damage(error.path, error.position, str(error).removeprefix(f"{error.path}: at octet {error.position}: "))
 
 

@@ -201,7 +201,7 @@ def opened(folder: str) -> ReadingDisk:
 
 
 def recovery_of(disk: ReadingDisk) -> tuple[Recovered | None, str]:
-    """What a broker would come to; or None, and why it could not start."""
+    """The state to which a broker would come; or None, and why it could not start."""
     from forebay.cli.offline import Recovered
 
     failure = ""

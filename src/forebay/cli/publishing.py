@@ -115,7 +115,7 @@ def place(queue: str | None, exchange: str | None, key: str, topic: str | None) 
 
 
 def properties_of(headers: list[str] | None, fields: list[str] | None, transient: bool) -> Properties:
-    """What the options say of a message; OptionError naming the one that is wrong."""
+    """The properties that the options describe; OptionError naming the one that is wrong."""
     properties = Properties()
     properties.durable = not transient
     properties.headers = [(name, value_of(value)) for name, value in pairs("--header", headers).items()]

@@ -141,7 +141,7 @@ def sources_of(
 
 
 def by_table(option: str, values: list[str] | None, tables: dict[str, str]) -> dict[str, str]:
-    """What an option says of each table; without a name it is for all."""
+    """The value of an option for each table; without a name it is for all."""
     found: dict[str, str] = {}
     for each in values or ():
         name, value = named_value(each) if "=" in each else ("", each)

@@ -74,7 +74,7 @@ def top(
 
 
 class Screen:
-    """What is seen, and what the keys have chosen.
+    """The view, and what the keys have chosen.
 
     broker   the broker's last answer
     rows     its queues, each with its rates since the look before

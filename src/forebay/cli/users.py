@@ -200,7 +200,7 @@ def clear_topic_permission(
 
 
 def new_password(name: str, hash: str | None, no_password: bool) -> str:
-    """What the broker is to keep of a new password: its hash, which takes a time in which a broker does much else."""
+    """The hash that the broker is to keep of a new password: it takes a time in which a broker does much else."""
     if no_password:
         return ""
     if hash is not None:

@@ -53,7 +53,7 @@ class StoredDataError(ForebayError):
 
 @dataclass(frozen=True, slots=True)
 class QueueDescription:
-    """What a broker says of a queue.
+    """A queue, as a broker describes it.
 
     start, end  the offsets there are just now, of records that are on disk: from `start` to below `end`
     octets      about how much they take
@@ -155,7 +155,7 @@ class BlockClient:
         self._broken = "the connection was closed"
 
     def describe(self, queue: str) -> QueueDescription:
-        """What the broker says of a queue; RequestError(NOT_FOUND) if there is none of that name."""
+        """The broker's description of a queue; RequestError(NOT_FOUND) if there is none of that name."""
         answer = self._ask({"op": "describe", "queue": queue})
         try:
             return description(answer)
@@ -340,7 +340,7 @@ class BlockClient:
         return octets
 
     def _error(self, values: dict[str, object]) -> ForebayError:
-        """What an ERROR frame says, as an exception."""
+        """The exception for an ERROR frame."""
         error, reason, text = (str(values.get(name)) for name in ("error", "reason", "text"))
         text = f"{self.server}: {text}"
         if error == "request":

@@ -28,7 +28,7 @@ class Tls:
     key: str = ""
 
     def context(self) -> ssl.SSLContext:
-        """What sockets are wrapped by; OptionError names the file that cannot be used."""
+        """The TLS context for sockets; OptionError names the file that cannot be used."""
         try:
             context = ssl.create_default_context(cafile=self.ca_file or None)
         except (OSError, ssl.SSLError) as error:
@@ -46,7 +46,7 @@ class Tls:
 def connect_any(
     servers: str, timeout_s: float, tls: Tls | None, begin: Callable[[socket.socket, str], Client]
 ) -> Client:
-    """What `begin` makes of the first connection of a list `host:port,host:port` that is taken and greeted.
+    """The result of `begin` for the first connection of a list `host:port,host:port` that is taken and greeted.
 
     timeout_s  how long connecting may take, and TLS
     begin      logs in; takes the connection and its server. OutcomeUnknown and PeerError: the next server is tried

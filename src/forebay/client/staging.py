@@ -21,7 +21,7 @@ Octets = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a commit came to.
+    """The result of a commit.
 
     rows, unroutable  rows that were published, and how many of them led nowhere; 0 of a batch before the last one
     again             the batch, or a later one, was committed before: nothing was published for this request

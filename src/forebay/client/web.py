@@ -45,7 +45,7 @@ class WebClient:
         raise RequestError(NOT_FOUND, f"{control.server}: the broker has no listener for this: set its option {wanted}")
 
     def get(self, path: str) -> Any:
-        """What is there, as JSON says it."""
+        """The document at a path, from its JSON."""
         return self._ask("GET", path, None)
 
     def post(self, path: str, document: object) -> Any:

@@ -1,4 +1,4 @@
-"""What a message is: a format, an address and the publisher's octets.
+"""A message: a format, an address and the publisher's octets.
 
 A record keeps the wire image of the protocol it was published over (its *format*); a reader of the same protocol gets
 those octets back unparsed. `Properties` is the neutral form between two protocols, made only when a reader speaks
@@ -36,7 +36,7 @@ REJECTED: Final = 2  # a destination refused it: `Vhost.refusal` says why, and n
 
 @final
 class Properties:
-    """What a message says of itself, free of any protocol's encoding; None or empty means absent.
+    """The properties of a message, free of any protocol's encoding; None or empty means absent.
 
     headers  application properties; values are str, int, float, bool, bytes, None, list or dict
     """

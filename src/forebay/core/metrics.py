@@ -1,4 +1,4 @@
-"""What the broker counts of itself."""
+"""The broker's counters of itself."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class RetentionOptions:
 
 @dataclass(frozen=True, slots=True)
 class LimitOptions:
-    """What a queue takes."""
+    """The limits of a queue."""
 
     max_depth: int = integer(0, "messages", 0, 2**62, "Ready messages; more are refused. 0 sets no limit.")
     message_ttl_ms: int = integer(
@@ -53,7 +53,7 @@ class LimitOptions:
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:
-    """What becomes of messages that consumers give back."""
+    """The retries of messages that consumers give back."""
 
     max_retries: int = integer(-1, "failures", -1, 2**31 - 1, "Failures after which a message dies; -1 sets no limit.")
     initial_backoff_ms: int = integer(
@@ -164,7 +164,7 @@ class VhostOptions:
 
 @dataclass(frozen=True, slots=True)
 class PermissionOptions:
-    """What a user may do in a vhost: regular expressions over the names of queues and exchanges."""
+    """The permissions of a user in a vhost: regular expressions over the names of queues and exchanges."""
 
     user: str = option(MISSING, TEXT, "One of `users`.")
     vhost: str = option("/", TEXT, "The vhost.")

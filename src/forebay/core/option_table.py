@@ -79,7 +79,7 @@ def wrong(path: str, text: str) -> BadOptions:
 
 @dataclass(frozen=True, slots=True)
 class OptionSpec:
-    """What the table says of one option, apart from its name and default."""
+    """The table's entry for one option, apart from its name and default."""
 
     kind: str
     doc: str
@@ -93,7 +93,7 @@ class OptionSpec:
     alias: str = ""
 
     def domain(self) -> str:
-        """What values it takes, for people."""
+        """The values that it takes, for people."""
         if self.choices:
             return ("a list of " if self.kind == NAMES else "") + " or ".join(self.choices)
         if self.kind == FACTOR:

@@ -108,7 +108,7 @@ FUNCTIONS: Final = {
 
 
 def call(name: str, values: list[object]) -> object:
-    """What a function makes of these values; IF and COALESCE are the tree's own."""
+    """The result of a function for these values; IF and COALESCE are the tree's own."""
     if name.startswith("ARRAY_"):
         return of_list(name, values[0])
     singles = [first(value) for value in values]

@@ -64,7 +64,7 @@ class Node(ABC):
 
     @abstractmethod
     def evaluate(self, subject: Subject) -> object:
-        """What this part is for a message: a value as `values` has them."""
+        """The value of this part for a message, as `values` has them."""
 
     @abstractmethod
     def written(self) -> str:
@@ -97,7 +97,7 @@ class Literal(Node):
 
 @final
 class Fact(Node):
-    """What the broker knows of the message: one of `subject.FACTS`."""
+    """A fact that the broker knows of the message: one of `subject.FACTS`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(VALUE, TOP_LEVEL, [])

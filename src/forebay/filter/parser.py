@@ -258,7 +258,7 @@ class Parser:
         return Not(node) if negated else node
 
     def test(self, word: str, value: Node) -> Node:
-        """What follows BETWEEN, IN, LIKE, BEGINS or ENDS."""
+        """The test that begins with BETWEEN, IN, LIKE, BEGINS or ENDS."""
         token = self.peek()
         if word == "BETWEEN":
             low = self.compared(self.sum(), token)

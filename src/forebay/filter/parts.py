@@ -44,7 +44,7 @@ def failing(node: Node, subject: Subject) -> Node:
 
 
 def gather_values(node: Node, subject: Subject, values: dict[str, object]) -> None:
-    """What the message says at each place that a part asks for."""
+    """Gather a message's values at each place that a part asks for."""
     if isinstance(node, Fact | Path | Call):
         values[node.written()] = node.evaluate(subject)
     if not isinstance(node, Call):

@@ -186,14 +186,14 @@ class Compiler:
         self.close_group()
 
     def close_group(self) -> None:
-        """What is in a group, and its end."""
+        """Take the content of a group, and its end."""
         self.alternatives()
         if self.peek() != ")":
             self.fail("a group without its ')'")
         self.at += 1
 
     def opening(self) -> bool:
-        """What stands between '(' and what is in a group; whether the group has been dealt with."""
+        """Take what stands between '(' and the content of a group; whether the group has been dealt with."""
         rest = self.source[self.at : self.at + 3]
         if rest.startswith("?:"):
             self.at += 2
@@ -226,7 +226,7 @@ class Compiler:
         self.program = program
 
     def escape(self) -> None:
-        """What stands behind a backslash."""
+        """Take what stands behind a backslash."""
         character = self.peek()
         if not character:
             self.fail("a backslash at the end")

@@ -1,4 +1,4 @@
-"""What a filter asks of a message: facts by name, headers, and values out of a JSON body.
+"""The values that a filter asks of a message: facts by name, headers, and values out of a JSON body.
 
 Whoever holds messages makes a subclass. A value is None where there is none, or str, bytes, int, float, bool, a list or
 a dict; the filter takes it from there (`values.normal`).
@@ -78,7 +78,7 @@ class Subject(ABC):
 
     @abstractmethod
     def parse_body(self) -> object:
-        """What the body says as JSON; None where it is none."""
+        """The body as JSON; None where it is none."""
 
     def may_go_on(self) -> bool:
         """Whether the filter has steps left."""
@@ -88,7 +88,7 @@ class Subject(ABC):
         return False
 
     def body(self) -> object:
-        """What the body says as JSON, parsed at the first call."""
+        """The body as JSON, parsed at the first call."""
         if not self.is_parsed:
             self.is_parsed = True
             self.parsed = self.parse_body()

@@ -34,7 +34,7 @@ OPAQUE: Final = Opaque()
 
 
 def normal(value: object) -> object:
-    """What came out of a message, as a value of the language."""
+    """A value of the language for what came out of a message."""
     if isinstance(value, list):
         return [scalar(each) for each in value] if len(value) <= ELEMENTS_MAX else OPAQUE
     return scalar(value)
@@ -65,7 +65,7 @@ def whole(value: int) -> object:
 
 
 def first(value: object) -> object:
-    """What a function is given for a list: its first element."""
+    """The value of a list that a function is given: its first element."""
     if isinstance(value, list):
         return value[0] if value else None
     return value

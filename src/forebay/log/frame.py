@@ -123,7 +123,7 @@ class Frame:
 
 @final
 class FileHead:
-    """What a WAL file says of itself.
+    """The head of a WAL file.
 
     salt       of all its frames, so that a frame of another file is none of this one
     first_lsn  number of the frame that it begins with
@@ -176,7 +176,7 @@ def encode_piece(kind: int, queue: int, group: int, payload: bytes) -> bytes:
 
 
 def piece_head(kind: int, queue: int, group: int, octets: i64) -> bytes:
-    """What stands before a payload of so many octets."""
+    """The octets before a payload of so many octets."""
     out = BytesWriter()
     put_u32(out, i64(kind))
     put_u32(out, i64(queue))

@@ -1,4 +1,4 @@
-"""What the store has done in the background: files removed, and files rewritten as segments.
+"""The store's work in the background: files removed, and files rewritten as segments.
 
 A rewrite copies what is still wanted of a full WAL file, or of segments, into new segments. It reads files that do not
 change and writes files that nobody knows, so it shares nothing with the loop; only `Store.done` takes the result in.
@@ -25,7 +25,7 @@ HOLE_OCTETS_MIN: Final = 16 << 10  # records not wanted are copied all the same 
 
 
 class Liveness(ABC):
-    """What of the logs somebody may still want."""
+    """The part of the logs that somebody may still want."""
 
     @abstractmethod
     def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:

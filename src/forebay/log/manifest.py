@@ -35,7 +35,7 @@ LAYOUT: Final = struct.Struct("<4sIIIqqq")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the file says.
+    """The content of the file.
 
     wal    number of the newest WAL file
     lsn    of a frame that is in the log
@@ -48,7 +48,7 @@ class Manifest:
 
 
 def read_manifest(disk: Disk) -> Manifest | None:
-    """What the manifest says; None where there is none. CorruptFile if it is not as it was written."""
+    """The content of the manifest; None where there is none. CorruptFile if it is not as it was written."""
     if NAME not in disk.list(""):
         return None
     path = disk.path(NAME)

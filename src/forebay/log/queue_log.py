@@ -210,7 +210,7 @@ class QueueLog:
         self.kept_noted: i64 = 0
 
     def readable_end(self) -> i64:
-        """What readers may see: what would be there after a crash; a log in memory is all there anyway."""
+        """The end of what readers may see: it would be there after a crash; a log in memory is all there anyway."""
         return self.durable_end if self.durable else self.end
 
     def append(self, format: u8, exchange: bytes, key: bytes, properties: bytes, body: bytes) -> None:
@@ -500,7 +500,7 @@ class QueueLog:
         self.first = 0
 
     def recovered(self, start: i64, end: i64, kept: i64 = NOT_HELD) -> None:
-        """What the WAL says of the log beyond its blocks.
+        """Take over the WAL's notes of the log beyond its blocks.
 
         What was kept below `start` stays so until `hold_from` says who holds it.
         """

@@ -199,6 +199,6 @@ class WalReader:
 
 
 def concerned_behind(ends: dict[int, int]) -> str:
-    """What was whole before the damage, for people."""
+    """The queues that the damage may concern, and what of each was whole before it, for people."""
     whole = [f"queue {queue} from offset {end}" for queue, end in sorted(ends.items())]
     return "Concerned may be " + ("; ".join(whole) if whole else "every queue")

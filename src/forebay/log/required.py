@@ -35,7 +35,7 @@ class MissingFile(CorruptFile):
 
 
 class Required:
-    """What the frames read so far say must be there.
+    """The files and segments that must be there, by the frames read so far.
 
     segments  for each queue the intervals of offsets that a segment stands for
     wals      numbers of WAL files
@@ -86,12 +86,12 @@ class Required:
 
 
 def segments_payload(stored: StoredLog) -> bytes:
-    """What a SEGMENTS says of a log."""
+    """The payload of a log's SEGMENTS."""
     return b"".join(SPAN.pack(each.segment.first, each.segment.end) for each in stored.segments)
 
 
 def wals_payload(numbers: list[int]) -> bytes:
-    """What a WALS says."""
+    """The payload of a WALS."""
     return b"".join(NUMBER.pack(number) for number in numbers)
 
 

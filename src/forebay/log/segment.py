@@ -121,7 +121,7 @@ def encode_foot(head: bytes, queue: int, first: int, end: int, position: int, en
 
 
 def read_segment(disk: Disk, path: str) -> Segment:
-    """What a segment holds, from its head and index; CorruptFile if an octet of these is not as it was written."""
+    """The content of a segment, from its head and index; CorruptFile if an octet of these is not as it was written."""
     handle = disk.open(path, False)
     try:
         return parse_segment(disk, path, handle)

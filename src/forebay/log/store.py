@@ -222,12 +222,12 @@ class Store:
         frame.hurried = True
 
     def due_lsn(self) -> int:
-        """What must be durable for all that was appended or urgently noted in this turn to be so."""
+        """The lsn at which all that was appended or urgently noted in this turn is durable."""
         frame = self.frame
         return self.lsn if frame is not None and frame.urgent else self.durable
 
     def settled_lsn(self) -> int:
-        """What must be durable for every urgent note so far to be so, those under way included."""
+        """The lsn at which every urgent note so far is durable, those under way included."""
         frame = self.frame
         return self.lsn if frame is not None and frame.urgent else self.lsn - 1
 
@@ -249,7 +249,7 @@ class Store:
         return self.commit_running is not None
 
     def commit(self) -> Commit | None:
-        """What is to be written and synced now, if somebody waits for it and the last commit is back."""
+        """The commit to write and sync now, if somebody waits for it and the last one is back."""
         frame = self.frame
         if frame is None or self.commit_running is not None or not (frame.urgent or self.ready):
             return None
@@ -416,7 +416,7 @@ class Store:
         return job
 
     def plan_manifest(self) -> Manifest | None:
-        """What the manifest has to say since the last change of files; None if that is in it."""
+        """The manifest's new content since the last change of files; None if that is in it."""
         head = self.wals[-1].head
         if self.durable < head.first_lsn or (self.manifest is not None and self.manifest.wal == head.number):
             return None
@@ -553,7 +553,7 @@ class Store:
 
 
 def encode_bounds(log: QueueLog) -> bytes:
-    """What a START says of a log; from here on the log counts as noted so."""
+    """The payload of a log's START; from here on the log counts as noted so."""
     log.start_noted = log.start
     log.kept_noted = log.kept
     return encode_start(log.kept, log.end, log.start)

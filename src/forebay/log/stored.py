@@ -1,4 +1,4 @@
-"""What the store is told, and what it finds."""
+"""The settings of the store, and what it finds when it opens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What `open` found.
+    """The result of `open`.
 
     entries  since the last checkpoint, that included
     logs     by queue number

@@ -1,4 +1,4 @@
-"""What the store keeps of each log beside the log itself, and how it takes back what the WAL has of all of them."""
+"""The store's notes of each log beside the log itself, and how it takes back what the WAL has of all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StoredSegment:
 
 @final
 class StoredLog:
-    """What the store keeps of a log beside the log itself.
+    """The store's notes of a log beside the log itself.
 
     covered  blocks of the WAL up to this offset count no more: a segment has them, or nobody wanted them even then
     named    its folder says its name

@@ -1,4 +1,4 @@
-"""What a message is to say of itself, as a publisher's octets."""
+"""The properties of a message, as a publisher's octets."""
 
 from __future__ import annotations
 

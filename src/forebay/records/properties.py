@@ -1,4 +1,4 @@
-"""What the properties of stored records say, decoded once for all records that say the same."""
+"""The properties of stored records, decoded once for all records that say the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MEMO_OCTETS_MAX: Final = 1024  # longer ones are seldom the same twice, and woul
 
 
 class Memo:
-    """What was decoded: octets with their format behind them -> what they say."""
+    """The decoded properties: octets with their format behind them -> what they say."""
 
     def __init__(self) -> None:
         self.known: dict[bytes, Properties] = {}
@@ -28,7 +28,7 @@ MEMO: Final = Memo()
 
 
 def properties_of(format: i64, octets: bytes) -> Properties:
-    """What properties of a format say; nothing, where they cannot be read by the rules of today.
+    """The properties in a format; none, where they cannot be read by the rules of today.
 
     returns  shared by all who ask for the same octets: never to be changed
     """

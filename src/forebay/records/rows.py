@@ -119,7 +119,7 @@ class RowSubject(StoredSubject):
 
 
 def conditions_of(root: Node, rows: Rows) -> bytes:
-    """What a condition is for each row: YES, NO or UNKNOWN."""
+    """The condition for each row: YES, NO or UNKNOWN."""
     found = bytearray()
     subject = RowSubject(rows)
     for index in range(rows.count):

@@ -97,7 +97,7 @@ JSON: Final = msgspec.json.Decoder()
 
 
 class StoredSubject(Subject):
-    """What is the same of all stored records, wherever their parts are kept."""
+    """The common part of all stored records, wherever their parts are kept."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class StoredSubject(Subject):
 
     @abstractmethod
     def stored(self, number: i64) -> object:
-        """What was stored beside the record: a fact up to STORED_LAST."""
+        """The fact that was stored beside the record: one up to STORED_LAST."""
 
     @abstractmethod
     def read_properties(self) -> Properties:
@@ -208,7 +208,7 @@ class RecordSubject(StoredSubject):
 
 
 def address_fact(number: i64, format: i64, routing_key: bytes) -> object:
-    """What follows from the format of a record and its routing key."""
+    """The fact that follows from the format of a record and its routing key."""
     protocol = format & FORMAT_MASK
     if number == TOPIC:
         return routing_key if protocol == MQTT else swap_key(routing_key)
@@ -245,7 +245,7 @@ def property_fact(properties: Properties, number: i64) -> object:
 
 
 def death_fact(properties: Properties, number: i64) -> object:
-    """What a message says of its last or first death; None of one that never died."""
+    """The fact of a message's last or first death; None of one that never died."""
     if number == FIRST_DEATH_REASON:
         return properties.header("x-first-death-reason")
     if number == FIRST_DEATH_QUEUE:

@@ -252,7 +252,7 @@ def type_name(value: object) -> str:
 
 
 def alternate_of(arguments: dict[str, object]) -> bytes | None:
-    """What the argument says of the alternate exchange; `check_arguments` has seen to its type."""
+    """The alternate exchange that the argument names; `check_arguments` has seen to its type."""
     name = arguments.get(ALTERNATE)
     if isinstance(name, str):
         return name.encode()
@@ -399,7 +399,7 @@ class TopicExchange(Exchange):
 
 @final
 class HeaderPattern:
-    """What a binding of a headers exchange asks for: its pairs in the order of their names.
+    """The pairs that a binding of a headers exchange asks for, in the order of their names.
 
     values  frozen values; "" where the mere presence of the header is asked for (no value freezes to "")
     """

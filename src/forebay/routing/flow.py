@@ -1,4 +1,4 @@
-"""What went through an exchange since the broker started."""
+"""The messages that went through an exchange since the broker started."""
 
 from __future__ import annotations
 

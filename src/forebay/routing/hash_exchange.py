@@ -196,7 +196,7 @@ class HashExchange(Exchange):
         return self.pick(self.value_of(routing_key, content))
 
     def value_of(self, routing_key: bytes, content: Properties | None) -> bytes:
-        """What of a message is hashed; messages that lack it count as alike."""
+        """The part of a message that is hashed; messages that lack it count as alike."""
         if not self.by_content:
             return routing_key
         assert content is not None
@@ -226,7 +226,7 @@ class HashExchange(Exchange):
 
 
 def seed_of(binding: Binding, index: i64) -> bytes:
-    """What points of a binding are made from: the same for a destination of that name, whenever it is bound."""
+    """The octets that make a point of a binding: the same for a destination of that name, whenever it is bound."""
     kind = b"exchange" if binding.destination < 0 else b"queue"
     return b"%s\0%s\0%d" % (kind, binding.label, int(index))
 

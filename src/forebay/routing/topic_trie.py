@@ -51,7 +51,7 @@ def split_levels(topic: bytes) -> list[bytes]:
 
 
 def check_text(what: str, topic: bytes) -> None:
-    """What topics and filters have in common: [MQTT-4.7.3-1] to [MQTT-4.7.3-3] and UTF-8."""
+    """Check what topics and filters have in common: [MQTT-4.7.3-1] to [MQTT-4.7.3-3] and UTF-8."""
     if not topic:
         raise RequestError(INVALID, f"{what} '' is empty")
     if len(topic) > TOPIC_OCTETS_MAX:

@@ -177,7 +177,7 @@ def udf_of(function: Callable[..., pa.Array]) -> Any:
 
 
 def evaluator(filter: str, left: tuple[int, ...], fields: list[str]) -> Callable[..., pa.Array]:
-    """What runs in the executors: pickled, so it keeps the filter's text and not its tree."""
+    """The function that runs in the executors: pickled, so it keeps the filter's text and not its tree."""
 
     def forebay_filter(*arrays: pa.Array) -> pa.Array:
         parts = parts_of(filter)
@@ -197,7 +197,7 @@ def conjunction(parts: list[Node]) -> Node:
 
 
 def conditions(root: Node, fields: Sequence[str], arrays: Sequence[pa.Array]) -> npt.NDArray[np.uint8]:
-    """What a condition is for each row of a batch.
+    """The condition for each row of a batch.
 
     fields, arrays  those of `Rows` that it needs, at least one
     """
@@ -244,7 +244,7 @@ def register_matches(spark: SparkSession) -> None:
 
 
 def matches_of(filters: pa.Array, rows: pa.Array) -> pa.Array:
-    """What each row's filter, mostly the same in all, is for the row: a struct of columns of a table."""
+    """The result of each row's filter, mostly the same in all: a struct of columns of a table."""
     held = np.full(len(rows), UNKNOWN, np.uint8)
     encoded = filters.dictionary_encode(null_encoding="encode")
     which = integers(encoded.indices)

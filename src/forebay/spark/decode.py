@@ -1,4 +1,4 @@
-"""What the properties of records say, as columns: decoded once for all rows of a batch that say the same.
+"""The properties of records, as columns: decoded once for all rows of a batch that say the same.
 
 Publishers repeat themselves, so a batch of 4096 rows has a few distinct properties. Those are decoded in Python, and
 Arrow copies what they say to the rows.

@@ -174,7 +174,7 @@ class Encoder:
 
 
 def properties_of(said: dict[str, Any]) -> Properties:
-    """What one row says; OptionError naming the column and the value that cannot be."""
+    """The properties of one row's message; OptionError naming the column and the value that cannot be."""
     properties = Properties()
     headers = [(name, value) for name, value in said.get(HEADERS) or () if value is not None]
     for name, _ in headers:

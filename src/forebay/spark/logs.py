@@ -195,7 +195,7 @@ class RemoteLogs(Logs):
         return self.patiently(lambda client: client.deliveries(queue, first, end))
 
     def patiently(self, ask: Callable[[BlockClient], T]) -> T:
-        """What a broker answers, be it after a restart."""
+        """The answer of a broker, waited for through its restart."""
         patience = Patience(self.access.retry_s)
         while True:
             try:

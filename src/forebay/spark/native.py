@@ -149,7 +149,7 @@ TEXT_FACTS: Final = {"queue": "topic", "exchange": "exchange", "routing_key": "r
 
 
 def address_fact(name: str, names: Mapping[str, str]) -> Operand | None:
-    """What follows from the format of a record: `records.subject.address_fact`."""
+    """The fact that follows from the format of a record: `records.subject.address_fact`."""
     if name not in {"protocol", "qos", "topic"}:
         return None
     format = F.coalesce(F.col(names["format"]), F.lit(0))

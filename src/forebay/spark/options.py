@@ -98,7 +98,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What only streams ask.
+    """The options of streams only.
 
     offsets_max, octets_max  a micro-batch has about as much at most; 0 is no limit
     offsets_min, delay_s     a micro-batch waits for so many, but no longer than this

@@ -1,4 +1,4 @@
-"""What the streaming queries of a session are doing: a table in a terminal, elsewhere a line for each micro-batch.
+"""The progress of a session's streaming queries: a table in a terminal, elsewhere a line for each micro-batch.
 
 with forebay.spark.show_progress(spark):
     query.awaitTermination()
@@ -83,7 +83,7 @@ class Batch:
 
 
 def batch_of(progress: StreamingQueryProgress) -> Batch:
-    """What Spark says of a micro-batch, the part that is shown."""
+    """The part of Spark's report on a micro-batch that is shown."""
     took = progress.durationMs
     lag: dict[str, int] = {}
     for source in progress.sources:
@@ -190,7 +190,7 @@ class ProgressDisplay(StreamingQueryListener):
             self.console.print(batch.line(), highlight=False, soft_wrap=True)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  PySpark's name
-        """What is shown stays as it is."""
+        """Leave on the screen what is shown."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  PySpark's name
         """It was stopped, had nothing more to do, or failed."""

@@ -107,7 +107,7 @@ def patient(master: str) -> str:
 
 
 def machine_settings(master: str) -> dict[str, str]:
-    """What depends on the machine, for a master that is all on it."""
+    """The settings that depend on the machine, for a master that is all on it."""
     threads = re.match(r"local\[([0-9]+)", master)
     cores = len(os.sched_getaffinity(0)) if master.startswith("local[*") else int(threads[1]) if threads else 1
     heap_mib = min(max(memory_octets() // 4 // MIB, HEAP_MIB_MIN), HEAP_MIB_MAX)

@@ -31,7 +31,7 @@ ONLY_BATCH: Final = 0  # the number of a batch write's one batch
 
 @dataclass(frozen=True, slots=True)
 class Part(WriterCommitMessage):
-    """What one task staged; `rows` is 0 where it had nothing to stage, or all is committed already."""
+    """The result of one task; `rows` is 0 where it had nothing to stage, or all is committed already."""
 
     query: str
     name: str
@@ -76,7 +76,7 @@ class Stager:
         return Part(query, name, staged if kept else 0)
 
     def encoder(self) -> Encoder:
-        """What makes blocks of the rows."""
+        """The encoder that makes blocks of the rows."""
         return Encoder(self.options, self.columns)
 
     def first_answer(self, query: str) -> tuple[StagingClient, int]:

@@ -141,7 +141,7 @@ def reply(reason: str) -> tuple[int, str]:
 
 
 def reply_text(name: str, text: str) -> bytes:
-    """What a close says, cut to what a short string holds."""
+    """The text of a close, cut to what a short string holds."""
     return cut_text(f"{name} - {text}", SHORT_STRING_MAX)
 
 

@@ -233,7 +233,7 @@ class HeaderSplice:
 
 
 def decode_properties(properties: bytes, depth_max: i64) -> Properties:
-    """What checked properties say, free of AMQP's encoding."""
+    """The checked properties, free of AMQP's encoding."""
     found = Properties()
     found.durable = False
     flags = flags_of(properties)

@@ -165,7 +165,7 @@ class Frame:
 
 @final
 class Request:
-    """What the client asks; fields that its `op` does not have are empty.
+    """A client's request; fields that its `op` does not have are empty.
 
     from_name      where a list goes on
     after          of ENDS: by queue, the end that the client knows
@@ -287,7 +287,7 @@ def decode_json(payload: bytes) -> dict[str, object]:
 
 
 def decode_request(payload: bytes) -> Request:
-    """What a REQUEST asks; PeerError if it is no JSON object, RequestError naming the field that is wrong in it."""
+    """The request of a REQUEST frame; PeerError if it is no JSON object, RequestError naming the wrong field."""
     values = decode_json(payload)
     op = values.get("op")
     if not isinstance(op, str) or op not in FIELDS:

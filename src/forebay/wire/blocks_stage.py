@@ -27,7 +27,7 @@ STAGED: Final = "stage"  # what errors call it
 
 @final
 class Stage:
-    """What a client wants staged.
+    """A block that a client wants staged.
 
     block_at  where the block begins in the frame's payload; it ends with that
     """
@@ -52,7 +52,7 @@ def encode_stage(query: str, batch: int, part: str, block_octets: int) -> bytes:
 
 
 def decode_stage(data: bytes, at: i64, end: i64) -> Stage:
-    """What stands before the block in the payload data[at:end].
+    """The stage that the payload data[at:end] asks for, by the head before its block.
 
     raises  PeerError if it is no such payload, RequestError naming the field that is wrong in it
     """

@@ -20,7 +20,7 @@ ENTRY_OCTETS: Final = 250  # what an entry costs beside its octets
 
 
 class Memo:
-    """What was converted: properties with the two formats behind them -> the result."""
+    """The converted properties: those given, with the two formats behind them -> the result."""
 
     def __init__(self) -> None:
         self.known: dict[bytes, bytes] = {}
@@ -49,7 +49,7 @@ def convert(format_from: int, properties: bytes, format_to: int) -> bytes:
 
 
 def decode(format: int, properties: bytes) -> Properties:
-    """What properties of a format say."""
+    """The properties in a format, decoded."""
     if format == AMQP091:
         return decode_properties(properties, TABLE_DEPTH_MAX)
     assert format == MQTT, f"format {format} has no properties to convert"

@@ -159,7 +159,7 @@ def check_topic_name(topic: bytes, what: str, levels_max: i64) -> None:
 
 
 def filter_error(filter: bytes, levels_max: i64) -> str:
-    """What is wrong with a topic filter [MQTT-4.7.1-1 to -3]; empty for nothing. Its UTF-8 has been checked."""
+    """The fault of a topic filter [MQTT-4.7.1-1 to -3]; empty for none. Its UTF-8 has been checked."""
     if not filter:
         return "topic filter: empty"
     levels = filter.split(b"/")

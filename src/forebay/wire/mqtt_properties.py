@@ -433,7 +433,7 @@ def append_text_property(out: BytesWriter, id: i64, text: bytes) -> None:
 
 
 def decode_neutral(block: bytes) -> Properties:
-    """What a checked PUBLISH block without alias and subscription identifiers says, free of MQTT's encoding."""
+    """The properties of a checked PUBLISH block without alias and subscription identifiers, free of MQTT's encoding."""
     neutral = Properties()
     for property in decode_properties(block):
         id = property.id

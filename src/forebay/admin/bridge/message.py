@@ -60,7 +60,7 @@ FIELDS: Final = frozenset(
 
 @dataclass(slots=True)
 class Wanted:
-    """What somebody wants to publish, before it is checked.
+    """A message that somebody wants to publish, before it is checked.
 
     key              message group: messages of one are handed out in order, one at a time
     idempotency_key  publishes with the same one are taken once

@@ -63,7 +63,7 @@ Key = Annotated[str | None, Query(description="Message group: handed out in orde
 
 
 class Outcome:
-    """What came of one publish.
+    """The outcome of one publish.
 
     offsets   by queue, of those that took it
     due_us    when it is published; 0 for at once

@@ -210,7 +210,7 @@ async def settle(app: Broker, caller: Client, settlement: Settlement, vhost: InV
 
 
 def held(vhost: Vhost, queue: bytes, group: bytes, offset: int) -> Lease | None:
-    """Who holds a message; RequestError(NOT_FOUND) without such a queue."""
+    """The lease of a message; RequestError(NOT_FOUND) without such a queue."""
     if vhost.queue(queue).find_group(group) is None:
         raise RequestError(NOT_FOUND, f"group: nobody has taken anything from queue '{queue.decode()}'")
     return vhost.find_lease(queue, group, offset)

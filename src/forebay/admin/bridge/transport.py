@@ -17,7 +17,7 @@ LOW: Final = 4  # the part of the limit at which the connection is given more ag
 
 
 class EventTransport(asyncio.Transport):
-    """What a connection takes for its socket; whoever answers takes the octets out of it.
+    """Stands in for a connection's socket; the handler that answers takes the octets out of it.
 
     octets  that wait; no more than PIECE_OCTETS of them are taken at once, for these wait elsewhere then
     """
@@ -88,7 +88,7 @@ class EventTransport(asyncio.Transport):
     # ---- what whoever answers does
 
     async def take(self) -> bytes:
-        """What waits, as soon as there is something; empty at the end."""
+        """The octets that wait, as soon as there are some; empty at the end."""
         await self._ready.wait()
         taken: list[bytes] = []
         octets = 0

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of the answers under /api/forebay."""
+"""The answers under /api/forebay, as the OpenAPI document describes them."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SUMS: Final = ("done", "held", "gone", "scanned", "refused")
 
 
 async def answer(app: App, caller: Caller, name: str, values: dict[str, object]) -> Response:
-    """What an operation answers; RequestError where the caller may not ask, or the operation refuses."""
+    """The answer of an operation; RequestError where the caller may not ask, or the operation refuses."""
     return as_json(await perform(app, caller, name, values))
 
 
@@ -45,7 +45,7 @@ async def perform(app: App, caller: Caller, name: str, values: dict[str, object]
 
 
 def check(app: App, caller: Caller, name: str, values: dict[str, object]) -> Rights | None:
-    """What holds for the caller in an operation; None for administrators, who may do everything.
+    """The caller's rights in an operation; None for administrators, who may do everything.
 
     raises  RequestError: REFUSED unless the caller may run the operation on this vhost and queue, LOCKED where the
             queue is a connection's own; Undecided
@@ -126,7 +126,7 @@ async def in_portions(
 
 
 async def messages(app: App, caller: Caller, name: str, values: dict[str, object], limit: int) -> dict[str, object]:
-    """What `queue.messages` or `dlq.show` answers, in portions."""
+    """The answer of `queue.messages` or `dlq.show`, in portions."""
     await app.decided(lambda: check(app, caller, name, values))
     if not 1 <= limit <= LIMIT_MAX:
         raise RequestError(INVALID, f"limit: {limit} is not within 1 .. {LIMIT_MAX}")

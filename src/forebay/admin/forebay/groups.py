@@ -69,7 +69,7 @@ async def list_leases(
     first: First = 0,
     limit: Limit = LIMIT_DEFAULT,
 ) -> Response:
-    """What consumers hold, since when they were given it and until when."""
+    """The messages that consumers hold, since when they were given them and until when."""
     values: dict[str, object] = {"vhost": vhost, "queue": queue, "from": first, "limit": limit}
     return await answer(app, caller, "lease.list", values)
 

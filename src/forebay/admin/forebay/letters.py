@@ -26,7 +26,7 @@ class Redrive(Choice):
 
 
 class Edit(Exact):
-    """What is to be another than it was."""
+    """The fields that are to be other than they were."""
 
     body: Annotated[str | None, Field(description="Another body.")] = None
     body_base64: Annotated[str | None, Field(description="Another body that is no text.")] = None

@@ -53,7 +53,7 @@ async def list_session_messages(
     limit: Limit = LIMIT_DEFAULT,
     body_octets_max: Body = 1024,
 ) -> Response:
-    """What waits for a session, or is in flight to it."""
+    """The messages that wait for a session, or are in flight to it."""
     values: dict[str, object] = {"vhost": vhost, "client_id": client_id, "from": first, "limit": limit}
     values["body_octets_max"] = body_octets_max
     return await answer(app, caller, "session.messages", values)

@@ -46,6 +46,6 @@ TOLD: Final = {
 
 
 def told(name: str) -> str:
-    """Who may run an operation over HTTP, for its page."""
+    """The callers that may run an operation over HTTP, for its page."""
     need = NEEDS.get(name, ADMINISTER)
     return TOLD[need] if need == ADMINISTER else f"{TOLD[need]}; administrators"

@@ -41,7 +41,7 @@ async def message_history(
     offset: AtOffset = None,
     message_id: MessageId = None,
 ) -> Response:
-    """What happened to a message, the oldest first, as far as the broker keeps it; `not_kept` says what is missing."""
+    """The history of a message, the oldest first, as far as the broker keeps it; `not_kept` says what is missing."""
     values: dict[str, object] = {"vhost": vhost, "queue": queue, "offset": offset, "message_id": message_id}
     if message_id is None or offset is not None:
         return await answer(app, caller, "message.history", values)

@@ -27,7 +27,7 @@ def collections(look: Look) -> dict[tuple[str, ...], Number]:
 
 
 def by_protocol(counts: Counter[str]) -> dict[tuple[str, ...], Number]:
-    """What was counted, by protocol."""
+    """The counts by protocol."""
     return {(protocol,): count for protocol, count in counts.items()}
 
 
@@ -38,7 +38,7 @@ def webhooks(look: Look) -> list[dict[str, object]]:
 
 
 def webhook_events(look: Look) -> dict[tuple[str, ...], Number]:
-    """What became of the events of each webhook."""
+    """The outcomes of each webhook's events."""
     fates = ("sent", "failed", "dropped", "retried")
     return {(str(hook["name"]), fate): number_of(hook, fate) for hook in webhooks(look) for fate in fates}
 

@@ -1,4 +1,4 @@
-"""What a metric is: its name, kind and meaning, and how it is read of an object.
+"""A metric: its name, kind and meaning, and how it is read of an object.
 
 Names are those of RabbitMQ where it has the metric, so that dashboards and alerts made for it work here; what only this
 broker has begins with `forebay_`.

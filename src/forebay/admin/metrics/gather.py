@@ -51,7 +51,7 @@ Facts = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a scrape asks for.
+    """The metrics that a scrape asks for.
 
     each    every object has samples of its own; else the sums of all
     groups  of metrics; None: all
@@ -281,7 +281,7 @@ def group_name(group: Group) -> str:
 
 
 def known_groups() -> set[str]:
-    """What /metrics/detailed may be asked for."""
+    """The names that /metrics/detailed may be asked for."""
     tables = (QUEUES, COUNTED, GROUPS, EXCHANGES, CONNECTIONS, CHANNELS, VHOSTS, ROWS)
     names = {row.metric.group for table in tables for row in table}
     return names | {spread.metric.group for spread in SPREADS} | {timing.metric.group for timing in TIMINGS}

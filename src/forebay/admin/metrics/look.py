@@ -1,4 +1,4 @@
-"""What a look at the broker as a whole finds, and how metrics of it are read."""
+"""One look at the broker as a whole, and how metrics of it are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forebay.session.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look at the broker has found; sums include what is gone since the start.
+    """The sums that one look at the broker has found; they include what is gone since the start.
 
     counts, flow  of all queues and exchanges
     moved         dead letters, by why they died

@@ -14,7 +14,7 @@ MQTT: Final = "mqtt"
 
 
 def by_reason(counts: Counts) -> dict[tuple[str, ...], Number]:
-    """What died, by why."""
+    """The dead letters, by reason."""
     return {
         (EXPIRED,): int(counts.expired),
         (REJECTED,): int(counts.rejected),

@@ -1,4 +1,4 @@
-"""What Prometheus is told: /metrics, /metrics/per-object and /metrics/detailed.
+"""The answers for Prometheus: /metrics, /metrics/per-object and /metrics/detailed.
 
 On the listener for Prometheus nobody is asked who he is, as with RabbitMQ.
 """
@@ -42,7 +42,7 @@ async def detailed(app: App, accept: str, families: list[str], vhosts: list[str]
 
 
 def make_metrics_app(app: App) -> Starlette:
-    """What the listener for Prometheus answers: metrics, and nothing else."""
+    """The application behind the listener for Prometheus: metrics, and nothing else."""
 
     async def on_metrics(request: Request) -> Response:
         return await scraped(app, request.headers.get(ACCEPT, ""), Wanted())

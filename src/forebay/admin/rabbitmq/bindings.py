@@ -58,7 +58,7 @@ def make(placed: Placed) -> Facts:
 
 
 def name_of(placed: Placed) -> str:
-    """What lists of bindings are filtered by: the destination."""
+    """The destination by which lists of bindings are filtered."""
     binding = placed[1]
     return text(binding.name if isinstance(binding, Queue) else binding.label)
 

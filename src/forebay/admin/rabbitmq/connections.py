@@ -52,7 +52,7 @@ def open_connections(app: App, caller: Caller) -> list[Connection]:
 
 
 def user_of(connection: Connection) -> str:
-    """Who has logged in; empty before."""
+    """The user that has logged in; empty before."""
     return "" if connection.session is None else connection.session.rights.user
 
 
@@ -115,7 +115,7 @@ def name_text(name: tuple[tuple[tuple[str, str], ...], ...]) -> str:
 
 
 def mqtt_facts(described: Facts) -> Facts:
-    """What only connections of MQTT have."""
+    """The fields that only connections of MQTT have."""
     session = {key: described[key] for key in ("durable", "subscriptions", "waiting", "dropped") if key in described}
     named = {"client_id": described.get("client_id", "")}  # none yet, or none any more
     return {
@@ -131,7 +131,7 @@ def mqtt_facts(described: Facts) -> Facts:
 
 
 def amqp_facts(described: Facts) -> Facts:
-    """What only connections of AMQP have."""
+    """The fields that only connections of AMQP have."""
     properties = plain(described["client"])
     facts: Facts = {
         "client_properties": properties,

@@ -140,7 +140,7 @@ def head(format: str) -> Facts:
 
 
 async def content_of(vhosts: list[Vhost]) -> Facts:
-    """What is in vhosts."""
+    """The definitions of everything in vhosts."""
     policies: list[Facts] = []
     queues: list[Facts] = []
     exchanges: list[Facts] = []

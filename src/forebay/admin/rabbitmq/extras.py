@@ -1,4 +1,4 @@
-"""What tools of RabbitMQ ask for besides: the cluster's name, hashes of passwords, what a single node need not do."""
+"""Other requests of RabbitMQ's tools: the cluster's name, hashes of passwords, what a single node need not do."""
 
 from __future__ import annotations
 

@@ -46,13 +46,13 @@ async def show_node(
 
 @router.get("/nodes/{node:name}/memory", responses=MEMORY)
 async def show_memory(app: Broker, caller: Monitor, node: NodeName) -> Response:
-    """What the memory of a node is used for."""
+    """The memory of a node, by use."""
     check_node(node)
     return as_json({"memory": memory_facts(app)})
 
 
 def memory_facts(app: App) -> dict[str, object]:
-    """What is known of this process's memory: what logs keep of their blocks, what waits for the disk, and all."""
+    """The memory of this process, as far as it is known: blocks that logs keep, what waits for the disk, and all."""
     resident = resident_octets()
     cached = int(app.store.logs.cache.octets)
     pending = int(app.store.pending())

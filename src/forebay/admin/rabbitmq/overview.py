@@ -33,7 +33,7 @@ router = APIRouter(prefix="/api", tags=["overview"])
 
 
 async def summed(vhosts: list[Vhost]) -> Sum:
-    """What the queues and exchanges of these vhosts come to now."""
+    """The totals of the queues and exchanges of these vhosts now."""
     total = Sum()
     for own in await sliced(vhosts, sum_of):
         total.add(own)
@@ -41,12 +41,12 @@ async def summed(vhosts: list[Vhost]) -> Sum:
 
 
 def cluster_name(app: App) -> str:
-    """What the cluster is called."""
+    """The cluster's name."""
     return str(app.vhosts.parameters.values.get(CLUSTER_NAME_PARAMETER, NODE))
 
 
 def settled_facts(app: App) -> Facts:
-    """What does not change while the broker runs."""
+    """The fields that do not change while the broker runs."""
     python = ".".join(str(part) for part in sys.version_info[:3])
     return {
         "management_version": SPOKEN_VERSION,

@@ -19,13 +19,13 @@ router = APIRouter(prefix="/api", tags=["permissions"], route_class=ChangeRoute)
 
 @router.get("/permissions")
 async def list_permissions(broker: Broker, caller: Administrator, wanted: Wanted) -> Response:
-    """What users were given in vhosts."""
+    """The permissions of users in vhosts."""
     return await answer_list(broker.vhosts.users.list_permissions(), user_of, permission_facts, wanted)
 
 
 @router.get("/permissions/{vhost:name}/{user:name}")
 async def show_permission(broker: Broker, caller: Administrator, vhost: VhostName, user: UserName) -> Response:
-    """What a user was given in a vhost."""
+    """The permissions of a user in a vhost."""
     check_place(broker, caller, vhost, user)
     found = broker.vhosts.users.list_permissions(user, vhost.encode())
     if not found:

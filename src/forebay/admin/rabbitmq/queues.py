@@ -38,7 +38,7 @@ router = APIRouter(prefix="/api", tags=["queues"])
 
 
 class DeclaredQueues:
-    """What queues of one vhost were declared with and what policies say of them: found once, until either changes."""
+    """The declarations of one vhost's queues, and their policies: found once, until either changes."""
 
     def __init__(self) -> None:
         self.policies: list[Policy] = []
@@ -70,7 +70,7 @@ class Declared:
 
 
 async def declared_for(request: Request) -> Declared:
-    """What the broker that answers remembers of its queues."""
+    """The declarations that the broker remembers of its queues."""
     declared = request.app.state.declared
     assert isinstance(declared, Declared)
     return declared
@@ -100,7 +100,7 @@ def declared_facts(vhost: Vhost, queue: Queue) -> Facts:
 
 
 def effective(user: Policy | None, operator: Policy | None) -> Facts:
-    """What both policies come to: of two numbers the lower holds, of anything else the operator's."""
+    """The sum of both policies: of two numbers the lower holds, of anything else the operator's."""
     merged: Facts = {} if user is None else dict(user.definition)
     for key, value in ({} if operator is None else operator.definition).items():
         other = merged.get(key)
@@ -196,7 +196,7 @@ class Details:
 
 
 def own_facts(queue: Queue) -> Facts:
-    """What RabbitMQ's queues do not have."""
+    """The fields that RabbitMQ's queues do not have."""
     counts = queue.counts
     return {
         "kind": KIND_NAMES[int(queue.kind)],

@@ -83,7 +83,7 @@ async def delete_user(broker: Broker, caller: Administrator, user: UserName) -> 
 
 @router.get("/{user:name}/permissions")
 async def list_permissions_of_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
-    """What a user may do in which vhosts."""
+    """The permissions of a user, by vhost."""
     broker.vhosts.users.user(user)
     return as_json([permission_facts(each) for each in broker.vhosts.users.list_permissions(user)])
 
@@ -96,7 +96,7 @@ async def list_topic_permissions_of_user(broker: Broker, caller: Administrator, 
 
 
 async def kept_hash(password: str | None, hash: str | None, algorithm: str | None) -> str:
-    """What is kept of a password or its hash; empty where nobody is to log in by one.
+    """The hash that is kept of a password; empty where nobody is to log in by one.
 
     The work of the hash, some 30 ms, is done beside the loop.
     """

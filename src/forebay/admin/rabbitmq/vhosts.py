@@ -93,7 +93,7 @@ async def start_vhost(broker: Broker, caller: Administrator, vhost: VhostName, n
 
 @router.get("/{vhost:name}/permissions")
 async def list_permissions(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
-    """What users may do in a vhost."""
+    """The permissions of users in a vhost."""
     name = check_vhost(broker, caller, vhost).name
     return as_json([permission_facts(each) for each in broker.vhosts.users.list_permissions(None, name)])
 
@@ -106,7 +106,7 @@ async def list_topic_permissions(broker: Broker, caller: Administrator, vhost: V
 
 
 def enter_maker(app: App, user: str, vhost: str) -> None:
-    """Whoever makes a vhost may do everything in it, as with RabbitMQ, if it needs a permission for that."""
+    """Let the maker of a vhost do everything in it, as with RabbitMQ, if it needs a permission for that."""
     known = app.vhosts.users.by_name.get(user)
     if known is not None and (not known.configured or known.restricted):
         app.vhosts.users.set_permissions(user, vhost.encode(), ".*", ".*", ".*")

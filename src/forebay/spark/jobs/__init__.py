@@ -1,1 +1,1 @@
-"""What is done with queues by Spark beyond reading and writing them; `forebay spark` is its command line."""
+"""Jobs of Spark with queues beyond reading and writing them; `forebay spark` is their command line."""

@@ -66,7 +66,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was found, as tables; `faults` has a sentence for each thing that should not be.
+    """The findings, as tables; `faults` has a sentence for each thing that should not be.
 
     queues      one row a queue: published, present, settled, waiting, held, dead (letters that first died there), lost
     gaps        offsets [first, end) that are not in the log, with the reason: settled, retention, lost
@@ -201,7 +201,7 @@ def runs_of(rows: Iterable[Row], queue: str) -> list[Range]:
 
 
 def state_of(broker: Broker, administrator: Administrator, queue: str, end: int, present: list[Range]) -> State:
-    """What became of a queue's offsets below `end`, of which these are in the log.
+    """The fate of a queue's offsets below `end`, of which these are in the log.
 
     What nobody has settled is asked for after the log was read: only what was wanted all the while can be lost.
     """
@@ -310,7 +310,7 @@ def lag_in(stamped: DataFrame) -> DataFrame:
 
 
 def faults_of(found: Audit, states: Sequence[State], ordered: bool) -> list[str]:
-    """What should not be, in a sentence each."""
+    """The faults, in a sentence each."""
     faults = [
         f"queue {state.queue}: lost: {end - first} offsets from {first} to below {end}, which nobody has settled"
         for state in states

@@ -18,7 +18,7 @@ OWN_ERRORS: Final = ("forebay.core.errors.", "forebay.client.blocks.", "forebay.
 
 
 def first_line(error: PySparkException) -> str:
-    """What Spark says is wrong, without plans and stack traces; where a Python source or task of ours says it, that."""
+    """Spark's error without plans and stack traces; where a Python source or task of ours says it, that."""
     lines = str(error).strip().splitlines()
     own = [line for line in lines if line.startswith(OWN_ERRORS)]
     return own[-1].partition(": ")[2] if own else lines[0].rstrip("; ")

@@ -51,7 +51,7 @@ OFFSETS_AT_ONCE: Final = 1000  # that one request sends back
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """What became of the letters that were chosen.
+    """The fate of the letters that were chosen.
 
     done     sent back
     held     a consumer holds them; left
@@ -153,7 +153,7 @@ class Sieve:
 
 
 def with_deaths(table: DataFrame, exception_headers: Sequence[str]) -> DataFrame:
-    """What letters say of their deaths, as columns."""
+    """The letters with their deaths as columns."""
     parsed = table.withColumn("steps", F.from_json(header("x-death"), DEATHS))
     deaths = F.filter("steps", lambda step: step.reason != REDRIVEN)
     redrives = F.filter("steps", lambda step: step.reason == REDRIVEN)

@@ -73,7 +73,7 @@ MILLISECOND: Final = 1000  # in microseconds
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a replay is about, decided once.
+    """The plan of a replay, decided once.
 
     transaction  its name in the broker
     first, end   the offsets of the source that are replayed
@@ -104,7 +104,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What one run did: rows that it published, out of chunks, of all that there are; `first` and `end` are offsets."""
+    """The result of one run: rows published, out of chunks, of all that there are; `first` and `end` are offsets."""
 
     rows: int
     chunks: int
@@ -274,7 +274,7 @@ class ReplayStager(Stager):
 def replayed(
     queue: str, offset: int, timestamp_us: int, exchange: str, routing_key: str, format: int, raw: bytes
 ) -> Properties:
-    """What a message that is published again says of itself."""
+    """The properties of a message that is published again."""
     said = properties_of(format & FORMAT_MASK, raw)
     made = Properties()
     for name in KEPT:

@@ -77,7 +77,7 @@ _registered: WeakSet[SparkSession] = WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class Tiered:
-    """What a run did."""
+    """The result of a run."""
 
     batches: int = 0
     rows: int = 0

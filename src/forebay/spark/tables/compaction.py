@@ -35,7 +35,7 @@ Merge = list[DataFile]
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did: files that went, and those that stand for them."""
+    """The result of a compaction: files that went, and those that stand for them."""
 
     replaced: int = 0
     written: int = 0

@@ -93,7 +93,7 @@ class Layout:
         return [name for name in self.partitions if name not in TIMES]
 
     def source_schema(self) -> StructType:
-        """What is read of a queue to write the table."""
+        """The columns that are read of a queue to write the table."""
         return StructType([StructField(name, KNOWN[name]) for name in [*self.columns, *self.keys]])
 
     def spark_schema(self) -> StructType:
@@ -183,6 +183,6 @@ def escaped(value: str) -> str:
 
 
 def file_name(queue: str, first: int, end: int, token: str) -> str:
-    """What a file is called: whoever lists a folder sees which offsets are in it, and in order."""
+    """The name of a file: whoever lists a folder sees which offsets are in it, and in order."""
     plain = "".join([char if char.isascii() and (char.isalnum() or char in "-_.") else "_" for char in queue])
     return f"{plain[:80].lstrip('._') or 'queue'}-{first:019d}-{end:019d}-{token}.parquet"

@@ -58,7 +58,7 @@ def made(format: str, folder: str | None, layout: Layout | None, name: str, cata
 
 
 def described(folder: str) -> dict[str, Any] | None:
-    """What is written beside a table about it."""
+    """The note about a table that is written beside it."""
     try:
         with open(os.path.join(folder, ABOUT, DESCRIPTION), encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)

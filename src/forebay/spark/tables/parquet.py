@@ -125,7 +125,7 @@ class ParquetTable(LakeTable):
         self.take(lines)
 
     def line(self, file: DataFile, batches: dict[str, int]) -> dict[str, Any]:
-        """What Spark wants to know of a file, and what we do."""
+        """The line of a file: the fields that Spark wants, and ours."""
         path = self.path(file)
         return {
             "path": f"file://{quote(path)}",

@@ -1,4 +1,4 @@
-"""What a tier job asks of a table, whatever its format.
+"""The face of a table to a tier job, whatever its format.
 
 A commit names files and, in the same write, the job and its batch: after a crash in between nobody needs to guess.
 Offsets are looked at too. A queue's files must go on where the table ends, so rows come once even if a job begins anew

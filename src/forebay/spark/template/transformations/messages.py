@@ -10,7 +10,7 @@ spark = SparkSession.active()
 
 
 def setting(name: str) -> str:
-    """What spark-pipeline.yml says."""
+    """A setting of spark-pipeline.yml."""
     return str(spark.conf.get(f"spark.forebay.{name}"))
 
 
@@ -41,6 +41,6 @@ dp.create_sink("into", "forebay", {**BROKER, "topic": setting("into")})
 
 @dp.append_flow(target="into")
 def results() -> DataFrame:
-    """What is published for each message: change this."""
+    """The message that is published for each one: change this."""
     answer = F.struct("offset", "routing_key", F.length("value").alias("octets"))
     return spark.readStream.table("messages").select(F.to_json(answer).alias("value"))
