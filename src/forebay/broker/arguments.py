@@ -1,4 +1,4 @@
-"""What a consumer may ask for beside the queue: its group, its rank, where to start in a stream, who commits."""
+"""The arguments of a consumer beside the queue: its group, its rank, where to start in a stream, who commits."""
 
 from __future__ import annotations
 

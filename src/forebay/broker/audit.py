@@ -1,4 +1,4 @@
-"""Who changed what: noted here by whoever lets somebody change something, and taken by the server at the turn's end."""
+"""The audit log: whoever lets somebody change something notes it here, and the server takes it at the turn's end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IN_QUERY: Final = re.compile(
 
 
 class Origin:
-    """Who asks, from which address, and by which protocol."""
+    """The user that asks, from which address, and by which protocol."""
 
     def __init__(self, principal: Principal, address: str, protocol: str) -> None:
         self.principal = principal
@@ -42,7 +42,7 @@ class Entry:
 
 
 class Audit:
-    """What the server has not taken yet; `lost` counts what was too much for one turn."""
+    """The entries that the server has not taken yet; `lost` counts what was too much for one turn."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -60,7 +60,7 @@ class Audit:
         )
 
     def take(self) -> list[Entry]:
-        """What was noted since the last call."""
+        """The entries since the last call."""
         entries, self.entries = self.entries, []
         return entries
 

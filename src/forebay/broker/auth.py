@@ -1,4 +1,4 @@
-"""Who may log in.
+"""Logins: which users there are, and how they prove it.
 
 The peer is told only that login was refused, in the same words and after the same work whatever was wrong; what was
 wrong is for the operator's log.
@@ -119,7 +119,7 @@ class Backend(ABC):
 
     @abstractmethod
     def prove(self, user: str, password: str, place: Place) -> Principal:
-        """Who that is; LoginRefused. Any thread may call it, and it may take as long as its own limit."""
+        """Prove who that is; LoginRefused. Any thread may call it, and it may take as long as its own limit."""
 
 
 class BackendProof(Proof):
@@ -310,7 +310,7 @@ class Auth:
         return (known is not None and right) or (hash is not None and self._is_verified(user, hash, password))
 
     def _known_principal(self, user: str, password: str) -> Principal | None:
-        """What a backend has said of this login, while that is good."""
+        """A backend's answer to this login, while that is good."""
         key = (user, digest(password))
         found = self._known.get(key)
         if found is not None and found.known_until_us <= self.throttle.now_us:
@@ -353,7 +353,7 @@ class Auth:
         self._known[user, digest(password)] = principal
 
     def check(self, user: str, password: str, loopback: bool) -> Principal:
-        """Who this peer has proven to be; LoginRefused if it has not, as far as that is known without work.
+        """The user that this peer has proven to be; LoginRefused if it has not, as far as that is known without work.
 
         loopback  the peer connected from this machine
         """

@@ -1,4 +1,4 @@
-"""What is asked before something is declared that leads messages on: whoever declares it must be let publish there.
+"""The right to lead messages on: whoever declares something that does must be let publish there.
 
 Dead letters, what an exchange routes nowhere, and what one exchange gives to another come under routing keys that
 nobody looks at when they come. So they are looked at here.
@@ -67,6 +67,6 @@ def check_feed(where: Topology, rights: Rights, exchange: bytes, key: bytes | No
 
 
 def named(arguments: dict[str, object], argument: str) -> bytes | None:
-    """What an argument that is text says."""
+    """The value of an argument that is text."""
     value = arguments.get(argument)
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""What a broker keeps of one MQTT client beyond its connection: subscriptions, what is in flight, what waits.
+"""The state of one MQTT client beyond its connection: subscriptions, what is in flight, what waits.
 
 A session is durable where it outlives its connection. What changes is then noted in the write-ahead log: small facts in
 msgpack, and the way of messages as operations of 16 octets each:

@@ -1,4 +1,4 @@
-"""What the vhosts of one store have in common: the numbers of queues, and the room on the disk."""
+"""The common part of the vhosts of one store: the numbers of queues, and the room on the disk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forebay.queue.watch import Watch
 
 
 class Part(ABC):
-    """Who gathers records before the store has them."""
+    """A gatherer of records before the store has them."""
 
     @abstractmethod
     def gathered(self) -> i64:
@@ -103,7 +103,7 @@ class Common:
             self.crowded.append(queue)
 
     def wake(self, watch: Watch) -> None:
-        """What the connection waits for has come, or time is over."""
+        """Have the connection take part: what it waits for has come, or time is over."""
         if not watch.woken:
             watch.woken = True
             self.woken.append(int(watch.session_id))

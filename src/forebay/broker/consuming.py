@@ -1,4 +1,4 @@
-"""Who consumes from the queues of a vhost, and how consumers settle what they were given."""
+"""The consumers of a vhost's queues, and how they settle what they were given."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Consuming(Publishing):
         queue.dispatch(self.now_us, self.early)
 
     def take_early(self, consumer: Consumer) -> list[Delivery]:
-        """What a consumer that is about to go would get at the turn's end; nobody else delivers it."""
+        """The deliveries that a consumer about to go would get at the turn's end; nobody else delivers them."""
         queue = self.queues_by_id.get(consumer.queue)
         if queue is None or not queue.dirty:
             return []
@@ -170,7 +170,7 @@ class Consuming(Publishing):
         return consumer
 
     def tell_consumer(self, type: str, queue: Queue, consumer: Consumer) -> None:
-        """Who listens to events hears of a consumer, unless that is how it listens."""
+        """Tell listeners to events of a consumer, unless that is how they listen."""
         if queue.kind == SHARE or queue.name == QUEUE_NAME:
             return
         facts: dict[str, object] = {
@@ -395,7 +395,7 @@ class Consuming(Publishing):
         return group.extend(lease, first, count, self.now_us + length_us)
 
     def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
-        """Who holds this record, if anybody does; RequestError if there is no such queue or group."""
+        """The lease of this record, if anybody holds it; RequestError if there is no such queue or group."""
         where = self.queue(queue)
         found = where.find_group(group)
         if found is None:

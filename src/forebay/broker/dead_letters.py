@@ -234,7 +234,7 @@ class DeadLetters:
         properties: bytes,
         body: bytes,
     ) -> None:
-        """What a full queue would not take goes to its dead-letter exchange, if it has one: `reject-publish-dlx`."""
+        """Send what a full queue would not take to its dead-letter exchange, if it has one: `reject-publish-dlx`."""
         if queue.limits.dead_letter_exchange is None or self.chain >= CHAIN_MAX:
             return
         self.chain += 1
@@ -322,7 +322,7 @@ class DeadLetters:
 
 @final
 class Batch:
-    """What one turn moves of a group's dead letters.
+    """The dead letters of a group that one turn moves.
 
     staying  what has to be tried again
     failed   addresses at which nothing can be had just now, and why
@@ -442,7 +442,7 @@ def time_mark(vhost: Publishing) -> tuple[str, object]:
 
 
 def marks_for(vhost: Publishing, queue: Queue, group: Group, offset: i64, deliveries: i64, reason: bytes) -> Marks:
-    """What a record says of its last death, beside `x-death`."""
+    """The marks of a record's last death, beside `x-death`."""
     marks: Marks = [
         ("dlq-id", f"{queue.id}-{group.id}-{offset}"),
         ("dlq-queue", text(queue.name)),

@@ -52,7 +52,7 @@ class Identity:
 
 @final
 class Taken:
-    """What one turn took: the offsets below `end` that an earlier one has not."""
+    """The records that one turn took: the offsets below `end` that an earlier one has not."""
 
     def __init__(self, end: i64, stamp_us: i64) -> None:
         self.end: i64 = end
@@ -61,7 +61,7 @@ class Taken:
 
 @final
 class Deduplication(InternalLog):
-    """What was taken in the window.
+    """The identities that were taken in the window.
 
     offsets  hash -> offset of its record
     hashes   the same the other way round; an offset that is not there is nobody's any more
@@ -98,7 +98,7 @@ class Deduplication(InternalLog):
         return found
 
     def octets(self, identity: Identity) -> i64:
-        """What `remember` takes on the disk."""
+        """The octets that `remember` takes on the disk."""
         return 2 * RECORD_OCTETS if identity.producer and identity.key else RECORD_OCTETS
 
     def remember(self, identity: Identity) -> None:
@@ -218,7 +218,7 @@ class Deduplication(InternalLog):
 
 
 def identity_of(producer: object, sequence: object, key: object) -> Identity | None:
-    """What the values of the three headers say, of which any may be missing (None).
+    """The identity that the values of the three headers give, of which any may be missing (None).
 
     sequence  a number, or a text of its digits
     raises    RequestError(INVALID), with name and value of the wrong one

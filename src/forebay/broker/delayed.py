@@ -159,7 +159,7 @@ class Delayed(LedgerLog):
         return found
 
     def put_back(self, message: DelayedMessage, due_us: i64) -> None:
-        """What `due` gave in this turn could not be published: have it wait on. After a restart its own time holds."""
+        """Have a message of `due` that could not be published wait on. After a restart its own time holds."""
         self.gone.remove(int(message.offset))
         # Its key may be another message's by now.
         self.wait(message.offset, due_us, b"" if message.key in self.keys else message.key)

@@ -1,4 +1,4 @@
-"""What administrators do with dead letters: see where they are, look at them, send them back, change or discard them.
+"""Dead letters for administrators: where they are, what they say; they send them back, change or discard them.
 
 Every change is one frame of the write-ahead log: what is appended elsewhere and what is settled by it are on disk
 together. Records that a consumer holds just now are left alone. Everything goes in portions, from an offset on, so that
@@ -72,7 +72,7 @@ class Summary:
 
 @dataclass(slots=True)
 class Portion:
-    """What was done to a part of a queue.
+    """The outcome for a part of a queue.
 
     done     records moved or discarded
     held     records that the filter wants and a consumer holds: they were left

@@ -1,4 +1,4 @@
-"""What happens in the broker, for those who want to hear of it: webhooks, the stream `$events`, the log.
+"""Events of the broker, for those who want to hear of them: webhooks, the stream `$events`, the log.
 
 Whoever changes something notes it here, and goes on; the server takes what was noted at the end of the turn. While
 nobody listens, a note is one look into an empty set. Types of events that come with every message are noted only by
@@ -62,7 +62,7 @@ NOTED_MAX: Final = 100_000  # in one turn; beyond it events are counted and lost
 
 
 def message_facts(exchange: bytes, key: bytes, format: i64, body: bytes) -> dict[str, object]:
-    """What is told of a message; `payload` only to those who want it."""
+    """The facts of a message; `payload` only for those who want it."""
     facts: dict[str, object] = {"octets": len(body), "payload": body}
     if format & FORMAT_MASK == MQTT:
         facts["topic"] = key
@@ -74,13 +74,13 @@ def message_facts(exchange: bytes, key: bytes, format: i64, body: bytes) -> dict
 
 
 def block_facts(exchange: bytes, key: bytes, block: Block) -> dict[str, object]:
-    """What is told of messages that came together, from Spark for one."""
+    """The facts of messages that came together, from Spark for one."""
     octets = int(block.body_span(0, block.count))
     return {"exchange": exchange, "routing_key": key, "messages": int(block.count), "octets": octets}
 
 
 def queue_facts(queue: Queue) -> dict[str, object]:
-    """What those hear of a queue who wait for new ones."""
+    """The facts of a queue, for those who wait for new ones."""
     spec = queue.spec
     return {
         "queue": queue.name,
@@ -93,7 +93,7 @@ def queue_facts(queue: Queue) -> dict[str, object]:
 
 
 def binding_facts(exchange: bytes, destination: bytes, type: str, routing_key: bytes) -> dict[str, object]:
-    """What is told of a binding; `type` says whether it leads to a queue or to an exchange."""
+    """The facts of a binding; `type` says whether it leads to a queue or to an exchange."""
     return {"exchange": exchange, "destination": destination, "destination_type": type, "routing_key": routing_key}
 
 
@@ -142,7 +142,7 @@ class Events:
         self.noted.append(Event(type, vhost, facts))
 
     def take(self) -> list[Event]:
-        """What was noted since the last call."""
+        """The events since the last call."""
         noted = self.noted
         self.noted = []
         return noted

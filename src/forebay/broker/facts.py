@@ -1,4 +1,4 @@
-"""What queues go by in a message: its priority, expiration and message group, and what streams are filtered by.
+"""The properties by which queues go: priority, expiration and message group, and what streams are filtered by.
 
 They are read off the publisher's octets where they stand, without a decode of the rest. Consecutive records mostly say
 the same of themselves: each answer is remembered until the properties differ.
@@ -71,7 +71,7 @@ def key_of(format: i64, properties: bytes) -> bytes:
 
 
 def filter_value_of(format: i64, properties: bytes) -> bytes | None:
-    """What readers of a stream may filter by, as checked properties say it; None where they say nothing."""
+    """The value that readers of a stream may filter by, out of checked properties; None where there is none."""
     return header_of(format, properties, FILTER_HEADER)
 
 

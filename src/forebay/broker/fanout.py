@@ -148,11 +148,11 @@ class Fanout:
         self.audiences.clear()
 
     def audience(self, topic: bytes, publisher: i64) -> Audience | None:
-        """Who gets what client `publisher` (0: nobody's) publishes on this topic; None for nobody."""
+        """The audience of what client `publisher` (0: nobody's) publishes on this topic; None for nobody."""
         return self.audience_of(self.trie.match(topic, True), publisher)
 
     def audience_of(self, ids: list[int], publisher: i64) -> Audience | None:
-        """Who gets what client `publisher` (0: nobody's) publishes, if these subscriptions match it; None for nobody.
+        """The audience of a publish by client `publisher` (0: nobody's), if these subscriptions match it, or None.
 
         A client with several matching subscriptions gets one copy, at the highest QoS granted [MQTT-3.3.5-1], with
         the identifiers of all of them [MQTT-3.3.4-4].

@@ -1,4 +1,4 @@
-"""Who somebody has proven to be, and who decides what they may do where that is not what is stored here."""
+"""The user that somebody has proven to be, and who decides what they may do where that is not stored here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXCHANGE: Final = "exchange"
 
 
 class Proof(ABC):
-    """What a connection waits for, and takes too long for the event loop.
+    """A proof that a connection waits for, and that takes too long for the event loop.
 
     connection  that waits
     waits       for somebody else rather than for a processor
@@ -61,7 +61,7 @@ class Judge(ABC):
 
 
 class Principal:
-    """Who somebody has proven to be.
+    """The user that somebody has proven to be.
 
     judge     decides what they may do; None: the permissions stored for the user
     tags      for the administration; None: those stored for the user

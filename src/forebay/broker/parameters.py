@@ -1,4 +1,4 @@
-"""What programs and people have written down in the broker: parameters of vhosts, and global ones.
+"""Parameters that programs and people have written down in the broker: of vhosts, and global ones.
 
 Each is a name and a value of JSON. The broker itself goes by one, the global `cluster_name`; the others are for whoever
 sets them, as RabbitMQ's plugins and tools do.

@@ -46,7 +46,7 @@ RABBITMQ: Final = (
 
 
 def hash_password(password: str, salt: bytes) -> str:
-    """What is kept of a password; RequestError(INVALID) for an empty one.
+    """The hash that is kept of a password; RequestError(INVALID) for an empty one.
 
     cost  about 30 ms
     """
@@ -123,7 +123,7 @@ def exported_hash(kept: str) -> tuple[str, str]:
 
 
 def imported_hash(hash: str, algorithm: str) -> str:
-    """What is kept of a hash out of definitions; RequestError(INVALID) where no password can be compared with it.
+    """The hash that is kept of one out of definitions; RequestError(INVALID) where no password can be compared with it.
 
     hash       empty: nobody can log in by a password
     algorithm  its name; empty for the one that RabbitMQ takes then

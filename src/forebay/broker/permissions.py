@@ -1,4 +1,4 @@
-"""What a user may do in a vhost: regular expressions over the names of queues and exchanges, as RabbitMQ has them.
+"""The permissions of a user in a vhost: regular expressions over names of queues and exchanges, as with RabbitMQ.
 
 `configure` is asked for what makes and takes away, `write` for what puts messages in, `read` for what takes them out.
 On topic exchanges the routing key may have to match, too. A pattern is searched for anywhere in the name; an empty one
@@ -29,7 +29,7 @@ UNLIMITED: Final = -1
 
 @final
 class Permission:
-    """What one user may do in one vhost."""
+    """The permissions of one user in one vhost."""
 
     def __init__(self, configure: str, write: str, read: str) -> None:
         self.configure = configure
@@ -56,7 +56,7 @@ class TopicPermission:
 
 @final
 class Usage:
-    """What one user has open.
+    """The connections and channels that one user has open.
 
     connections_max, channels_max  at one time, over all vhosts; -1 sets no limit
     connections                    numbers of its connections, each with how many channels it has
@@ -96,7 +96,7 @@ class Usage:
 
 @final
 class Grants:
-    """What one user was given in one vhost; one object for each, whose fields change.
+    """The permissions that one user was given in one vhost; one object for each, whose fields change.
 
     permission  None: it may not enter
     topics      by exchange; one that is not there is not restricted
@@ -174,7 +174,7 @@ def escaped(name: str) -> str:
 
 @final
 class Rights:
-    """What one connection may do: its user in its vhost, by whatever protocol it speaks.
+    """The rights of one connection: its user in its vhost, by whatever protocol it speaks.
 
     Every check raises RequestError(REFUSED), with RabbitMQ's words, where it may not.
 

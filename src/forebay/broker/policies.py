@@ -130,7 +130,7 @@ class Policies:
     # ---- the catalog
 
     def commands(self) -> list[dict[str, object]]:
-        """What `apply` makes the same policies of."""
+        """The commands of which `apply` makes the same policies."""
         return [policy_command(policy) for operator in (False, True) for policy in self.listed(operator)]
 
     def apply(self, fields: dict[str, object]) -> None:

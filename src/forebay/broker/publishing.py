@@ -1,4 +1,4 @@
-"""What is published: where it goes, and how it gets there.
+"""Publishes: where a message goes, and how it gets there.
 
 Nothing here knows who consumes. What was appended in a turn is sealed at its end, by `Vhost.end_turn`.
 """
@@ -356,7 +356,7 @@ class Publishing(Routes):
 
 
 def mqueue_rules(options: Options) -> MqueueRules:
-    """What the options say of the message queues of sessions."""
+    """The rules for message queues of sessions, out of the options."""
     limit = options.mqtt_max_mqueue_len if options.mqtt_mqueue_overflow == DROP else 0
     priorities = {topic.encode(): priority for topic, priority in options.mqtt_mqueue_priorities.items()}
     default = HIGHEST if options.mqtt_mqueue_default_priority == "highest" else LOWEST

@@ -25,7 +25,7 @@ BACKLOG_OCTETS_MAX: Final = 64 << 20  # answers for a connection that takes no m
 
 @final
 class ReplyConsumer:
-    """Who gets what is published to one name.
+    """The consumer of what is published to one name.
 
     backlog  octets given to it since its connection takes no more
     """

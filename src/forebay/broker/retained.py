@@ -46,7 +46,7 @@ class RetainedMessage:
 
 @final
 class Place:
-    """What is known of a retained message without reading it.
+    """The facts of a retained message that need no reading.
 
     octets  of its body
     due_us  when it expires; 0 for never
@@ -154,7 +154,7 @@ class Retained(LedgerLog):
     # ---- reading
 
     def numbers(self, filter: bytes) -> list[int]:
-        """What `message` gives for the topics that a filter matches, in the order they were stored; volatile ones last.
+        """The numbers, for `message`, of the topics that a filter matches, the oldest first; volatile ones last.
 
         Reading them one by one keeps the bodies of a wide filter out of memory. A number is never used again, and
         gives nothing once its message was replaced or removed.

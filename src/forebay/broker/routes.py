@@ -86,7 +86,7 @@ class Route:
 
 @final
 class Way:
-    """What a message has come upon on its way through exchanges.
+    """The places that a message has come upon on its way through exchanges.
 
     by_mqtt        it was published on an MQTT topic
     queues         by number, each once, in the order in which they were found
@@ -257,7 +257,7 @@ class Routes(Topology):
         return known
 
     def remembered(self, exchange: bytes, keys: list[bytes], properties: bytes) -> Route | None:
-        """What was found for an AMQP message of the same address and properties: publishers repeat themselves."""
+        """The route that an AMQP message of the same address and properties took: publishers repeat themselves."""
         if self.resolved_epoch != self.epoch:
             self.resolved.clear()
             self.resolved_epoch = self.epoch

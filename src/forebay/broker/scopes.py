@@ -1,4 +1,4 @@
-"""What a token lets its bearer do, as RabbitMQ writes it in scopes.
+"""The rights that a token gives its bearer, as RabbitMQ writes them in scopes.
 
     read:*/orders          read, from every queue and exchange `orders` in every vhost
     write:%2F/shop.*       write, in the vhost "/", where a name begins with `shop.`
@@ -36,7 +36,7 @@ class Scope:
 
 
 class ScopeJudge(Judge):
-    """What the scopes of one token say."""
+    """The content of one token's scopes."""
 
     def __init__(self, scopes: Iterable[Scope]) -> None:
         self.scopes = list(scopes)

@@ -41,7 +41,7 @@ _NAME = re.compile(r"(?:[^=]|=2C|=3D)+")
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What proves one user; from it nobody can learn the password or log in.
+    """The secret that proves one user; from it nobody can learn the password or log in.
 
     user  None where there is no such user, and nothing fits
     """

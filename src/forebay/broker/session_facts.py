@@ -1,4 +1,4 @@
-"""What the write-ahead log says of MQTT sessions beside the way of messages: facts, as tables in msgpack."""
+"""The write-ahead log's notes of MQTT sessions beside the way of messages: facts, as tables in msgpack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def session_fact(client: ClientSession) -> dict[str, object]:
 
 
 def kept_fact(client: ClientSession, end: i64) -> dict[str, object]:
-    """What a session still has to get of the records below `end`, and what is in flight."""
+    """The records below `end` that a session still has to get, and what is in flight."""
     bounds: list[int] = []
     for first, last in client.mqueue.logged(0, end):
         bounds += [first, last]

@@ -77,5 +77,5 @@ class SharesOfRoom:
 
 
 def octets_of(vhost: Vhost) -> int:
-    """What the queues of a vhost hold."""
+    """The octets that the queues of a vhost hold."""
     return sum(int(queue.log.octets) for queue in vhost.queues.values())

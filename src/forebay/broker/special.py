@@ -1,4 +1,4 @@
-"""What a message asks of the broker by its headers, beside being delivered.
+"""Headers by which a message asks something of the broker beside being delivered.
 
 CC, BCC                          arrays: their texts are further routing keys; BCC is not shown to consumers
 x-delay                          milliseconds after which the message is routed, as if it were published then
@@ -81,7 +81,7 @@ TYPE_NAMES: Final[dict[int, str]] = {
 
 @final
 class Special:
-    """What the headers of one message ask for.
+    """The requests in the headers of one message.
 
     properties  as they are delivered
     delayed     as they are kept until their time has come
@@ -188,7 +188,7 @@ def check_expiration(expiration: str) -> None:
 
 
 def read_special(properties: bytes) -> Special:
-    """What checked properties ask for; RequestError(PRECONDITION) where that is nonsense."""
+    """The requests in checked properties; RequestError(PRECONDITION) where they are nonsense."""
     special = Special(properties)
     values: dict[str, object] = {}
     for name, value in headers_of(properties, TABLE_DEPTH_MAX):

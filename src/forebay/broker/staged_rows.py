@@ -33,7 +33,7 @@ MEMO_OCTETS_MAX: Final = 512  # longer properties are seldom the same twice
 
 @final
 class Asked:
-    """What the properties of an AMQP row ask for."""
+    """The requests in the properties of an AMQP row."""
 
     def __init__(self, properties: bytes) -> None:
         asked = asks_of(properties, flags_of(properties))
@@ -43,7 +43,7 @@ class Asked:
 
 @final
 class StagedRows:
-    """What a vhost remembers of the rows that it publishes.
+    """The memory of a vhost of the rows that it publishes.
 
     waits  nothing can be published before something else happens: room on the disk or in a queue
     """
@@ -206,7 +206,7 @@ class StagedRows:
         return route
 
     def asked_by(self, properties: bytes) -> Asked:
-        """What checked properties ask for."""
+        """The requests in checked properties."""
         asked = self.asked.get(properties)
         if asked is None:
             asked = Asked(properties)

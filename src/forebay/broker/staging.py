@@ -39,7 +39,7 @@ SEAL_OCTETS: Final = 64 << 20  # a block of the log longer than this is sealed b
 
 @final
 class Part:
-    """What one task staged."""
+    """The rows that one task staged."""
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
@@ -145,7 +145,7 @@ class Staging(LedgerLog):
         return last is not None and batch <= last.batch
 
     def octets(self, block: bytes) -> i64:
-        """What `stage` takes on the disk, at most."""
+        """The octets that `stage` takes on the disk, at most."""
         return len(block) + RECORD_OVERHEAD + 1024
 
     def stage(self, query: str, batch: i64, part: str, rows: i64, block: bytes, now_us: i64) -> None:

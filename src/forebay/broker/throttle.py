@@ -1,4 +1,4 @@
-"""Whoever guesses passwords has to wait: longer after each wrong one.
+"""Guessing of passwords takes time: the wait gets longer with each wrong one.
 
 Wrong logins are counted by user and address together, so that one device with an old password holds up nobody but
 itself; and by address, and by user wherever it comes from, with a limit that only guessing on a large scale comes to.

@@ -81,7 +81,7 @@ class AclBook:
 
 
 class ClientAcl:
-    """What the rules say of one client."""
+    """The rules for one client."""
 
     def __init__(self, book: AclBook, user: str, client_id: str, is_anonymous: bool) -> None:
         self.book = book
@@ -106,7 +106,7 @@ class ClientAcl:
         return self.decide(READ, filter.split("/"))
 
     def decide(self, access: str, asked: Levels, otherwise: bool = False) -> bool:
-        """What the rules say, or `otherwise` where none says anything."""
+        """The answer of the rules, or `otherwise` where none says anything."""
         self.refresh()
         for rules in (self.own, self.patterns):
             if any(rule.access == DENY and overlaps(rule.levels, asked) for rule in rules):
@@ -117,7 +117,7 @@ class ClientAcl:
 
 
 def parse_rule(rest: str, number: int) -> Rule:
-    """What stands behind `topic` and `pattern`."""
+    """The rule behind `topic` and `pattern`."""
     access, _, filter = rest.partition(" ")
     if access not in ACCESS or not filter:
         access, filter = BOTH, rest

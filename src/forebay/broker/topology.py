@@ -1,4 +1,4 @@
-"""What a vhost consists of: exchanges, queues, bindings, groups, and how they come and go.
+"""The parts of a vhost: exchanges, queues, bindings, groups, and how they come and go.
 
 Every change of something durable is one command in the write-ahead log (`catalog`): it is noted before the answer to
 the client leaves, and applied again in the same order at recovery. `epoch` grows with every change, so that whoever
@@ -104,7 +104,7 @@ class Topology(Part):
         self.topics = topics
 
     def lsn(self) -> int:
-        """What was changed so far is on disk when this number is durable."""
+        """The lsn at which everything changed so far is on disk."""
         return self.store.settled_lsn()
 
     def command(self, fields: dict[str, object], urgent: bool = True) -> None:

@@ -182,7 +182,7 @@ class Users:
         self.tell("user.changed", {"user": name, "what": "password"})
 
     def kept(self, name: str, password: str) -> str:
-        """What is kept of a password, or of its hash."""
+        """The hash that is kept of a password, or of its hash."""
         if not password:
             return ""
         if is_hash(password):
@@ -206,14 +206,14 @@ class Users:
         return user is not None and (tag in user.tags or ADMINISTRATOR in user.tags)
 
     def tags_of(self, principal: Principal) -> Sequence[str]:
-        """What somebody is to the administration: by a token or another server, or as stored."""
+        """The tags of somebody for the administration: by a token or another server, or as stored."""
         if principal.tags is not None:
             return principal.tags
         user = self.by_name.get(principal.user)
         return () if user is None else user.tags
 
     def usage_of(self, name: str) -> Usage:
-        """What a user has open, and may have."""
+        """The connections and channels that a user has open, and may have."""
         usage = self.usages.get(name)
         if usage is None:
             if len(self.usages) >= USAGES_MAX:  # tokens may bring any number of names
@@ -326,7 +326,7 @@ class Users:
         ]
 
     def rights(self, principal: Principal, vhost: bytes) -> Rights:
-        """What somebody may do in a vhost that it has just entered.
+        """The rights of somebody in a vhost that it has just entered.
 
         Whom a certificate vouches for may do everything, unless there is a user of that name.
         raises  RequestError(NOT_ALLOWED), which ends the connection, where it may not be there; Undecided
@@ -391,7 +391,7 @@ class Users:
         self.changed()
 
     def tell(self, type: str, facts: dict[str, object], vhost: bytes = b"") -> None:
-        """Whoever listens to events hears of a change."""
+        """Tell listeners to events of a change."""
         self._common.events.note(type, vhost, facts)
 
     # ---- the disk
@@ -454,12 +454,12 @@ def check_configured(users: Mapping[str, str], permissions: Collection[Permissio
 
 
 def place_of(entry: tuple[tuple[str, bytes], object]) -> tuple[str, bytes]:
-    """What lists are sorted by: user and vhost."""
+    """The key by which lists are sorted: user and vhost."""
     return entry[0]
 
 
 def user_fact(user: User) -> dict[str, object]:
-    """What the log keeps of a user."""
+    """The fact that the log keeps of a user."""
     return {"op": "user", "name": user.name, "hash": user.hash, "tags": list(user.tags)}
 
 

@@ -1,4 +1,4 @@
-"""What flows through a vhost: publishes in, deliveries and settlements out, once a turn.
+"""The flow through a vhost: publishes in, deliveries and settlements out, once a turn.
 
 Sessions call; nothing here knows a session, a socket or a clock. What is due to somebody else is a return value:
 deliveries from `end_turn`, cancelled consumers in `cancelled`.
@@ -188,7 +188,7 @@ class Vhost(Consuming):
         return out
 
     def end_turn_of(self, queue: Queue, now_us: i64, out: list[Delivery], again: list[Queue]) -> None:
-        """What `end_turn` does with one queue; what dies in it may give others something to do in the same turn."""
+        """Do one queue's part of `end_turn`; what dies in it may give others something to do in the same turn."""
         if queue.log.writer.count:
             self.seal(queue, now_us)
         if not queue.groups and queue.needs_group():
@@ -221,7 +221,7 @@ class Vhost(Consuming):
             self.dead_letters.refused(self, queue, format, route.exchange, route.routing_key, properties, body)
 
     def end_sessions(self) -> None:
-        """What sessions that have ended leave behind: wills, and places in shared subscriptions."""
+        """Take care of what ended sessions leave behind: wills, and places in shared subscriptions."""
         sessions = self.sessions
         while sessions.wills or sessions.left:
             wills, sessions.wills = sessions.wills, []
@@ -265,7 +265,7 @@ class Vhost(Consuming):
             log.truncate(floor)
 
     def synced(self) -> None:
-        """What the store had in hand is on disk: readers that wait for that may have it."""
+        """Take note that what the store had in hand is on disk: readers that wait for that may have it."""
         awaiting = self.awaiting
         self.awaiting = []
         for queue in awaiting:
@@ -277,7 +277,7 @@ class Vhost(Consuming):
                 self.wake_watches(queue)
 
     def tick(self, now_us: i64) -> None:
-        """What time alone brings, several times a second: leases that end, delays that are over, queues unused."""
+        """Do what time alone brings, several times a second: leases that end, delays that are over, queues unused."""
         self.now_us = self.common.looks.now_us = now_us  # on a quiet broker the turn before may be long ago
         timed = self.timed
         self.timed = []

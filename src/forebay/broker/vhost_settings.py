@@ -1,4 +1,4 @@
-"""What an administrator may set for one vhost."""
+"""The settings of one vhost that an administrator may change."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def is_valid(name: str, value: object) -> bool:
 
 
 def domain(name: str) -> str:
-    """What the field may be, for an error's text."""
+    """The values that the field may have, for an error's text."""
     if name == "description":
         return "a text"
     if name == PROTECTED:

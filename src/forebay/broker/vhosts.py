@@ -92,7 +92,7 @@ class Vhosts:
         return vhost
 
     def enter(self, name: bytes, principal: Principal, session_id: i64) -> Rights:
-        """What a connection may do in the vhost that it asks for; until `Vhost.session_closed` it counts there.
+        """The rights of a connection in the vhost that it asks for; until `Vhost.session_closed` it counts there.
 
         raises  RequestError(NOT_ALLOWED), which ends the connection; Undecided
         """
@@ -247,7 +247,7 @@ class Vhosts:
         return found
 
     def synced(self) -> None:
-        """What the store had in hand is on disk."""
+        """Take note that what the store had in hand is on disk."""
         self.default.synced()
         if self.syncing:
             syncing, self.syncing = self.syncing, []
@@ -260,7 +260,7 @@ class Vhosts:
     # ---- time
 
     def tick(self, now_us: i64) -> bool:
-        """What time alone brings, several times a second; whether a turn is due."""
+        """Do what time alone brings, several times a second; whether a turn is due."""
         self.common.wake_overdue(now_us)
         if self.common.crowding.count:
             self.common.crowding.tick(now_us)
@@ -273,7 +273,7 @@ class Vhosts:
         return due
 
     def sweep(self, now_us: i64) -> None:
-        """What is due about once a second."""
+        """Do what is due about once a second."""
         for vhost in self.by_number.values():
             vhost.sweep(now_us)
             vhost.touch()

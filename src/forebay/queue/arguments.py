@@ -96,7 +96,7 @@ class Setting:
         self.refusal = refusal
 
     def fault(self, value: object) -> str:
-        """What is wrong with a value, in RabbitMQ's words; empty if nothing is."""
+        """The fault of a value, in RabbitMQ's words; empty if there is none."""
         check = self.check
         if check == ANY:
             return ""
@@ -226,7 +226,7 @@ BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
 
 def number_fault(check: int, value: int) -> str:
-    """What is wrong with a whole number, in RabbitMQ's words; empty if nothing is."""
+    """The fault of a whole number, in RabbitMQ's words; empty if there is none."""
     if check == WHOLE:
         return ""
     if check == VERSION:

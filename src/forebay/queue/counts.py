@@ -1,4 +1,4 @@
-"""What happened to the messages of a queue since the broker started."""
+"""Counts of the messages of a queue since the broker started."""
 
 from __future__ import annotations
 

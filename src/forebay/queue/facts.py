@@ -1,4 +1,4 @@
-"""What a queue has to know of a message's properties, whose octets only a codec can read."""
+"""The facts of a message that a queue has to know, out of properties whose octets only a codec can read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS_SHIFT: Final = 3  # so many steps of a filter cost 1, and a look at a reco
 
 @final
 class Looks:
-    """What filters have cost: of all queues together, so that no turn takes long however many there are.
+    """The cost of filters: of all queues together, so that no turn takes long however many there are.
 
     now_us   what time it is, for who is called between two looks of its own at the clock
     octets   that one group may hand out in a turn: fewer where much waits for clients already
@@ -74,7 +74,7 @@ class Facts(ABC):
 
     @abstractmethod
     def filter_value(self, block: Block, index: i64) -> bytes | None:
-        """What readers of a stream may filter by; None where the message has no such value."""
+        """The value that readers of a stream may filter by; None where the message has none."""
 
     @abstractmethod
     def subject(self, queue: bytes, block: Block, index: i64, deliveries: i64, failures: i64) -> Subject:

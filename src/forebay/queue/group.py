@@ -29,7 +29,7 @@ QUEUE_PREFIX: Final = b"$queue/"
 
 
 def filter_key(format: i64, exchange: bytes, routing_key: bytes) -> bytes:
-    """What a group's filter is held against: the topic form of the routing key, without `$queue/<name>/`."""
+    """The text that a group's filter is held against: the topic form of the routing key, without `$queue/<name>/`."""
     key = routing_key
     if format == AMQP091 and not key.startswith(QUEUE_PREFIX):
         key = swap_key(key)
@@ -150,7 +150,7 @@ class Group(ABC):
         self.consumers = [other for other in self.consumers if other is not consumer]
 
     def next_consumer(self) -> Consumer | None:
-        """Who gets the next record: the next in turn that can take one, of those with the highest priority."""
+        """The consumer that gets the next record: the next in turn that can take one, of those ranked highest."""
         return self.next_ranked() if self.ranked else self.next_in_turn()
 
     def next_in_turn(self) -> Consumer | None:

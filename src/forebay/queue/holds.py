@@ -1,4 +1,4 @@
-"""Who holds records of a queue: readers of blocks for whom they stay, though no consumer needs them any more.
+"""Holds of a queue's records: for readers of blocks they stay, though no consumer needs them any more.
 
 A hold ends by itself: it lives for its time to live and is renewed by asking again. After a restart it lives for that
 time from then on, because nobody could renew it meanwhile.

@@ -1,4 +1,4 @@
-"""What a group hands out: consumers with credit, leases as runs, deliveries.
+"""Hand-outs of a group: consumers with credit, leases as runs, deliveries.
 
 A lease is a run of consecutive offsets given to one consumer at one moment. Whether one record of it is still leased
 is one octet in the page of its group; records outside any page need no memory at all.
@@ -126,7 +126,7 @@ class Encoded:
 
 @final
 class Encodings:
-    """What deliveries of the same records to many share: they are encoded once for all to whom they look alike."""
+    """The encoding that deliveries of the same records to many share: made once for all to whom they look alike."""
 
     def __init__(self) -> None:
         self.made: dict[int, Encoded] = {}  # by the session's own key

@@ -18,7 +18,7 @@ from forebay.queue.work_group import WorkGroup
 
 @final
 class Settled:
-    """What one turn settled, until that is on disk.
+    """The records that one turn settled, until that is on disk.
 
     lsn    of the frame that says so
     floor  every lower offset is settled, once it is
@@ -56,7 +56,7 @@ class Ledger:
         self.settling.append((int(first), int(first + count)))
 
     def progress(self) -> bytes:
-        """What was settled since the last call, to be noted now; empty for nothing."""
+        """The progress since the last call, to be noted now; empty for none."""
         if not self.settling:
             return b""
         self.undurable.append(Settled(self.store.lsn, self.floor(), self.settling))

@@ -1,4 +1,4 @@
-"""What is in force for a queue: what it was declared with, and what policies add to that."""
+"""The limits in force for a queue: what it was declared with, and what policies add to that."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TTLS_MAX: Final = 64  # that may hold for the records of one queue at one time
 
 @final
 class Limits:
-    """What is in force for a queue: its arguments, and what policies add to them.
+    """The limits in force for a queue: its arguments, and what policies add to them.
 
     One object for the life of a queue: `become` overwrites it where a policy changes.
 
@@ -177,7 +177,7 @@ def limits_of(
     delivery_limit: i64,
     name: bytes = b"",
 ) -> Limits:
-    """What is in force for a queue: for most an operator's policy before an argument before a policy.
+    """The limits in force for a queue: for most an operator's policy before an argument before a policy.
 
     Of numbers that limit, the lowest that anybody set, as with RabbitMQ.
 
@@ -241,7 +241,7 @@ def set_priorities(limits: Limits, asked: Asked) -> None:
 
 @final
 class Asked:
-    """What the three parties ask for; of a policy only what the type of queue knows."""
+    """The limits that the three parties ask for; of a policy only what the type of queue knows."""
 
     def __init__(self, spec: QueueSpec, policy: dict[str, object], operator_policy: dict[str, object]) -> None:
         self.spec = spec
@@ -254,7 +254,7 @@ class Asked:
         return self.spec.arguments.get(BY_KEY[key].argument) if BY_KEY[key].types & self.bit else None
 
     def values(self, key: str) -> list[object]:
-        """What is set, the party that goes first in front."""
+        """The values that are set, of the party that goes first in front."""
         if self.nothing or not BY_KEY[key].types & self.bit:
             return []
         found: list[object] = []

@@ -83,7 +83,7 @@ class Level:
         return ((i64(len(self.runs)) - self.head) >> 1) + len(self.returned)
 
     def all_runs(self) -> list[tuple[int, int]]:
-        """What its entries say, those of returned records last."""
+        """The runs of all its entries, those of returned records last."""
         found: list[tuple[int, int]] = []
         at = self.head
         while at < i64(len(self.runs)):

@@ -1,4 +1,4 @@
-"""What waits for one MQTT session: runs of messages by priority, up to a limit, as EMQX's mqueue keeps them.
+"""The message queue of one MQTT session: runs of messages by priority, up to a limit, as EMQX's mqueue keeps them.
 
 Ten thousand sessions may have a thousand runs each, so a run is no object but an index of parallel arrays, 33 octets.
 Runs before `head` are used up; one in the middle is used up where the limit took its last QoS 0 message. When the
@@ -28,7 +28,7 @@ ROOM_MIN: Final = 8  # free places made in front of the first run at once
 
 @final
 class MqueueRules:
-    """What holds for the queues of all sessions.
+    """The rules for the queues of all sessions.
 
     limit             messages a level; 0 for no limit
     store_qos0        whether QoS 0 messages may wait at all: held by whoever pushes

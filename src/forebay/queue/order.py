@@ -26,7 +26,7 @@ ENTRIES_SLACK: Final = 1024  # entries beyond what waits before a level is writt
 
 @final
 class Order(Line):
-    """What waits below the cursor of a group, in the order in which it will be handed out.
+    """The records that wait below the cursor of a group, in the order in which they will be handed out.
 
     pages      the states of the group's records
     selectors  for the consumers that want only some; without them the entries say exactly what waits

@@ -65,7 +65,7 @@ class Picker:
 
 
 def most_credit(consumers: list[Consumer]) -> Consumer | None:
-    """Whoever has the fewest messages unacknowledged, as all windows were alike at first."""
+    """The consumer with the fewest messages unacknowledged, as all windows were alike at first."""
     best: Consumer | None = None
     for consumer in consumers:
         if consumer.can_take() and (best is None or consumer.credit > best.credit):

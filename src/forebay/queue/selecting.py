@@ -177,7 +177,7 @@ class Selecting(Waiting):
             other.next = end
 
     def first_cost(self, selector: Selector, offset: i64) -> i64:
-        """What a look of this filter at the next record costs: those of many dear filters do not fit into one turn."""
+        """The cost of this filter's look at the next record: those of many dear filters do not fit into one turn."""
         if not selector.filter.asks_body:
             return look_cost(selector.filter, 0)
         block = self.log.block(offset)
@@ -241,7 +241,7 @@ class Selecting(Waiting):
     # ---- once a turn
 
     def wake(self, order: Order) -> None:
-        """What came since the last turn may be wanted; what was used up in lines goes."""
+        """Look again at what came since the last turn; what was used up in lines goes."""
         for level in order.all_levels():
             order.tidy(level)
         for selector in self.selectors:

@@ -1,4 +1,4 @@
-"""What the consumers of one filter are given of a work group: which of its records were looked at, and found wanted."""
+"""The records of a work group for consumers of one filter: which were looked at, and found wanted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZE_SHIFT: Final = 3  # nodes of a filter that cost 1 more, and as much for eac
 
 
 def look_cost(filter: Filter, octets: i64) -> i64:
-    """What a look at a record with a body of so many octets counts for in a turn's `scan`."""
+    """The cost, in a turn's `scan`, of a look at a record with a body of so many octets."""
     weight = 1 + (filter.size >> SIZE_SHIFT)
     return LOOK_COST + weight * ((octets >> OCTETS_SHIFT) if filter.asks_body else 1)
 

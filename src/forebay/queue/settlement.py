@@ -190,7 +190,7 @@ class Settlement(Group):
                 self.failing.pop(offset, None)
 
     def take_returns(self) -> bytes:
-        """What `note_return` was told since the last call, for the write-ahead log; empty for nothing."""
+        """The returns that `note_return` was told since the last call, for the write-ahead log; empty for none."""
         if not len(self.returns):
             return b""
         returns = self.returns.getvalue()

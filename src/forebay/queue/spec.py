@@ -1,4 +1,4 @@
-"""What a queue was declared with, and whether another declaration asks for the same."""
+"""The declaration of a queue, and whether another declaration asks for the same."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ VALUES_MAX: Final = 256  # a span with more of them is looked at record by recor
 
 @final
 class Span:
-    """What occurs in the records from one offset up to `end`.
+    """The values that occur in the records from one offset up to `end`.
 
     values      of them; None where they are too many
     unfiltered  some record has none
@@ -42,7 +42,7 @@ class StreamValues:
         self.spans: dict[tuple[int, int], Span] = {}
 
     def known(self, log: int, offset: i64) -> Span | None:
-        """What was found before from this offset on."""
+        """The values that were found before from this offset on."""
         return self.spans.get((log, int(offset)))
 
     def gather(self, log: int, block: Block) -> Span:
@@ -66,7 +66,7 @@ class StreamValues:
 
 @final
 class Selection:
-    """What the readers of one group want.
+    """The values that the readers of one group want.
 
     values      only records of these values; None: whatever their value
     unfiltered  with `values`: also records that have none

@@ -15,7 +15,7 @@ LONGEST: Final = 10
 
 @final
 class QueueTotals:
-    """What the queues hold together.
+    """The sums over queues.
 
     longest  those with the most messages that are ready, the longest first
     """

@@ -1,4 +1,4 @@
-"""What of a work group waits to be handed out, in which order, and what of it dies while it waits.
+"""The records of a work group that wait to be handed out, their order, and those that die while they wait.
 
 A plain queue hands out what was returned, lowest offset first, then what stands at the cursor. Where priorities or
 message groups order the queue, every record is taken into its `Order` once it is sealed.

@@ -9,7 +9,7 @@ from mypy_extensions import i64
 
 @final
 class Watch:
-    """What one connection waits for.
+    """The queues, and how far each was known, that one connection waits for.
 
     until_us  when it has waited for long enough
     after     by queue number: the end that the reader knows

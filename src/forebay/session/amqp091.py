@@ -588,7 +588,7 @@ class Amqp091Session(Session):
         return {**self.handshake.describe(), "channels": len(self.channels), "consumers": len(self.outlets)}
 
     def traffic(self) -> Traffic:
-        """What its channels have counted, the closed ones too."""
+        """The counts of its channels, the closed ones too."""
         found = Traffic()
         found.add(self.link.past)
         for channel in self.channels.values():

@@ -366,7 +366,7 @@ class Channel:
     # ---- consumers
 
     def credit(self, prefetch: i64) -> i64:
-        """What a consumer that asked for so many may hold unsettled; 0 is no limit."""
+        """The messages that a consumer with this prefetch may hold unsettled; 0 is no limit."""
         return self.limit if self.limit and (prefetch == 0 or prefetch > self.limit) else prefetch
 
     def set_limit(self, limit: i64) -> None:
@@ -443,7 +443,7 @@ class Channel:
         self.backlog = kept
 
     def traffic(self) -> Traffic:
-        """What it has counted so far."""
+        """The counts so far."""
         publisher = self.publisher
         found = Traffic()
         found.received = publisher.taken

@@ -145,7 +145,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
 
 
 def timeout_text(channel: i64, consumer: Consumer) -> str:
-    """What a client is told whose consumer has held a message for too long: RabbitMQ's words."""
+    """The text for a client whose consumer has held a message for too long: RabbitMQ's words."""
     return (
         f"delivery acknowledgement on channel {channel} timed out. Timeout value used: {consumer.timeout_us // 1000} "
         "ms. This timeout value can be configured, see consumers doc guide to learn more"

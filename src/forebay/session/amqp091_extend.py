@@ -33,7 +33,7 @@ class Extension:
 
 
 def read_extension(queue: bytes, channel: i64, headers: list[tuple[str, object]]) -> Extension:
-    """What a publish to a queue's `$extend` asks for; its tag is 0 where the message is named otherwise."""
+    """The extension that a publish to a queue's `$extend` asks for; tag 0 where the message is named otherwise."""
     fields = dict(headers)
     for name in fields:
         meant = slip_of(name, KNOWN)

@@ -1,4 +1,4 @@
-"""What a client of AMQP 0.9.1 may still say after our connection.close: only its close and close-ok are heard."""
+"""A client of AMQP 0.9.1 after our connection.close: only its close and close-ok are heard."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SECOND_US: Final = 1_000_000
 
 
 def server_properties() -> list[tuple[str, object]]:
-    """What connection.start says of the broker."""
+    """The broker's properties in connection.start."""
     capabilities: dict[str, object] = {
         "publisher_confirms": True,
         "exchange_exchange_bindings": True,
@@ -111,7 +111,7 @@ class Handshake:
         self.auth.note_login(int(self.connection), principal.user)
 
     def refusal(self) -> str:
-        """What a client is told that may not log in."""
+        """The text for a client that may not log in."""
         mechanism = self.mechanism.decode("ascii")
         return f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
 
@@ -128,7 +128,7 @@ class Handshake:
             )
 
     def on_tune_ok(self, channels: i64, frame_octets: i64, heartbeat_s: i64) -> None:
-        """What the client has chosen; PeerError where that was not offered."""
+        """Take what the client has chosen; PeerError where that was not offered."""
         check_tuned("channel_max", channels, self.channels_max, 0)
         check_tuned("frame_max", frame_octets, self.frame_octets_max, FRAME_OCTETS_MIN)
         self.channels_max = channels
@@ -136,7 +136,7 @@ class Handshake:
         self.heartbeat_us = heartbeat_s * SECOND_US
 
     def describe(self) -> dict[str, object]:
-        """What was agreed on, for people."""
+        """The terms that were agreed on, for people."""
         return {
             "protocol": "AMQP 0-9-1",
             "user": self.user,

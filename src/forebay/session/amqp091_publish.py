@@ -63,7 +63,7 @@ BODY_NEXT: Final = 2
 
 @final
 class Link:
-    """What the channels of one connection share."""
+    """The state that the channels of one connection share."""
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ class Target:
 
 
 def command_at(exchange: bytes, key: bytes) -> tuple[i64, bytes]:
-    """What a publish to this address is to the broker, and its subject."""
+    """The command that a publish to this address is to the broker, and its subject."""
     if exchange:
         return MESSAGE, b""
     if key.startswith(b"$queue/"):

@@ -1,4 +1,4 @@
-"""What a transaction of AMQP 0.9.1 holds back until its commit: publishes, and what settles deliveries.
+"""A transaction of AMQP 0.9.1: it holds publishes, and what settles deliveries, back until its commit.
 
 All of it is done in one turn, and so is in one frame of the write-ahead log: after a crash all of it is there, or
 nothing. A commit that would be refused is refused before any of it is done.
@@ -37,7 +37,7 @@ class Held:
         return route if route.headers_exchange is None else vhost.resolve(route, self.format, self.properties)
 
     def octets(self) -> i64:
-        """What it takes on the disk, at most."""
+        """The octets that it takes on the disk, at most."""
         route = self.target.route
         each = len(self.properties) + len(self.body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
         copies = max(route.durable, 1)

@@ -28,7 +28,7 @@ READ_OCTETS: Final = 8 << 20  # of the blocks that one request looks into
 
 @final
 class Picking:
-    """What one connection has fetched by, last.
+    """The selection by which one connection has fetched last.
 
     work   that the last request took
     next   where the last request came to

@@ -1,4 +1,4 @@
-"""What readers of blocks ask beside records: which queues there are, how far they go, and that records stay.
+"""Requests of readers of blocks beside records: which queues there are, how far they go, and that records stay.
 
 Waiting for more costs the broker nothing while there is nothing: the queue knows who waits (queue/watch.py), and the
 answer is tried again only when that one is woken.
@@ -194,7 +194,7 @@ class Reading:
 
 
 def description(queue: Queue) -> dict[str, object]:
-    """What a reader must know of a queue."""
+    """The facts of a queue that a reader must know."""
     found: dict[str, object] = {"queue": text(queue.name), "kind": KIND_NAMES[int(queue.kind)]}
     found.update(bounds(queue))
     return found

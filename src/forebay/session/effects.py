@@ -1,4 +1,4 @@
-"""What a session is to the server: octets in; out come frames, and when they may leave.
+"""A session, as the server sees it: octets in; out come frames, and when they may leave.
 
 A session speaks one protocol over one connection. It calls the vhost and never the server: what the server has to do
 for it stands in its fields. Nothing here or below knows a socket, a clock or a thread.
@@ -160,7 +160,7 @@ class Session(ABC):
         """The proof has come out, right or wrong."""
 
     def origin(self) -> Origin:
-        """Who asks, for the audit log."""
+        """The user that asks, for the audit log."""
         return Origin(self.principal, self.place.address, self.place.protocol)
 
     def note_change(self, what: str, facts: dict[str, object]) -> None:
@@ -214,7 +214,7 @@ class Session(ABC):
         self.parts.append(octets)
 
     def hold(self) -> None:
-        """What is written from here on leaves only when every change of the topology so far is on disk."""
+        """Let what is written from here on leave only when every change of the topology so far is on disk."""
         self.hold_lsn = self.vhost.lsn()
 
 

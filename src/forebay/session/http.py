@@ -204,7 +204,7 @@ class EventSession(Session):
 
 
 def event_facts(block: Block, index: i64) -> dict[str, object]:
-    """What is told of a message."""
+    """The facts of a message, for an event."""
     format = block.format(index)
     properties = properties_of(format & FORMAT_MASK, block.properties(index))
     facts: dict[str, object] = {"topic": text(topic_at(block, index))}

@@ -59,12 +59,12 @@ class Meter:
             self.start(WORK_A_TURN)
 
     def take(self, points: i64) -> None:
-        """What was done has cost this much more."""
+        """Count the points of something that was done."""
         self.left -= points
 
 
 def points_of(method: i64) -> i64:
-    """What a method of AMQP 0.9.1, class << 16 | method, is counted at."""
+    """The points at which a method of AMQP 0.9.1, class << 16 | method, is counted."""
     if method >> 16 in (EXCHANGE, QUEUE, TX) or method in (BASIC_CONSUME, BASIC_CANCEL, BASIC_GET):
         return DECLARE_POINTS
     return METHOD_POINTS

@@ -1,4 +1,4 @@
-"""What an MQTT client says to a queue by publishing: `$queue/<queue>/$ack`, `$nack`, `$reject`, `$extend`, `$commit`.
+"""An MQTT client's commands to a queue, by publishes to `$queue/<queue>/$ack`, `$nack`, `$reject`, `$extend`, `$commit`.
 
 The fields are user properties of the publish; its payload is ignored. To a dead-letter queue, whose name is
 `$dlq/<queue>`, the same is said at `$dlq/<queue>/$ack` and so on. A delivery's own topic with the command behind it,
@@ -170,5 +170,5 @@ def number(digits: bytes, name: str, value: bytes) -> i64:
 
 
 def shown(value: bytes) -> str:
-    """What the client wrote, for a reason string."""
+    """The client's words, for a reason string."""
     return repr(value[:SHOWN_MAX].decode("utf-8", "replace"))

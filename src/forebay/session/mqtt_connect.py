@@ -21,7 +21,7 @@ GRACE_US: Final = 1_500_000  # of silence a second of keep alive: one and a half
 
 @final
 class Terms:
-    """What one connection is granted: the options of the broker and the CONNECT of the client, put together."""
+    """The terms of one connection: the options of the broker and the CONNECT of the client, put together."""
 
     def __init__(self, options: Options) -> None:
         self.window: i64 = options.mqtt_max_inflight or IDS_MAX

@@ -1,4 +1,4 @@
-"""What an MQTT client publishes to `$delayed/`: a message for later, or the end of one.
+"""Publishes of an MQTT client to `$delayed/`: a message for later, or the end of one.
 
 $delayed/<n>/<topic>  n < 42949670: seconds from now; else seconds since 1970-01-01 UTC
                       user property delay-id (may be absent): its name, which replaces one of that name

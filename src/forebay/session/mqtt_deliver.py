@@ -1,4 +1,4 @@
-"""What leaves for an MQTT client: records become PUBLISH packets, within the client's window.
+"""Deliveries to an MQTT client: records become PUBLISH packets, within the client's window.
 
 What the window has no room for waits: of topics in the session's message queue, which outlives the connection; of
 queues as runs that refer to their block, bounded by the consumers' credit.
@@ -394,7 +394,7 @@ class Outbox:
         self.feed_on()
 
     def end_turn(self) -> None:
-        """What was given in this turn has been delivered, or waits."""
+        """End the turn: what was given in it has been delivered, or waits."""
         self.feeder.given = 0
         self.feed_on()
 

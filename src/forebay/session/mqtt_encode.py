@@ -72,7 +72,7 @@ class QueueSubscription:
 
 @final
 class Encoder:
-    """What the client said in CONNECT of the packets it takes, and how many it was given.
+    """The client's terms of CONNECT for the packets that it takes, and how many it was given.
 
     out, parts   of the session: long bodies go there uncopied, and into any other writer as they are
     aliases      topic -> alias, given in the order in which topics come until there are `alias_max`
@@ -311,7 +311,7 @@ class Encoder:
 
 
 def progress_properties(primary: PrimaryGroup, block: Block, index: i64) -> bytes:
-    """What a record of a stream says of how far the queue's primary group has come."""
+    """The properties of a stream's record that say how far the queue's primary group has come."""
     offset = block.base + index
     out = BytesWriter()
     append_user_property(out, b"stream-timestamp", b"%d" % int(block.timestamp_us(index) // 1000))

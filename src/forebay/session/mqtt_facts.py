@@ -1,4 +1,4 @@
-"""What one MQTT connection tells people of itself."""
+"""The facts of one MQTT connection, for people."""
 
 from __future__ import annotations
 

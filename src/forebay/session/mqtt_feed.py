@@ -19,7 +19,7 @@ RECORDS_MAX: Final = 256  # given in one turn to one client whose window sets no
 
 @final
 class Feed:
-    """What one subscription has yet to be given, by number."""
+    """The records that one subscription has yet to be given, by number."""
 
     def __init__(self, filter: bytes, qos: i64, identifier: i64, numbers: list[int]) -> None:
         self.filter = filter

@@ -1,4 +1,4 @@
-"""What an MQTT client publishes: checked, routed, and answered when it is on disk.
+"""Publishes of an MQTT client: checked, routed, and answered when they are on disk.
 
 PUBACK, PUBREC and, of a durable session, PUBCOMP are written to `held` when their packet is dealt with, in order, and
 leave when the turn is on disk. QoS 2 is exactly once: an identifier is remembered from PUBLISH to PUBREL, and in a
@@ -200,7 +200,7 @@ class Inbox:
         return True
 
     def remember(self, identity: Identity, outcome: i64) -> None:
-        """What `is_done` found to be new has been published."""
+        """Remember a message that `is_done` found to be new, and that has been published."""
         self.identity = None
         if outcome == ACCEPTED:
             self.vhost.deduplication.remember(identity)

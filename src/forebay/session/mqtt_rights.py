@@ -1,4 +1,4 @@
-"""What rights mean in MQTT's words: topics are routing keys of amq.topic, and queues have addresses."""
+"""The rights of a client in MQTT's words: topics are routing keys of amq.topic, and queues have addresses."""
 
 from __future__ import annotations
 

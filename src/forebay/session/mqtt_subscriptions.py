@@ -1,4 +1,4 @@
-"""What an MQTT client is subscribed to: topics, queues under `$queue/<name>[/<filter>]`, and shares of topics."""
+"""The subscriptions of an MQTT client: topics, queues under `$queue/<name>[/<filter>]`, and shares of topics."""
 
 from __future__ import annotations
 

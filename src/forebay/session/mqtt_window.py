@@ -82,7 +82,7 @@ class Window:
         self.inflight += 1
 
     def find(self, id: i64) -> Flight | None:
-        """What the client acknowledges; None for nothing that we know of."""
+        """The exchange that the client acknowledges; None for none that we know of."""
         return self.slots[id] if id <= self.ids and self.ids else None
 
     def free(self, id: i64) -> None:

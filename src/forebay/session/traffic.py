@@ -1,4 +1,4 @@
-"""What AMQP clients have published and asked for, summed over channels."""
+"""The publishes and requests of AMQP clients, summed over channels."""
 
 from __future__ import annotations
 

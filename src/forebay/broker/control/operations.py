@@ -1,4 +1,4 @@
-"""What administrators may ask of a running broker: the table of operations, and what they are given.
+"""The table of operations that administrators may ask of a running broker, and what they are given.
 
 An operation has a name (`noun.verb`), parameters whose types are checked before it runs, and a function. Whoever
 carries requests (the block protocol's session, an HTTP API) calls `Control.run` and needs to know nothing else;
@@ -120,7 +120,7 @@ class Connections(ABC):
 
     @abstractmethod
     def listed(self) -> list[dict[str, object]]:
-        """What is known of each: at least `id`, `peer`, `vhost`, `user`, `protocol`; by id."""
+        """The facts of each: at least `id`, `peer`, `vhost`, `user`, `protocol`; by id."""
 
     @abstractmethod
     def find(self, id: int) -> dict[str, object] | None:

@@ -178,7 +178,7 @@ def where_of(given: Given) -> Filter | None:
 
 
 def queue_facts(queue: Queue) -> dict[str, object]:
-    """What lists of queues say of one."""
+    """The facts of a queue, as lists have them."""
     leased = sum(int(group.leased_count) for group in queue.groups.values() if isinstance(group, WorkGroup))
     return {
         "queue": text(queue.name),
@@ -195,7 +195,7 @@ def queue_facts(queue: Queue) -> dict[str, object]:
 
 
 def group_facts(queue: Queue, group: Group) -> dict[str, object]:
-    """What is known of a group."""
+    """The facts of a group."""
     facts: dict[str, object] = {
         "queue": text(queue.name),
         "group": text(group.name),

@@ -100,7 +100,7 @@ def show_session(control: Control, given: Given) -> dict[str, object]:
 
 @operation("session.messages", VHOST, CLIENT, FROM_OFFSET, LIMIT, BODY)
 def list_session_messages(control: Control, given: Given) -> dict[str, object]:
-    """What waits for a durable MQTT session, and what is in flight to it, in the order in which it was published.
+    """The messages that wait for a durable MQTT session or are in flight to it, in the order of their publishes.
 
     Nothing is handed out. What the session is to get at QoS 0 while it is connected is not kept anywhere, and is not
     shown. Offsets are those of the log that all sessions of the vhost share.
@@ -166,7 +166,7 @@ def client_of(vhost: Vhost, given: Given) -> ClientSession:
 
 
 def session_facts(client: ClientSession) -> dict[str, object]:
-    """What is known of a session at a glance; `expiry_s` is None where it never ends by itself."""
+    """The facts of a session at a glance; `expiry_s` is None where it never ends by itself."""
     return {
         "client_id": text(client.client_id),
         "connected": bool(client.connection),
@@ -303,7 +303,7 @@ def no_retained(given: Given) -> RequestError:
 
 
 def retained_facts(vhost: Vhost, number: int) -> dict[str, object]:
-    """What is known of a retained message; nothing of one that has just gone."""
+    """The facts of a retained message; none of one that has just gone."""
     message: RetainedMessage | None = vhost.retained.message(number, vhost.now_us)
     if message is None:
         return {}

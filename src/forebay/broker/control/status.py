@@ -69,7 +69,7 @@ def placed(vhosts: Sequence[Vhost], queues: Sequence[Queue]) -> list[tuple[Vhost
 
 
 def queue_figures(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
-    """What changes of a queue from second to second; `oldest_ms` is the age of its first message, None without any."""
+    """The figures of a queue, from second to second; `oldest_ms` is the age of its first message, None without any."""
     stored_us = int(oldest_us(queue))
     return {
         "vhost": text(vhost.name),

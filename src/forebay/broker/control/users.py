@@ -76,7 +76,7 @@ def set_limits(control: Control, given: Given) -> dict[str, object]:
 
 @operation("permission.list", OF_USER, OF_VHOST, *PAGE)
 def list_permissions(control: Control, given: Given) -> dict[str, object]:
-    """What users were given. Users of the configuration without any may do everything."""
+    """The permissions of users. Users of the configuration without any may do everything."""
     return page(given, [partial(dict, facts) for facts in control.vhosts.users.list_permissions(*chosen(given))])
 
 

@@ -1,4 +1,4 @@
-"""What a broker consists of, as RabbitMQ's definitions files say it.
+"""The definitions of a broker, as RabbitMQ's files have them.
 
 Each function makes one entry; who writes a file goes through what there is, in portions or at once.
 """
@@ -42,7 +42,7 @@ def vhost_entry(vhost: Vhost) -> Entry:
 
 
 def metadata(vhost: Vhost) -> Entry:
-    """What is said of a vhost for people."""
+    """The description of a vhost for people."""
     settings = vhost.settings
     said: Entry = {
         "description": settings.description,
@@ -60,7 +60,7 @@ def policy_entry(vhost: Vhost, policy: Policy) -> Entry:
 
 
 def policy_value(policy: Policy) -> Entry:
-    """What a policy says."""
+    """The value of a policy."""
     return {
         "pattern": policy.pattern,
         "apply-to": policy.apply_to,

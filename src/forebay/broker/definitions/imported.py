@@ -70,7 +70,7 @@ class Step:
 
 
 class Plan:
-    """What a file asks for.
+    """The plan that a file asks for.
 
     vhosts     of the broker
     only       all is about this one, whatever the entries say; None: every entry says where it belongs
@@ -330,6 +330,6 @@ class Plan:
 
 
 def incomplete(step: Step, done: int, error: RequestError) -> RequestError:
-    """What to say where something could not be done though it had been checked: the broker changed meanwhile."""
+    """The error where something could not be done though it had been checked: the broker changed meanwhile."""
     before = f"; what stands before it was done, {done} entries" if done else ""
     return RequestError(error.reason, f"{step.what}: {error.text}{before}")

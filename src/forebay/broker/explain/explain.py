@@ -65,7 +65,7 @@ def explained(vhost: Vhost, connections: Connections, place: Place) -> dict[str,
 
 
 def state(queue: Queue, offset: int) -> str:
-    """What has become of a message in the nameless work group; `stream` in a stream."""
+    """The state of a message in the nameless work group; `stream` in a stream."""
     if queue.kind == STREAM:
         return "stream"
     group = queue.find_group(b"")
@@ -85,7 +85,7 @@ def groups_shown(queue: Queue, offset: int) -> list[dict[str, object]]:
 
 
 def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: RecordSubject) -> list[Reason]:
-    """What every group has to say of a message that is in the log; there is always something."""
+    """The reasons of every group for a message that is in the log; there is always one."""
     offset = int(subject.offset())
     found: list[Reason] = []
     for group in queue.groups.values():

@@ -1,4 +1,4 @@
-"""What became of a message that is settled, as far as the broker still knows: dead letters say where they died."""
+"""The fate of a message that is settled, as far as the broker still knows: dead letters say where they died."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened to a message, as far as the broker keeps it: by what it says, its groups, dead letters and traces."""
+"""The history of a message, as far as the broker keeps it: in itself, its groups, dead letters and traces."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def when(event: Event) -> tuple[int, int]:
 
 
 def own_events(subject: RecordSubject) -> list[Event]:
-    """What a message says of itself: when it was stored, and where it died before."""
+    """The events that a message itself tells of: when it was stored, and where it died before."""
     published: Event = {"type": "stored", "source": "message", "time_ms": subject.fact("stored_ms")}
     for name in ("exchange", "routing_key", "protocol", "user_id", "app_id", "timestamp"):
         value = subject.fact(name)
@@ -112,7 +112,7 @@ def group_events(
     missing: list[str],
     is_traced: bool,
 ) -> list[Event]:
-    """What a group knows of a message: who holds it, how often it came back, and that it is settled."""
+    """The events that a group knows of a message: who holds it, how often it came back, and that it is settled."""
     name = text(group.name)
     found: list[Event] = []
     lease = group.find(offset)
@@ -144,7 +144,7 @@ def group_events(
 
 
 def traced_events(vhost: Vhost, queue: Queue, offset: int) -> list[Event]:
-    """What the traces of the vhost have of one message."""
+    """The events that the traces of the vhost have of one message."""
     found: list[Event] = []
     for trace in vhost.traces:
         for event in trace.events:

@@ -13,7 +13,7 @@ from forebay.routing.exchange import text
 def session_reasons(
     vhost: Vhost, client: ClientSession, offset: int | None, topic: bytes | None, connections: Connections
 ) -> list[Reason]:
-    """What holds up a session, and one message of its log or of a topic where that is asked for."""
+    """The reasons that hold up a session, and one message of its log or of a topic where that is asked for."""
     found = state_reasons(client, vhost.now_us, connections)
     if topic is not None and not any(gets(each, topic) for each in client.subscriptions):
         words = f"none of its {count(len(client.subscriptions), 'subscription')} matches topic '{text(topic)}'"
@@ -25,7 +25,7 @@ def session_reasons(
 
 
 def state_reasons(client: ClientSession, now_us: int, connections: Connections) -> list[Reason]:
-    """What holds up everything for a session."""
+    """The reasons that hold up everything for a session."""
     name = text(client.client_id)
     lost = losses(client)
     if not client.connection:

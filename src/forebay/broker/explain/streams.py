@@ -45,7 +45,7 @@ def stream_reasons(queue: Queue, group: StreamGroup, subject: RecordSubject, con
 
 
 def reader_reasons(group: StreamGroup, connections: Connections, who: str) -> list[Reason]:
-    """What keeps the consumers of a group from reading on."""
+    """The reasons that keep the consumers of a group from reading on."""
     if not group.consumers:
         return [Reason("no_readers", f"nobody reads for {who}, which is at offset {group.cursor}")]
     found: list[Reason] = []
@@ -60,7 +60,7 @@ def reader_reasons(group: StreamGroup, connections: Connections, who: str) -> li
 
 
 def filter_reasons(group: StreamGroup, subject: RecordSubject, who: str) -> list[Reason]:
-    """What of a group's filters the message does not meet."""
+    """The parts of a group's filters that the message does not meet."""
     block, index = subject.block, subject.index
     if not group.matches_key(block, index):
         words = f"the filter '{text(group.filter)}' of {who} does not match its key"

@@ -24,7 +24,7 @@ LOOKED_AT_MAX: Final = 10_000  # entries of a queue's order that are counted for
 
 
 def state_in(group: WorkGroup, offset: int) -> str:
-    """What has become of a record in a group: ready, leased, delayed, dying or settled."""
+    """The state of a record in a group: ready, leased, delayed, dying or settled."""
     if offset >= group.cursor:
         return READY
     page = group.pages.get(offset >> PAGE_BITS)
