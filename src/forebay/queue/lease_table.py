@@ -86,7 +86,7 @@ class LeaseTable:
         return None
 
     def ended_runs(self, lease: Lease, now_us: i64) -> list[tuple[int, int]]:
-        """The records of an ended lease that have to return: not those extended, which stay until their own deadline."""
+        """The records of an ended lease that have to return: not the extended, which stay until their own deadline."""
         end = lease.first + lease.count
         if not self.extended:
             return [(lease.first, lease.count)]

@@ -1,4 +1,4 @@
-"""An MQTT client's commands to a queue, by publishes to `$queue/<queue>/$ack`, `$nack`, `$reject`, `$extend`, `$commit`.
+"""Commands to a queue that an MQTT client publishes to `$queue/<queue>/$ack`, `$nack`, `$reject`, `$extend`, `$commit`.
 
 The fields are user properties of the publish; its payload is ignored. To a dead-letter queue, whose name is
 `$dlq/<queue>`, the same is said at `$dlq/<queue>/$ack` and so on. A delivery's own topic with the command behind it,
