@@ -280,6 +280,16 @@ def test_a_queue_is_replayed_and_read_on_by_the_last_id(http: httpx.Client) -> N
         assert (reader.status, "filter" in reader.reason) == (400, True)
 
 
+@pytest.mark.parametrize("prefetch", [{}, {"prefetch": 2}])
+def test_a_group_that_is_new_begins_with_the_first_message(http: httpx.Client, prefetch: dict[str, int]) -> None:
+    run(http, "queue.declare", queue="all", type="stream")
+    http.post("/publish", json=[{"topic": "$queue/all", "payload": str(n)} for n in range(2)])
+    group = f"readers-{len(prefetch)}"
+    with subscribed(http, "/subscribe/$queue/all", params={"group": group, **prefetch}) as reader:
+        assert reader.payloads(2) == ["0", "1"]
+    run(http, "queue.delete", queue="all")
+
+
 def test_work_is_taken_and_settled(http: httpx.Client) -> None:
     run(http, "queue.declare", queue="jobs")
     http.post("/publish", json=[{"topic": "$queue/jobs", "payload": str(n)} for n in range(3)])

@@ -70,6 +70,37 @@ def test_a_reader_starts_where_it_asks(broker: BrokerProcess, start: object, exp
     assert read(broker, 1, start) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("group", "start", "expected"),
+    [
+        ("g", None, [b"0", b"1", b"2", b"new"]),
+        ("g", "next", [b"new"]),
+        ("", None, [b"new"]),
+    ],
+)
+def test_a_new_group_misses_nothing_unless_it_asks_for_what_comes(
+    broker: BrokerProcess, group: str, start: str | None, expected: list[bytes]
+) -> None:
+    publisher = fill(broker, 0, 3)
+    until(lambda: count_of(publisher) == 3)
+    reader = open_channel(broker)
+    reader.basic_qos(prefetch_count=100)
+    arguments = {"x-consumer-group": group, "x-stream-offset": start}
+    got: list[bytes] = []
+    given = {name: value for name, value in arguments.items() if value}
+    reader.basic_consume("s", lambda *delivery: got.append(delivery[3]), arguments=given)
+    publisher.basic_publish("", "s", b"new")
+    until(lambda: b"new" in got, meanwhile=lambda: reader.connection.process_data_events(0.05))
+    assert got == expected
+
+
+def test_a_group_that_is_known_goes_on_where_it_was(broker: BrokerProcess) -> None:
+    fill(broker, 0, 3)
+    assert read(broker, 2, None, "g") == [b"0", b"1"]
+    assert read(broker, 1, None, "g") == [b"2"]
+    assert read(broker, 3, None, "h") == [b"0", b"1", b"2"]
+
+
 def test_a_reader_starts_at_a_time(broker: BrokerProcess) -> None:
     fill(broker, 0, 5)
     between_ms = time.time_ns() // 1_000_000 + 1

@@ -115,6 +115,22 @@ def test_a_stream_is_read_from_where_the_client_asks(broker: BrokerProcess) -> N
         assert made.subscribe("$queue/history/#", consumer_group="h", stream_offset="middle").is_failure
 
 
+def test_a_new_group_reads_a_stream_from_its_beginning(broker: BrokerProcess) -> None:
+    open_channel(broker).queue_declare("history", durable=True, arguments={"x-queue-type": "stream"})
+    with client(broker, "c") as made:
+        for number in range(3):
+            made.publish("$queue/history/x", b"%d" % number)
+        assert not made.subscribe("$queue/history/#", consumer_group="g").is_failure
+        assert [made.next().payload for _ in range(3)] == [b"0", b"1", b"2"]
+        with client(broker, "d") as other, client(broker, "crew-1", V311) as old, client(broker, "e") as alone:
+            assert not other.subscribe("$queue/history/#", consumer_group="h", stream_offset="next").is_failure
+            assert not alone.subscribe("$queue/history/#").is_failure
+            assert not old.subscribe("$queue/history/#").is_failure  # its group is `crew`, whether it wants or not
+            made.publish("$queue/history/x", b"3")
+            assert [reader.next().payload for reader in (made, other, alone)] == [b"3"] * 3
+            assert [old.next().payload for _ in range(4)] == [b"0", b"1", b"2", b"3"]
+
+
 def test_a_publish_that_nobody_wants_is_told(broker: BrokerProcess) -> None:
     with client(broker, "c") as made:
         assert made.publish("nobody/listens", b"x") == ReasonCode(PacketTypes.PUBACK, "No matching subscribers")

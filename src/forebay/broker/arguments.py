@@ -132,12 +132,17 @@ def group_name(name: object) -> bytes:
     return name.encode()
 
 
-def stream_start(queue: Queue, start: object, now_us: i64) -> i64:
-    """The offset that `x-stream-offset` means now, for a group that has none yet."""
+def stream_start(queue: Queue, start: object, now_us: i64, named: bool = False) -> i64:
+    """The offset that `x-stream-offset` means now, for a group that has none yet.
+
+    named  the group has a name: unless it is told otherwise it misses nothing, and begins at the first record
+    """
     log = queue.log
     if isinstance(start, bytes):
         start = start.decode("utf-8", "replace")
-    if start is None or start == "next":
+    if start is None:
+        start = "first" if named else "next"
+    if start == "next":
         return log.end
     if start in ("first", "resume"):
         return log.start

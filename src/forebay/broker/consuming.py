@@ -216,7 +216,7 @@ class Consuming(Publishing):
             name = b"\0%d" % self.next_consumer_id  # a cursor of its own
         group = queue.find_group(group_key(name, filter))
         if group is None:
-            offset = queue.log.start if work else stream_start(queue, asked.start, self.now_us)
+            offset = queue.log.start if work else stream_start(queue, asked.start, self.now_us, len(asked.group) > 0)
             group = self.add_group(queue, name, filter, work, offset, asked.auto_commit)
         elif isinstance(group, WorkGroup) != work:
             raise RequestError(INVALID, f"group '{text(name)}' of queue '{text(queue.name)}' is of the other kind")

@@ -115,6 +115,13 @@ def test_where_a_reader_starts(stream: Queue, start: object, offset: int) -> Non
     assert stream_start(stream, start, NOW_US) == offset
 
 
+@pytest.mark.parametrize(("start", "offset"), [(None, 3), ("next", 10), ("last", 9), (5, 5)])
+def test_a_group_with_a_name_starts_at_the_first_record_unless_it_asks(
+    stream: Queue, start: object, offset: int
+) -> None:
+    assert stream_start(stream, start, NOW_US, True) == offset
+
+
 @pytest.mark.parametrize(
     "start", ["", "middle", "1x", "0s", "1.5h", "h", "-1", "offset=", "timestamp=x", True, 1.5, {}, ["first"]]
 )
