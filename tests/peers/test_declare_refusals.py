@@ -274,11 +274,10 @@ def priorities_for_a_quorum_queue(channel: BlockingChannel) -> None:
 @told(
     "channel",
     406,
-    "PRECONDITION_FAILED - invalid arg 'x-message-ttl' for queue 'q' in vhost '{vhost}' of queue type "
-    "rabbit_stream_queue",
+    "PRECONDITION_FAILED - invalid arg 'x-overflow' for queue 'q' in vhost '{vhost}' of queue type rabbit_stream_queue",
 )
-def message_ttl_for_a_stream(channel: BlockingChannel) -> None:
-    declare(channel, kind="stream", x_message_ttl=5)
+def overflow_for_a_stream(channel: BlockingChannel) -> None:
+    declare(channel, kind="stream", x_overflow="drop-head")
 
 
 @told("channel", 406, "PRECONDITION_FAILED - invalid property 'non-durable' for queue 'q' in vhost '{vhost}'")

@@ -18,7 +18,7 @@ from tests.kept_vhost import KeptVhost
 QUEUES = {"orders": "classic", "orders.old": "quorum", "prices": "stream"}
 TARGETS = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
 NUMBERS = ("max-length", "max-length-bytes", "message-ttl", "delivery-limit")
-KNOWN = {"classic": set(NUMBERS), "quorum": set(NUMBERS), "stream": {"max-length", "max-length-bytes"}}
+KNOWN = {"classic": set(NUMBERS), "quorum": set(NUMBERS), "stream": {"max-length", "max-length-bytes", "message-ttl"}}
 
 definitions = st.dictionaries(st.sampled_from(NUMBERS), st.integers(0, 9), min_size=1)
 names = st.sampled_from("abc")
@@ -107,7 +107,7 @@ class Model:
     def number(self, queue: str, key: str) -> int:
         queue_type = QUEUES[queue]
         sources = [self.queues[queue], self.definition(queue, False), self.definition(queue, True)]
-        if key == "max-length" and queue_type == "stream":
+        if key in {"max-length", "message-ttl"} and queue_type == "stream":
             sources = sources[:1]
         asked = [source[key] for source in sources if key in source and key in KNOWN[queue_type]]
         if asked:

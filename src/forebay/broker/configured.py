@@ -143,6 +143,8 @@ def configured_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
     if entry.replication.enabled:
         raise OptionError(f"{path}.replication.enabled: True cannot be: this broker keeps every queue alone")
     arguments: dict[str, object] = {"x-queue-type": entry.type}
+    if entry.limits.message_ttl_ms:
+        arguments["x-message-ttl"] = entry.limits.message_ttl_ms
     if entry.type == STREAM:
         refuse_on_stream(entry, path)
         retention = entry.retention
@@ -171,8 +173,6 @@ def work_arguments(entry: QueueOptions) -> dict[str, object]:
     if limits.max_depth:
         arguments["x-max-length"] = limits.max_depth
         arguments["x-overflow"] = "reject-publish"
-    if limits.message_ttl_ms:
-        arguments["x-message-ttl"] = limits.message_ttl_ms
     if retry.max_retries >= 0:
         arguments["x-delivery-limit"] = retry.max_retries
         if entry.type == QUORUM:
@@ -237,7 +237,6 @@ def refuse_on_stream(entry: QueueOptions, path: str) -> None:
     """OptionError for what an entry says that is only of queues whose messages are settled."""
     for key, is_asked in (
         ("limits.max_depth", entry.limits.max_depth),
-        ("limits.message_ttl", entry.limits.message_ttl_ms),
         ("retry.max_retries", entry.retry.max_retries >= 0),
         ("retry.initial_backoff", entry.retry.initial_backoff_ms),
         ("retry.total_timeout", entry.retry.total_timeout_ms),

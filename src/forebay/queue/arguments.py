@@ -121,7 +121,7 @@ class Setting:
 # In the order in which RabbitMQ checks them, so that of several wrong ones the same is named.
 SETTINGS: Final = (
     Setting("expires", ON_WORK, POSITIVE, OPERATOR, "queue expiry"),
-    Setting("message-ttl", ON_WORK, NATURAL, OPERATOR, "message TTL"),
+    Setting("message-ttl", ON_ALL, NATURAL, OPERATOR, "message TTL"),
     Setting(DEAD_LETTER_EXCHANGE, ON_WORK, EXCHANGE, USER, "dead letter exchange name"),
     Setting(DEAD_LETTER_KEY, ON_WORK, TEXT, USER, "dead letter routing key"),
     Setting(

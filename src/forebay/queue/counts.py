@@ -23,7 +23,8 @@ class Counts:
     delivered_settled, got_settled  the same, and settled by that
     redelivered        of all these, handed out before
     acked              acknowledged
-    expired, dropped, rejected, limited  died: too old, too many, refused by a consumer, failed too often
+    expired, dropped, rejected, limited  died: too old, too many, refused by a consumer, failed too often; of a stream
+                       `expired` are those that a group has passed over, counted for each group
     purged             taken away by somebody's choice
     """
 

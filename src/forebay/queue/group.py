@@ -203,8 +203,10 @@ class Group(ABC):
 
     def run_length(self, block: Block, index: i64, most: i64) -> i64:
         """Length of the run of wanted records that starts at `index`; negative: of unwanted ones."""
-        if not self.picky:
-            return most
+        return self.wanted_run(block, index, most) if self.picky else most
+
+    def wanted_run(self, block: Block, index: i64, most: i64) -> i64:
+        """As `run_length`, each record looked at."""
         first = self.wanted(block, index)
         count: i64 = 1
         while count < most and count < self.scan and self.wanted(block, index + count) == first:

@@ -186,12 +186,12 @@ def limits_of(
     name                     of the queue for its dead letters, where it may have one of its own
     """
     asked = Asked(spec, policy, operator_policy)
+    # RabbitMQ's streams know no such policies: one for "all" queues must not take records from them.
+    own = Asked(spec, {}, {}) if spec.type == STREAM_TYPE else asked
     limits = Limits()
-    limits.message_ttl_us = microseconds(asked.lowest("message-ttl", -1))
+    limits.message_ttl_us = microseconds(own.lowest("message-ttl", -1))
     limits.expires_us = microseconds(asked.lowest("expires", 0))
-    # RabbitMQ's streams know no such policy: one for "all" queues must not take records from them.
-    max_messages = asked.argument("max-length") if spec.type == STREAM_TYPE else asked.lowest("max-length", -1)
-    limits.max_messages = capped(max_messages if isinstance(max_messages, int) else -1)
+    limits.max_messages = capped(own.lowest("max-length", -1))
     limits.max_octets = capped(asked.lowest("max-length-bytes", -1))
     limits.max_body_octets = capped(asked.lowest("max-message-size", -1))
     limits.overflow = OVERFLOWS[asked.word("overflow", "drop-head")]

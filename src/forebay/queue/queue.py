@@ -93,7 +93,7 @@ class Queue:
                 work_group.make_ordered(self.kind == QUORUM)
             group = work_group
         else:
-            group = StreamGroup(id, name, filter, self.log, start, auto)
+            group = StreamGroup(id, name, filter, self.log, start, auto, self.limits, self.facts)
         group.counts = self.counts
         group.trace = self.trace
         self.groups[id] = group

@@ -3,6 +3,8 @@
 Consumers of one group share its cursor: each record goes to one of them. `committed` is where the group resumes; it
 never holds back retention. Records reach a stream only once they are on disk: an offset that a reader has seen must
 still mean the same record after a crash.
+
+What has expired stays in the stream, and is passed over by its readers.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from mypy_extensions import i64
 
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
+from forebay.queue.expiry import expiry_us, has_expirations
+from forebay.queue.facts import Facts, NoFacts
 from forebay.queue.group import BURST, SCAN_RECORDS, Group
 from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.limits import Limits
 from forebay.queue.stream_values import Selection
 from forebay.queue.trace import DELIVERED
 
@@ -28,10 +33,26 @@ class StreamGroup(Group):
     committed  every lower offset has been read; the group resumes here
     auto       commit what was acknowledged by itself, at the broker's interval
     selection  None: all records are wanted
+    limits     of the queue; what they say may change at any time
     """
 
-    def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, start: i64, auto: bool) -> None:
+    def __init__(
+        self,
+        id: i64,
+        name: bytes,
+        filter: bytes,
+        log: QueueLog,
+        start: i64,
+        auto: bool,
+        limits: Limits | None = None,
+        facts: Facts | None = None,
+    ) -> None:
         super().__init__(id, name, filter, log, start)
+        self.limits = Limits() if limits is None else limits
+        self.facts: Facts = NoFacts() if facts is None else facts
+        self.now_us: i64 = 0  # of this turn
+        self.has_expirations = False  # in the block that the cursor stands in
+        self.expired: i64 = -1  # the record that was passed over last for its age
         self.committed: i64 = start
         self.logged: i64 = start  # value of `committed` that the write-ahead log has
         self.auto = auto
@@ -41,6 +62,7 @@ class StreamGroup(Group):
         self.open: deque[Lease] = deque()  # deliveries not wholly acknowledged, in order
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
+        self.now_us = now_us
         self.budget = self.turn_octets
         self.scan = SCAN_RECORDS
         if self.selection is not None and self.selection.is_put_off():
@@ -75,7 +97,7 @@ class StreamGroup(Group):
                 return None
         index = self.cursor - block.base
         most = min(most, block.count - index)
-        count = self.run_length(block, index, most)
+        count = self.wanted_run(block, index, most) if self.picky or self.may_expire() else most
         first = self.cursor
         if count < 0:
             self.cursor -= count
@@ -112,6 +134,7 @@ class StreamGroup(Group):
         block = self.log.block(self.cursor)
         self.block = block
         assert block is not None
+        self.has_expirations = has_expirations(block)
         self.cursor = max(self.cursor, block.base)
         if selection is not None and self.cursor == block.base:
             span = selection.streams.known(self.log.queue, block.base)
@@ -127,14 +150,30 @@ class StreamGroup(Group):
         if not self.matches_key(block, index):
             return False
         selection = self.selection
-        if selection is None:
-            return True
+        if selection is not None:
+            offset = block.base + index
+            if offset != self.looked_at:  # what ends one run begins the next
+                self.looked_at = offset
+                self.looked_wanted = selection.wants(block, index)
+                self.scan -= selection.cost
+            if not self.looked_wanted:
+                return False
+        return not self.may_expire() or not self.pass_expired(block, index)
+
+    def may_expire(self) -> bool:
+        """Whether the records of the block that the cursor stands in may."""
+        limits = self.limits
+        return self.has_expirations or limits.message_ttl_us >= 0 or len(limits.earlier_ttls) > 0
+
+    def pass_expired(self, block: Block, index: i64) -> bool:
+        """Whether a wanted record has expired; each that has is counted, once."""
+        if expiry_us(self.limits, self.facts, block, index) >= self.now_us:
+            return False
         offset = block.base + index
-        if offset != self.looked_at:  # what ends one run begins the next
-            self.looked_at = offset
-            self.looked_wanted = selection.wants(block, index)
-            self.scan -= selection.cost
-        return self.looked_wanted
+        if offset != self.expired:
+            self.expired = offset
+            self.counts.expired += 1
+        return True
 
     def matches_key(self, block: Block, index: i64) -> bool:
         """Whether the group's filter on routing keys wants a record."""

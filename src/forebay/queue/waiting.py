@@ -15,6 +15,7 @@ from forebay.core.message import EXPIRES
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import EXPIRED, MAXLEN
+from forebay.queue.expiry import NEVER, expiry_us
 from forebay.queue.facts import Facts, NoFacts
 from forebay.queue.leases import DELAYED, DYING, RETURNED, Dying
 from forebay.queue.limits import DROP_HEAD, Limits
@@ -23,7 +24,6 @@ from forebay.queue.settlement import Settlement
 from forebay.queue.trace import DIED
 
 TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
-NEVER: Final = 1 << 62
 FAILURE: Final = 1 << 32  # of `attempts`: failures are counted above the times handed out
 FROM_NOW: Final = -(1 << 62)  # added to a length of time: it counts from the next look at the clock
 
@@ -406,16 +406,7 @@ class Waiting(Settlement):
 
     def expiry_us(self, block: Block, index: i64) -> i64:
         """When a record expires; NEVER if it does not."""
-        limits = self.limits
-        ttl_us = limits.ttl_us(block.base + index) if limits.earlier_ttls else limits.message_ttl_us
-        own_us: i64 = -1
-        if block.format(index) & EXPIRES:
-            own_us = self.facts.expiration_us(block, index)
-        if ttl_us < 0 and own_us < 0:
-            return NEVER
-        if ttl_us < 0 or 0 <= own_us < ttl_us:
-            ttl_us = own_us
-        return block.timestamp_us(index) + ttl_us
+        return expiry_us(self.limits, self.facts, block, index)
 
     def expiry_at(self, offset: i64) -> i64:
         """As `expiry_us`, looked up once for the record asked of last."""

@@ -15,6 +15,7 @@ from mypy_extensions import i64
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, REJECTED
+from forebay.queue.expiry import NEVER
 from forebay.queue.facts import Facts
 from forebay.queue.group import BURST, SCAN_RECORDS
 from forebay.queue.lease_index import held_runs
@@ -40,7 +41,7 @@ from forebay.queue.selector import Selector
 from forebay.queue.trace import ACKED, DELIVERED, QueueTrace
 from forebay.queue.trace import REJECTED as TRACE_REJECTED
 from forebay.queue.trace import RETURNED as RETURNED_EVENT
-from forebay.queue.waiting import FAILURE, FROM_NOW, NEVER
+from forebay.queue.waiting import FAILURE, FROM_NOW
 
 
 @final

@@ -66,6 +66,8 @@ def test_limits_retries_and_dead_letters_are_arguments() -> None:
 
 def test_what_is_left_out_is_no_argument() -> None:
     assert arguments() == {"x-queue-type": "classic"}
+    brief = {"x-queue-type": "stream", "x-message-ttl": 3_600_000}
+    assert arguments(type="stream", limits={"message_ttl": "1h"}) == brief
 
 
 def test_a_multiplier_of_one_waits_the_same_each_time() -> None:
@@ -115,7 +117,6 @@ def test_replication_cannot_be_enabled() -> None:
     ("key", "entry"),
     [
         ("limits.max_depth", {"limits": {"max_depth": 5}}),
-        ("limits.message_ttl", {"limits": {"message_ttl": "1h"}}),
         ("retry.max_retries", {"retry": {"max_retries": 0}}),
         ("retry.initial_backoff", {"retry": {"initial_backoff": "1s"}}),
         ("retry.total_timeout", {"retry": {"total_timeout": "1h"}}),

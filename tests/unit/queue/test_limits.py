@@ -113,6 +113,8 @@ def test_a_queue_heeds_only_what_its_type_knows() -> None:
     stream = limits({"x-queue-type": "stream"}, policy)
     assert (stream.message_ttl_us, stream.max_age_us, stream.max_octets) == (-1, 3_600_000_000, 6)
     assert stream.max_messages == -1  # as RabbitMQ's streams, which know no such policy
+    own = limits({"x-queue-type": "stream", "x-message-ttl": 7, "x-max-length": 8}, policy)
+    assert (own.message_ttl_us, own.max_messages) == (7000, 8)
     classic = limits({}, policy)
     assert (classic.message_ttl_us, classic.max_age_us, classic.max_messages) == (5000, 0, 5)
 

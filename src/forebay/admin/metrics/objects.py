@@ -65,7 +65,11 @@ COUNTED: Final[tuple[Row[Counts], ...]] = (
         lambda counts: int(counts.acked),
     ),
     Row(
-        counter("forebay_queue_messages_expired", family.QUEUE_DELIVERY, "Messages that died as their time was over."),
+        counter(
+            "forebay_queue_messages_expired",
+            family.QUEUE_DELIVERY,
+            "Messages that died as their time was over; of a stream, that a group of readers passed over for it.",
+        ),
         lambda counts: int(counts.expired),
     ),
     Row(

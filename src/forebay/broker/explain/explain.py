@@ -92,7 +92,7 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
         if group.damage is not None:
             found.append(damage_reason("behind_damage", group.damage.error(), "nothing is handed out", group))
         if isinstance(group, StreamGroup):
-            found += stream_reasons(queue, group, subject, connections)
+            found += stream_reasons(queue, group, subject, vhost.now_us, connections)
         elif isinstance(group, WorkGroup):
             found += WorkReasons(queue, group, subject, vhost.now_us, connections).reasons()
             state = state_in(group, offset)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from forebay.broker.control.operations import Connections
-from forebay.broker.explain.reasons import Reason, consumer_facts, count, named
+from forebay.broker.explain.reasons import MILLISECOND_US, Reason, consumer_facts, count, duration, named
 from forebay.broker.explain.work import said_as
 from forebay.filter.parts import first_miss
+from forebay.queue.expiry import expiry_us
 from forebay.queue.queue import Queue
 from forebay.queue.stream_group import StreamGroup
 from forebay.records.shown import plain
@@ -18,12 +19,14 @@ def group_name(group: StreamGroup) -> str:
     return "" if group.name.startswith(b"\0") else text(group.name)
 
 
-def stream_reasons(queue: Queue, group: StreamGroup, subject: RecordSubject, connections: Connections) -> list[Reason]:
+def stream_reasons(
+    queue: Queue, group: StreamGroup, subject: RecordSubject, now_us: int, connections: Connections
+) -> list[Reason]:
     """All that is known of one group's way to the message."""
     offset = int(subject.offset())
     name = group_name(group)
     who = f"group '{name}'" if name else "a reader without a group"
-    found = filter_reasons(group, subject, who)
+    found = filter_reasons(group, subject, who) or expiry_reasons(group, subject, now_us, who)
     if offset < group.cursor:
         if not found:
             words = f"{who} has read it, and is at offset {group.cursor}"
@@ -42,6 +45,17 @@ def stream_reasons(queue: Queue, group: StreamGroup, subject: RecordSubject, con
     for reason in found:
         reason.group = name
     return found
+
+
+def expiry_reasons(group: StreamGroup, subject: RecordSubject, now_us: int, who: str) -> list[Reason]:
+    """The reason of a message whose time is over."""
+    due_us = int(expiry_us(group.limits, group.facts, subject.block, subject.index))
+    if due_us >= now_us:
+        return []
+    words = f"it expired {duration(now_us - due_us)} ago: {who} passes over it"
+    if int(subject.offset()) < group.cursor:
+        words = f"it expired {duration(now_us - due_us)} ago: {who}, at offset {group.cursor}, has it if it came before"
+    return [Reason("expired", words, {"expired_ms": due_us // MILLISECOND_US})]
 
 
 def reader_reasons(group: StreamGroup, connections: Connections, who: str) -> list[Reason]:
