@@ -227,6 +227,25 @@ def test_a_group_whose_place_is_gone_resumes_at_what_is_kept(start_broker: Calla
     assert int(read(broker, 1, None, "g")[0]) == 60 - count_of(open_channel(broker))
 
 
+def test_each_message_says_when_it_was_written(broker: BrokerProcess) -> None:
+    before_ms = time.time_ns() // 1_000_000
+    fill(broker, 0, 1)
+    middle_ms = time.time_ns() // 1_000_000
+    until_past(middle_ms / 1000 + 0.01)
+    fill(broker, 1, 40)
+    reader = open_channel(broker)
+    reader.basic_qos(prefetch_count=100)
+    stamps: list[int] = []
+    for _, properties, _ in reader.consume("s", arguments={"x-stream-offset": "first"}, inactivity_timeout=10):
+        stamps.append(properties.headers["x-stream-timestamp"])
+        if len(stamps) == 41:
+            break
+    assert stamps == sorted(stamps)
+    assert before_ms <= stamps[0] <= stamps[-1] <= time.time_ns() // 1_000_000
+    reader.connection.close()
+    assert read(broker, 1, f"timestamp={stamps[1]}") == [b"1"]
+
+
 def test_a_reader_starts_so_long_ago(broker: BrokerProcess) -> None:
     fill(broker, 0, 5)
     until_past(time.time() + 2)

@@ -81,12 +81,13 @@ def test_properties_are_read_as_they_were_written(made: Properties) -> None:
     assert fields_of(decode_properties(octets, DEPTH)) == fields_of(made)
 
 
-@given(properties(), st.integers(0, (1 << 62)))
-def test_a_spliced_header_changes_nothing_else(made: Properties, number: int) -> None:
+@given(properties(), st.integers(0, (1 << 62)), st.integers(0, (1 << 62)))
+def test_spliced_headers_change_nothing_else(made: Properties, first: int, second: int) -> None:
     octets = encode_properties(made)
-    spliced = HeaderSplice(b"x-stream-offset").apply(octets, number, DEPTH)
+    spliced = HeaderSplice(b"x-stream-offset", b"x-stream-timestamp").apply(octets, first, second, DEPTH)
     check_properties(spliced, DEPTH)
-    assert headers_of(spliced, DEPTH) == [("x-stream-offset", number), *headers_of(octets, DEPTH)]
+    added = [("x-stream-offset", first), ("x-stream-timestamp", second)]
+    assert headers_of(spliced, DEPTH) == [*added, *headers_of(octets, DEPTH)]
     assert without_headers(spliced, DEPTH) == without_headers(octets, DEPTH)
 
 
@@ -114,7 +115,7 @@ def test_any_octets_are_properties_or_malformed(octets: bytes) -> None:
     decode_properties(octets, DEPTH)
     headers_of(octets, DEPTH)
     convert(AMQP091, octets, MQTT)
-    check_properties(HeaderSplice(b"n").apply(octets, 1, DEPTH), DEPTH)
+    check_properties(HeaderSplice(b"n", b"m").apply(octets, 1, 2, DEPTH), DEPTH)
 
 
 @given(st.binary(max_size=100), st.sampled_from([b"\0\0\0", b"\0\0\0\x20\x01nF\0\0\0", b"\0\0\0\x10\x01nA\0\0\0", b""]))

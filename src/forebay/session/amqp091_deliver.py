@@ -40,15 +40,17 @@ PROGRESS_ROOM: Final = 480  # the same, where a group's name of 255 octets is am
 
 # Headers that the broker adds.
 PLAIN: Final = 0
-STREAM_OFFSET: Final = 1
+STREAM: Final = 1
 COUNTS: Final = 2
 PROGRESS: Final = 3
 
 OFFSET_HEADER: Final = b"x-stream-offset"
+TIMESTAMP_HEADER: Final = b"x-stream-timestamp"
+MILLISECOND_US: Final = 1000
 COUNT_HEADERS: Final[list[bytes]] = [b"x-delivery-count", b"x-acquired-count"]
 PROGRESS_HEADERS: Final[list[bytes]] = [
     OFFSET_HEADER,
-    b"x-stream-timestamp",
+    TIMESTAMP_HEADER,
     b"x-work-committed-offset",
     b"x-work-acked",
     b"x-work-group",
@@ -100,7 +102,7 @@ def progress_fields(primary: PrimaryGroup, block: Block, index: i64) -> bytes:
     offset = block.base + index
     out = BytesWriter()
     put_number_field(out, OFFSET_HEADER, offset)
-    put_number_field(out, b"x-stream-timestamp", block.timestamp_us(index) // 1000)
+    put_number_field(out, TIMESTAMP_HEADER, block.timestamp_us(index) // MILLISECOND_US)
     put_number_field(out, b"x-work-committed-offset", primary.committed())
     put_short_string(out, b"x-work-acked")
     out.append(116)  # t
@@ -119,10 +121,11 @@ class Outlet:
     parts      of the session: where long bodies go
     unsettled  records delivered and neither acknowledged nor given back
     ended      the client has cancelled it; it stays until everything is settled
-    added      the header that the broker adds to what was never delivered before
+    added      the headers that the broker adds to what was never delivered before
     primary    of a stream: the work group whose progress its reader is told of
-    before_tag, after_tag, after_size, after_number  what stands between a record's delivery tag, its body's size, the
-               number of the added header and the body; made for the address and the properties in `for_…`
+    splice     adds those of a stream
+    before_tag, after_tag, after_size, after_numbers  what stands between a record's delivery tag, its body's size, the
+               numbers of the added headers and the body; made for the address and the properties in `for_…`
     """
 
     def __init__(
@@ -139,7 +142,7 @@ class Outlet:
         self.channel = channel
         self.unsettled: i64 = 0
         self.ended = False
-        self.added: i64 = STREAM_OFFSET if stream else PLAIN
+        self.added: i64 = STREAM if stream else PLAIN
         self.primary = primary
         self.parts = parts
         self.body_octets_max: i64 = frame_octets_max - FRAME_OVERHEAD
@@ -148,7 +151,7 @@ class Outlet:
         self.header_head = bytes([FRAME_END, HEADER]) + number
         self.body_head = bytes([FRAME_END, BODY]) + number
         self.tag_argument = bytes([len(tag)]) + tag
-        self.offset_splice = HeaderSplice(OFFSET_HEADER)
+        self.splice = HeaderSplice(OFFSET_HEADER, TIMESTAMP_HEADER)
         self.for_format: i64 = 0
         self.for_added: i64 = -1
         self.for_exchange = b""
@@ -158,7 +161,7 @@ class Outlet:
         self.before_tag = b""
         self.after_tag = b""
         self.after_size = b""
-        self.after_number = b""
+        self.after_numbers = b""
 
     def write(self, out: BytesWriter, delivery: Delivery, count: i64, tag: i64) -> None:
         """Write the first `count` records of a delivery as basic.deliver; `tag` is that of the first."""
@@ -236,19 +239,19 @@ class Outlet:
         exchange, key = amqp_address(format, exchange, key)
         room = PROGRESS_ROOM if added == PROGRESS else HEADER_ROOM
         properties = fitting_properties(format, properties, self.body_octets_max - room)
-        if added == STREAM_OFFSET:
-            splice = self.offset_splice
+        if added == STREAM:
+            splice = self.splice
             splice.prepare(properties, TABLE_DEPTH_MAX)
             octets = splice.octets()
             self.after_size = splice.prefix
-            self.after_number = splice.suffix + self.body_head
+            self.after_numbers = splice.suffix + self.body_head
         else:
             if added != PLAIN:
                 dropped = COUNT_HEADERS if added == COUNTS else PROGRESS_HEADERS
                 properties = edit_headers(properties, dropped, self.for_fields, TABLE_DEPTH_MAX)
             octets = len(properties)
             self.after_size = properties + self.body_head
-            self.after_number = b""
+            self.after_numbers = b""
         part = BytesWriter()
         part.write(self.method_head)
         write_i32_be(part, i32(4 + len(self.tag_argument) + 8 + 1 + 1 + len(exchange) + 1 + len(key)))
@@ -277,8 +280,9 @@ class Outlet:
         before_tag = self.before_tag
         after_tag = self.after_tag
         after_size = self.after_size
-        after_number = self.after_number
-        spliced = self.for_added == STREAM_OFFSET
+        after_numbers = self.after_numbers
+        spliced = self.for_added == STREAM
+        between = self.splice.between
         start = octets_at + i64(read_i32_le(data, body_at))
         for place in range(count):
             stop = octets_at + i64(read_i32_le(data, body_at + 4 * place + 4))
@@ -290,7 +294,9 @@ class Outlet:
             out.write(after_size)
             if spliced:
                 write_i64_be(out, block.base + index + place)
-                out.write(after_number)
+                out.write(between)
+                write_i64_be(out, block.timestamp_us(index + place) // MILLISECOND_US)
+                out.write(after_numbers)
             if 0 < size <= self.body_octets_max:
                 write_i32_be(out, i32(size))
                 out.write(data[start:stop])
@@ -306,9 +312,11 @@ class Outlet:
         out.write(self.after_tag)
         write_i64_be(out, len(block.tail))
         out.write(self.after_size)
-        if self.for_added == STREAM_OFFSET:
+        if self.for_added == STREAM:
             write_i64_be(out, block.base)
-            out.write(self.after_number)
+            out.write(self.splice.between)
+            write_i64_be(out, block.timestamp_us(0) // MILLISECOND_US)
+            out.write(self.after_numbers)
         head = self.body_head[1:]
         out.truncate(i64(len(out)) - i64(len(head)))  # the head of a body frame stands there already
         put_long_body(out, self.parts, head, block.tail, self.body_octets_max)

@@ -51,6 +51,7 @@ class QueueSubscription:
     arguments  as given to `Vhost.consume`, to tell whether a repeated SUBSCRIBE changes anything
     primary    of a stream: the work group whose progress its reader is told of
     target     of a shared subscription: the options of its member
+    stream     it reads the queue as a stream
     """
 
     def __init__(self, filter: bytes, consumer: Consumer, arguments: dict[str, object], target: Target | None) -> None:
@@ -59,6 +60,7 @@ class QueueSubscription:
         self.arguments = arguments
         self.target = target
         self.primary: PrimaryGroup | None = None
+        self.stream = False
         self.name = consumer.queue_name
         # A dead-letter queue's name is its address.
         self.prefix = (b"" if self.name.startswith(DEAD_LETTER_PREFIX) else QUEUE_PREFIX) + self.name + b"/"
@@ -288,10 +290,10 @@ class Encoder:
         if deliveries > 1:
             count = str(int(deliveries)).encode()
             octets += DELIVERY_COUNT_OCTETS + len(count)
-        progress = b""
-        if queue.primary is not None:
-            progress = progress_properties(queue.primary, block, index)
-            octets += len(progress)
+        told = b""
+        if queue.stream:
+            told = stream_properties(queue.primary, block, index)
+            octets += len(told)
         if not self.write_head(out, bits, topic, id, octets, len(body)):
             return False
         out.write(properties)
@@ -305,16 +307,18 @@ class Encoder:
         out.write(digits)
         if deliveries > 1:
             append_user_property(out, b"delivery-count", count)
-        out.write(progress)
+        out.write(told)
         self.write_body(out, body)
         return True
 
 
-def progress_properties(primary: PrimaryGroup, block: Block, index: i64) -> bytes:
-    """The properties of a stream's record that say how far the queue's primary group has come."""
+def stream_properties(primary: PrimaryGroup | None, block: Block, index: i64) -> bytes:
+    """The properties of a stream's record that say its time, and how far the queue's primary group has come."""
     offset = block.base + index
     out = BytesWriter()
     append_user_property(out, b"stream-timestamp", b"%d" % int(block.timestamp_us(index) // 1000))
+    if primary is None:
+        return out.getvalue()
     append_user_property(out, b"work-committed-offset", b"%d" % int(primary.committed()))
     append_user_property(out, b"work-acked", b"true" if primary.has_settled(offset) else b"false")
     append_user_property(out, b"work-group", primary.name)

@@ -21,6 +21,7 @@ from forebay.core.nearest import slip_of
 from forebay.core.options import Options
 from forebay.queue.leases import Consumer
 from forebay.queue.queue import CLASSIC
+from forebay.queue.stream_group import StreamGroup
 from forebay.session.effects import SUBSCRIBE_DENIED, note_denied
 from forebay.session.mqtt_deliver import Outbox
 from forebay.session.mqtt_encode import QueueSubscription
@@ -220,7 +221,9 @@ class Subscriptions:
             filter, self.session_id, 0, filter, no_ack, False, self.outbox.window.size, subscription.arguments
         )
         queue = QueueSubscription(filter, consumer, subscription.arguments, target)
-        queue.primary = reader_primary(self.vhost.queues_by_id[consumer.queue], consumer)
+        where = self.vhost.queues_by_id[consumer.queue]
+        queue.primary = reader_primary(where, consumer)
+        queue.stream = isinstance(where.groups[consumer.group], StreamGroup)
         if self.queues is None:
             self.queues = {}
         self.queues[filter] = queue

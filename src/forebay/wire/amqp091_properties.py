@@ -181,14 +181,16 @@ def without_headers(properties: bytes, depth_max: i64) -> bytes:
 
 @final
 class HeaderSplice:
-    """Adds one header, a 64-bit number, to properties as they were published.
+    """Adds two headers, 64-bit numbers, to properties as they were published.
 
-    prefix, suffix  what comes before and after the number; reused while the properties stay the same
+    between         what stands between the numbers
+    prefix, suffix  what comes before the first and after the second; reused while the properties stay the same
     """
 
-    def __init__(self, name: bytes) -> None:
-        self.name = name
-        self.entry = bytes([len(name)]) + name + b"l"
+    def __init__(self, first: bytes, second: bytes) -> None:
+        self.names: list[bytes] = [first, second]
+        self.entry = bytes([len(first)]) + first + b"l"
+        self.between = bytes([len(second)]) + second + b"l"
         self.source = b""
         self.prefix = b""
         self.suffix = b""
@@ -198,13 +200,14 @@ class HeaderSplice:
         if properties == self.source:
             return
         self.source = properties
-        if header_at(properties, self.name, depth_max) >= 0:
-            # As from who publishes what was read: of two with one name a reader would believe the later.
-            properties = edit_headers(properties, [self.name], b"", depth_max)
+        for name in self.names:
+            if header_at(properties, name, depth_max) >= 0:
+                # As from who publishes what was read: of two with one name a reader would believe the later.
+                properties = edit_headers(properties, self.names, b"", depth_max)
         flags = flags_of(properties)
         at = field_at(properties, HEADERS, depth_max)
         rest = at
-        octets = i64(len(self.entry)) + 8
+        octets = i64(len(self.entry)) + 8 + i64(len(self.between)) + 8
         if flags & HEADERS:
             octets += i64(read_i32_be(properties, at))
             rest = at + 4
@@ -217,14 +220,16 @@ class HeaderSplice:
         self.suffix = properties[rest:]
 
     def octets(self) -> i64:
-        return i64(len(self.prefix)) + 8 + i64(len(self.suffix))
+        return i64(len(self.prefix)) + 8 + i64(len(self.between)) + 8 + i64(len(self.suffix))
 
-    def apply(self, properties: bytes, value: i64, depth_max: i64) -> bytes:
-        """The properties with the header."""
+    def apply(self, properties: bytes, first: i64, second: i64, depth_max: i64) -> bytes:
+        """The properties with the headers."""
         self.prepare(properties, depth_max)
         out = BytesWriter()
         out.write(self.prefix)
-        write_i64_be(out, value)
+        write_i64_be(out, first)
+        out.write(self.between)
+        write_i64_be(out, second)
         out.write(self.suffix)
         return out.getvalue()
 

@@ -430,15 +430,28 @@ def test_a_single_active_consumer_is_never_exclusive(broker: BrokerProcess) -> N
 # ---- streams
 
 
-def test_the_offset_is_the_brokers_whatever_the_publisher_says(broker: BrokerProcess) -> None:
+STREAM_HEADERS = short("x-stream-offset") + b"l" + bytes(8) + short("x-stream-timestamp") + b"l"
+
+
+@pytest.mark.parametrize("said", [{"x-stream-offset": 99}, {"x-stream-timestamp": 99}, {}])
+@pytest.mark.parametrize("octets", [1, 2 << 20])
+def test_offset_and_time_are_the_brokers_whatever_the_publisher_says(
+    broker: BrokerProcess, said: dict[str, int], octets: int
+) -> None:
+    before_ms = time.time_ns() // 1_000_000
     with connect(broker) as raw:
         raw.declare("s", arguments={"x-queue-type": "stream"})
         raw.confirm()
-        raw.send(publish(1, "s", b"x", properties=headers({"x-stream-offset": 99, "mine": 1})))
+        raw.send(publish(1, "s", bytes(octets), properties=headers({**said, "mine": 1})))
         raw.confirmed(1)
         raw.consume("s", arguments={"x-stream-offset": "first"})
         raw.expect(1, DELIVER)
-        assert raw.content(1)[0] == headers({"x-stream-offset": 0, "mine": 1})
+        properties, body, _ = raw.content(1)
+        stamp = properties.partition(STREAM_HEADERS)[2][:8]
+        mine = headers({"mine": 1})[6:]
+        assert properties == b"\x20\0" + number(len(STREAM_HEADERS) + 8 + len(mine), 4) + STREAM_HEADERS + stamp + mine
+        assert before_ms <= int.from_bytes(stamp, "big") <= time.time_ns() // 1_000_000
+        assert body == bytes(octets)
 
 
 def test_readers_are_told_how_far_the_primary_group_is(broker: BrokerProcess) -> None:

@@ -126,28 +126,29 @@ def test_timestamps_have_no_sign(timestamp: int) -> None:
         b"\xb0\x00\x04text" + table(("a", "b"), ("t", {"u": [1]})) + b"\x02",
     ],
 )
-def test_a_header_is_added_and_nothing_else_changes(octets: bytes) -> None:
-    splice = HeaderSplice(b"x-stream-offset")
+def test_two_headers_are_added_and_nothing_else_changes(octets: bytes) -> None:
+    splice = HeaderSplice(b"x-stream-offset", b"x-stream-timestamp")
     for offset in (0, 1, 1 << 62):
-        made = splice.apply(octets, offset, 4)
+        made = splice.apply(octets, offset, 7, 4)
         splice.prepare(octets, 4)
         assert len(made) == splice.octets()
         wire.check_properties(made, 4)
-        assert wire.headers_of(made, 4) == [("x-stream-offset", offset), *wire.headers_of(octets, 4)]
+        added = [("x-stream-offset", offset), ("x-stream-timestamp", 7)]
+        assert wire.headers_of(made, 4) == [*added, *wire.headers_of(octets, 4)]
         before, after = wire.decode_properties(octets, 4), wire.decode_properties(made, 4)
         before.headers = after.headers = []
         assert vars_of(before) == vars_of(after)
-    assert splice.apply(b"\x08\x00\x01", 2, 4) != made  # other properties than the last
+    assert splice.apply(b"\x08\x00\x01", 2, 7, 4) != made  # other properties than the last
 
 
 def test_an_added_header_takes_the_place_of_those_with_its_name() -> None:
     octets = b"\x20\0" + table(("n", 1), ("m", 2), ("n", "three"))
-    splice = HeaderSplice(b"n")
-    for number in (7, 8):
-        made = splice.apply(octets, number, 4)
-        wire.check_properties(made, 4)
-        assert wire.headers_of(made, 4) == [("n", number), ("m", 2)]
-        assert len(made) == splice.octets()
+    for splice, rest in ((HeaderSplice(b"n", b"x"), [("m", 2)]), (HeaderSplice(b"n", b"m"), [])):
+        for number in (7, 8):
+            made = splice.apply(octets, number, 9, 4)
+            wire.check_properties(made, 4)
+            assert wire.headers_of(made, 4) == [("n", number), (splice.names[1].decode(), 9), *rest]
+            assert len(made) == splice.octets()
 
 
 def test_headers_can_be_left_out() -> None:
