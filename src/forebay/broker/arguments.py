@@ -7,6 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, PRECONDITION, RequestError
+from forebay.core.option_names import DELIVERY_HEADERS
 from forebay.filter.parser import Filter, parse
 from forebay.queue.arguments import AGE_UNITS, age_us, check_names, invalid
 from forebay.queue.queue import QUORUM, STREAM, Queue
@@ -24,6 +25,7 @@ CONSUMER_ARGUMENTS: Final = (
     "x-consumer-timeout",
     "x-stream-filter",
     "x-stream-match-unfiltered",
+    "x-delivery-headers",
     FILTER,
 )
 # RabbitMQ's, which its clients send; nothing here comes of them.
@@ -44,6 +46,7 @@ class ConsumerArguments:
     values       `x-stream-filter`: only records of these values are wanted; None: all are
     unfiltered   `x-stream-match-unfiltered`: with `values`, also records that have no value
     filter       `x-filter`: only records of which this holds are wanted; None: all are
+    headers      `x-delivery-headers`: what deliveries say of their origin; empty: as the broker's option says
     """
 
     def __init__(self, arguments: dict[str, object], vhost: bytes, queue: bytes) -> None:
@@ -61,6 +64,7 @@ class ConsumerArguments:
         self.values = self.texts(arguments, "x-stream-filter")
         self.unfiltered = self.switch(arguments, "x-stream-match-unfiltered", False)
         self.filter = None if FILTER not in arguments else content_filter(arguments[FILTER])
+        self.headers = self.word(arguments, "x-delivery-headers", DELIVERY_HEADERS)
 
     def whole(self, arguments: dict[str, object], name: str) -> i64:
         """A number of 64 bits; 0 where it is absent."""
@@ -77,6 +81,17 @@ class ConsumerArguments:
         value = arguments.get(name, default)
         if not isinstance(value, bool):
             raise invalid(name, self.where, f'"expected bool, got {type_name(value)}"')
+        return value
+
+    def word(self, arguments: dict[str, object], name: str, words: tuple[str, ...]) -> str:
+        """One of these words; empty where it is absent."""
+        if name not in arguments:
+            return ""
+        value = arguments[name]
+        if not isinstance(value, str):
+            raise invalid(name, self.where, f'"expected longstr, got {type_name(value)}"')
+        if value not in words:
+            raise invalid(name, self.where, f"'{value}' is none of {', '.join(words)}")
         return value
 
     def texts(self, arguments: dict[str, object], name: str) -> list[bytes] | None:

@@ -157,6 +157,7 @@ class Consuming(Publishing):
         consumer.exclusive = exclusive
         consumer.priority = asked.priority
         consumer.arguments = arguments or None
+        consumer.headers = asked.headers
         self.set_timeout(where, consumer, cancels, asked.timeout_us)
         consumer.queue_name = where.name
         consumer.group_name = group_key(group.name, group.filter)

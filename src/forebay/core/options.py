@@ -435,6 +435,14 @@ class Options(PlaceOptions):
     amqp_heartbeat_s: int = integer(
         60, "s", 0, 65_535, "Seconds between heartbeats, offered in tune; 0 for none.", reloadable=True
     )
+    amqp_delivery_headers: str = option(
+        words.NONE,
+        TEXT,
+        "Headers by which deliveries say their message id, group, queue and offset, unless consumers say it by "
+        "`x-delivery-headers`: `x-forebay-…`, or FluxMQ's names.",
+        choices=words.DELIVERY_HEADERS,
+        reloadable=True,
+    )
 
     # publishing only once
     deduplication_window_ms: int = integer(

@@ -72,6 +72,7 @@ class Consumer:
         self.group_name = b""
         self.selector: Selector | None = None  # of a work group's consumer with a filter
         self.filter = ""  # it wants only what this says; empty: everything
+        self.headers = ""  # what deliveries over AMQP say of their origin; empty: as the broker's option says
         self.arguments: dict[str, object] | None = None  # as they were given, for people; None where there were none
 
     def can_take(self) -> bool:

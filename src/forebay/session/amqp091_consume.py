@@ -13,6 +13,7 @@ from forebay.queue.leases import Consumer
 from forebay.queue.stream_group import StreamGroup
 from forebay.session.amqp091_channel import Channel, Run
 from forebay.session.amqp091_deliver import Outlet, write_get
+from forebay.session.amqp091_origin import origin_of
 from forebay.session.amqp091_topology import queue_name
 from forebay.session.effects import Session
 from forebay.wire.amqp091 import Reader, put_method
@@ -89,10 +90,12 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
         consumer.prefetch = channel.prefetch
     queue = vhost.queues_by_id[consumer.queue]
     stream = isinstance(queue.groups[consumer.group], StreamGroup)
-    primary = reader_primary(queue, consumer)
-    channel.add_outlet(
-        Outlet(consumer, channel.number, tag, stream, primary, link.frame_octets_max, session.parts), tag
+    outlet = Outlet(consumer, channel.number, tag, stream, link.frame_octets_max, session.parts)
+    outlet.tell(
+        reader_primary(queue, consumer),
+        origin_of(consumer.headers or link.delivery_headers, consumer.queue_name, consumer.group_name),
     )
+    channel.add_outlet(outlet, tag)
     if not consume.no_wait:
         put_tag(session.out, channel.number, BASIC_CONSUME_OK, tag)
 
@@ -107,7 +110,7 @@ def on_consume_replies(session: Session, channel: Channel, consume: Consume, tag
     opened = session.vhost.consume_replies(session.id, channel.number, tag)
     publisher.set_reply_name(opened.name)
     most = channel.link.frame_octets_max
-    channel.add_outlet(Outlet(opened.consumer, channel.number, tag, False, None, most, session.parts), tag)
+    channel.add_outlet(Outlet(opened.consumer, channel.number, tag, False, most, session.parts), tag)
     if not consume.no_wait:
         put_tag(session.out, channel.number, BASIC_CONSUME_OK, tag)
 
@@ -141,7 +144,9 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
         channel.unsettled += 1
         channel.gotten += 1
     ready = vhost.queue(name).ready()
-    write_get(session.out, session.parts, channel.number, delivery, tag, ready, channel.link.frame_octets_max)
+    link = channel.link
+    origin = origin_of(link.delivery_headers, name, b"")
+    write_get(session.out, session.parts, channel.number, delivery, tag, ready, link.frame_octets_max, origin)
 
 
 def timeout_text(channel: i64, consumer: Consumer) -> str:

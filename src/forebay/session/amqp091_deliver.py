@@ -17,6 +17,7 @@ from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.core.pieces import Part
 from forebay.log.block import Block
 from forebay.queue.leases import Consumer, Delivery
+from forebay.session.amqp091_origin import Origin, put_number_field, put_text_field
 from forebay.wire.amqp091 import (
     BODY,
     FRAME_END,
@@ -26,35 +27,31 @@ from forebay.wire.amqp091 import (
     TABLE_DEPTH_MAX,
     put_content,
     put_long_body,
-    put_long_string,
     put_short_string,
 )
 from forebay.wire.amqp091_methods import put_get_ok
-from forebay.wire.amqp091_properties import HeaderSplice, edit_headers, without_headers
+from forebay.wire.amqp091_properties import HeaderSplice, edit_headers, with_message_id, without_headers
 from forebay.wire.convert import convert
 
 DELIVER: Final = b"\x00\x3c\x00\x3c"
 CONTENT: Final = b"\x00\x3c\x00\x00"
 HEADER_ROOM: Final = 96  # octets of a content header before the properties, and of headers that the broker adds
-PROGRESS_ROOM: Final = 480  # the same, where a group's name of 255 octets is among them
+PROGRESS_ROOM: Final = 384  # of those that tell of a group with a name of 255 octets
+CONTENT_OCTETS: Final = 12  # of a content header before the properties
 
 # Headers that the broker adds.
 PLAIN: Final = 0
 STREAM: Final = 1
 COUNTS: Final = 2
-PROGRESS: Final = 3
+EACH: Final = 3  # made for each record
+EACH_AGAIN: Final = 4  # the same, of one that was delivered before
 
 OFFSET_HEADER: Final = b"x-stream-offset"
 TIMESTAMP_HEADER: Final = b"x-stream-timestamp"
 MILLISECOND_US: Final = 1000
 COUNT_HEADERS: Final[list[bytes]] = [b"x-delivery-count", b"x-acquired-count"]
-PROGRESS_HEADERS: Final[list[bytes]] = [
-    OFFSET_HEADER,
-    TIMESTAMP_HEADER,
-    b"x-work-committed-offset",
-    b"x-work-acked",
-    b"x-work-group",
-]
+STREAM_HEADERS: Final[list[bytes]] = [OFFSET_HEADER, TIMESTAMP_HEADER]
+PROGRESS_HEADERS: Final[list[bytes]] = [b"x-work-committed-offset", b"x-work-acked", b"x-work-group"]
 
 
 def uniform(data: bytes, offsets_at: i64, octets_at: i64, index: i64, count: i64) -> bool:
@@ -83,10 +80,16 @@ def fitting_properties(format: i64, properties: bytes, octets_max: i64) -> bytes
     return properties
 
 
-def put_number_field(out: BytesWriter, name: bytes, number: i64) -> None:
-    put_short_string(out, name)
-    out.append(108)  # l
-    write_i64_be(out, number)
+def with_fields(properties: bytes, replaced: list[bytes], fields: bytes, id: bytes, octets_max: i64) -> bytes:
+    """Properties with these header fields, as long as they take no more than so many octets.
+
+    replaced  names of headers that go
+    id        the property message-id, if there is none; empty: there is to be none
+    """
+    told = edit_headers(properties, replaced, fields, TABLE_DEPTH_MAX)
+    if id:
+        told = with_message_id(told, id, TABLE_DEPTH_MAX)
+    return told if len(told) <= octets_max else properties
 
 
 def count_fields(deliveries: i64, failures: i64) -> bytes:
@@ -97,20 +100,13 @@ def count_fields(deliveries: i64, failures: i64) -> bytes:
     return out.getvalue()
 
 
-def progress_fields(primary: PrimaryGroup, block: Block, index: i64) -> bytes:
-    """What a record of a stream says of itself, and of how far the queue's primary group has come."""
-    offset = block.base + index
-    out = BytesWriter()
-    put_number_field(out, OFFSET_HEADER, offset)
-    put_number_field(out, TIMESTAMP_HEADER, block.timestamp_us(index) // MILLISECOND_US)
+def put_progress(out: BytesWriter, primary: PrimaryGroup, offset: i64) -> None:
+    """Append what a record of a stream says of how far the queue's primary group has come."""
     put_number_field(out, b"x-work-committed-offset", primary.committed())
     put_short_string(out, b"x-work-acked")
     out.append(116)  # t
     out.append(1 if primary.has_settled(offset) else 0)
-    put_short_string(out, b"x-work-group")
-    out.append(83)  # S
-    put_long_string(out, primary.name)
-    return out.getvalue()
+    put_text_field(out, b"x-work-group", primary.name)
 
 
 @final
@@ -123,6 +119,10 @@ class Outlet:
     ended      the client has cancelled it; it stays until everything is settled
     added      the headers that the broker adds to what was never delivered before
     primary    of a stream: the work group whose progress its reader is told of
+    origin     what each delivery says of where it comes from
+    replaced   names of headers that are made for each record; empty where none is
+    room       octets that these take
+    id         the property message-id for the record at hand, if it has none
     splice     adds those of a stream
     before_tag, after_tag, after_size, after_numbers  what stands between a record's delivery tag, its body's size, the
                numbers of the added headers and the body; made for the address and the properties in `for_…`
@@ -134,7 +134,6 @@ class Outlet:
         channel: i64,
         tag: bytes,
         stream: bool,
-        primary: PrimaryGroup | None,
         frame_octets_max: i64,
         parts: list[Part],
     ) -> None:
@@ -143,7 +142,11 @@ class Outlet:
         self.unsettled: i64 = 0
         self.ended = False
         self.added: i64 = STREAM if stream else PLAIN
-        self.primary = primary
+        self.primary: PrimaryGroup | None = None
+        self.origin: Origin | None = None
+        self.replaced: list[bytes] = []
+        self.room: i64 = HEADER_ROOM
+        self.id = b""
         self.parts = parts
         self.body_octets_max: i64 = frame_octets_max - FRAME_OVERHEAD
         number = bytes([int(channel >> 8), int(channel & 255)])
@@ -163,8 +166,26 @@ class Outlet:
         self.after_size = b""
         self.after_numbers = b""
 
+    def tell(self, primary: PrimaryGroup | None, origin: Origin | None) -> None:
+        """Deliveries say how far the primary group is, and where they come from."""
+        if primary is None and origin is None:
+            return
+        self.primary = primary
+        self.origin = origin
+        if self.added == STREAM:
+            self.replaced = self.replaced + STREAM_HEADERS
+        if primary is not None:
+            self.replaced = self.replaced + PROGRESS_HEADERS
+            self.room += PROGRESS_ROOM
+        if origin is not None:
+            self.replaced = self.replaced + origin.names
+            self.room += origin.octets_max
+
     def write(self, out: BytesWriter, delivery: Delivery, count: i64, tag: i64) -> None:
         """Write the first `count` records of a delivery as basic.deliver; `tag` is that of the first."""
+        if self.replaced:
+            self.write_each(out, delivery, count, tag)
+            return
         block = delivery.block
         index = delivery.index
         data = block.data
@@ -173,9 +194,6 @@ class Outlet:
         if delivery.deliveries > 1:
             added = COUNTS
             fields = count_fields(delivery.deliveries, delivery.failures)
-        elif self.primary is not None:
-            self.write_each(out, self.primary, block, index, count, tag)
-            return
         if (
             count > 1
             and uniform(data, block.key_at, block.key_octets_at, index, count)
@@ -191,13 +209,26 @@ class Outlet:
             self.write_run(out, block, at, 1, tag)
             tag += 1
 
-    def write_each(
-        self, out: BytesWriter, primary: PrimaryGroup, block: Block, index: i64, count: i64, tag: i64
-    ) -> None:
+    def write_each(self, out: BytesWriter, delivery: Delivery, count: i64, tag: i64) -> None:
         """As `write`, with the headers of each record made for it."""
-        for at in range(index, index + count):
-            self.prepare(block, at, PROGRESS, progress_fields(primary, block, at))
-            self.write_run(out, block, at, 1, tag)
+        block = delivery.block
+        again = delivery.deliveries > 1
+        primary, origin = self.primary, self.origin
+        for index in range(delivery.index, delivery.index + count):
+            offset = block.base + index
+            fields = BytesWriter()
+            if again:
+                fields.write(count_fields(delivery.deliveries, delivery.failures))
+            if self.added == STREAM:
+                put_number_field(fields, OFFSET_HEADER, offset)
+                put_number_field(fields, TIMESTAMP_HEADER, block.timestamp_us(index) // MILLISECOND_US)
+            if primary is not None:
+                put_progress(fields, primary, offset)
+            if origin is not None:
+                origin.put(fields, offset)
+                self.id = origin.property_id(offset)
+            self.prepare(block, index, EACH_AGAIN if again else EACH, fields.getvalue())
+            self.write_run(out, block, index, 1, tag)
             tag += 1
 
     def one_format(self, data: bytes, at: i64, count: i64) -> bool:
@@ -206,7 +237,7 @@ class Outlet:
     def prepare(self, block: Block, index: i64, added: i64, fields: bytes) -> None:
         """Make the parts that depend on a record's address and properties, unless they are made.
 
-        fields  of COUNTS and PROGRESS: what the header table gets
+        fields  of COUNTS, EACH and EACH_AGAIN: what the header table gets
         """
         format = block.format(index) & FORMAT_MASK
         exchange = block.exchange(index)
@@ -237,8 +268,7 @@ class Outlet:
 
     def make_parts(self, format: i64, exchange: bytes, key: bytes, properties: bytes, added: i64) -> None:
         exchange, key = amqp_address(format, exchange, key)
-        room = PROGRESS_ROOM if added == PROGRESS else HEADER_ROOM
-        properties = fitting_properties(format, properties, self.body_octets_max - room)
+        properties = fitting_properties(format, properties, self.body_octets_max - self.room)
         if added == STREAM:
             splice = self.splice
             splice.prepare(properties, TABLE_DEPTH_MAX)
@@ -246,9 +276,12 @@ class Outlet:
             self.after_size = splice.prefix
             self.after_numbers = splice.suffix + self.body_head
         else:
-            if added != PLAIN:
-                dropped = COUNT_HEADERS if added == COUNTS else PROGRESS_HEADERS
-                properties = edit_headers(properties, dropped, self.for_fields, TABLE_DEPTH_MAX)
+            if added == COUNTS:
+                properties = edit_headers(properties, COUNT_HEADERS, self.for_fields, TABLE_DEPTH_MAX)
+            elif added != PLAIN:
+                replaced = self.replaced + COUNT_HEADERS if added == EACH_AGAIN else self.replaced
+                most = self.body_octets_max - CONTENT_OCTETS
+                properties = with_fields(properties, replaced, self.for_fields, self.id, most)
             octets = len(properties)
             self.after_size = properties + self.body_head
             self.after_numbers = b""
@@ -259,7 +292,7 @@ class Outlet:
         part.write(self.tag_argument)
         self.before_tag = part.getvalue()
         part = BytesWriter()
-        part.append(1 if added == COUNTS else 0)
+        part.append(1 if added in (COUNTS, EACH_AGAIN) else 0)
         part.append(len(exchange))
         part.write(exchange)
         part.append(len(key))
@@ -346,16 +379,24 @@ def write_get(
     tag: i64,
     ready: i64,
     frame_max: i64,
+    origin: Origin | None,
 ) -> None:
     """Write the one record of a delivery as basic.get-ok."""
     block = delivery.block
     index = delivery.index
     format = block.format(index) & FORMAT_MASK
     exchange, key = amqp_address(format, block.exchange(index), block.routing_key(index))
-    properties = fitting_properties(format, block.properties(index), frame_max - FRAME_OVERHEAD - HEADER_ROOM)
+    room = HEADER_ROOM if origin is None else HEADER_ROOM + origin.octets_max
+    properties = fitting_properties(format, block.properties(index), frame_max - FRAME_OVERHEAD - room)
     redelivered = delivery.deliveries > 1
     if redelivered:
         fields = count_fields(delivery.deliveries, delivery.failures)
         properties = edit_headers(properties, COUNT_HEADERS, fields, TABLE_DEPTH_MAX)
+    if origin is not None:
+        offset = block.base + index
+        told = BytesWriter()
+        origin.put(told, offset)
+        most = frame_max - FRAME_OVERHEAD - CONTENT_OCTETS
+        properties = with_fields(properties, origin.names, told.getvalue(), origin.property_id(offset), most)
     put_get_ok(out, channel, tag, redelivered, exchange, key, ready)
     put_content(out, channel, properties, block.body(index), frame_max, parts)

@@ -95,6 +95,7 @@ class Link:
         self.subscribes = subscribe_bucket(options)
         self.committed = False  # a transaction or a purge in this turn: nothing leaves before it is on the disk
         self.transaction_octets_max: i64 = options.transaction_octets_max
+        self.delivery_headers = options.amqp_delivery_headers
         self.past = Traffic()  # of channels that are closed
 
     def find_target(self, raw: bytes) -> Target:

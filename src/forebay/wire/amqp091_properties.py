@@ -165,6 +165,20 @@ def with_short_field(properties: bytes, field: i64, value: bytes, depth_max: i64
     return out.getvalue()
 
 
+def with_message_id(properties: bytes, message_id: bytes, depth_max: i64) -> bytes:
+    """Checked properties with a message-id, if they have none."""
+    flags = flags_of(properties)
+    if flags & MESSAGE_ID:
+        return properties
+    at = field_at(properties, MESSAGE_ID, depth_max)
+    out = BytesWriter()
+    put_short(out, flags | MESSAGE_ID)
+    out.write(properties[FLAGS_OCTETS:at])
+    put_short_string(out, message_id)
+    out.write(properties[at:])
+    return out.getvalue()
+
+
 def without_headers(properties: bytes, depth_max: i64) -> bytes:
     """Checked properties without their header table: what is left fits into any frame."""
     flags = flags_of(properties)

@@ -177,6 +177,7 @@ CONSUMER_ARGUMENTS = (
     "x-stream-filter",
     "x-stream-match-unfiltered",
     "x-filter",
+    "x-delivery-headers",
 )
 
 
