@@ -34,6 +34,7 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
     for connection in list(app.open):
         connection.transport.abort()
         app.lost(connection)
+    app.vhosts.commit_streams()
     app.ended = True
     await written(app)  # what the end of the connections has left: queues that go with them
     app.sender.stop()
