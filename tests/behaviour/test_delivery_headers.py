@@ -1,4 +1,4 @@
-"""Deliveries over AMQP that say where they come from: for consumers that ask for it, or for all, and for nobody else."""
+"""Deliveries over AMQP that say where they come from: to consumers that ask for it, or to all, and to nobody else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ FLUXMQ = {"message-id": "q:0", "group-id": "", "queue": "q", "offset": "0"}
 def filled(broker: BrokerProcess, kind: str = "classic", count: int = 1, **properties: Any) -> BlockingChannel:
     channel = open_channel(broker)
     channel.queue_declare("q", durable=True, arguments={"x-queue-type": kind})
-    channel.confirm_delivery()
     for number in range(count):
         channel.basic_publish("", "q", b"%d" % number, pika.BasicProperties(**properties))
     channel.basic_qos(prefetch_count=10)

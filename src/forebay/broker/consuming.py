@@ -26,7 +26,6 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.core.options import Options
-from forebay.filter.parser import Filter
 from forebay.log.store import Store
 from forebay.queue.group import Group
 from forebay.queue.leases import NACKED, UNLIMITED, Consumer, Delivery, Lease
@@ -157,12 +156,11 @@ class Consuming(Publishing):
         consumer.exclusive = exclusive
         consumer.priority = asked.priority
         consumer.arguments = arguments or None
-        consumer.headers = asked.headers
         self.set_timeout(where, consumer, cancels, asked.timeout_us)
         consumer.queue_name = where.name
         consumer.group_name = group_key(group.name, group.filter)
         consumer.paused = session_id in self.paused
-        self.join(where, group, consumer, asked.filter)
+        self.join(where, group, consumer, asked)
         where.had_consumer = True
         where.unused_since_us = 0
         self.consumers.setdefault(session_id, []).append(consumer)
@@ -182,8 +180,10 @@ class Consuming(Publishing):
         }
         self.events.note(type, self.name, facts)
 
-    def join(self, queue: Queue, group: Group, consumer: Consumer, filter: Filter | None) -> None:
-        """Have the group serve a new consumer, with what its filter wants."""
+    def join(self, queue: Queue, group: Group, consumer: Consumer, asked: ConsumerArguments) -> None:
+        """Have the group serve a new consumer, as it asks for it."""
+        consumer.headers = asked.headers
+        filter = asked.filter
         if filter is not None:
             consumer.filter = filter.text
         if isinstance(group, WorkGroup):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from mypy_extensions import u8
 
 from forebay.broker.facts import MessageFacts

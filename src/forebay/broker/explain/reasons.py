@@ -21,7 +21,7 @@ CODES: Final = {
     "dying": "It died, and cannot go where dead letters go.",
     "not_there": "The queue has had no message of this offset yet.",
     "delivered": "A stream's group has read it.",
-    "expired": "Its time is over; it dies when it comes to the head of the queue, and readers of a stream pass over it.",
+    "expired": "Its time is over: it dies at the head of the queue, and readers of a stream pass over it.",
     "group_filter": "The filter of the group passes it over.",
     "stream_filter": "The filter of the stream's readers passes it over.",
     "no_consumers": "Nobody consumes.",
