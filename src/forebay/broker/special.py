@@ -5,7 +5,7 @@ x-delay                          milliseconds after which the message is routed,
 x-delay-id                       the name under which it can be cancelled until then
 x-producer-id with x-sequence    taken once: a number not above the producer's last one is a duplicate
 x-deduplication-key              taken once for each key
-x-forebay-...                    reserved for the broker: a name that means nothing is refused
+x-forebay-...                    reserved for the broker: a name that neither it nor its deliveries know is refused
 
 Few messages have any of these; they go a way of their own, so that the others pay nothing for them.
 """
@@ -50,6 +50,13 @@ DEDUPLICATION_KEY: Final = b"x-deduplication-key"
 NAMES: Final = (CC, BCC, DELAY, DELAY_ID, PRODUCER, SEQUENCE, DEDUPLICATION_KEY)
 RESERVED: Final = b"x-forebay-"  # what names begin with that nobody else has
 RESERVED_TEXT: Final = "x-forebay-"
+# Of deliveries: message id, group, queue, offset. Who publishes what came keeps them.
+ORIGIN_HEADERS: Final[list[bytes]] = [
+    b"x-forebay-message-id",
+    b"x-forebay-group-id",
+    b"x-forebay-queue",
+    b"x-forebay-offset",
+]
 ASKS: Final = 1
 GROUPED: Final = 2
 UNKNOWN: Final = 4
@@ -161,8 +168,8 @@ def check_message(properties: bytes, user: bytes, depth_max: i64) -> i64:
 
 
 def check_name(name: str, what: str) -> None:
-    """RequestError where a header or user property has a reserved name: none of these means anything."""
-    if name.startswith(RESERVED_TEXT):
+    """RequestError where a header or user property has a reserved name that means nothing."""
+    if name.startswith(RESERVED_TEXT) and name.encode() not in ORIGIN_HEADERS:
         known = [each.decode() for each in (*NAMES, GROUP_HEADER)]
         meant = hint("x-" + name[len(RESERVED_TEXT) :], known)
         raise RequestError(PRECONDITION, f"{what} '{name}': nothing puts it in force; {meant}")

@@ -7,17 +7,11 @@ from typing import Final, final
 from librt.strings import BytesWriter, write_i64_be
 from mypy_extensions import i64
 
+from forebay.broker.special import ORIGIN_HEADERS
 from forebay.core import option_names as words
 from forebay.wire.amqp091 import SHORT_STRING_MAX, put_long_string, put_short_string
 
-# Message id, group, queue, offset.
-FOREBAY_NAMES: Final[list[bytes]] = [
-    b"x-forebay-message-id",
-    b"x-forebay-group-id",
-    b"x-forebay-queue",
-    b"x-forebay-offset",
-]
-FLUXMQ_NAMES: Final[list[bytes]] = [b"message-id", b"group-id", b"queue", b"offset"]
+FLUXMQ_NAMES: Final[list[bytes]] = [b"message-id", b"group-id", b"queue", b"offset"]  # in the order of ORIGIN_HEADERS
 DIGITS_MAX: Final = 19
 
 
@@ -32,7 +26,7 @@ class Origin:
 
     def __init__(self, style: str, queue: bytes, group: bytes) -> None:
         self.is_fluxmq = style == words.FLUXMQ
-        self.names = FLUXMQ_NAMES if self.is_fluxmq else FOREBAY_NAMES
+        self.names = FLUXMQ_NAMES if self.is_fluxmq else ORIGIN_HEADERS
         self.id_prefix = queue + b":"
         fixed = BytesWriter()
         if not group.startswith(b"\0"):  # a stream cursor of its own has no name to tell
