@@ -50,7 +50,7 @@ def publish(channel: BlockingChannel, name: str, *bodies: bytes, expiration_ms: 
 
 
 def read(broker: BrokerProcess, name: str, last: bytes, **arguments: object) -> list[bytes]:
-    """What a reader of the whole stream gets, up to the message that it waits for."""
+    """The messages that a reader is given, up to the one that it waits for."""
     channel = open_channel(broker)
     channel.basic_qos(prefetch_count=3)
     names = {f"x-{each.replace('_', '-')}": value for each, value in arguments.items()}

@@ -28,7 +28,7 @@ def expiry_us(limits: Limits, facts: Facts, block: Block, index: i64) -> i64:
 
 
 def has_expirations(block: Block) -> bool:
-    """Whether some record of a block says itself when it expires."""
+    """True if some record of a block says itself when it expires."""
     start = block.formats_at
     formats = block.data[start : start + block.count]
     first = formats[0]

@@ -161,12 +161,12 @@ class StreamGroup(Group):
         return not self.may_expire() or not self.pass_expired(block, index)
 
     def may_expire(self) -> bool:
-        """Whether the records of the block that the cursor stands in may."""
+        """True if records of the block that the cursor stands in may expire."""
         limits = self.limits
         return self.has_expirations or limits.message_ttl_us >= 0 or len(limits.earlier_ttls) > 0
 
     def pass_expired(self, block: Block, index: i64) -> bool:
-        """Whether a wanted record has expired; each that has is counted, once."""
+        """True if a wanted record has expired; each that has is counted, once."""
         if expiry_us(self.limits, self.facts, block, index) >= self.now_us:
             return False
         offset = block.base + index

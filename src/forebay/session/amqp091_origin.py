@@ -17,7 +17,7 @@ DIGITS_MAX: Final = 19
 
 @final
 class Origin:
-    """What the deliveries of one consumer say of their origin.
+    """The origin of one consumer's deliveries, as they say it.
 
     names       of the headers
     is_fluxmq   the offset is a text, and a message without a message-id gets one
@@ -55,7 +55,7 @@ class Origin:
 
 
 def origin_of(style: str, queue: bytes, group: bytes) -> Origin | None:
-    """What deliveries say in a style of `option_names.DELIVERY_HEADERS`; None where that is nothing."""
+    """The origin that deliveries say in a style of `option_names.DELIVERY_HEADERS`; None where they say nothing."""
     return None if style == words.NONE else Origin(style, queue, group)
 
 
