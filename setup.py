@@ -48,6 +48,7 @@ COMPILED = [
     "broker/session_facts.py",
     "broker/client_session.py",
     "broker/crowding.py",
+    "broker/session_quota.py",
     "broker/delayed.py",
     "broker/deduplication.py",
     "broker/replies.py",

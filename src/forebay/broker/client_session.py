@@ -88,6 +88,8 @@ class ClientSession:
     full        its connection has more to send than it should
     crowded     publishers are held back for it until `crowded_until_us`, or longer if then less than `crowded_at` waits
     given_up    they were for too long
+    over_quota  more waits for it on the disk than may
+    refuses     publishers were held back for that, and what they publish to it is refused
     told        how many of `mqueue.dropped` and `missed` the operator has been told of, at `told_us`
     """
 
@@ -104,6 +106,8 @@ class ClientSession:
         self.crowded_until_us: i64 = 0
         self.crowded_at: i64 = 0
         self.given_up = False
+        self.over_quota = False
+        self.refuses = False
         self.told: i64 = 0
         self.told_us: i64 = 0
         self.ended = False

@@ -4,6 +4,9 @@ A session is crowded when more waits for it than it may have waiting, or when it
 sent. It is relieved when less waits. One that is not relieved in time, and does not get any further, is given up:
 nobody is held back for it any more, and what it does not take goes to the disk where its session is durable, and is
 lost where it is not.
+
+A durable session for which too much waits on the disk (`session_quota`) is crowded likewise, connected or not; once its
+publishers have waited for long enough, they are refused.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ class Crowding:
     hold_us   how long publishers are held back for one of them
     count     of them
     epoch     another number whenever they are others
+    refusing  sessions that take nothing of QoS 1 and 2
     relieved  there are less of them than there were: the server looks whom it holds, and says so here
     """
 
@@ -32,6 +36,7 @@ class Crowding:
         self.hold_us: i64 = 0
         self.clients: dict[ClientSession, None] = {}
         self.count: i64 = 0
+        self.refusing: i64 = 0
         self.epoch: i64 = 1
         self.relieved = False
 
@@ -62,6 +67,8 @@ class Crowding:
 
     def look(self, client: ClientSession, now_us: i64) -> None:
         """Less waits for a session that was crowded, or its connection takes more again."""
+        if client.over_quota:
+            return  # that is looked at elsewhere
         most = client.mqueue.rules.crowd_at
         step = max(1, most >> RELIEF_SHIFT)
         count = client.mqueue.count
@@ -84,6 +91,35 @@ class Crowding:
             client.mqueue.limit = client.mqueue.rules.crowd_at
         self.remove(client)
 
+    def exceed(self, client: ClientSession, now_us: i64) -> None:
+        """More waits on the disk for this session than may."""
+        if client.refuses or (client.over_quota and client.crowded):
+            return
+        client.over_quota = True
+        if self.hold_us == 0:
+            self.refuse(client)
+            return
+        client.crowded = True
+        client.crowded_until_us = now_us + self.hold_us
+        self.clients[client] = None
+        self.changed()
+
+    def refuse(self, client: ClientSession) -> None:
+        """Publishers have waited for long enough for one for which too much waits on the disk."""
+        client.refuses = True
+        self.refusing += 1
+        self.remove(client)
+
+    def keep_within(self, client: ClientSession) -> None:
+        """No more waits on the disk for this session than may."""
+        if not client.over_quota:
+            return
+        client.over_quota = False
+        if client.refuses:
+            client.refuses = False
+            self.refusing -= 1
+        self.remove(client)
+
     def remove(self, client: ClientSession) -> None:
         if client.crowded:
             client.crowded = False
@@ -98,5 +134,9 @@ class Crowding:
     def tick(self, now_us: i64) -> None:
         """Give up those that others have waited for long enough."""
         for client in list(self.clients):
-            if client.crowded_until_us <= now_us:
+            if client.crowded_until_us > now_us:
+                continue
+            if client.over_quota:
+                self.refuse(client)
+            else:
                 self.give_up(client)

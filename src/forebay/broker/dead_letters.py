@@ -203,7 +203,7 @@ class DeadLetters:
             for other in full:  # all of them get it, or none: so nobody gets it twice
                 self.awaited.setdefault(int(other.id), set()).add(int(queue.id))
             return WAITS
-        outcome = vhost.publish(route, u8(AMQP091 | DIED | marks_of(AMQP091, properties)), properties, letter.body)
+        outcome = vhost.publish_owed(route, u8(AMQP091 | DIED | marks_of(AMQP091, properties)), properties, letter.body)
         if outcome == UNROUTABLE:
             return self.unrouted(limits)
         if outcome == REJECTED and (not full or vhost.common.room == 0):

@@ -27,6 +27,7 @@ TYPES: Final = {
     DELIVERED: "A message was handed to a consumer: queue or client_id, topic or routing_key, octets.",
     RETAINED: "A retained message was set, or removed where octets is 0: topic, qos, octets.",
     "client.messages_lost": "An MQTT client has lost messages, being too slow or away: client_id, messages, in_all.",
+    "client.quota_reached": "More waits on disk for an MQTT session than mqtt_session_octets_max: client_id, octets.",
     "subscription.created": "An MQTT client has subscribed: client_id, filter, qos.",
     "subscription.removed": "It has unsubscribed: client_id, filter.",
     "consumer.created": "A queue has a consumer more: queue, consumer, connection, channel.",

@@ -79,7 +79,8 @@ class Publishing(Routes):
             self.staging,
         ]
         self.replies = Replies(self.common)
-        self.crowding = self.fanout.crowding = self.common.crowding
+        self.crowding = self.fanout.crowding = self.sessions.quota.crowding = self.common.crowding
+        self.sessions.quota.octets_max = session_octets_of(options)
         self.crowding.hold_us = hold_us_of(options)
         self.refusal = ""
         self.dirty: list[Queue] = []
@@ -103,7 +104,7 @@ class Publishing(Routes):
             return UNROUTABLE
         if route.durable:
             octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
-            if not self.take_room(octets * route.durable):
+            if (self.crowding.refusing and self.is_refused(route, format)) or not self.take_room(octets * route.durable):
                 return REJECTED
         self.published += 1
         flow.published_in += 1
@@ -150,6 +151,30 @@ class Publishing(Routes):
         if self.events.publishes and outcome == ACCEPTED:
             self.tell_publish(route, i64(format), body)
         return outcome
+
+    def publish_owed(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
+        """As `publish`, of what the broker has taken long ago: no session's quota refuses it."""
+        refusing = self.crowding.refusing
+        self.crowding.refusing = 0
+        outcome = self.publish(route, format, properties, body)
+        self.crowding.refusing = refusing
+        return outcome
+
+    def is_refused(self, route: Route, format: u8) -> bool:
+        """As `is_over_quota`, of a message that may be one of QoS 0, which such a session passes over."""
+        return format & KEPT != MQTT and self.is_over_quota(route)
+
+    def is_over_quota(self, route: Route) -> bool:
+        """Whether a message would go to a session for which too much waits; says `refusal`."""
+        client = refusing_client(route.audience)
+        for copy in route.copies:
+            client = client or refusing_client(copy.audience)
+        if client is None:
+            return False
+        waits = f"more than {self.sessions.quota.octets_max} octets wait for it, mqtt_session_octets_max"
+        self.refusal = f"MQTT client '{text(client.client_id)}' takes no more: {waits}"
+        self.rejected += 1
+        return True
 
     def press(self, audience: Audience) -> None:
         """Somebody has published to these; the server holds it back where one of them does not keep up."""
@@ -225,7 +250,7 @@ class Publishing(Routes):
         if route.headers_exchange is not None:
             route = self.resolve(route, format, properties)
         pressing = self.common.pressing
-        outcome = self.publish(route, format, properties, body)
+        outcome = self.publish_owed(route, format, properties, body)
         self.common.pressing = pressing  # no connection has published that
         return outcome
 
@@ -353,6 +378,20 @@ class Publishing(Routes):
         for watch in queue.watches:
             if watch.is_over(queue.id, end):
                 self.common.wake(watch)
+
+
+def refusing_client(audience: Audience | None) -> ClientSession | None:
+    """The first of them that takes nothing of QoS 1 and 2."""
+    if audience is not None:
+        for target in audience.logged:
+            if target.qos and target.client.refuses:
+                return target.client
+    return None
+
+
+def session_octets_of(options: Options) -> int:
+    """What may wait for one session; who has the oldest give way goes by their number."""
+    return 0 if options.mqtt_mqueue_overflow == DROP else options.mqtt_session_octets_max
 
 
 def mqueue_rules(options: Options) -> MqueueRules:

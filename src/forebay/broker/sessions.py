@@ -29,6 +29,7 @@ from forebay.broker.session_facts import (
     session_fact,
     subscribe_fact,
 )
+from forebay.broker.session_quota import SessionQuota
 from forebay.core.errors import REFUSED, RequestError
 from forebay.log.block import Block
 from forebay.log.store import Store
@@ -56,6 +57,7 @@ class Sessions(InternalLog):
         super().__init__(SESSIONS_LOG, "$sessions", store, vhost)
         self.log.cached_max = CACHED_OCTETS_MAX
         self.fanout = fanout
+        self.quota = SessionQuota(self.log, fanout.crowding)
         self.rules = rules
         self.sessions_max: i64 = sessions_max
         self.clients: dict[bytes, ClientSession] = {}
@@ -160,6 +162,7 @@ class Sessions(InternalLog):
         """The session is over, and all that it kept."""
         self.settle_will(client, False)
         client.ended = True
+        self.quota.forget(client)
         self.fanout.crowding.relieve(client)
         client.connection = 0
         for subscription in client.subscriptions.values():
@@ -186,6 +189,7 @@ class Sessions(InternalLog):
             if client.expiry_s < NEVER and client.ended_us + client.expiry_s * SECOND_US <= now_us:
                 self.expired += 1
                 self.end(client)
+        self.quota.look(self.by_number, now_us)
         if self.out:
             return  # sealed before the turn's end: nobody wants these yet
         floor = self.log.end
@@ -292,6 +296,9 @@ class Sessions(InternalLog):
         dropped = mqueue.dropped
         offset = block.base + index
         zero = target.qos == 0
+        if zero and client.refuses:
+            self.pass_by(client, offset, count)
+            return
         if mqueue.rules.priorities:
             for step in range(count):
                 priority = mqueue.rules.priority(topic_at(block, index + step))
@@ -304,6 +311,13 @@ class Sessions(InternalLog):
             self.fanout.losers[client] = None
         if client.connection:
             self.fanout.crowding.check(client, self.now_us)
+
+    def pass_by(self, client: ClientSession, offset: i64, count: i64) -> None:
+        """Records of QoS 0, of which nobody awaits anything, are not kept where too much waits already."""
+        client.mqueue.dropped += count
+        self.fanout.losers[client] = None
+        for each in range(offset, offset + count):
+            self.operate(client, TAKEN, 0, each, False)
 
     def keep_out(self) -> None:
         """Let what is in `out` wait, as all that is not in a packet has to."""

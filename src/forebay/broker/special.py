@@ -306,6 +306,7 @@ def publish_due(vhost: Publishing, message: DelayedMessage) -> i64:
     special = read_special(message.properties)
     try:
         route = vhost.route(message.exchange, message.topic)
-        return vhost.publish(route_special(vhost, route, special), u8(message.format), special.properties, message.body)
+        route = route_special(vhost, route, special)
+        return vhost.publish_owed(route, u8(message.format), special.properties, message.body)
     except RequestError:
         return REJECTED  # its exchange is gone

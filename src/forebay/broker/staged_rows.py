@@ -171,6 +171,8 @@ class StagedRows:
                 return REJECTED
         if route.headers_exchange is not None and special is None:
             route = vhost.resolve(route, u8(format), properties)
+        if vhost.crowding.refusing and vhost.is_over_quota(route):
+            return REJECTED
         for queue in route.queues:
             if queue.limits.overflow == REJECT_PUBLISH and queue.is_full():
                 return REJECTED

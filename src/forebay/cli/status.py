@@ -96,6 +96,8 @@ def clients(found: dict[str, Any]) -> str:
         said += f", {found['slow_readers']:,} do not read"
     if found["messages_lost"]:
         said += f"; too slow MQTT clients have lost {found['messages_lost']:,} messages"
+    if found["sessions_over_quota"]:
+        said += f"; nothing more is kept for {found['sessions_over_quota']:,} MQTT sessions, mqtt_session_octets_max"
     return said
 
 

@@ -364,6 +364,15 @@ class Options(PlaceOptions):
         "How long publishers are held back for a connected client that does not keep up, before it loses messages; "
         "0 holds nobody back.",
     )
+    mqtt_session_octets_max: int = integer(
+        GIB,
+        "octets",
+        0,
+        2**62,
+        "What may wait on the disk for one durable session; beyond it who publishes to it is held back, and then "
+        "refused. 0 sets no limit.",
+        reloadable=True,
+    )
     mqtt_shared_strategy: str = option(
         words.ROUND_ROBIN,
         TEXT,

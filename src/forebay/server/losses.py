@@ -1,4 +1,4 @@
-"""Messages that MQTT clients have lost, as they did not keep up: told to the operator, and not for each message."""
+"""MQTT clients that have lost messages or reached their quota: told to the operator, and not for each message."""
 
 from __future__ import annotations
 
@@ -28,6 +28,27 @@ def tell_losses(vhosts: Vhosts, now_us: int) -> None:
                 logger.warning(words, name, messages, in_all, client.mqueue.count)
                 facts: dict[str, object] = {"client_id": client.client_id, "messages": messages, "in_all": in_all}
                 vhosts.common.events.note("client.messages_lost", vhost.name, facts)
+
+
+def tell_quotas(vhosts: Vhosts) -> None:
+    """Warn of each session for which more waits on the disk than may, once for each time that it comes to that."""
+    for vhost in vhosts.all():
+        quota = vhost.sessions.quota
+        for client in list(quota.crossed):
+            octets = quota.over[client]
+            name = text(client.client_id)
+            words = (
+                "MQTT client '%s': %d octets wait for it, mqtt_session_octets_max is %d; publishers to it are held back"
+            )
+            logger.warning(words, name, octets, quota.octets_max)
+            facts: dict[str, object] = {"client_id": client.client_id, "octets": octets}
+            vhosts.common.events.note("client.quota_reached", vhost.name, facts)
+        quota.crossed.clear()
+
+
+def sessions_over_quota(vhosts: Vhosts) -> int:
+    """For how many sessions more waits on the disk than may."""
+    return sum(len(vhost.sessions.quota.over) for vhost in vhosts.all())
 
 
 def note_told(client: ClientSession, now_us: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from forebay.log.store import Store
 from forebay.queue.queue import Queue
 from forebay.server.heap import Heap, resident_octets
 from forebay.server.holding import Holding
-from forebay.server.losses import tell_losses
+from forebay.server.losses import tell_losses, tell_quotas
 from forebay.server.net import Connection
 from forebay.server.send_buffers import SendBuffers
 
@@ -204,6 +204,7 @@ class Pressure:
         self.tell_slowed()
         self.end_slow(now_us)
         tell_losses(self.shares.vhosts, now_us)
+        tell_quotas(self.shares.vhosts)
         if self.choked and not self.over_limit():
             self.release(list(self.choked))
 

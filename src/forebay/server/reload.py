@@ -14,6 +14,7 @@ from typing import Final
 from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.configured import declare_configured, unbind_configured, wanted_queues, wanted_routes
 from forebay.broker.control.operations import Configuration
+from forebay.broker.publishing import session_octets_of
 from forebay.broker.scram import make_scram
 from forebay.broker.topology import FOREVER_MS
 from forebay.broker.vhost import Vhost
@@ -143,6 +144,7 @@ def set_limits(vhost: Vhost, options: Options) -> None:
     vhost.ephemeral_expiry_us = options.ephemeral_expiry_ms * MICROSECONDS
     vhost.queue_type_relaxed = options.queue_type_equivalence_relaxed
     vhost.sessions.sessions_max = options.mqtt_sessions_max
+    vhost.sessions.quota.octets_max = session_octets_of(options)
     vhost.retained.messages_max = options.mqtt_retained_max
     vhost.retained.octets_max = options.mqtt_retained_octets_max
     vhost.delayed.messages_max = options.mqtt_delayed_max

@@ -11,7 +11,7 @@ from forebay.broker.control.operations import ServerFacts
 from forebay.log import block
 from forebay.server.app import App
 from forebay.server.heap import resident_octets
-from forebay.server.losses import messages_lost
+from forebay.server.losses import messages_lost, sessions_over_quota
 
 MICROSECONDS_S: Final = 1_000_000
 COMPILED: Final = not block.__file__.endswith(".py")
@@ -52,4 +52,5 @@ class AppFacts(ServerFacts):
             "slow_readers": len(app.pressure.slow),
             "held_publishers": len(app.pressure.holding.held),
             "messages_lost": messages_lost(app.vhosts),
+            "sessions_over_quota": sessions_over_quota(app.vhosts),
         }

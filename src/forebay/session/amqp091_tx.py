@@ -93,6 +93,8 @@ class Transaction:
             if route is None:
                 delayed += 1
                 continue
+            if vhost.crowding.refusing and vhost.is_over_quota(route):
+                return False
             for queue in route.queues:
                 if queue.limits.refuses:
                     id = int(queue.id)

@@ -16,6 +16,7 @@ from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SP
 from forebay.admin.rabbitmq.node import NODE, SPOKEN_VERSION
 from forebay.admin.rates import number_of
 from forebay.server.heap import resident_octets
+from forebay.server.losses import sessions_over_quota
 from forebay.server.pressure import DISK, MEMORY
 
 SECOND_US: Final = 1_000_000
@@ -164,6 +165,10 @@ NODE_ROWS: Final[tuple[Row[Look], ...]] = (
     Row(
         counter("forebay_reads_put_off", family.NODE, "Times that a read held more than one turn is for."),
         lambda look: look.app.reads_put_off,
+    ),
+    Row(
+        gauge("forebay_mqtt_sessions_over_quota", family.NODE, "Sessions beyond mqtt_session_octets_max."),
+        lambda look: sessions_over_quota(look.app.vhosts),
     ),
     Row(
         counter("forebay_filters_put_off", family.NODE, "Turns in which filters had to stop: see filter_work_a_turn."),

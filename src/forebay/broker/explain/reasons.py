@@ -40,6 +40,7 @@ CODES: Final = {
     "near_delivery_limit": "It dies when it fails once more.",
     "next": "Nothing holds it up: a consumer is given it in this turn.",
     "messages_lost": "The MQTT client did not keep up, or was away for too much, and has lost messages.",
+    "over_quota": "More waits for the MQTT session than it may have: who publishes to it waits, or is refused.",
     "session_offline": "The client of the MQTT session is not connected.",
     "window_full": "The MQTT client has as many messages in flight as it takes.",
     "not_subscribed": "No subscription of the MQTT session matches.",

@@ -52,12 +52,17 @@ def state_reasons(client: ClientSession, now_us: int, connections: Connections) 
 
 
 def losses(client: ClientSession) -> list[Reason]:
-    """That the session has lost messages, where it has."""
+    """That the session has lost messages, or takes no more, where that is so."""
+    found: list[Reason] = []
+    if client.over_quota:
+        what = "refused" if client.refuses else "held back"
+        words = f"more waits for client '{text(client.client_id)}' than it may have, and who publishes to it is {what}"
+        found.append(Reason("over_quota", words, {"refused": client.refuses}))
     lost = int(client.lost())
     if not lost:
-        return []
+        return found
     words = f"client '{text(client.client_id)}' did not keep up or was away, and has lost {count(lost, 'message')}"
-    return [Reason("messages_lost", words, {"lost": lost, "not_read": int(client.missed)})]
+    return [*found, Reason("messages_lost", words, {"lost": lost, "not_read": int(client.missed)})]
 
 
 def message_reason(client: ClientSession, offset: int) -> Reason:
