@@ -178,8 +178,64 @@ def test_stream_groups_are_moved_with_their_consumers(http: httpx.Client, channe
     assert seen == [*range(20), 17, 18, 19]
     assert http.post("/groups/%2F/events/readers/seek", json={"to": "last"}).json() == {"offset": 19}
     assert "none of first, last" in refused(http.post("/groups/%2F/events/readers/seek", json={"to": "x"}), 400)
-    assert "no stream group" in refused(http.post("/groups/%2F/events/none/seek", json={"to": "first"}), 404)
+    assert "no group 'none'" in refused(http.post("/groups/%2F/events/none/seek", json={"to": "first"}), 404)
     assert http.get("/pipelines/%2F").json()["sinks"] == []
+
+
+def test_work_groups_are_moved_with_their_consumers(http: httpx.Client, channel: BlockingChannel) -> None:
+    fill(channel, "works", 6)
+    channel.basic_qos(prefetch_count=3)
+    held: list[tuple[int, int, object]] = []
+
+    def on_message(_: object, method: Basic.Deliver, properties: pika.BasicProperties, body: bytes) -> None:
+        assert properties.headers is not None and method.delivery_tag is not None
+        held.append((method.delivery_tag, json.loads(body)["n"], properties.headers.get("x-acquired-count")))
+
+    def got(count: int) -> None:
+        while len(held) < count:
+            channel.connection.process_data_events(0.1)
+
+    channel.basic_consume("works", on_message, arguments={"x-consumer-group": "g"})
+    got(3)
+    seek = "/groups/%2F/works/g/seek"
+    assert http.post(seek, json={"to": "1"}).json() == {"offset": 1}
+    got(6)
+    assert [n for _, n, _ in held] == [0, 1, 2, 1, 2, 3]
+    assert [again for _, _, again in held] == [None] * 6, "nothing was handed out before, as far as it is concerned"
+    channel.basic_ack(3, multiple=True)  # too late: it settles nothing
+    assert http.get("/groups/%2F", params={"queue": "works"}).json()["items"][0]["leased"] == 3
+    channel.basic_ack(6, multiple=True)
+    got(8)
+    assert http.post(seek, json={"to": "first"}).json() == {"offset": 4}, "what everybody has settled is there no more"
+    beyond = refused(http.post(seek, json={"to": "7"}), 400)
+    assert "to: '7' is beyond the end of queue 'works', which is offset 6" in beyond
+    assert "to: 'yesterday' is none of first" in refused(http.post(seek, json={"to": "yesterday"}), 400)
+    assert http.post(seek, json={"to": "timestamp=1"}).json() == {"offset": 4}
+    assert http.post(seek, json={"to": "1h"}).json() == {"offset": 4}
+    assert http.post(seek, json={"to": "next"}).json() == {"offset": 6}
+    assert http.get("/queues/%2F/works/messages").json()["items"] == []
+
+
+def test_a_group_is_deleted(http: httpx.Client, channel: BlockingChannel) -> None:
+    fill(channel, "pinned", 4)
+    audit = channel.basic_consume("pinned", lambda *_: None, arguments={"x-consumer-group": "audit"})
+    for _ in range(4):
+        assert channel.basic_get("pinned", auto_ack=True)[0] is not None
+    assert run(http, "queue.show", queue="pinned")["start"] == 0
+    where = "/groups/%2F/pinned/audit"
+    assert "group 'audit' of queue 'pinned' in use: 1 consumer, 4 messages" in refused(http.delete(where), 400)
+    ended: list[object] = []
+    channel.add_on_cancel_callback(ended.append)
+    assert "if_unused" in refused(http.delete(where, params={"if_unused": "false"}), 400)
+    assert http.delete(where, params={"if-unused": "false"}).status_code == 200
+    while not ended:
+        channel.connection.process_data_events(0.1)
+    assert ended[0].method.consumer_tag == audit  # type: ignore[attr-defined]
+    assert "no group 'audit' on queue 'pinned'" in refused(http.delete(where), 404)
+    assert run(http, "queue.show", queue="pinned")["start"] == 4
+    assert [each["group"] for each in http.get("/groups/%2F", params={"queue": "pinned"}).json()["items"]] == [""]
+    own = http.post("/operations/group.delete", json={"queue": "pinned", "group": ""})
+    assert "it is queue 'pinned's own" in refused(own, 400)
 
 
 def test_a_lease_is_taken_back(http: httpx.Client, channel: BlockingChannel) -> None:

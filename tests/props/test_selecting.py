@@ -129,6 +129,7 @@ class Model:
         self.limits.single_active = kind.single_active
         self.keyed = kind.is_keyed
         self.group = self.fresh_group()
+        self.started = 0
         self.progress = b""
         self.returns = b""
         self.members: list[Member] = []
@@ -327,6 +328,17 @@ class Model:
         for row in chosen:
             row.state = SETTLED
 
+    def move(self, choice: int) -> None:
+        """The group begins anew somewhere, unless something of it is dying."""
+        if self.group.dying_count:
+            return
+        self.started = choice % (len(self.rows) + 1)
+        self.progress, self.returns = b"", b""
+        self.group.move(self.started)
+        for row in self.rows:
+            row.state, row.lease = (READY if row.offset >= self.started else SETTLED), None
+            row.deliveries = row.failures = 0
+
     def tidy(self) -> None:
         """Entries that are used up go; what waits stays."""
         order = self.group.order
@@ -345,6 +357,7 @@ class Model:
         self.progress += self.group.take_progress()
         self.returns += self.group.take_returns()
         self.group = self.fresh_group()
+        self.group.start_over(self.started)
         self.group.restore_returns(self.returns)
         self.group.restore(self.progress)
         self.group.finish_restore()
@@ -392,8 +405,9 @@ JOIN = st.tuples(
 SETTLE = st.tuples(st.just("settle"), st.lists(st.tuples(CHOICE, HOWS), min_size=1, max_size=6))
 GRANT = st.tuples(st.just("grant"), CHOICE, st.sampled_from([1, 5]))
 LEAVE = st.tuples(st.just("leave"), CHOICE)
+MOVE = st.tuples(st.just("move"), CHOICE)
 TAKE_OUT = st.tuples(st.just("take_out"), st.integers(0, 5), st.integers(2, 9))
-SELDOM = st.one_of(LEAVE, TAKE_OUT, st.tuples(st.sampled_from(["bury", "purge", "restart"])))
+SELDOM = st.one_of(LEAVE, TAKE_OUT, MOVE, st.tuples(st.sampled_from(["bury", "purge", "restart"])))
 STEP = st.one_of(PUBLISH, SETTLE, JOIN, PUBLISH, SETTLE, GRANT, SELDOM)
 STEPS = st.lists(st.tuples(STEP, st.sampled_from([0, 0, 5, TIDIED, 30, 100])), min_size=12, max_size=50)
 KINDS = st.builds(

@@ -177,6 +177,19 @@ class WorkGroupMachine(RuleBasedStateMachine):
         assert self.group.purge() == len(ready)
         self.settled |= ready
 
+    @precondition(lambda self: len(self.leases) > 3)
+    @rule(part=st.floats(0, 1))
+    def move(self, part: float) -> None:
+        """What is held is nobody's any more, and what follows waits as if it were new."""
+        offset = int(self.count * part)
+        self.group.move(offset)
+        self.settled = set(range(offset))
+        self.holder.clear()
+        self.delayed.clear()
+        assert self.group.ready() == self.count - offset
+        assert self.group.leased_count == self.group.table.live == 0
+        assert not self.group.attempts and all(consumer.held == 0 for consumer in self.consumers)
+
     @rule(data=st.data())
     def take_out(self, data: st.DataObject) -> None:
         """Some of what waits is settled, wherever it stands; nothing else is."""

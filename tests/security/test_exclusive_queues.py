@@ -30,6 +30,7 @@ ASKED: list[tuple[str, str, object]] = [
     ("GET", "/forebay/history?queue={queue}&message_id=m", None),
     ("DELETE", "/forebay/leases/%2F/{queue}/0", None),
     ("POST", "/forebay/groups/%2F/{queue}/g/seek", {"to": "first"}),
+    ("DELETE", "/forebay/groups/%2F/{queue}/g", None),
     ("POST", "/forebay/operations/queue.messages", {"queue": "$queue/{queue}"}),
     ("POST", "/forebay/operations/message.show", {"queue": "$queue/{queue}", "offset": 0}),
     ("POST", "/forebay/operations/queue.purge", {"queue": "{queue}"}),

@@ -45,6 +45,7 @@ WRITERS: Final = frozenset({"writer", "policer"})
 MAKERS: Final = frozenset({"maker", "policer"})
 BINDERS: Final = frozenset({"policer"})  # write on one side, read on the other
 READERS_OR_ADMIN: Final = READERS | ADMINS
+MAKERS_OR_ADMIN: Final = MAKERS | ADMINS
 MOVERS: Final = BINDERS | ADMINS
 
 TABLE: Final[dict[str, frozenset[str]]] = {
@@ -85,6 +86,7 @@ TABLE: Final[dict[str, frozenset[str]]] = {
     "PATCH /api/forebay/dead-letters/{vhost}/{queue}/{offset}": ADMINS,
     "GET /api/forebay/groups/{vhost}": ENTERING,
     "POST /api/forebay/groups/{vhost}/{queue}/{group}/seek": READERS_OR_ADMIN,
+    "DELETE /api/forebay/groups/{vhost}/{queue}/{group}": MAKERS_OR_ADMIN,
     "DELETE /api/forebay/groups/{vhost}/{queue}/{group}/hold": ADMINS,
     "GET /api/forebay/leases/{vhost}": ENTERING,
     "DELETE /api/forebay/leases/{vhost}/{queue}/{offset}": READERS_OR_ADMIN,
@@ -270,6 +272,7 @@ OPERATIONS_TABLE: Final[dict[str, frozenset[str]]] = {
         READERS_OR_ADMIN,
     ),
     "queue.move": MOVERS,
+    "group.delete": MAKERS_OR_ADMIN,
 }
 NAMES: Final = {
     "vhost": VHOST,

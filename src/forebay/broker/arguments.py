@@ -147,8 +147,10 @@ def group_name(name: object) -> bytes:
     return name.encode()
 
 
-def stream_start(queue: Queue, start: object, now_us: i64, named: bool = False) -> i64:
-    """The offset that `x-stream-offset` means now, for a group that has none yet.
+def stream_start(
+    queue: Queue, start: object, now_us: i64, named: bool = False, argument: str = "x-stream-offset"
+) -> i64:
+    """The offset that `x-stream-offset`, or another argument, means now: for a group that has none yet.
 
     named  the group has a name: unless it is told otherwise it misses nothing, and begins at the first record
     """
@@ -164,26 +166,26 @@ def stream_start(queue: Queue, start: object, now_us: i64, named: bool = False) 
     if start == "last":
         return log.end - 1 if log.end > log.start else log.end
     if isinstance(start, str) and start.startswith("timestamp="):
-        return log.offset_at(min(number_of(start, start[10:]) * 1000, TIME_US_MAX))
+        return log.offset_at(min(number_of(argument, start, start[10:]) * 1000, TIME_US_MAX))
     if isinstance(start, str) and len(start) > 1 and start[-1] in AGE_UNITS:
         ago_us = age_us(start)
         if ago_us > 0:
             return log.offset_at(max(now_us - min(ago_us, TIME_US_MAX), i64(0)))
     if isinstance(start, str) and start.startswith("offset="):
-        start = number_of(start, start[7:])
+        start = number_of(argument, start, start[7:])
     elif isinstance(start, str) and start.isdigit():
-        start = number_of(start, start)
+        start = number_of(argument, start, start)
     if isinstance(start, bool) or not isinstance(start, int) or not -(1 << 63) <= start < 1 << 62:
         raise RequestError(
             INVALID,
-            f"x-stream-offset: {start!r} is none of first, last, next, resume, a number, offset=N, timestamp=ms, "
+            f"{argument}: {start!r} is none of first, last, next, resume, a number, offset=N, timestamp=ms, "
             "a time ago such as 90m, 12h, 7D",
         )
     offset: i64 = start
     return max(log.start, min(log.end, offset))
 
 
-def number_of(whole: str, digits: str) -> int:
+def number_of(argument: str, whole: str, digits: str) -> int:
     if digits.isascii() and digits.isdigit() and len(digits) < 17:
         return int(digits)
-    raise RequestError(INVALID, f"x-stream-offset: {whole!r} has no number")
+    raise RequestError(INVALID, f"{argument}: {whole!r} has no number")

@@ -86,7 +86,7 @@ class Consuming(Publishing):
         self.now_us = self.store.clock.now_us()
         if queue.log.writer.count:
             self.seal(queue, self.now_us)
-        if not queue.groups and queue.needs_group():
+        if queue.work_groups == 0 and queue.needs_group():
             self.add_group(queue, b"", b"", True, queue.log.start, True)
         queue.dispatch(self.now_us, self.early)
 
@@ -324,7 +324,7 @@ class Consuming(Publishing):
         self.store.hurry()
         self.catch_up(queue)
         count = queue.ready()
-        if queue.kind == STREAM or not queue.groups:
+        if queue.kind == STREAM or queue.work_groups == 0:
             queue.log.truncate(queue.log.end)
             queue.counts.purged += count
         for group in queue.groups.values():

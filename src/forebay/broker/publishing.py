@@ -230,7 +230,7 @@ class Publishing(Routes):
             queue.make_keyed()
             if queue.log.durable:
                 self.command(keyed_command(queue))
-        if marks & EXPIRES and not queue.groups:
+        if marks & EXPIRES and queue.work_groups == 0:
             self.add_group(queue, b"", b"", True, queue.log.start, True)
 
     def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:

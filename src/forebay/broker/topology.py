@@ -21,7 +21,16 @@ from forebay.broker.facts import MessageFacts
 from forebay.broker.internal import INTERNAL, InternalLog
 from forebay.broker.permissions import allows
 from forebay.broker.policies import Policies
-from forebay.broker.queue_catalog import group_command, is_anonymous, keyed_command, queue_command, ttls_command
+from forebay.broker.queue_catalog import (
+    GROUP_OPS,
+    apply_group,
+    apply_ttls,
+    group_command,
+    is_anonymous,
+    keyed_command,
+    queue_command,
+    ttls_command,
+)
 from forebay.broker.vhost_settings import VhostSettings
 from forebay.core.errors import NOT_FOUND, PRECONDITION, REFUSED, TOO_MANY, RequestError
 from forebay.log.store import Entry, Store
@@ -542,13 +551,13 @@ class Topology(Part):
             if keyed is not None:
                 keyed.make_keyed()
         elif op == "queue-ttls":
-            apply_ttls(self, fields)
+            apply_ttls(self.queues_by_id, fields)
         elif op == "exchange":
             apply_exchange(self.bindings, fields)
         elif op == "exchange-delete":
             self.bindings.remove_exchange(octets(fields["name"]))
-        elif op == "group":
-            apply_group(self, fields)
+        elif op in GROUP_OPS:
+            apply_group(self.queues_by_id, fields)
         elif op in ("policy", "policy-clear"):
             self.policies.apply(fields)
         elif op == "next-queue":
@@ -568,29 +577,9 @@ def apply_queue(topology: Topology, fields: dict[str, object]) -> None:
         return
     by_address = fields.get("by_address") is True
     queue = topology.make_queue(id, octets(fields["name"]), whole(fields["kind"]), spec, by_address)
+    queue.next_group = whole(fields.get("next_group", 1))
     if fields["fallback"] is True:
         topology.fallback = queue
-
-
-def apply_ttls(topology: Topology, fields: dict[str, object]) -> None:
-    queue = topology.queues_by_id.get(whole(fields["id"]))
-    ends, ttls = fields["ends"], fields["ttls_us"]
-    assert isinstance(ends, list) and isinstance(ttls, list)
-    if queue is not None:
-        queue.limits.earlier_ttls = [(whole(end), whole(ttl)) for end, ttl in zip(ends, ttls, strict=True)]
-
-
-def apply_group(topology: Topology, fields: dict[str, object]) -> None:
-    queue = topology.queues_by_id.get(whole(fields["queue"]))
-    if queue is not None and whole(fields["id"]) not in queue.groups:
-        queue.add_group(
-            whole(fields["id"]),
-            octets(fields["name"]),
-            octets(fields["filter"]),
-            fields["work"] is True,
-            whole(fields["start"]),
-            fields["auto"] is True,
-        )
 
 
 def refuse_default(exchange: bytes) -> None:

@@ -123,7 +123,7 @@ class Vhost(Consuming):
     def return_gotten(self, getter: Consumer) -> None:
         queue = self.queues_by_id.get(getter.queue)
         if queue is not None:
-            queue.groups[getter.group].remove(getter)
+            queue.groups[getter.group].remove(getter)  # the nameless one, which is not deleted
             self.mark(queue)
 
     def pause(self, session_id: i64, paused: bool) -> None:
@@ -191,7 +191,7 @@ class Vhost(Consuming):
         """Do one queue's part of `end_turn`; what dies in it may give others something to do in the same turn."""
         if queue.log.writer.count:
             self.seal(queue, now_us)
-        if not queue.groups and queue.needs_group():
+        if queue.work_groups == 0 and queue.needs_group():
             self.add_group(queue, b"", b"", True, queue.log.start, True)
         if queue.dispatch(now_us, out):
             again.append(queue)

@@ -81,6 +81,23 @@ def release_group(
     access.change(f"group {group} holds nothing of {queue}", "group.release", queue=queue, group=group)
 
 
+@groups.command("delete")
+@asks
+def delete_group(
+    access: Access,
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", help="Its name, or NAME@FILTER where it has a filter.")],
+    force: Annotated[bool, typer.Option("--force", help="Although it has consumers, which are cancelled.")] = False,
+    yes: YesOption = False,
+) -> None:
+    """Delete a work or stream group: messages that only it still wanted go.
+
+    Example: forebay group delete orders audit --yes
+    """
+    confirm(f"Delete group {group} of {queue}, with what only it still wants?", yes)
+    access.change(f"group {group} of {queue} is deleted", "group.delete", queue=queue, group=group, if_unused=not force)
+
+
 @leases.command("list")
 @asks
 def list_leases(access: Access, queue: OfQueue = None) -> None:

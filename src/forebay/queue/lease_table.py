@@ -128,6 +128,14 @@ class LeaseTable:
             due = self.others[0][0]
         return due
 
+    def all_live(self) -> list[Lease]:
+        """The leases with something left."""
+        found = [lease for lease in self.in_order if lease.left]
+        for _, _, lease in self.others:
+            if lease.left and lease not in found:
+                found.append(lease)
+        return found
+
     def of_consumer(self, consumer: Consumer) -> list[Lease]:
         """The leases with something left that a consumer has."""
         found = [lease for lease in self.in_order if lease.consumer is consumer and lease.left]

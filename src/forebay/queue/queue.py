@@ -41,7 +41,9 @@ class Queue:
 
     id       number in the write-ahead log, never used again
     limits   what is in force; this one object for the queue's life
-    groups   by group id; a classic queue has none until somebody consumes, and keeps everything until then
+    groups   by group id
+    work_groups  how many of them take work; a classic queue has none until somebody consumes, and keeps everything then
+    next_group   number of the next group: none has that of one before it
     keyed    messages of one group are handed out one at a time: some message named its group
     crowded  it holds more than its share, so that those who publish to it are slowed down
     dirty    in the vhost's list of queues that this turn has to look at
@@ -66,6 +68,7 @@ class Queue:
         self.keyed = False
         self.groups: dict[int, Group] = {}
         self.group_ids: dict[bytes, int] = {}
+        self.work_groups: i64 = 0
         self.next_group: i64 = 1
         self.crowded = False
         self.dirty = False
@@ -91,6 +94,7 @@ class Queue:
             work_group.perishable = self.kind != SHARE
             if self.keyed or self.limits.priority_mode:
                 work_group.make_ordered(self.kind == QUORUM)
+            self.work_groups += 1
             group = work_group
         else:
             group = StreamGroup(id, name, filter, self.log, start, auto, self.limits, self.facts)
@@ -117,7 +121,7 @@ class Queue:
         limits = self.limits
         if limits.overflow == DROP_HEAD:
             return False
-        if not self.groups:  # no turn has ended yet with something in it
+        if self.work_groups == 0:  # no turn has ended yet with something in it
             octets += self.log.writer.bodies.size()
             return 0 <= limits.max_messages <= self.ready() + messages or 0 <= limits.max_octets <= octets
         for group in self.groups.values():
@@ -156,6 +160,8 @@ class Queue:
             group.trace = trace
 
     def drop_group(self, group: Group) -> None:
+        if isinstance(group, WorkGroup):
+            self.work_groups -= 1
         del self.groups[group.id]
         del self.group_ids[group_key(group.name, group.filter)]
 

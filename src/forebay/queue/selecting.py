@@ -99,6 +99,15 @@ class Selecting(Waiting):
         for _, count in self.returned:
             self.returned_count += count
 
+    def wait_anew(self) -> None:
+        super().wait_anew()
+        order = self.order
+        if order is None:
+            return
+        for selector in self.selectors:
+            selector.start_over(Line(self.limits, order.returned is not None), self.committed)
+        order.selectors = self.selectors
+
     # ---- what is wanted
 
     def find_wanted(self, order: Order, selector: Selector) -> i64:

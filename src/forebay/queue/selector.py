@@ -47,6 +47,14 @@ class Selector:
         self.again: set[int] = set()
         self.is_dry = False
 
+    def start_over(self, line: Line, first: i64) -> None:
+        """Nothing from `first` on was looked at yet."""
+        self.line = line
+        self.next = first
+        self.size = 0
+        self.again.clear()
+        self.is_dry = False
+
     def offer(self, first: i64, count: i64) -> None:
         """Records are ready from now on."""
         for offset in range(first, min(first + count, self.next)):

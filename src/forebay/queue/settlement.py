@@ -33,8 +33,51 @@ class Settlement(Group):
         self.returns = BytesWriter()  # (first, count, attempts) triples; (first, -count, us): when they failed first
         self.interval_first: i64 = 0
         self.interval_end: i64 = 0
-        if start & (PAGE_RECORDS - 1):
-            self.settle_range((start >> PAGE_BITS) << PAGE_BITS, start)
+        self.begin(start)
+
+    def begin(self, offset: i64) -> None:
+        """Everything below `offset` is settled, and nothing else: no page says anything yet."""
+        self.committed = offset
+        self.cursor = offset
+        if offset & (PAGE_RECORDS - 1):
+            self.settle_range((offset >> PAGE_BITS) << PAGE_BITS, offset)
+
+    def start_over(self, offset: i64) -> None:
+        """As `begin`, whatever was settled and handed out before."""
+        self.pages.clear()
+        self.attempts.clear()
+        self.progress.truncate(0)
+        self.returns.truncate(0)
+        self.interval_first = 0
+        self.interval_end = 0
+        self.block = None
+        self.begin(offset)
+        self.settle_missing()
+
+    def settle_missing(self) -> None:
+        """Settle what stands behind the cursor and was left out of the log when a file was rewritten."""
+        log = self.log
+        index = log.index
+        at = log.find(self.cursor)
+        next: i64 = self.cursor
+        missing: list[tuple[int, int]] = []
+        while at < index.size():
+            if index.bases[at] > next:
+                missing.append((next, index.bases[at]))
+            next = max(next, index.end(at))
+            at += 1
+        if next < log.end:
+            missing.append((next, log.end))
+        if not missing:
+            return
+        next = self.cursor
+        for first, end in missing:
+            self.return_range(next, first)
+            next = end
+        self.cursor = next
+        for first, end in missing:
+            self.settle_range(first, end)
+        self.advance()
 
     def page(self, offset: i64) -> Page:
         number = offset >> PAGE_BITS

@@ -468,6 +468,21 @@ class Waiting(Settlement):
             first = stop
         return octets
 
+    # ---- beginning anew
+
+    def wait_anew(self) -> None:
+        """After `start_over`: what is not settled waits, and nothing else is known of it."""
+        order = self.order
+        if order is not None:
+            self.order = Order(self.limits, self.facts, order.returned is not None, self.pages)
+        self.delayed = []
+        self.delayed_count = 0
+        self.measuring = False
+        self.head = -1
+        self.damage = None
+        self.stuck = False
+        self.finish_restore()
+
     # ---- recovery
 
     def finish_restore(self) -> None:

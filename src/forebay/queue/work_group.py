@@ -437,6 +437,21 @@ class WorkGroup(Selecting):
         for lease in self.table.of_consumer(consumer):
             self.give_back(lease, lease.first, lease.count, 0, FAILED)
 
+    def move(self, offset: i64) -> None:
+        """Begin anew at `offset`: what is below is settled, what follows waits as if it had never been handed out.
+
+        What consumers hold leaves their leases. Nothing of the group may be dying.
+        """
+        assert self.dying_count == 0
+        for lease in self.table.all_live():
+            for first, count in self.withdraw(lease, lease.first, lease.count):
+                if self.trace is not None:
+                    why = "the group was moved"
+                    self.trace.note(RETURNED_EVENT, self.name, lease.consumer, first, count, self.now_us, why)
+        self.table = LeaseTable()
+        self.start_over(offset)
+        self.wait_anew()
+
     def find(self, offset: i64) -> Lease | None:
         """The lease that holds this record now."""
         return self.table.find(offset)

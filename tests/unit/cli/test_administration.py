@@ -105,6 +105,26 @@ def test_policies_are_set_and_cleared(broker: BrokerProcess, forebay: Forebay) -
     assert forebay.json("policy", "list") == forebay.json("operator-policy", "list") == []
 
 
+def test_groups_are_moved_and_deleted(broker: BrokerProcess, forebay: Forebay) -> None:
+    forebay("queue", "declare", "q")
+    publish(broker, "q", b"1", b"2", b"3")
+    connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=1)
+    for group in ("a", "b"):
+        channel.basic_consume("q", lambda *_: None, arguments={"x-consumer-group": group})
+    connection.process_data_events(0.1)
+    assert forebay("group", "seek", "q", "a", "next") == "group a of q goes on at next\n"
+    assert {each["group"]: each["ready"] for each in forebay.json("group", "list")} == {"a": 0, "b": 2}
+    assert "in use: 1 consumer" in forebay.fails(1, "group", "delete", "q", "b", "--yes")
+    assert forebay("group", "delete", "q", "b", "--force", "--yes") == "group b of q is deleted\n"
+    assert "no group 'b'" in forebay.fails(1, "group", "delete", "q", "b", "--yes")
+    assert forebay.json("queue", "show", "q")["start"] == 3
+    connection.close()
+    forebay("group", "delete", "q", "a", "--yes")
+    assert forebay.json("group", "list") == []
+
+
 def test_who_reads_is_listed_and_ended(broker: BrokerProcess, forebay: Forebay) -> None:
     forebay("queue", "declare", "q")
     forebay("queue", "declare", "s", "--type", "stream")

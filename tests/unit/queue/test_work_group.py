@@ -8,7 +8,7 @@ import pytest
 from librt.strings import BytesWriter, write_i64_le
 
 from forebay.core.message import AMQP091, MQTT
-from forebay.log.queue_log import QueueLog
+from forebay.log.queue_log import BlockIndex, QueueLog
 from forebay.queue.group import BURST, filter_key
 from forebay.queue.leases import PAGE_RECORDS, UNLIMITED, Consumer, Delivery
 from forebay.queue.work_group import WorkGroup
@@ -146,3 +146,24 @@ def test_returned_records_that_are_gone_are_passed_over(tmp_path: Path) -> None:
     assert [(each.block.base + each.index, each.count) for each in dispatch(group)] == [(0, 3)]
     assert group.ready() == 0
     assert group.unsettled(3, 8) == []
+
+
+def test_a_group_that_begins_anew_passes_over_what_was_left_out_of_the_log(tmp_path: Path) -> None:
+    """Compaction leaves out what is settled: what is gone neither counts as ready nor is handed out."""
+    log = memory_log(str(tmp_path))
+    for _ in range(6):
+        for _ in range(5):
+            log.append(MQTT, b"", b"k", b"", b"x")
+        log.seal(1)
+    for first in (5, 15, 25):
+        log.replace(first, first + 5, BlockIndex())
+    group = group_on(log)
+    group.move(2)
+    assert group.ready() == 13
+    group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
+    given = dispatch(group)
+    assert [(each.block.base + each.index, each.count) for each in given] == [(2, 3), (10, 5), (20, 5)]
+    for each in given:
+        assert each.lease is not None and each.lease.deliveries == 1
+        group.ack(each.lease, each.lease.first, each.count)
+    assert group.advance() == log.end

@@ -9,12 +9,12 @@ from typing import Final
 from fastapi import Response
 
 from forebay.admin.answer import as_json
-from forebay.admin.forebay.needs import ADMINISTER, ENTER, MOVE, NEEDS
+from forebay.admin.forebay.needs import ADMINISTER, CONFIGURE_QUEUE, ENTER, MOVE, NEEDS
 from forebay.admin.login import Caller
 from forebay.admin.rights import check_vhost
 from forebay.broker.address import named_queue
 from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
-from forebay.broker.permissions import READ, WRITE, Rights
+from forebay.broker.permissions import CONFIGURE, READ, WRITE, Rights
 from forebay.broker.users import ADMINISTRATOR
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
@@ -65,7 +65,7 @@ def check(app: App, caller: Caller, name: str, values: dict[str, object]) -> Rig
         return None
     rights = caller.rights(known.name)
     octets = queue.encode()
-    rights.check_queue(READ, octets)
+    rights.check_queue(CONFIGURE if need == CONFIGURE_QUEUE else READ, octets)
     found = known.queues.get(named_queue(octets))
     if found is not None:
         known.check_owner(found, NO_SESSION)

@@ -19,7 +19,10 @@ from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
 router = APIRouter(prefix="/api/forebay", tags=["forebay"])
 
 Queue = Annotated[str | None, Query(description="Only those of this queue.")]
-GroupName = Annotated[str, Path(description="The group's name, percent-encoded.")]
+GroupName = Annotated[str, Path(description="The group's name, or name@filter, percent-encoded.")]
+IfUnused = Annotated[
+    bool, Query(alias="if-unused", description="False: although it has consumers, which are cancelled.")
+]
 Key = Annotated[str, Path(description="The key that its publisher gave it, or its number.")]
 
 
@@ -52,6 +55,15 @@ async def seek_group(
     """Have a stream group go on reading from somewhere else."""
     values: dict[str, object] = {"vhost": vhost, "queue": queue, "group": group, "to": seek.to}
     return await answer(app, caller, "group.seek", values)
+
+
+@router.delete("/groups/{vhost:name}/{queue:name}/{group:name}", responses=EMPTY)
+async def delete_group(
+    app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, group: GroupName, if_unused: IfUnused = True
+) -> Response:
+    """Take a work or stream group away: what only it still wanted goes."""
+    values: dict[str, object] = {"vhost": vhost, "queue": queue, "group": group, "if_unused": if_unused}
+    return await answer(app, caller, "group.delete", values)
 
 
 @router.delete("/groups/{vhost:name}/{queue:name}/{group:name}/hold", responses=EMPTY)

@@ -7,6 +7,7 @@ from typing import Final
 ENTER: Final = "enter"  # a tag, and leave to enter the vhost
 READ_QUEUE: Final = "read"  # besides, read on the queue, which must not be another connection's own
 MOVE: Final = "move"  # besides, leave to publish where the messages go
+CONFIGURE_QUEUE: Final = "configure"  # besides, configure on the queue, which must not be another connection's own
 ADMINISTER: Final = "administer"
 NEEDS: Final = {
     "consumer.list": ENTER,
@@ -36,11 +37,13 @@ NEEDS: Final = {
     "queue.messages": READ_QUEUE,
     "queue.purge": READ_QUEUE,
     "queue.move": MOVE,
+    "group.delete": CONFIGURE_QUEUE,
 }
 TOLD: Final = {
     ENTER: "who has a tag and may enter the vhost",
     READ_QUEUE: "who has a tag and may read the queue, unless it is another connection's own",
     MOVE: "who has a tag, may read the queue, unless it is another connection's own, and may publish where they go",
+    CONFIGURE_QUEUE: "who has a tag and may configure the queue, unless it is another connection's own",
     ADMINISTER: "administrators",
 }
 

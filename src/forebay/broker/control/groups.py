@@ -8,6 +8,7 @@ from typing import Final
 
 from forebay.broker.arguments import stream_start
 from forebay.broker.control.operations import (
+    FLAG,
     PAGE,
     TEXT,
     VHOST,
@@ -22,16 +23,17 @@ from forebay.broker.control.operations import (
 )
 from forebay.broker.control.queues import FIRST, QUEUE, group_facts
 from forebay.broker.dlq import seal
+from forebay.broker.groups import delete_group, find_group, move_group
 from forebay.broker.holding import release
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.queue.holds import Hold
 from forebay.queue.leases import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
-from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
 
 ALL_QUEUES: Final = Parameter("queue", TEXT, "only those of this queue", False)
+KEY: Final = Parameter("group", TEXT, "the group: its name, or name@filter where it has a filter")
 MICROSECONDS: Final = 1000
 OFFSET_MAX: Final = 1 << 62
 SECOND_US: Final = 1_000_000
@@ -96,25 +98,50 @@ def commit_group(control: Control, given: Given) -> dict[str, object]:
     "group.seek",
     VHOST,
     QUEUE,
-    Parameter("group", TEXT, "name of a stream group"),
+    KEY,
     Parameter("to", TEXT, "first, last, next, an offset, timestamp=<milliseconds since 1970>, or a time ago as 90m"),
     changes=True,
 )
 def seek_group(control: Control, given: Given) -> dict[str, object]:
-    """Have a stream group go on reading from somewhere else at once, its consumers too; the `offset` that this is."""
+    """Have a group go on somewhere else in the log at once, its consumers too; the `offset` that this is.
+
+    As far as messages are still there: `first` is the first that the log has. A work group begins anew: what is below
+    counts as settled, and what follows is ready, with no delivery or failure counted. What its consumers hold is theirs
+    no longer; an acknowledgement of it comes too late. What has expired, or is too much for the queue, dies as ever.
+    Refused while dead letters of the group wait for their exchange.
+    """
     vhost = control.vhost(given)
     queue = vhost.queue(given.octets("queue"))
-    group = queue.find_group(given.octets("group"))
-    if not isinstance(group, StreamGroup):
-        raise RequestError(NOT_FOUND, f"no stream group '{given.text('group')}' on queue '{text(queue.name)}'")
-    if given.text("to") == "resume":
-        raise refuse("to", "resume", "is where it is")
+    group = find_group(queue, given.octets("group"))
+    to = given.text("to")
+    if to == "resume":
+        raise refuse("to", to, "is where it is")
     seal(vhost, queue)
-    offset = stream_start(queue, given.text("to"), vhost.now_us)
-    group.move(offset)
-    vhost.mark(queue)
-    vhost.commit_streams()
+    check_end(queue, to)
+    offset = stream_start(queue, to, vhost.now_us, argument="to")
+    move_group(vhost, queue, group, offset)
     return {"offset": int(offset)}
+
+
+@operation(
+    "group.delete",
+    VHOST,
+    QUEUE,
+    KEY,
+    Parameter("if_unused", FLAG, "only if it has no consumers, and holds nothing", False, True),
+    changes=True,
+)
+def remove_group(control: Control, given: Given) -> dict[str, object]:
+    """Take a work or stream group away; what only it still wanted goes.
+
+    With `if_unused` a group is refused that has consumers, messages with them, or dead letters that wait; without, its
+    consumers are cancelled, and all that is lost. The queue's own group, which has no name, goes with its queue. A
+    queue that loses its last work group keeps what it has for whoever consumes next.
+    """
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    delete_group(vhost, queue, find_group(queue, given.octets("group")), given.flag("if_unused"))
+    return {}
 
 
 @operation("lease.list", VHOST, ALL_QUEUES, *PAGE)
@@ -125,7 +152,7 @@ def list_leases(control: Control, given: Given) -> dict[str, object]:
         for queue in chosen(control, given)
         for group in queue.groups.values()
         if isinstance(group, WorkGroup)
-        for lease in leases_of(group)
+        for lease in group.table.all_live()
     ]
     return page(given, items)
 
@@ -189,6 +216,7 @@ def hold_facts(queue: Queue, hold: Hold, now_us: int) -> dict[str, object]:
         "queue": text(queue.name),
         "group": text(hold.name),
         "filter": "",
+        "key": text(hold.name),
         "kind": "reader",
         "ready": max(int(log.readable_end()) - int(hold.offset), 0),
         "consumers": 0,
@@ -198,19 +226,19 @@ def hold_facts(queue: Queue, hold: Hold, now_us: int) -> dict[str, object]:
     }
 
 
+def check_end(queue: Queue, to: str) -> None:
+    """RequestError(INVALID) for an offset that the queue has not come to."""
+    digits = to.removeprefix("offset=")
+    if digits.isascii() and digits.isdigit() and int(digits) > queue.log.end:
+        raise refuse("to", to, f"is beyond the end of queue '{text(queue.name)}', which is offset {queue.log.end}")
+
+
 def chosen(control: Control, given: Given) -> list[Queue]:
     """The queue that was named, or all."""
     vhost = control.vhost(given)
     if "queue" in given:
         return [vhost.queue(given.octets("queue"))]
     return [vhost.queues[name] for name in sorted(vhost.queues)]
-
-
-def leases_of(group: WorkGroup) -> list[Lease]:
-    table = group.table
-    found = [lease for lease in table.in_order if lease.left]
-    found += [lease for _, _, lease in table.others if lease.left and lease not in found]
-    return found
 
 
 def lease_facts(lease: Lease) -> dict[str, object]:
