@@ -161,6 +161,7 @@ class Sum:
     def __init__(self, vhost: Vhost | None = None) -> None:
         self.counts = Counts()
         self.flow = Flow()
+        self.wanted = 0
         self.ready = 0
         self.leased = 0
         if vhost is not None:
@@ -172,6 +173,7 @@ class Sum:
         totals = QueueTotals()
         totals.add(queues)
         self.counts.add(totals.counts)
+        self.wanted += int(totals.wanted)
         self.ready += int(totals.ready)
         self.leased += int(totals.unacked)
 
@@ -179,6 +181,7 @@ class Sum:
         """Add another sum."""
         self.counts.add(other.counts)
         self.flow.add(other.flow)
+        self.wanted += other.wanted
         self.ready += other.ready
         self.leased += other.leased
 
@@ -186,7 +189,7 @@ class Sum:
         """As VHOST has them: a publish counts once, however many queues take it."""
         counters = count_numbers(self.counts)
         counters[0] = int(self.flow.published_in)
-        return [*counters, int(self.flow.unroutable), self.ready + self.leased, self.ready, self.leased]
+        return [*counters, int(self.flow.unroutable), self.wanted, self.ready, self.leased]
 
 
 def sum_of(vhost: Vhost) -> Sum:
@@ -216,9 +219,7 @@ def count_numbers(counts: Counts) -> list[int]:
 
 def queue_numbers(queue: Queue) -> list[int]:
     """A queue's numbers now, as QUEUE has them."""
-    ready = int(queue.ready())
-    leased = int(unacked(queue))
-    return [*count_numbers(queue.counts), ready + leased, ready, leased]
+    return [*count_numbers(queue.counts), int(queue.wanted()), int(queue.ready()), int(unacked(queue))]
 
 
 def exchange_numbers(exchange: Exchange) -> tuple[int, int]:

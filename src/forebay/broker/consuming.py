@@ -316,7 +316,7 @@ class Consuming(Publishing):
             raise
 
     def purge(self, name: bytes) -> int:
-        """Take away all ready messages of every work group, or of the stream; how many the nameless group had.
+        """Take away all ready messages of every work group, or of the stream; how many these were.
 
         It is on the disk with this turn's commit.
         """

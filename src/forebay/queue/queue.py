@@ -178,6 +178,30 @@ class Queue:
         return count
 
     def ready(self) -> i64:
+        """Records that consumers of some group could get now; one that several groups could hand out counts once.
+
+        Groups go through one log in one direction: the one that has most ready has all that others have, but for what
+        came back to these from further ahead.
+        """
+        if self.kind == STREAM or self.work_groups == 0:
+            return self.log.end - self.log.start + self.log.writer.count
+        most: i64 = 0
+        for group in self.groups.values():
+            if isinstance(group, WorkGroup):
+                most = max(most, group.ready())
+        return most + self.log.writer.count
+
+    def wanted(self) -> i64:
+        """As `ready`, and what consumers hold: all that RabbitMQ counts as a queue's messages."""
+        if self.kind == STREAM or self.work_groups == 0:
+            return self.ready()
+        most: i64 = 0
+        for group in self.groups.values():
+            if isinstance(group, WorkGroup):
+                most = max(most, group.ready() + group.leased_count)
+        return most + self.log.writer.count
+
+    def own_ready(self) -> i64:
         """Records that a consumer without a group name could get now."""
         group = self.find_group(b"")
         if group is None or self.kind == STREAM:

@@ -17,12 +17,14 @@ LONGEST: Final = 10
 class QueueTotals:
     """The sums over queues.
 
+    wanted   messages that some group wants, ready or with a consumer
     longest  those with the most messages that are ready, the longest first
     """
 
     def __init__(self) -> None:
         self.queues: i64 = 0
         self.ready: i64 = 0
+        self.wanted: i64 = 0
         self.unacked: i64 = 0
         self.consumers: i64 = 0
         self.octets: i64 = 0
@@ -35,6 +37,7 @@ class QueueTotals:
             self.queues += 1
             ready = queue.ready()
             self.ready += ready
+            self.wanted += queue.wanted()
             self.unacked += unacked(queue)
             self.consumers += queue.consumer_count()
             self.octets += queue.log.octets
@@ -54,7 +57,7 @@ class QueueTotals:
 
 
 def unacked(queue: Queue) -> i64:
-    """Messages that consumers hold."""
+    """Messages that consumers hold, of each group."""
     count: i64 = 0
     for group in queue.groups.values():
         if isinstance(group, WorkGroup):

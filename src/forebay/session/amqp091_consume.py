@@ -143,7 +143,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
         channel.runs.append(Run(None, lease, tag, delivery.block.base + delivery.index, 1))
         channel.unsettled += 1
         channel.gotten += 1
-    ready = vhost.queue(name).ready()
+    ready = vhost.queue(name).own_ready()
     link = channel.link
     origin = origin_of(link.delivery_headers, name, b"")
     write_get(session.out, session.parts, channel.number, delivery, tag, ready, link.frame_octets_max, origin)

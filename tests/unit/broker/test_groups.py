@@ -11,6 +11,7 @@ from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
 from forebay.core.message import AMQP091, Properties
 from forebay.queue.group import Group
 from forebay.queue.leases import Consumer, Delivery
+from forebay.queue.totals import unacked
 from forebay.queue.work_group import WorkGroup
 from forebay.wire.convert import encode
 from tests.vhosts import OneVhost, leased
@@ -370,3 +371,98 @@ def test_priorities_hold_after_a_move(tmp_path: Path) -> None:
     broker.flush()
     broker = broker.again()
     assert broker.take("", 3) == [b"3", b"1"]
+
+
+# ---- what is counted
+
+
+def counts(broker: Broker) -> tuple[int, int, int]:
+    queue = broker.vhost.queue(Q)
+    return int(queue.wanted()), int(queue.ready()), int(unacked(queue))
+
+
+def test_a_message_that_several_groups_want_counts_once(broker: Broker) -> None:
+    broker.leave("audit")
+    broker.leave("print")
+    broker.fill(10)
+    assert counts(broker) == (10, 10, 0)
+    broker.take("print", 10)
+    assert counts(broker) == (10, 10, 0)
+    broker.take("audit", 4)
+    assert counts(broker) == (6, 6, 0)
+
+
+def test_what_one_group_hands_out_another_still_has_ready(broker: Broker) -> None:
+    broker.leave("audit")
+    broker.fill(10)
+    broker.join("print", 3)
+    broker.turn()
+    assert counts(broker) == (10, 10, 3)
+    broker.join("audit", 0, session=2)
+    broker.turn()
+    assert counts(broker) == (10, 7, 13)
+
+
+def test_the_queues_own_group_counts_as_any(broker: Broker) -> None:
+    broker.leave("audit")
+    broker.fill(10)
+    assert broker.take("", 10) == numbers(0, 10)
+    assert counts(broker) == (10, 10, 0), "audit wants them all"
+    broker.fill(2)
+    assert counts(broker) == (12, 12, 0)
+    broker.delete(b"audit")
+    assert counts(broker) == (2, 2, 0)
+
+
+def test_what_is_published_in_this_turn_counts(broker: Broker) -> None:
+    broker.leave("audit")
+    broker.publish(b"", Q, b"x")
+    assert counts(broker) == (1, 1, 0)
+
+
+def test_with_one_group_what_is_got_is_counted_as_before(broker: Broker) -> None:
+    """`basic.get` tells how many are left for who gets, or a client that gets until none is left never ends."""
+    broker.leave("audit")
+    broker.fill(2)
+    broker.take("", 2)
+    assert (int(broker.vhost.queue(Q).ready()), int(broker.vhost.queue(Q).own_ready())) == (2, 0)
+
+
+def test_a_queue_that_a_group_wants_something_of_is_not_empty(broker: Broker) -> None:
+    broker.leave("audit")
+    broker.fill(2)
+    broker.take("", 2)
+    with pytest.raises(RequestError, match="not empty"):
+        broker.vhost.delete_queue(Q, False, True)
+    assert broker.vhost.purge(Q) == 2
+    assert broker.vhost.delete_queue(Q, False, True) == 0
+
+
+def test_a_limit_of_length_holds_for_each_group_by_itself(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", x_max_length=3, x_overflow="reject-publish")
+    broker.leave("audit")
+    broker.fill(3)
+    broker.take("", 3)
+    broker.fill(1)
+    assert counts(broker)[1] == 3, "audit's three: no room for another"
+    assert broker.group(b"").ready() == 0
+    broker.take("audit", 3)
+    broker.fill(1)
+    assert counts(broker)[1] == 1
+
+
+def test_limits_hold_although_the_first_to_come_reads_a_queue_as_a_stream(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", x_max_length=2)
+    broker.vhost.consume(Q, 1, 1, b"c", False, False, 0, {"x-stream-offset": "next"})
+    broker.fill(5)
+    broker.settle()
+    assert counts(broker) == (2, 2, 0)
+    assert broker.take("", 9) == numbers(3, 5)
+
+
+def test_a_queue_that_is_only_read_as_a_stream_is_purged(broker: Broker) -> None:
+    broker.vhost.consume(Q, 1, 1, b"c", False, False, 0, {"x-stream-offset": "next"})
+    broker.fill(5)
+    assert broker.vhost.purge(Q) == 5
+    broker.turn()
+    assert counts(broker) == (0, 0, 0)

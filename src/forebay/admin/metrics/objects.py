@@ -131,8 +131,8 @@ QUEUES: Final[tuple[Row[Queue], ...]] = (
         plus,
     ),
     Row(
-        gauge("rabbitmq_queue_messages", family.QUEUE_COARSE, "Messages ready and unacknowledged."),
-        lambda queue: ready_of(queue) + unacked_of(queue),
+        gauge("rabbitmq_queue_messages", family.QUEUE_COARSE, "Messages ready or unacknowledged; each counts once."),
+        lambda queue: int(queue.wanted()),
         plus,
     ),
     Row(

@@ -140,7 +140,7 @@ async def take(vhost: Vhost, queue: bytes, channel: int, body: GetBody) -> tuple
             break
         got.append(delivery)
         facts = message_facts(delivery, body)
-        facts["message_count"] = int(vhost.queue(queue).ready())
+        facts["message_count"] = int(vhost.queue(queue).own_ready())
         answers.append(facts)
         octets += int(delivery.block.body_span(delivery.index, 1))
     return got, answers
