@@ -255,6 +255,8 @@ class Vhost(Consuming):
             if isinstance(group, WorkGroup):
                 progress = group.take_progress()
                 returns = group.take_returns()
+                if progress:
+                    group.active_us = self.now_us
                 if log.durable:
                     if returns:
                         self.store.note(RETURNS, queue.id, group.id, returns, False)
@@ -339,8 +341,10 @@ class Vhost(Consuming):
                     if group.auto:
                         group.commit_read()
                     progress = group.take_progress()
-                    if progress and queue.log.durable:
-                        self.store.note(CURSOR, queue.id, group.id, progress, False)
+                    if progress:
+                        group.active_us = self.now_us
+                        if queue.log.durable:
+                            self.store.note(CURSOR, queue.id, group.id, progress, False)
 
     def live(self, queue: i64, first: i64, end: i64) -> list[tuple[int, int]]:
         """The intervals of a queue's log within [first, end) that somebody may still want."""

@@ -46,6 +46,7 @@ class Group(ABC):
     cursor  next offset never yet handed out
     picky   some records may not be wanted
     trace   somebody wants to know what happens to its records
+    active_us  when its progress was last written down; 0: not since the start
     damage  what it has to hand out next and cannot read: until that is over it hands out nothing
     stuck   only the next start can tell what waits in it
     counts  of its queue
@@ -68,6 +69,7 @@ class Group(ABC):
         self.scan: i64 = 0  # records left to look at in this turn
         self.memo: dict[bytes, bool] = {}
         self.trace: QueueTrace | None = None
+        self.active_us: i64 = 0
         self.damage: Damage | None = None
         self.stuck = False
 

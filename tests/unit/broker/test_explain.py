@@ -10,6 +10,7 @@ from forebay.broker.control.operations import Connections
 from forebay.broker.explain.explain import explained
 from forebay.broker.explain.places import Place, Search
 from forebay.broker.explain.reasons import CODES, Reason, duration, worst_first
+from forebay.broker.holding import hold
 from forebay.core.message import AMQP091, Properties
 from forebay.wire.convert import encode
 from tests.vhosts import OneVhost
@@ -110,3 +111,36 @@ def test_a_search_goes_through_all_queues_in_steps(broker: OneVhost) -> None:
     offsets = [place.offset for place in search.found if place.queue.name == b"q"]
     assert offsets == sorted(offsets, reverse=True)  # the newest first
     assert not Search(broker.vhost, queues, "m4").found
+
+
+def test_a_message_that_is_kept_for_one_group_alone_names_it(broker: OneVhost) -> None:
+    vhost = broker.vhost
+    for number in range(4):
+        broker.publish(b"", b"q", b"%d" % number)
+    vhost.cancel(vhost.consume(b"q", 1, 1, b"c", False, False, 0, {"x-consumer-group": "audit"}))
+    for _ in range(3):
+        lease = broker.taken(b"q")
+        vhost.ack(lease, lease.first, 1)
+    broker.turn()
+    found = explained(vhost, Nobody(), Place(vhost.queue(b"q"), 1))
+    reasons = found["reasons"]
+    assert isinstance(reasons, list)
+    reason = next(each for each in reasons if each["code"] == "pinned")
+    assert reason["text"] == (
+        "the log keeps it for group 'audit' alone, which is at offset 0: 3 messages would go without it; "
+        "it has settled nothing since the broker started, and has no consumers"
+    )
+    assert (reason["group"], reason["frees_messages"]) == ("audit", 3)
+    pin = found["pinned_by"]
+    assert isinstance(pin, dict) and (pin["group"], pin["messages"]) == ("audit", 4)
+    assert "pinned" not in codes(broker, 3)
+
+
+def test_a_message_that_is_kept_for_a_reader_alone_names_it(broker: OneVhost) -> None:
+    broker.publish(b"", b"q", b"x")
+    broker.turn()
+    hold(broker.vhost, broker.vhost.queue(b"q"), b"spark", 0, 60_000_000, broker.clock.us)
+    lease = broker.taken(b"q")
+    broker.vhost.ack(lease, 0, 1)
+    broker.turn()
+    assert codes(broker, 0) == ["gone", "pinned"]

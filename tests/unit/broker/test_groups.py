@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from forebay.broker.control.queues import pin_facts
 from forebay.broker.groups import delete_group, find_group, move_group
+from forebay.broker.holding import hold, release
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
 from forebay.core.message import AMQP091, Properties
 from forebay.queue.group import Group
@@ -466,3 +468,59 @@ def test_a_queue_that_is_only_read_as_a_stream_is_purged(broker: Broker) -> None
     assert broker.vhost.purge(Q) == 5
     broker.turn()
     assert counts(broker) == (0, 0, 0)
+
+
+# ---- who pins a log
+
+
+def pinned(broker: Broker) -> tuple[object, ...] | None:
+    facts = pin_facts(broker.vhost.queue(Q))
+    if facts is None:
+        return None
+    return tuple(facts[name] for name in ("group", "kind", "offset", "messages", "frees_messages"))
+
+
+def test_the_group_with_the_lowest_offset_pins_the_log(broker: Broker) -> None:
+    assert pinned(broker) is None
+    broker.fill(10)
+    assert pinned(broker) is None, "nobody has settled anything: the queue keeps it for who consumes"
+    broker.leave("audit")
+    assert pinned(broker) == ("audit", "work", 0, 10, 0), "without it, that is so again"
+    broker.take("print", 6)
+    assert pinned(broker) == ("audit", "work", 0, 10, 6)
+    broker.take("audit", 8)
+    assert pinned(broker) == ("print", "work", 6, 4, 2)
+    broker.take("print", 9)
+    broker.take("audit", 9)
+    assert pinned(broker) is None
+
+
+def test_a_reader_pins_what_groups_are_done_with(broker: Broker) -> None:
+    broker.fill(10)
+    hold(broker.vhost, broker.vhost.queue(Q), b"spark", 3, 60_000_000, broker.clock.us)
+    broker.take("", 8)
+    assert pinned(broker) == ("spark", "reader", 3, 7, 5)
+    release(broker.vhost, broker.vhost.queue(Q), b"spark")
+    assert pinned(broker) == ("", "work", 8, 2, 0)
+
+
+def test_when_a_group_settled_something_last_is_known(broker: Broker) -> None:
+    broker.leave("audit")
+    broker.fill(4)
+    facts = pin_facts(broker.vhost.queue(Q))
+    assert facts is not None and facts["active_ms"] is None
+    broker.later(5000)
+    broker.take("audit", 1)
+    facts = pin_facts(broker.vhost.queue(Q))
+    assert facts is not None and facts["active_ms"] == broker.clock.us // 1000
+
+
+def test_groups_of_a_stream_pin_nothing(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", x_queue_type="stream", x_primary_group="workers")
+    broker.leave("workers")
+    broker.fill(3)
+    assert pinned(broker) is None
+    hold(broker.vhost, broker.vhost.queue(Q), b"spark", 0, 60_000_000, broker.clock.us)
+    assert pinned(broker) == ("spark", "reader", 0, 3, 0)
+    broker.vhost.truncate(Q, 2)
+    assert pinned(broker) == ("spark", "reader", 0, 3, 2)

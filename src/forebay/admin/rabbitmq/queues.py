@@ -18,6 +18,7 @@ from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.admin.samples import Windows
 from forebay.admin.shapes import ONE_QUEUE, QUEUES
 from forebay.admin.windows import Asked, Sampled
+from forebay.broker.control.queues import pin_facts
 from forebay.broker.policies import Policy
 from forebay.broker.vhost import Vhost
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
@@ -274,6 +275,9 @@ async def show_queue(
     facts = details.make((where, found))
     if details.figures:
         facts["consumer_details"] = [consumer_facts(app, (where, found, each)) for each in found.consumers()]
+        own = facts["forebay"]
+        assert isinstance(own, dict)
+        own["pinned_by"] = pin_facts(found)
         facts["incoming"] = []
         facts["deliveries"] = []
     return answer_one(facts, wanted)

@@ -28,7 +28,8 @@ from forebay.broker.dlq import SCANNED_AT_ONCE, Look, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
 from forebay.queue.group import Group
-from forebay.queue.queue import KIND_NAMES, Queue
+from forebay.queue.pins import find_pin
+from forebay.queue.queue import KIND_NAMES, Queue, group_key
 from forebay.queue.stream_group import StreamGroup
 from forebay.queue.work_group import WorkGroup
 from forebay.records.shown import plain, record_shown
@@ -39,6 +40,7 @@ QUEUE: Final = Parameter("queue", TEXT, "its name")
 WHERE: Final = Parameter("where", TEXT, "only messages for which this filter holds; see docs/filters.md", False, "")
 BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024)
 FIRST: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
+MICROSECONDS: Final = 1000
 NO_SESSION: Final = 0  # whoever administers holds no queue for itself
 SCAN: Final = Parameter("scan", WHOLE, "how many messages one request looks at, at most", False, SCANNED_AT_ONCE)
 BODY_OCTETS_MAX: Final = 128 << 10  # of one that is shown
@@ -68,6 +70,7 @@ def show_queue(control: Control, given: Given) -> dict[str, object]:
     facts["start"] = int(queue.log.start)
     facts["end"] = int(queue.log.end)
     facts["kept"] = int(queue.log.kept)
+    facts["pinned_by"] = pin_facts(queue)
     facts["groups"] = [group_facts(queue, group) for group in queue.groups.values()]
     return facts
 
@@ -194,12 +197,42 @@ def queue_facts(queue: Queue) -> dict[str, object]:
     }
 
 
+def pin_facts(queue: Queue) -> dict[str, object] | None:
+    """The one for whom the log of a queue keeps its oldest records; None where it keeps nothing for anybody.
+
+    `messages` and `octets` are all from its `offset` on, `frees_messages` and `frees_octets` what would go without it.
+    `active_ms` is when it last settled something, or renewed its hold; None if not since the broker started.
+    """
+    pin = find_pin(queue)
+    if pin is None:
+        return None
+    log = queue.log
+    reader, group = pin.reader, pin.group
+    facts: dict[str, object] = {}
+    if reader is not None:
+        renewed_us = int(reader.until_us - reader.ttl_us)
+        facts |= {"group": text(reader.name), "kind": "reader", "consumers": 0, "active_ms": renewed_us // MICROSECONDS}
+    elif group is not None:
+        facts |= {"group": text(group_key(group.name, group.filter)), "kind": "work", "consumers": len(group.consumers)}
+        facts["active_ms"] = int(group.active_us) // MICROSECONDS or None
+    facts |= {"offset": int(pin.offset), "messages": int(log.end - pin.offset)}
+    facts["octets"] = int(log.octets_from(pin.offset))
+    facts["frees_messages"] = int(pin.free - pin.offset)
+    facts["frees_octets"] = int(log.octets_from(pin.offset) - log.octets_from(pin.free))
+    return facts
+
+
 def group_facts(queue: Queue, group: Group) -> dict[str, object]:
-    """The facts of a group."""
+    """The facts of a group.
+
+    `key` names it in operations. `committed`: every lower offset is settled, or was read. `active_ms` is when that last
+    changed.
+    """
     facts: dict[str, object] = {
         "queue": text(queue.name),
         "group": text(group.name),
         "filter": text(group.filter),
+        "key": text(group_key(group.name, group.filter)),
         "kind": "work" if isinstance(group, WorkGroup) else "stream",
         "ready": int(group.ready()),
         "consumers": len(group.consumers),
@@ -207,6 +240,7 @@ def group_facts(queue: Queue, group: Group) -> dict[str, object]:
         "consumer_filters": sorted({consumer.filter for consumer in group.consumers if consumer.filter}),
     }
     if isinstance(group, WorkGroup):
+        facts["committed"] = int(group.advance())
         facts["leased"] = int(group.leased_count)
         facts["delivered"] = int(group.delivered)
         facts["settled"] = int(group.settled)
@@ -214,4 +248,5 @@ def group_facts(queue: Queue, group: Group) -> dict[str, object]:
     elif isinstance(group, StreamGroup):
         facts["committed"] = int(group.committed)
         facts["auto_commit"] = group.auto
+    facts["active_ms"] = int(group.active_us) // MICROSECONDS or None
     return facts

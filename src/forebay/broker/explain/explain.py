@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.control.operations import Connections
+from forebay.broker.control.queues import pin_facts
 from forebay.broker.explain.fate import death_of, dying_reason
+from forebay.broker.explain.kept import pinned_reason
 from forebay.broker.explain.places import Place, subject_at
 from forebay.broker.explain.reasons import MILLISECOND_US, Reason, count, duration, worst_first
 from forebay.broker.explain.streams import group_name, stream_reasons
@@ -31,6 +33,7 @@ def explained(vhost: Vhost, connections: Connections, place: Place) -> dict[str,
     state    of it in its work group, or `stream`; `gone` and `not_there` where the log has nothing at this offset
     summary  the worst reason's sentence
     reasons  all of them, the worst first
+    pinned_by  whom the log keeps its oldest messages for, see `pin_facts`
     """
     queue, offset = place.queue, place.offset
     facts: dict[str, object] = {
@@ -58,7 +61,9 @@ def explained(vhost: Vhost, connections: Connections, place: Place) -> dict[str,
         facts["groups"] = groups_shown(queue, offset)
         facts["state"] = state(queue, offset)
         reasons = reasons_of(vhost, connections, queue, subject)
-    reasons = worst_first(reasons)
+    pinned = pinned_reason(queue, offset, vhost.now_us)
+    reasons = worst_first(reasons if pinned is None else [*reasons, pinned])
+    facts["pinned_by"] = pin_facts(queue)
     facts["summary"] = f"queue '{text(queue.name)}', offset {offset}: {reasons[0].text}"
     facts["reasons"] = [reason.shown() for reason in reasons]
     return facts

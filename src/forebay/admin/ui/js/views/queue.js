@@ -90,12 +90,21 @@ function figures(queue) {
     ["Consumers", count(queue.consumers)],
     ["Size", octets(queue.message_bytes)],
     ["Oldest unsettled", own.oldest_ms > 0 ? ago(own.oldest_ms) : null],
+    ["Kept for", own.pinned_by ? keptFor(own.pinned_by) : null],
     ["Offsets", own.end === undefined ? null : `${count(own.start)} to ${count(own.end)}`],
     ["Published", count(stats.publish)],
     ["Delivered", count(stats.deliver_get)],
     ["Acknowledged", count(stats.ack)],
     ["Redelivered", count(stats.redeliver)],
   ];
+}
+
+/** For whom the log keeps its oldest messages. @param {any} pin */
+function keptFor({ group, kind, offset, messages, octets: size, frees_messages, active_ms }) {
+  const name = kind === "reader" ? `reader ${group}` : group ? `group ${group}` : "the queue's own group";
+  const last = active_ms ? `, last active ${ago(active_ms)}` : "";
+  const alone = frees_messages ? `, ${count(frees_messages)} of them for it alone` : "";
+  return `${name}, from #${offset} on: ${several(messages, "message", "messages")}, ${octets(size)}${alone}${last}`;
 }
 
 /** @param {any} queue */
@@ -159,24 +168,8 @@ function groupTable(groups, vhost, queue, life) {
 
 /** @param {any} group @param {string} vhost @param {string} queue @param {any} life */
 function groupActions(group, vhost, queue, life) {
-  if (group.kind === "stream") {
-    if (!mayHandle(vhost, queue)) return "";
-    const seek = () =>
-      askForm(
-        {
-          title: `Move ${group.group}`,
-          submit: "Move",
-          fields: [{ name: "to", label: "To", required: true, hint: "first, last, next, an offset, timestamp=<ms since 1970>, or a time ago as 90m", value: String(group.cursor) }],
-        },
-        async ({ to }) => {
-          const { offset } = await operation("group.seek", { vhost, queue, group: group.group, to });
-          toast(`${group.group} goes on at ${offset}`);
-          await life.refresh();
-        },
-      );
-    return button("Move", seek);
-  }
-  if (group.kind !== "reader" || !isAdministrator()) return "";
+  if (group.kind !== "reader") return [mayHandle(vhost, queue) ? button("Move", () => askSeek(group, vhost, queue, life)) : null, mayDelete(group, vhost, queue) ? button("Delete", () => askDeleteGroup(group, vhost, queue, life)) : null];
+  if (!isAdministrator()) return "";
   const about = "What only this reader keeps goes. A reader that still runs holds again what is left.";
   const release = () =>
     confirm({ title: `Release ${group.group}?`, about, submit: "Release" }, async () => {
@@ -184,6 +177,37 @@ function groupActions(group, vhost, queue, life) {
       await life.refresh();
     });
   return button("Release", release);
+}
+
+/** The queue's own group goes with its queue. @param {any} group @param {string} vhost @param {string} queue */
+const mayDelete = (group, vhost, queue) => (group.key || group.kind === "stream") && (isAdministrator() || may("configure", vhost, queue));
+
+/** @param {any} group */
+const nameOf = (group) => group.key || "the queue's own group";
+
+/** @param {any} group @param {string} vhost @param {string} queue @param {any} life */
+function askSeek(group, vhost, queue, life) {
+  const form = {
+    title: `Move ${nameOf(group)}`,
+    about: group.kind === "work" ? "What is before goes, as far as it is concerned. What follows is handed out anew, and what consumers hold is no longer theirs." : "",
+    submit: "Move",
+    fields: [{ name: "to", label: "To", required: true, hint: "first, last, next, an offset, timestamp=<ms since 1970>, or a time ago as 90m", value: String(group.cursor) }],
+  };
+  return askForm(form, async ({ to }) => {
+    const { offset } = await operation("group.seek", { vhost, queue, group: group.key, to });
+    toast(`${nameOf(group)} goes on at ${offset}`);
+    await life.refresh();
+  });
+}
+
+/** @param {any} group @param {string} vhost @param {string} queue @param {any} life */
+function askDeleteGroup(group, vhost, queue, life) {
+  const about = `What only it still wants goes.${group.consumers ? " Its consumers are cancelled." : ""}`;
+  return confirmName({ title: `Delete group ${group.key}?`, about, name: group.key, submit: "Delete" }, async () => {
+    await operation("group.delete", { vhost, queue, group: group.key, if_unused: !group.consumers });
+    toast(`Group ${group.key} is deleted`);
+    await life.refresh();
+  });
 }
 
 /** @param {any[]} leases @param {string} vhost @param {string} queue @param {any} life */
