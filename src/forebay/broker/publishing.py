@@ -104,7 +104,7 @@ class Publishing(Routes):
             return UNROUTABLE
         if route.durable:
             octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
-            if (self.crowding.refusing and self.is_refused(route, format)) or not self.take_room(octets * route.durable):
+            if (self.crowding.refusing and self.refuses(route, format)) or not self.take_room(octets * route.durable):
                 return REJECTED
         self.published += 1
         flow.published_in += 1
@@ -160,7 +160,7 @@ class Publishing(Routes):
         self.crowding.refusing = refusing
         return outcome
 
-    def is_refused(self, route: Route, format: u8) -> bool:
+    def refuses(self, route: Route, format: u8) -> bool:
         """As `is_over_quota`, of a message that may be one of QoS 0, which such a session passes over."""
         return format & KEPT != MQTT and self.is_over_quota(route)
 
