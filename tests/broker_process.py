@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from tests.fork_server import FORKS, Forked
 from tests.waiting import pause, until, until_past
@@ -41,6 +42,7 @@ PORTS_EACH = 2_250
 CLAIMS = Path(tempfile.gettempdir()) / "forebay-test-ports"
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
 STOP_S_MAX = 60
+DIAL_WAIT_S = 20  # guards against a hang
 
 
 @functools.cache
@@ -79,6 +81,14 @@ def hang_up(ports: set[int]) -> None:
             with socket.socket(fileno=os.dup(int(name))) as found:
                 if found.family == socket.AF_INET and found.getpeername()[1] in ports:
                     found.shutdown(socket.SHUT_RDWR)
+
+
+class Dialled(Protocol):
+    """A broker that clients by octets can reach, whatever it runs in."""
+
+    def dial(self, listener: str) -> socket.socket:
+        """A new connection; its client's end."""
+        ...
 
 
 class BrokerProcess:
@@ -126,6 +136,10 @@ class BrokerProcess:
     def port(self, listener: str) -> int:
         """Where the listener of this name takes clients."""
         return int(str(self.ready[listener]).rpartition(":")[2])
+
+    def dial(self, listener: str) -> socket.socket:
+        """A new connection to a listener; reading from it fails where nothing comes."""
+        return socket.create_connection(("127.0.0.1", self.port(listener)), timeout=DIAL_WAIT_S)
 
     def start(self) -> None:
         """Start, and wait for the ready line."""

@@ -25,8 +25,9 @@ from forebay.core.errors import StorageError
 from forebay.core.options import make_options
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import Store
+from forebay.node.wanted import store_options
 from forebay.server.clock import SystemClock
-from forebay.server.disk import DataDisk, store_options
+from forebay.server.disk import DataDisk
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import connected

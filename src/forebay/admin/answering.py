@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from forebay.admin.connection import HttpConnection, Times
+from forebay.node.peer import Peer
 from forebay.server.app import App
 from forebay.server.faults import REQUEST
-from forebay.server.peer import Peer
 
 LEAVE_S: Final = 1  # that answers under way may take when the broker stops; streams of events end only by that
 MILLISECONDS: Final = 1000

@@ -17,8 +17,8 @@ import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from forebay.node.peer import Peer, split_name
 from forebay.server.door import SLOW, Door
-from forebay.server.peer import Peer, split_name
 
 BAD_REQUEST: Final = 400
 HEAD_TOO_LARGE: Final = 431

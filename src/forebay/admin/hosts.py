@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from forebay.core.option_table import split_address
 from forebay.core.options import Options
-from forebay.server.peer import peer_at
+from forebay.node.peer import peer_at
 
 ANY: Final = "*"
 LOCALHOST: Final = "localhost"

@@ -16,9 +16,9 @@ from forebay.broker.judge import Principal
 from forebay.broker.permissions import Rights
 from forebay.broker.users import ADMINISTRATOR, TAGS
 from forebay.core.errors import REFUSED, RequestError
+from forebay.node.peer import peer_at
 from forebay.routing.exchange import text
 from forebay.server.app import App
-from forebay.server.peer import peer_at
 
 HTTP: Final = "http"
 BEARER: Final = "bearer"

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from forebay.admin.bridge.transport import end_all
 from forebay.admin.rates import Rates
+from forebay.node.peer import Peer, split_name
 from forebay.server.app import App
 from forebay.server.faults import CALLBACK
 from forebay.server.listen import Acceptor, Endpoint, http_endpoints, listen, metrics_endpoints
-from forebay.server.peer import Peer, split_name
 from forebay.server.run import Service
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from forebay.admin.webpage_logins import COOKIE, WebLogins
 from forebay.broker.auth import LoginRefused, Place
 from forebay.broker.users import TAGS
 from forebay.core.errors import REFUSED, RequestError
-from forebay.server.peer import peer_at
+from forebay.node.peer import peer_at
 
 router = APIRouter(prefix="/api", tags=["login"])
 

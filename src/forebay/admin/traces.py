@@ -26,10 +26,10 @@ from forebay.broker.fanout import topic_at
 from forebay.broker.vhost import Vhost
 from forebay.core.message import FORMAT_MASK, MQTT
 from forebay.log.block import Block
+from forebay.node.tracing import Tracer
 from forebay.queue.leases import DYING, LEASED, PAGE_BITS, SETTLED, Delivery, Lease
 from forebay.queue.work_group import WorkGroup
 from forebay.routing.exchange import text
-from forebay.server.tracing import Tracer
 from forebay.wire.amqp091 import TABLE_DEPTH_MAX
 from forebay.wire.amqp091_properties import headers_of
 from forebay.wire.mqtt_properties import user_property

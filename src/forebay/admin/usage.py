@@ -45,7 +45,7 @@ class Usage:
         traffic  as it is now
         """
         app = self.app
-        connections = app.next_session - 1
+        connections = app.node.next_session - 1
         channels = int(traffic.channels)
         queues = int(app.vhosts.common.next_queue) - self.first_queue
         return [

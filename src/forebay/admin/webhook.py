@@ -19,8 +19,8 @@ import orjson
 
 from forebay import __version__
 from forebay.core.option_groups import OLDEST, WebhookOptions
+from forebay.node.events import Told, matching
 from forebay.routing.topic_trie import matches, swap_key
-from forebay.server.events import Told, matching
 
 SIGNATURE: Final = "X-Forebay-Signature"
 EVENT: Final = "X-Forebay-Event"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from forebay.broker.control.operations import Webhooks
 from forebay.core.options import Options
+from forebay.node.events import Listener, Told
 from forebay.server.app import App
-from forebay.server.events import Listener, Told
 from forebay.server.run import Service
 
 if TYPE_CHECKING:

@@ -16,9 +16,8 @@ from time import monotonic_ns
 from typing import Any, Final, Protocol
 
 from forebay.core.errors import DiskFull, StorageError, UnreadableFile
-from forebay.core.options import Options
 from forebay.core.ports import Disk
-from forebay.log.store import Job, StoreOptions
+from forebay.log.store import Job
 from forebay.log.wal import Commit
 
 LOCK: Final = "LOCK"
@@ -317,14 +316,3 @@ class Worker:
     def stop(self) -> None:
         self.work.put(None)
         self.thread.join()
-
-
-def store_options(options: Options) -> StoreOptions:
-    """What of the options is the store's."""
-    return StoreOptions(
-        wal_octets_max=options.wal_octets_max,
-        wal_chunk_octets=options.wal_chunk_octets,
-        settle_margin_octets=options.settle_margin_octets,
-        segment_octets_max=options.segment_octets_max,
-        cache_octets_max=options.cache_octets_max,
-    )

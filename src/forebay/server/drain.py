@@ -24,18 +24,19 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
     hurry  once it is set, nobody is waited for but the disk
     """
     app.leaving = True
-    app.stopping.set()
-    for connection in app.open:
-        connection.transport.pause_reading()
+    app.node.take_leave()
     app.turn()
     await written(app)
-    say_goodbye(app)
+    app.node.say_goodbye()
+    app.do(app.node.take())
+    app.look()
     await left(app, hurry)
     for connection in list(app.open):
         connection.transport.abort()
-        app.lost(connection)
+        app.node.lost(connection)
     app.vhosts.commit_streams()
-    app.ended = True
+    app.do(app.node.take())
+    app.node.ended = True
     await written(app)  # what the end of the connections has left: queues that go with them
     app.sender.stop()
     app.thread.stop()
@@ -43,20 +44,6 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
     app.audit_log.stop()
     app.store.close()
     app.disk.close_all()
-
-
-def say_goodbye(app: App) -> None:
-    """Tell every client; those that have to answer are read again for it."""
-    for connection in list(app.open):
-        session = connection.session
-        if session is None:
-            connection.transport.close()
-            continue
-        session.vhost.pause(session.id, True)  # it settles nothing any more
-        connection.attempt(session.shut_down)
-        connection.attempt(connection.flush)
-        if not connection.closing:
-            connection.transport.resume_reading()
 
 
 async def left(app: App, hurry: asyncio.Event) -> None:
@@ -78,7 +65,7 @@ def is_awaited(connection: Connection, now_us: int) -> bool:
 async def written(app: App) -> None:
     """Everything noted is on the disk and no commit on its way, or `drain_timeout_ms` is over."""
     app.idle.clear()
-    app.start_commit(app.store.flush())
+    app.start_commit(app.node.flush())
     if app.store.in_flight():
         try:
             await asyncio.wait_for(app.idle.wait(), app.options.drain_timeout_ms / 1000)

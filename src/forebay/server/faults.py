@@ -1,8 +1,6 @@
-"""Errors of our own: which of them end one connection, and which the broker (ADR 19).
+"""Errors of our own: each is logged with its traceback and counted, and some end the process (ADR 19).
 
-Each is logged with its traceback and counted. What is half done in that which all connections share would be made
-durable by this turn's frame, so an error there stops the process before the frame is written; the next start reads what
-is on the disk. Where an error was is known by its traceback, which costs nothing until there is one.
+Which these are, node/doubt.py says.
 """
 
 from __future__ import annotations
@@ -11,81 +9,18 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from types import TracebackType
 from typing import Any, Final
 
-from forebay.core.errors import ForebayError, StorageError
+from forebay.node.doubt import leaves_doubt
+from forebay.node.ready import CONNECTION, STORAGE, Fault, Stop
 
 EXIT_SOFTWARE: Final = 70  # EX_SOFTWARE
 EXIT_STORAGE: Final = 74  # EX_IOERR
-CONNECTION: Final = "connection"
 REQUEST: Final = "request"
 CALLBACK: Final = "callback"
 PLACES: Final = (CONNECTION, REQUEST, CALLBACK)
 
-# The log, and what vhosts and their queues are made of.
-SHARED: Final = ("forebay.broker.", "forebay.queue.", "forebay.log.")
-# What reads, checks or translates, and changes nothing itself: where its caller changes something, that is in the
-# traceback as well.
-APART: Final = (
-    "forebay.broker.address",
-    "forebay.broker.arguments",
-    "forebay.broker.audit",
-    "forebay.broker.auth",
-    "forebay.broker.control.",
-    "forebay.broker.explain.",
-    "forebay.broker.facts",
-    "forebay.broker.judge",
-    "forebay.broker.passwords",
-    "forebay.broker.permissions",
-    "forebay.broker.primary",
-    "forebay.broker.saslprep",
-    "forebay.broker.scopes",
-    "forebay.broker.scram",
-    "forebay.broker.session_facts",
-    "forebay.broker.throttle",
-    "forebay.broker.topic_acl",
-    "forebay.log.block",
-    "forebay.queue.arguments",
-    "forebay.queue.facts",
-    "forebay.queue.spec",
-)
-APART_STEPS: Final = (
-    ("forebay.broker.deduplication", "identity_of"),
-    ("forebay.broker.special", "check_message"),
-    ("forebay.broker.special", "read_special"),
-)
-# Steps of sessions that belong together: half of one must not become durable.
-WHOLE: Final = (
-    ("forebay.session.amqp091_modes", "on_tx_commit"),
-    ("forebay.session.mqtt_publish", "release"),
-    ("forebay.session.mqtt_publish", "remember"),
-    ("forebay.session.mqtt_publish", "write_answer"),
-)
 logger = logging.getLogger("forebay")
-
-
-def leaves_doubt(error: BaseException) -> bool:
-    """Whether what all connections share may be half changed."""
-    if isinstance(error, ForebayError) and not isinstance(error, StorageError):
-        return False  # a refusal that nobody has answered: nothing changed
-    at: TracebackType | None = error.__traceback__
-    while at is not None:
-        frame = at.tb_frame
-        if is_shared(str(frame.f_globals.get("__name__")), frame.f_code.co_name):
-            return True
-        at = at.tb_next
-    return False
-
-
-def is_shared(module: str, step: str) -> bool:
-    """Whether an error in this function may leave something of all connections half changed."""
-    if not module.startswith(SHARED):
-        return (module, step) in WHOLE
-    for name in APART:
-        if module == name or (name.endswith(".") and module.startswith(name)):
-            return False
-    return (module, step) not in APART_STEPS
 
 
 class Faults:
@@ -104,8 +39,19 @@ class Faults:
         """
         if leaves_doubt(error):
             self.stop(error)
-        self.counts[place] += 1
-        logger.error("an error of the broker's own ended %s", what, exc_info=error)
+        self.count(Fault(place, what, error))
+
+    def count(self, fault: Fault) -> None:
+        """Log an error that has ended what it was found in, and count it."""
+        self.counts[fault.place] += 1
+        logger.error("an error of the broker's own ended %s", fault.what, exc_info=fault.error)
+
+    def end(self, stop: Stop) -> None:
+        """The node is at its end, and the process with it."""
+        if stop.why == STORAGE:
+            self.stop_storage(stop.error)
+        else:
+            self.stop(stop.error)
 
     def stop(self, error: BaseException) -> None:
         """What is in memory proves nothing any more."""

@@ -7,17 +7,12 @@ else, so that several are asked at once. Long bodies are put together here, too:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from forebay.broker.audit import Origin
 from forebay.broker.auth import Auth
-from forebay.broker.common import Common
-from forebay.broker.judge import Principal, Proof
-from forebay.broker.throttle import SECOND_US, Throttle
-from forebay.core.options import Options
+from forebay.broker.judge import Proof
 from forebay.server.disk import Worker
-from forebay.server.figures import Figures
 
 ASKED_MAX: Final = 16  # at one time
 
@@ -41,9 +36,8 @@ class Logins:
         self.idle: list[Worker] = []
         self.asking: dict[Proof, Worker] = {}
 
-    def take(self) -> None:
+    def take(self, proofs: Sequence[Proof]) -> None:
         """Begin what sessions have asked for."""
-        proofs, self.auth.proofs = self.auth.proofs, []
         for proof in proofs:
             if proof.copies:
                 self.copier.work.put(proof)
@@ -100,27 +94,3 @@ class Logins:
         self.copier.stop()
         for asker in self.askers:
             asker.work.put(None)
-
-
-def note_logins(auth: Auth, figures: Figures, common: Common) -> None:
-    """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
-    accepted, auth.accepted = auth.accepted, []
-    for place, user in accepted:
-        figures.logins[place.protocol] += 1
-        common.events.note("auth.success", b"", {"user": user, "peer": place.address})
-    refusals, auth.refusals = auth.refusals, []
-    for each in refusals:
-        place = each.place
-        figures.refused_logins[place.protocol] += 1
-        auth.throttle.failed(place.address, each.user)
-        common.audit.note(Origin(Principal(each.user), place.address, place.protocol), "login", {}, each.detail)
-        facts: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}
-        common.events.note("auth.failure", b"", facts)
-
-
-def set_throttle(throttle: Throttle, options: Options) -> None:
-    """Have whoever guesses wait as the options say."""
-    throttle.free = options.login_failures_free
-    throttle.wait_max_us = options.login_wait_max_s * SECOND_US
-    throttle.many = options.login_address_failures_free
-    throttle.trust_us = options.login_trust_s * SECOND_US

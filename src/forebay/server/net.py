@@ -1,6 +1,7 @@
 """Connections: octets in, octets out, and nothing else.
 
-A connection learns its protocol from its first octets, so that every listener speaks every protocol.
+A connection learns its protocol from its first octets, so that every listener speaks every protocol. What it decides is
+decided in its base (node/link.py); here is what it does to its transport.
 """
 
 from __future__ import annotations
@@ -11,157 +12,69 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final, cast
 
-from forebay.core.metrics import Totals
 from forebay.core.option_names import NONE
 from forebay.core.pieces import Part
+from forebay.node.link import Link
+from forebay.node.node import Node
+from forebay.node.peer import Peer, peer_at
 from forebay.server.backlog import WRITE_OCTETS, Backlog, octets_of
 from forebay.server.certificate_names import name_in
-from forebay.server.peer import Peer, peer_at
 from forebay.server.sending import FileSender, Sending
 from forebay.session.effects import FilePart, Session
 
-SNIFF_OCTETS: Final = 4
 FULL_SHIFT: Final = 3  # a connection is full when an eighth of what it may have to send waits
-PASSED_OVER_MAX: Final = (
-    16 << 20
-)  # octets of a client that is told of the end and goes on: more than is ever on its way
 
 
 class Host(ABC):
-    """What connections need of the process that they belong to."""
+    """What connections need of the process that they belong to.
 
-    send_buffer_octets_max: int
-    totals: Totals  # octets and sockets are counted here
+    node       decides about them
+    scheduled  a turn of it is about to come
+    """
+
+    node: Node
     sender: FileSender
+    scheduled: bool
 
     @abstractmethod
-    def opened(self, connection: Connection) -> None:
-        """A client has connected."""
+    def schedule(self) -> None:
+        """Have a turn."""
 
-    @abstractmethod
-    def start_session(self, connection: Connection, data: bytes) -> Session:
-        """The session that the first octets of a connection ask for."""
-
-    @abstractmethod
-    def touch(self, connection: Connection) -> None:
-        """The connection takes part in this turn."""
-
-    @abstractmethod
-    def put_off(self, connection: Connection) -> None:
-        """What is left of what the connection has received is for the next turn."""
-
-    @abstractmethod
-    def pause(self, connection: Connection, paused: bool) -> None:
-        """The connection takes no more octets for now, or takes them again."""
-
-    @abstractmethod
-    def buffered(self, connection: Connection, octets: int) -> None:
-        """So much of what the connection was sent waits for its client to take it."""
-
-    @abstractmethod
-    def is_tight(self, session: Session) -> bool:
-        """Whether the turn is to bring little more: much waits for clients already, or is to be handed out to many."""
-
-    @abstractmethod
-    def read_less(self, connection: Connection) -> None:
-        """Read nothing more of this connection before the turn has come."""
-
-    @abstractmethod
-    def durable_lsn(self) -> int:
-        """What is on the disk."""
-
-    @abstractmethod
-    def now_us(self) -> int:
-        """The time, in microseconds."""
-
-    @abstractmethod
-    def leave(self, connection: Connection) -> None:
-        """The connection takes part in nothing any more; its client may still have to take its last octets."""
-
-    @abstractmethod
-    def lost(self, connection: Connection) -> None:
-        """The connection is gone."""
-
-    @abstractmethod
-    def failed(self, connection: Connection, error: Exception) -> None:
-        """An error of our own while this connection was served: it ends, and if need be the broker."""
+    def look(self) -> None:
+        """Have a turn if one is due."""
+        if self.node.is_due and not self.scheduled:
+            self.schedule()
 
 
-class Connection(asyncio.Protocol):
-    """One client's connection: holds the octets of an unfinished frame, and what may not be sent yet.
+class Connection(Link, asyncio.Protocol):
+    """One client's connection, and its transport.
 
     protocol  what octets of no protocol are taken for
     peer      the client where somebody else has said who it is; otherwise it is at the other end of the transport
     how_named  what of a client's certificate says who it is; NONE: nothing
     """
 
-    __slots__ = (
-        "backlog",
-        "blocked",
-        "closing",
-        "closing_us",
-        "default_protocol",
-        "full",
-        "host",
-        "how_named",
-        "identity",
-        "left",
-        "loopback",
-        "most",
-        "octets_received",
-        "octets_sent",
-        "opened_us",
-        "parts",
-        "parts_octets",
-        "passed_over",
-        "paused",
-        "peer",
-        "reads",
-        "rest",
-        "sending",
-        "session",
-        "transport",
-        "wanted",
-        "writes",
-    )
+    __slots__ = ("backlog", "blocked", "ending", "host", "how_named", "sending", "transport")
 
     def __init__(self, host: Host, protocol: str, peer: Peer | None = None, how_named: str = NONE) -> None:
+        super().__init__(host.node, protocol, peer)
         self.host = host
-        self.default_protocol = protocol
         self.transport: asyncio.Transport = cast("asyncio.Transport", None)
-        self.session: Session | None = None
-        self.peer = "" if peer is None else peer.name
-        self.loopback = peer is not None and peer.loopback
         self.how_named = how_named
-        self.identity = ""  # who the client is by its certificate
-        self.most = 0  # octets that may wait for it before it is given nothing more
-        self.left = 0  # octets that the client had not taken when it was written to last
-        self.rest = b""
-        self.parts: list[bytes] | None = None  # of a frame so long that joining at each read would cost its square
-        self.parts_octets = 0
-        self.wanted = 0
         self.sending: Sending | None = None  # a file: the transport is left alone until that is done
         self.backlog: Backlog | None = None
         self.blocked = False  # the transport takes no more for now
-        self.closing = False
-        self.opened_us = 0
-        self.closing_us = 0  # since when it waits for its last octets to be taken, and for the client to go
-        self.passed_over = 0  # octets that came since then
-        self.full = False  # more waits to be sent than should
-        self.paused = False  # more waits than may: who sends here is told
-        self.octets_received = 0
-        self.octets_sent = 0
-        self.reads = 0
-        self.writes = 0
+        self.ending = False  # its last octets are being written
+
+    # ---- from the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.attempt(self.begin)
+        self.guard(self.begin)
 
     def begin(self) -> None:
         """Learn who is at the other end."""
         transport = self.transport
-        self.limit(self.host.send_buffer_octets_max)
         if not self.peer:
             address = transport.get_extra_info("peername")
             if not address:  # it has been reset before it was accepted: no login of nobody's may fail
@@ -173,77 +86,60 @@ class Connection(asyncio.Protocol):
             self.loopback = peer.loopback
         if self.how_named != NONE:
             self.identity = name_in(transport.get_extra_info("peercert"), self.how_named)
-        self.opened_us = self.host.now_us()
-        self.host.totals.sockets += 1
-        self.host.opened(self)
-
-    def named(self) -> str:
-        """The client id and the user that it has told, for the end of a line of the log."""
-        session = self.session
-        if session is None:
-            return ""
-        place = session.place
-        told = {"client": place.client_id, "user": session.rights.user or place.user}
-        said = ", ".join(f"{what} {name!r}" for what, name in told.items() if name)
-        return f" ({said})" if said else ""
-
-    def attempt(self, step: Callable[..., None], *given: object) -> None:
-        """Do something for this connection; an error of our own in it is the connection's end, and not the broker's.
-
-        What is done for each message has its own `try`, for a call more would cost.
-        """
-        try:
-            step(*given)
-        except Exception as error:  # noqa: BLE001  the connection's boundary
-            self.host.failed(self, error)
+        self.node.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        try:
-            self.reads += 1
-            self.octets_received += len(data)
-            self.host.totals.octets_received += len(data)
-            if self.closing:
-                self.pass_over(len(data))
-                return
-            parts = self.parts
-            if parts is not None:
-                parts.append(data)
-                self.parts_octets += len(data)
-                if self.parts_octets < self.wanted:
-                    return
-                data = b"".join(parts)
-                self.parts = None
-            elif self.rest:
-                data = self.rest + data
-            session = self.session
-            if session is None:
-                if len(data) < SNIFF_OCTETS:
-                    self.rest = data
-                    return
-                session = self.session = self.host.start_session(self, data)
-                session.sends_files = self.transport.get_extra_info("sslcontext") is None
-            used = session.receive(data)
-            self.rest = data[used:] if used < len(data) else b""
-            if self.rest:
-                wanted = session.wanted(self.rest)
-                if wanted > len(self.rest):
-                    self.wanted = wanted
-                    self.parts = [self.rest]
-                    self.parts_octets = len(self.rest)
-            self.host.touch(self)
-            if session.meter.is_over and not self.closing:
-                self.host.put_off(self)  # behind the turn, which it takes part in
-            elif not self.closing and self.host.is_tight(session):
-                self.host.read_less(self)
-        except Exception as error:  # noqa: BLE001  the connection's boundary
-            self.host.failed(self, error)
+        self.received(data)
+        host = self.host
+        if not host.scheduled and self.node.is_due:
+            host.schedule()
+        if self.holds:
+            self.transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        self.blocked = True
+        if not self.closing:
+            self.guard(self.tell_full)
+
+    def resume_writing(self) -> None:
+        self.blocked = False
+        if not self.closing:
+            self.guard(self.write_on)
+            self.guard(self.tell_full)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.closing = True
+        self.backlog = None
+        if self.sending is not None:
+            self.host.sender.give_up(self.sending)
+        if self.session is not None:
+            self.drop_file(self.session)
+        self.node.lost(self)
+        self.session = None  # a transport of ours knows this connection: both wait for the collector of cycles
+        self.host.look()
+
+    def guard(self, step: Callable[..., None], *given: object) -> None:
+        """As `attempt`, from outside of the turn."""
+        self.attempt(step, *given)
+        self.host.look()
+
+    # ---- to the transport
+
+    def obey(self) -> None:
+        """Be read, or not, as the node has it."""
+        if self.closing:
+            return
+        if self.holds:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
 
     def flush(self) -> None:
-        """Send what the session has written; close afterwards if the session says so."""
+        """Send what the session has written."""
         session = self.session
-        if session is None or self.closing:
+        if session is None or (self.closing and not self.ending):
             return
-        if session.hold_lsn > self.host.durable_lsn():
+        if session.hold_lsn > self.node.store.durable:
             return
         if self.sending is not None:
             if session.closing:  # it may be that the client does not read
@@ -267,12 +163,10 @@ class Connection(asyncio.Protocol):
             self.transport.write(out.getvalue())
             out.truncate(0)
         left = self.waiting_octets()
-        if left or self.left:
-            self.host.buffered(self, left)
+        if (left or self.left) and not self.closing:
+            self.node.pressure.buffers.note(self, left)
         if self.full:
             self.look_at_buffer()
-        if session.closing:
-            self.close()
 
     def write(self, parts: list[Part]) -> None:
         """Send these octets after all others: a little at a time where they are many."""
@@ -298,85 +192,70 @@ class Connection(asyncio.Protocol):
         if not backlog.parts:
             self.backlog = None
             self.transport.set_write_buffer_limits(high=self.most >> FULL_SHIFT)
-            self.host.touch(self)
+            self.node.touch(self)
         elif self.transport.get_write_buffer_size() == 0:
-            asyncio.get_running_loop().call_soon(self.attempt, self.write_on)
+            asyncio.get_running_loop().call_soon(self.guard, self.write_on)
         self.tell_full()
 
     def tell_full(self) -> None:
-        """Have the host know whether the client has more before it than should wait for it, or may."""
+        """Have the node know whether the client has more before it than should wait for it, or may."""
         backlog = self.backlog
         is_full = self.blocked if backlog is None else backlog.octets > self.most >> FULL_SHIFT
         if is_full != self.full and not self.closing:
-            self.full = is_full
-            self.fill()
+            self.fill(is_full)
         elif is_full:
             self.look_at_buffer()
 
-    def close(self) -> None:
-        """Send the end, write nothing more, and read until the client goes.
-
-        Were the socket closed with octets unread or on their way, a reset would answer them, which may take from the
-        client what it was sent last. Whoever does not go is cut off by the host.
-        """
-        if self.closing:
-            return
+    def end(self) -> None:
+        """Send the rest and the end, write nothing more, and read until the client goes."""
         transport = self.transport
-        if self.backlog is not None:
-            transport.writelines(self.backlog.take_all())
-            self.backlog = None
-        self.closing = True
-        self.closing_us = self.host.now_us()
-        self.rest = b""
-        self.parts = None
-        if transport.is_closing() or not transport.can_write_eof():  # over TLS and WebSocket the leave is mutual anyway
+        if self.session is None:
             transport.close()
-        else:
-            transport.write_eof()
-            transport.resume_reading()
-        self.host.leave(self)
-
-    def pass_over(self, octets: int) -> None:
-        """The client does not know yet that it talks to nobody; but it does not go on for ever."""
-        self.passed_over += octets
-        if self.passed_over > PASSED_OVER_MAX:
-            self.transport.abort()
+            return
+        self.ending = True
+        try:
+            self.flush()
+            if self.backlog is not None:
+                transport.writelines(self.backlog.take_all())
+                self.backlog = None
+        finally:
+            self.ending = False
+            if transport.is_closing() or not transport.can_write_eof():
+                transport.close()  # over TLS and WebSocket the leave is mutual anyway
+            else:
+                transport.write_eof()
+                transport.resume_reading()
 
     def is_served(self) -> bool:
         """Whether the client has been sent everything, and only its own end is still to come."""
         return self.closing and self.transport.get_write_buffer_size() == 0
 
-    def break_off(self) -> None:
-        """Tell the client that the broker is wrong, and close.
+    def count_sent(self, octets: int) -> None:
+        self.writes += 1
+        self.octets_sent += octets
+        self.node.totals.octets_sent += octets
 
-        What was not sent is not sent any more: it may end in the middle of a frame.
-        """
-        session = self.session
-        transport = self.transport
-        if self.closing or session is None or self.sending is not None:
-            self.closing = True
-            transport.abort()
-            return
-        self.drop_file(session)
+    # ---- files
+
+    def sends_files(self) -> bool:
+        return self.transport.get_extra_info("sslcontext") is None
+
+    def is_sending(self) -> bool:
+        if self.sending is not None:
+            return True
+        return self.backlog is not None and self.session is not None and self.session.file is not None
+
+    def drop(self) -> None:
+        if self.session is not None:
+            self.drop_file(self.session)
         self.backlog = None
-        session.parts.clear()
-        session.out.truncate(0)
-        session.hold_lsn = 0
-        session.dismiss("an error of the broker's own: its log has it", True)
-        if len(session.out):
-            transport.write(session.out.getvalue())
-        self.close()
+        super().drop()
 
     def drop_file(self, session: Session) -> None:
         """Close what was to be sent after all that is written."""
         if session.file is not None:
             os.close(session.file.handle)
             session.file = None
-
-    def count_sent(self, octets: int) -> None:
-        self.writes += 1
-        self.octets_sent += octets
-        self.host.totals.octets_sent += octets
 
     def send_file(self, session: Session, part: FilePart) -> None:
         """Send what the session has written, then a part of a file."""
@@ -403,7 +282,7 @@ class Connection(asyncio.Protocol):
             return
         self.transport.writelines([prefix, octets])
         session.file_sent()
-        self.host.touch(self)
+        self.node.touch(self)
 
     def file_ended(self, whole: bool) -> None:
         """The sender is done; where it could not send everything, the client cannot tell what comes next."""
@@ -412,7 +291,10 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
         elif self.session is not None and not self.closing:
             self.attempt(self.session.file_sent)
-            self.host.touch(self)
+            self.node.touch(self)
+            self.host.look()
+
+    # ---- what is known of it
 
     @property
     def name(self) -> str:
@@ -424,54 +306,10 @@ class Connection(asyncio.Protocol):
         return f"{self.peer} -> {host}:{local[1]}"
 
     def waiting_octets(self) -> int:
-        """Octets that the client has not taken yet."""
         waiting = self.transport.get_write_buffer_size()
         return waiting if self.backlog is None else waiting + self.backlog.octets
 
-    def pause_writing(self) -> None:
-        self.blocked = True
-        if not self.closing:
-            self.attempt(self.tell_full)
-
-    def resume_writing(self) -> None:
-        self.blocked = False
-        if not self.closing:
-            self.attempt(self.write_on)
-            self.attempt(self.tell_full)
-
-    def fill(self) -> None:
-        """The connection has more to send than it should, or less again."""
-        session = self.session
-        if session is not None:
-            session.vhost.fill(session.id, self.full)
-        if self.full:
-            self.look_at_buffer()
-        elif self.paused:
-            self.paused = False
-            self.host.pause(self, False)
-        else:
-            self.host.touch(self)  # whoever was held back for it goes on with a turn's end
-
     def limit(self, most: int) -> None:
-        """So much may wait for the client from now on."""
-        self.most = most
         if self.backlog is None:
             self.transport.set_write_buffer_limits(high=most >> FULL_SHIFT)
-        if self.full:
-            self.look_at_buffer()
-
-    def look_at_buffer(self) -> None:
-        """Have no more sent to a client that reads too slowly."""
-        if not self.paused and self.waiting_octets() > self.most:
-            self.paused = True
-            self.host.pause(self, True)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.closing = True
-        self.backlog = None
-        if self.sending is not None:
-            self.host.sender.give_up(self.sending)
-        if self.session is not None:
-            self.drop_file(self.session)
-        self.host.lost(self)
-        self.session = None  # a transport of ours knows this connection: both wait for the collector of cycles
+        super().limit(most)

@@ -16,10 +16,10 @@ from forebay.broker.users import check_configured
 from forebay.broker.vhosts import check_vhost_name
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
+from forebay.node.events import check_patterns
 from forebay.routing.topic_trie import check_filter
 from forebay.server.acl_file import load_acl
 from forebay.server.backends import make_backends
-from forebay.server.events import check_patterns
 from forebay.server.tls import make_context
 
 

@@ -23,7 +23,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from forebay.core.errors import MALFORMED, PeerError
-from forebay.server.peer import UNKNOWN, Peer, peer_at
+from forebay.node.peer import UNKNOWN, Peer, peer_at
 
 FIRST_OCTETS: Final = 12  # no header is shorter, and they tell the versions apart
 V1: Final = b"PROXY "

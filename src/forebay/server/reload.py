@@ -21,13 +21,13 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, OptionError, RequestError
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
+from forebay.node.logins import set_throttle
 from forebay.queue.queue import SHARE
 from forebay.routing.topic_trie import swap_key
 from forebay.server.acl_file import load_acl
 from forebay.server.app import App
 from forebay.server.chance import SystemRandom
 from forebay.server.config import Loaded, Source, placed, shown_value
-from forebay.server.logins import set_throttle
 from forebay.server.logs import change_log
 from forebay.server.option_checks import check_options
 
@@ -93,13 +93,12 @@ def differences(old: Options, new: Options) -> tuple[list[str], list[str]]:
 
 def put_in_force(app: App, old: Options, new: Options) -> None:
     """Have every part of the broker go on with options that were checked."""
-    app.options = new
+    app.options = app.node.options = new
     app.vhosts.options = new
-    app.send_buffer_octets_max = new.send_buffer_octets_max
     app.pressure.options = app.pressure.buffers.options = new
     app.pressure.shares.set(new)
     app.rates.set(new)
-    app.is_rated = app.rates.is_on()
+    app.node.is_rated = app.rates.is_on()
     app.figures.interval_s = new.mqtt_sys_interval_s
     set_throttle(app.auth.throttle, new)
     change_log(new)

@@ -9,9 +9,9 @@ from typing import Final
 
 from forebay.broker.control.operations import ServerFacts
 from forebay.log import block
+from forebay.node.losses import messages_lost, sessions_over_quota
 from forebay.server.app import App
 from forebay.server.heap import resident_octets
-from forebay.server.losses import messages_lost, sessions_over_quota
 
 MICROSECONDS_S: Final = 1_000_000
 COMPILED: Final = not block.__file__.endswith(".py")

@@ -82,7 +82,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         self.connection.connection_made(self)
 
     def data_received(self, data: bytes) -> None:
-        self.connection.attempt(self.read, data)
+        self.connection.guard(self.read, data)
 
     def read(self, data: bytes) -> None:
         """Take in frames, or the request that begins them."""
@@ -214,7 +214,7 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         elif self.full:
             # Deliveries wait for a client that does not read; the answers to its pings must not pile up instead.
             self.unread_octets += len(octets)
-            if self.unread_octets > self.connection.host.send_buffer_octets_max:
+            if self.unread_octets > self.connection.node.options.send_buffer_octets_max:
                 self.log("it pings and does not read the answers")
                 self.transport.abort()
 

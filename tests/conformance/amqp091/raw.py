@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import Dialled
 
-WAIT_S = 20  # guards against a hang
 HEADER = b"AMQP\x00\x00\x09\x01"
 CLIENT: dict[str, object] = {"capabilities": {"authentication_failure_close": True, "consumer_cancel_notify": True}}
 
@@ -85,8 +83,8 @@ def publish(
 class Raw:
     """One connection."""
 
-    def __init__(self, broker: BrokerProcess) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", broker.amqp_port), timeout=WAIT_S)
+    def __init__(self, broker: Dialled) -> None:
+        self.socket = broker.dial("amqp")
         self.rest = b""
 
     def send(self, *octets: bytes) -> None:
@@ -236,7 +234,7 @@ class Raw:
 
 @contextmanager
 def connect(
-    broker: BrokerProcess, channels: int = 1, frame_max: int = 131072, client: Mapping[str, object] = CLIENT
+    broker: Dialled, channels: int = 1, frame_max: int = 131072, client: Mapping[str, object] = CLIENT
 ) -> Iterator[Raw]:
     """A connection with open channels 1, 2, …"""
     raw = Raw(broker)

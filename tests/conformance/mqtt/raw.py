@@ -5,9 +5,8 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, field
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import Dialled
 
-WAIT_S = 20  # guards against a hang
 V311, V5 = 4, 5
 PINGREQ, PINGRESP = b"\xc0\x00", b"\xd0\x00"
 DISCONNECT = b"\xe0\x00"
@@ -167,9 +166,9 @@ class Delivery:
 class Raw:
     """One connection, of which nothing is sent yet."""
 
-    def __init__(self, broker: BrokerProcess, version: int = V5) -> None:
+    def __init__(self, broker: Dialled, version: int = V5) -> None:
         self.version = version
-        self.socket = socket.create_connection(("127.0.0.1", broker.mqtt_port), timeout=WAIT_S)
+        self.socket = broker.dial("mqtt")
         self.rest = b""
 
     def send(self, *octets: bytes) -> None:
@@ -304,7 +303,7 @@ class Raw:
 
 
 def connected(
-    broker: BrokerProcess,
+    broker: Dialled,
     client: str = "c",
     version: int = V5,
     properties: bytes = b"",

@@ -10,7 +10,7 @@ from starlette.types import Message
 
 from forebay.admin.bridge.subscribe import Events
 from forebay.admin.bridge.transport import connect
-from forebay.server.peer import Peer
+from forebay.node.peer import Peer
 from forebay.session.http import EventSession
 from tests.held_app import held_app
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import uvloop
 
 from forebay.core.options import make_options
@@ -23,7 +24,7 @@ def test_work_that_comes_back_after_the_end_is_left_as_after_a_crash(tmp_path: P
         options = make_options({"data": str(tmp_path)})
         app = App(options, asyncio.get_running_loop(), Tls(options))
         app.recover()
-        job = app.store.plan(app.wanted, app.now_us())
+        job = app.store.plan(app.node.wanted, app.now_us())
         assert job is not None and job.spare is not None
         app.thread.submit_job(job)
         await drain(app, asyncio.Event())
@@ -32,6 +33,19 @@ def test_work_that_comes_back_after_the_end_is_left_as_after_a_crash(tmp_path: P
         app.job_done(job, None)
 
     uvloop.run(stop_with_a_job_on_its_way())
+
+
+def test_the_node_is_told_of_the_memory_and_the_disk(tmp_path: Path) -> None:
+    async def look() -> None:
+        options = make_options({"data": str(tmp_path)})
+        app = App(options, asyncio.get_running_loop(), Tls(options))
+        app.recover()
+        assert 0 < app.totals.memory_octets <= app.totals.memory_octets_peak
+        assert app.node.surroundings.memory_octets == app.totals.memory_octets
+        assert 0 < app.node.surroundings.free_octets == pytest.approx(app.disk.free_octets(), rel=0.1)
+        await drain(app, asyncio.Event())
+
+    uvloop.run(look())
 
 
 def test_a_login_before_the_first_tick_is_of_now(tmp_path: Path) -> None:
@@ -61,7 +75,7 @@ async def run():
     options = make_options({"data": sys.argv[1]})
     app = App(options, asyncio.get_running_loop(), Tls(options))
     app.recover()
-    del app.ticks  # no longer what the broker takes it for
+    del app.node.ticks  # no longer what the broker takes it for
     app.loop.call_soon(app.step, app.tick)
     await asyncio.Event().wait()
 

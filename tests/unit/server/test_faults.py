@@ -18,12 +18,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from forebay.admin.service import HttpService
 from forebay.broker.special import read_special
 from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.node import doubt
+from forebay.node.doubt import leaves_doubt
+from forebay.node.link import Link
+from forebay.node.node import Node
+from forebay.node.ready import CONNECTION
 from forebay.routing.topic_trie import check_topic
-from forebay.server import faults
 from forebay.server.app import App
-from forebay.server.faults import CALLBACK, CONNECTION, EXIT_SOFTWARE, REQUEST, Faults, leaves_doubt
+from forebay.server.chance import SystemRandom
+from forebay.server.faults import CALLBACK, EXIT_SOFTWARE, REQUEST, Faults
 from forebay.server.listen import http_endpoints
-from forebay.server.net import Connection
 from forebay.session.amqp091_modes import on_tx_commit
 from forebay.session.effects import Session
 from tests.conformance.amqp091 import raw
@@ -59,14 +63,25 @@ class WrongSession:
         setattr(self.real, name, value)
 
 
+class WrongNode(Node):
+    """One whose first session is wrong in one step."""
+
+    app: WrongApp
+
+    def start_session(self, link: Link, data: bytes) -> Session:
+        session = super().start_session(link, data)
+        return cast(Session, WrongSession(session, self.app)) if session.id == 1 else session
+
+
 class WrongApp(App):
     """A broker whose first session is wrong in one step, from when the test says so."""
 
     wrong_step = ""
 
-    def start_session(self, connection: Connection, data: bytes) -> Session:
-        session = super().start_session(connection, data)
-        return cast(Session, WrongSession(session, self)) if session.id == 1 else session
+    def make_node(self) -> Node:
+        node = WrongNode(self.options, self.disk, self.clock, SystemRandom())
+        node.app = self
+        return node
 
 
 async def declare(client: Client) -> None:
@@ -193,8 +208,9 @@ def test_a_session_that_cannot_even_say_so_is_cut_off(
             client = await (amqp_client(app) if protocol == "amqp" else mqtt_client(app))
             (connection,) = app.connections.values()
             app.wrong_step = "dismiss"
-            app.failed(connection, KeyError("wrong"))
-            assert not app.connections and not app.dirty
+            app.node.failed(connection, KeyError("wrong"))
+            app.look()
+            assert not app.connections and not app.node.dirty
             with suppress(ConnectionResetError):
                 assert not await client[0].read()
             await until(lambda: not app.open)
@@ -307,9 +323,9 @@ def test_the_traceback_says_what_may_be_half_done(error: Exception, expected: bo
 
 
 def test_every_place_that_the_boundary_names_is_there() -> None:
-    for name in (*faults.SHARED, *faults.APART):
+    for name in (*doubt.SHARED, *doubt.APART):
         importlib.import_module(name.removesuffix("."))
-    for module, step in (*faults.APART_STEPS, *faults.WHOLE):
+    for module, step in (*doubt.APART_STEPS, *doubt.WHOLE):
         found = importlib.import_module(module)
         holders = [found, *(each for each in vars(found).values() if isinstance(each, type))]
         assert any(step in vars(each) for each in holders), (module, step)

@@ -11,12 +11,18 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
 
 import pytest
 import uvloop
 
-from forebay.core.metrics import Totals
 from forebay.core.options import make_options
+from forebay.node.link import Link
+from forebay.node.node import Node
+from forebay.server.chance import SystemRandom
+from forebay.server.clock import SystemClock
+from forebay.server.disk import DataDisk
 from forebay.server.listen import Acceptor, endpoints, listen, make_protocol
 from forebay.server.net import Connection, Host
 from forebay.session.effects import Session
@@ -28,53 +34,41 @@ PROXY_1 = b"PROXY TCP4 192.0.2.7 198.51.100.1 4000 1883\r\n"
 PROXY_2_LOCAL = bytes.fromhex("0d0a0d0a000d0a515549540a") + b"\x20\x00\x00\x00"
 
 
+class Visited(Node):
+    """One that only notes who has come and gone."""
+
+    def __init__(self, folder: str) -> None:
+        self.disk_used = DataDisk(folder)
+        super().__init__(make_options({}), self.disk_used, SystemClock(), SystemRandom())
+        self.came: asyncio.Queue[Link] = asyncio.Queue()
+        self.gone: asyncio.Queue[Link] = asyncio.Queue()
+
+    def opened(self, link: Link) -> None:
+        self.came.put_nowait(link)
+
+    def lost(self, link: Link) -> None:
+        self.gone.put_nowait(link)
+
+    def start_session(self, link: Link, data: bytes) -> Session:
+        raise AssertionError("no client of these tests says so much")
+
+    def failed(self, link: Link, error: Exception) -> None:
+        raise error
+
+
 class Visitors(Host):
     """A process that only notes who has come and gone."""
 
-    def __init__(self) -> None:
-        self.send_buffer_octets_max = 1 << 20
-        self.totals = Totals()
-        self.came: asyncio.Queue[Connection] = asyncio.Queue()
-        self.gone: asyncio.Queue[Connection] = asyncio.Queue()
+    node: Visited
 
-    def opened(self, connection: Connection) -> None:
-        self.came.put_nowait(connection)
+    def __init__(self, folder: str) -> None:
+        self.node = Visited(folder)
+        self.came = self.node.came
+        self.gone = self.node.gone
+        self.scheduled = False
 
-    def start_session(self, connection: Connection, data: bytes) -> Session:
-        raise AssertionError("no client of these tests says so much")
-
-    def touch(self, connection: Connection) -> None:
+    def schedule(self) -> None:
         raise AssertionError("there is no session")
-
-    def put_off(self, connection: Connection) -> None:
-        raise AssertionError("there is no session")
-
-    def pause(self, connection: Connection, paused: bool) -> None:
-        pass
-
-    def buffered(self, connection: Connection, octets: int) -> None:
-        raise AssertionError("there is no session")
-
-    def is_tight(self, session: Session) -> bool:
-        return False
-
-    def read_less(self, connection: Connection) -> None:
-        raise AssertionError("there is no session")
-
-    def durable_lsn(self) -> int:
-        return 0
-
-    def now_us(self) -> int:
-        return 1
-
-    def leave(self, connection: Connection) -> None:
-        raise AssertionError("there is no session")
-
-    def lost(self, connection: Connection) -> None:
-        self.gone.put_nowait(connection)
-
-    def failed(self, connection: Connection, error: Exception) -> None:
-        raise error
 
 
 class Client:
@@ -104,7 +98,7 @@ def visit(
     """Listen on the last endpoint of the options, let a client act, and look at what came of it."""
 
     async def main() -> None:
-        visitors = Visitors()
+        visitors = Visitors(folder)
         server, address = await listen(partial(make_protocol, visitors), endpoints(make_options(options))[-1])
         client = Client(address)
         try:
@@ -114,8 +108,10 @@ def visit(
         finally:
             client.socket.close()
             server.close()
+            visitors.node.disk_used.close_all()
 
-    uvloop.run(main())
+    with TemporaryDirectory() as folder:
+        uvloop.run(main())
 
 
 def expects(peer: str, loopback: bool, identity: str = "") -> Callable[[Visitors, Client], Awaitable[None]]:
@@ -314,10 +310,11 @@ def test_only_so_many_may_be_at_their_header() -> None:
     visit({**options, "connections_max": 1}, sends(b"PROXY "), see)
 
 
-def test_a_closed_listener_gives_up_who_has_not_come_to_a_protocol() -> None:
+def test_a_closed_listener_gives_up_who_has_not_come_to_a_protocol(tmp_path: Path) -> None:
     async def main() -> None:
         values: dict[str, object] = {"mqtt": "127.0.0.1:0", "mqtt_websocket": "", "proxy_protocol": True}
-        server, address = await listen(partial(make_protocol, Visitors()), endpoints(make_options(values))[-1])
+        visitors = Visitors(str(tmp_path))
+        server, address = await listen(partial(make_protocol, visitors), endpoints(make_options(values))[-1])
         assert isinstance(server, Acceptor)
         client = Client(address)
         await client.send(b"PROXY ")
@@ -326,6 +323,7 @@ def test_a_closed_listener_gives_up_who_has_not_come_to_a_protocol() -> None:
         server.close()
         assert await client.ended()
         client.socket.close()
+        visitors.node.disk_used.close_all()
 
     uvloop.run(main())
 
@@ -335,7 +333,7 @@ def test_what_is_written_at_once_is_one_frame() -> None:
         connection = await visitors.came.get()
         answer = await asyncio.to_thread(client.socket.recv, 65536)
         assert answer.startswith(b"HTTP/1.1 101 ")
-        connection.transport.writelines([b"one ", b"two ", b"three"])
+        cast(Connection, connection).transport.writelines([b"one ", b"two ", b"three"])
         wanted = frame(BINARY, b"one two three", masked=False)
         assert await asyncio.to_thread(client.socket.recv, len(wanted), socket.MSG_WAITALL) == wanted
         client.socket.close()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import PeerError
-from forebay.server.peer import UNKNOWN, Peer
+from forebay.node.peer import UNKNOWN, Peer
 from forebay.server.proxy import announced_peer, missing_octets
 
 SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")

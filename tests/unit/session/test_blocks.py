@@ -17,9 +17,8 @@ from forebay.core.message import ACCEPTED
 from forebay.core.options import make_options
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
 from forebay.log.store import Store
-from forebay.server.connections import OpenConnections
+from forebay.node.connections import OpenConnections
 from forebay.server.disk import DataDisk
-from forebay.server.net import Connection
 from forebay.session.blocks import BlocksSession
 from forebay.wire.blocks import (
     BLOCKS,
@@ -41,11 +40,6 @@ from tests.stores import SMALL, TestClock
 LOGIN: dict[str, object] = {"op": "auth", "user": "guest", "password": "guest"}
 
 
-def nobody(connection: Connection) -> None:
-    """Stands for the server, which has no connections here."""
-    raise AssertionError(connection)
-
-
 class Rig:
     """One vhost and one session."""
 
@@ -60,7 +54,7 @@ class Rig:
         self.vhosts.recover([], self.clock.us)
         self.store.start(self.vhosts.checkpoint())
         auth = Auth(options.users)
-        control = Control(self.vhosts, OpenConnections({}, nobody))
+        control = Control(self.vhosts, OpenConnections({}))
         self.session = BlocksSession(1, self.vhosts, auth, options, True, control)
         self.rest = b""
 

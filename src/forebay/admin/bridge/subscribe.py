@@ -22,9 +22,9 @@ from forebay.broker.permissions import READ
 from forebay.broker.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PeerError, RequestError
+from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.queue.leases import Lease
 from forebay.server.app import App
-from forebay.server.peer import UNKNOWN, Peer, peer_at
 from forebay.session.http import EventSession
 from forebay.session.mqtt_rights import check_subscribe
 from forebay.wire.mqtt_codes import filter_error

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from forebay.node.peer import Peer
 from forebay.server.app import App
 from forebay.server.net import Connection
-from forebay.server.peer import Peer
 from forebay.session.effects import Session
 
 PIECE_OCTETS: Final = 64 << 10
@@ -114,7 +114,7 @@ def connect(app: App, peer: Peer, make: Callable[[int], Session]) -> EventTransp
     connection = Connection(app, "", peer)
     transport = EventTransport(connection)
     connection.connection_made(transport)
-    if not transport.is_closing():  # there are as many connections as there may be
+    if not connection.closing:  # there are as many connections as there may be
         app.seat(connection, make)
     return transport
 
@@ -124,4 +124,4 @@ def end_all(app: App) -> None:
     for connection in list(app.connections.values()):
         if isinstance(connection.transport, EventTransport) and connection.session is not None:
             connection.attempt(connection.session.shut_down)
-            connection.attempt(connection.flush)
+            app.touch(connection)

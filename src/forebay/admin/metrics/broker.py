@@ -15,9 +15,9 @@ from forebay.admin.metrics.look import Look, Spread, Timing
 from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SPREADS, MQTT_ROWS
 from forebay.admin.rabbitmq.node import NODE, SPOKEN_VERSION
 from forebay.admin.rates import number_of
+from forebay.node.losses import sessions_over_quota
+from forebay.node.pressure import DISK, MEMORY
 from forebay.server.heap import resident_octets
-from forebay.server.losses import sessions_over_quota
-from forebay.server.pressure import DISK, MEMORY
 
 SECOND_US: Final = 1_000_000
 
@@ -164,7 +164,7 @@ NODE_ROWS: Final[tuple[Row[Look], ...]] = (
     ),
     Row(
         counter("forebay_reads_put_off", family.NODE, "Times that a read held more than one turn is for."),
-        lambda look: look.app.reads_put_off,
+        lambda look: look.app.node.reading.put_off,
     ),
     Row(
         gauge("forebay_mqtt_sessions_over_quota", family.NODE, "Sessions beyond mqtt_session_octets_max."),

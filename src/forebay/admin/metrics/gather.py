@@ -25,6 +25,7 @@ from forebay.admin.metrics.objects import (
 )
 from forebay.admin.slices import sliced
 from forebay.broker.vhost import Vhost
+from forebay.node.figures import add_client, add_session, look_at_vhosts
 from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.queue import Queue, group_key
@@ -32,7 +33,6 @@ from forebay.queue.totals import QueueTotals
 from forebay.routing.exchange import Exchange, text
 from forebay.routing.flow import Flow
 from forebay.server.app import App
-from forebay.server.figures import add_client, add_session, look_at_vhosts
 from forebay.server.net import Connection
 
 SLICE: Final = 25  # queues whose numbers are read between two turns

@@ -16,10 +16,10 @@ from forebay.admin.samples import Windows
 from forebay.admin.shapes import CONNECTIONS, ONE_CONNECTION, USER_CONNECTIONS
 from forebay.admin.windows import Asked, Sampled
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
+from forebay.node.peer import split_name
 from forebay.records.shown import plain
 from forebay.server.app import App
 from forebay.server.net import Connection
-from forebay.server.peer import split_name
 
 MILLISECONDS_US: Final = 1000
 NO_TLS: Final[dict[str, object]] = {

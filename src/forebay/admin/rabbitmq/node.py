@@ -14,9 +14,9 @@ from forebay.admin.rates import Rates
 from forebay.admin.samples import Windows
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.option_table import split_address
+from forebay.node.pressure import DISK, MEMORY
 from forebay.routing.kinds import KINDS
 from forebay.server.app import App
-from forebay.server.pressure import DISK, MEMORY
 from forebay.session.sasl import MECHANISMS
 
 SPOKEN_VERSION: Final = "4.0.5"  # the version of RabbitMQ whose API this is; tools decide by it what they may ask

@@ -8,37 +8,33 @@ all the time: acknowledgements above all make room.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from forebay.broker.client_session import ClientSession
 from forebay.broker.shares_of_room import SharesOfRoom
 from forebay.core.options import Options
 from forebay.log.store import Store
+from forebay.node.holding import Holding
+from forebay.node.journal import Journal
+from forebay.node.link import CHOKED, Link
+from forebay.node.losses import tell_losses, tell_quotas
+from forebay.node.send_buffers import SendBuffers
 from forebay.queue.queue import Queue
-from forebay.server.heap import Heap, resident_octets
-from forebay.server.holding import Holding
-from forebay.server.losses import tell_losses, tell_quotas
-from forebay.server.net import Connection
-from forebay.server.send_buffers import SendBuffers
 
-TRIM_S: Final = 5  # seconds between two looks for memory to give back
 PENDING_OCTETS_MAX: Final = 64 << 20  # accepted but not yet on disk: beyond it publishers are not read
 MEMORY: Final = "memory"
 DISK: Final = "disk"
 LOW_ON_MEMORY: Final = "low on memory"  # RabbitMQ's words
 LOW_ON_DISK: Final = "low on disk"
 MICROSECONDS_MS: Final = 1000
-logger = logging.getLogger("forebay")
 
 
 class Pressure:
     """What the broker has too much or too little of.
 
     options      those in force; replaced when they are reloaded
-    connections  those with a session, by its number; the server's own
-    touch        has a connection take part in the turn
+    connections  those with a session, by its number; the node's own
     is_crowded   publishers are not read, as of the end of the last turn: asking at each read would cost more
     choked       connections that are not read
     holding      others that are not read, for a moment and without being told
@@ -52,22 +48,20 @@ class Pressure:
         options: Options,
         store: Store,
         shares: SharesOfRoom,
-        connections: Mapping[int, Connection],
-        touch: Callable[[Connection], None],
-        go_on: Callable[[Connection], None],
+        connections: Mapping[int, Link],
+        journal: Journal,
     ) -> None:
         self.options = options
         self.store = store
         self.shares = shares
         self.common = shares.common
         self.connections = connections
-        self.touch = touch
-        self.holding = Holding(shares.common.crowding, go_on)
-        self.heap = Heap()
+        self.journal = journal
+        self.holding = Holding(shares.common.crowding)
         self.is_crowded = False
-        self.choked: dict[Connection, None] = {}
-        self.slowed: dict[Connection, Queue] = {}
-        self.slow: dict[Connection, int] = {}
+        self.choked: dict[Link, None] = {}
+        self.slowed: dict[Link, Queue] = {}
+        self.slow: dict[Link, int] = {}
         self.buffers = SendBuffers(options)
         self.ended_slow = 0
         self.over_memory = False
@@ -108,7 +102,7 @@ class Pressure:
 
     # ---- who is not read
 
-    def check(self, connection: Connection) -> None:
+    def check(self, connection: Link) -> None:
         """Read no more, for now, of a connection that publishes where there is too much already."""
         pressing, self.common.pressing = self.common.pressing, None
         if isinstance(pressing, ClientSession):
@@ -122,26 +116,20 @@ class Pressure:
         elif self.is_crowded and connection.session.is_publisher():
             self.choke(connection, self.lack())
 
-    def choke(self, connection: Connection, reason: str) -> None:
+    def choke(self, connection: Link, reason: str) -> None:
         session = connection.session
         assert session is not None
-        connection.transport.pause_reading()
+        connection.node.reading.hold(connection, CHOKED)
         self.choked[connection] = None
-        session.unread = True
         connection.attempt(session.blocked, reason)
 
-    def release(self, connections: Iterable[Connection]) -> None:
+    def release(self, connections: Iterable[Link]) -> None:
         """Read these again; one that goes on publishing where there is too much is choked again."""
         for connection in connections:
             del self.choked[connection]
-            if connection in self.holding.held:
-                continue
-            if connection.session is not None:
-                connection.session.unread = False
-            if not connection.closing:
-                connection.transport.resume_reading()
+            connection.node.reading.let(connection, CHOKED)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Link) -> None:
         """The connection is gone."""
         self.choked.pop(connection, None)
         self.holding.forget(connection)
@@ -151,7 +139,7 @@ class Pressure:
 
     # ---- who does not read
 
-    def paused(self, connection: Connection, paused: bool, now_us: int) -> None:
+    def paused(self, connection: Link, paused: bool, now_us: int) -> None:
         """The connection takes no more of what it is sent, or takes it again."""
         if paused:
             self.slow.setdefault(connection, now_us)
@@ -165,7 +153,7 @@ class Pressure:
         What they held returns to its queues; what was settled as it was sent, QoS 0 above all, does not.
         """
         limit_us = self.options.slow_reader_timeout_ms * MICROSECONDS_MS
-        waiting: list[tuple[int, Connection]] = []
+        waiting: list[tuple[int, Link]] = []
         for connection, since_us in list(self.slow.items()):
             if connection.closing:
                 continue
@@ -181,21 +169,21 @@ class Pressure:
             total -= octets
             self.end(connection, f"{octets} octets wait for it, and for all together more than {most}")
 
-    def end(self, connection: Connection, why: str) -> None:
-        logger.warning("connection from %s ended: %s%s", connection.peer, why, connection.named())
+    def end(self, connection: Link, why: str) -> None:
+        self.journal.warning("connection from %s ended: %s%s", connection.peer, why, connection.named())
         self.ended_slow += 1
         self.slow.pop(connection, None)
-        connection.transport.abort()
+        connection.node.cut(connection)
 
     # ---- time
 
-    def every_second(self, second: int, free_octets: int, now_us: int) -> None:
+    def every_second(self, memory_octets: int, free_octets: int, now_us: int) -> None:
         """Look at memory, disk, queues and readers; tell publishers what has changed.
 
-        second       since the start
-        free_octets  that the disk of the data directory has left
+        memory_octets  that the process has
+        free_octets    that the disk of the data directory has left
         """
-        self.look_at_memory(second)
+        self.look_at_memory(memory_octets)
         self.look_at_disk(free_octets)
         self.shares.look()
         self.store.look_for_room()
@@ -203,18 +191,14 @@ class Pressure:
         self.tell_lack(self.connections.values())
         self.tell_slowed()
         self.end_slow(now_us)
-        tell_losses(self.shares.vhosts, now_us)
-        tell_quotas(self.shares.vhosts)
+        tell_losses(self.shares.vhosts, self.journal, now_us)
+        tell_quotas(self.shares.vhosts, self.journal)
         if self.choked and not self.over_limit():
             self.release(list(self.choked))
 
-    def look_at_memory(self, second: int) -> None:
-        """Give memory back to the system, and stop reading publishers where that is not enough."""
-        resident = resident_octets()
+    def look_at_memory(self, resident: int) -> None:
+        """Stop reading publishers before there is too little memory."""
         limit = self.options.memory_octets_max
-        if resident > limit or second % TRIM_S == 0:
-            self.heap.trim()
-            resident = resident_octets()
         if (resident > limit) != self.over_memory:
             self.over_memory = resident > limit
             self.tell_state(self.over_memory, "%d octets of memory, memory_octets_max is %d: %s", resident, limit)
@@ -230,7 +214,7 @@ class Pressure:
 
     def tell_state(self, begins: bool, words: str, value: int, limit: int) -> None:
         state = "publishers are not read until that is over" if begins else "publishers are read again"
-        logger.warning(words, value, limit, state)
+        self.journal.warning(words, value, limit, state)
         self.is_crowded = self.over_limit()
 
     def tell_full(self) -> None:
@@ -240,9 +224,9 @@ class Pressure:
         self.told_full = self.store.full
         root = self.store.disk.path("")
         if self.store.full:
-            logger.error("no room on the disk of %s: publishes are refused until there is", root)
+            self.journal.error("no room on the disk of %s: publishes are refused until there is", root)
         else:
-            logger.info("there is room on the disk of %s again", root)
+            self.journal.info("there is room on the disk of %s again", root)
 
     def tell_slowed(self) -> None:
         """Let those go on whose queue is no longer over its share."""
@@ -252,9 +236,9 @@ class Pressure:
             del self.slowed[connection]
             if connection.session is not None:
                 connection.attempt(connection.session.blocked, self.lack())
-                self.touch(connection)
+                connection.node.touch(connection)
 
-    def tell_lack(self, connections: Iterable[Connection]) -> None:
+    def tell_lack(self, connections: Iterable[Link]) -> None:
         """Let publishers know once that nothing is taken in, and once that it is again."""
         lack = self.lack()
         if not lack and not self.told_lack:
@@ -263,4 +247,4 @@ class Pressure:
         for connection in list(connections):
             if connection.session is not None:
                 connection.attempt(connection.session.blocked, lack)
-                self.touch(connection)
+                connection.node.touch(connection)

@@ -12,9 +12,9 @@ from typing import Final
 
 from forebay.broker.fanout import Target
 from forebay.core.options import Options
+from forebay.node.link import Link
 from forebay.queue.facts import TURN_OCTETS
 from forebay.queue.leases import Delivery
-from forebay.server.net import Connection
 
 SHARE: Final = 4  # one part in so many of what is left
 LEAST_OCTETS: Final = 16 << 10  # a share in any case: a turn's worth for a reader that keeps up
@@ -34,15 +34,15 @@ class SendBuffers:
         self.options = options
         self.total = 0
         self.is_tight = False
-        self.waiting: set[Connection] = set()
-        self.held: set[Connection] = set()
+        self.waiting: set[Link] = set()
+        self.held: set[Link] = set()
 
     def share(self) -> int:
         """Octets that one connection may have waiting now."""
         left = self.options.send_buffers_octets_max - self.total
         return min(self.options.send_buffer_octets_max, max(LEAST_OCTETS, left // SHARE))
 
-    def note(self, connection: Connection, octets: int) -> None:
+    def note(self, connection: Link, octets: int) -> None:
         """So much waits for a connection that has just been written to."""
         self.total += octets - connection.left
         connection.left = octets
@@ -62,26 +62,26 @@ class SendBuffers:
         """Octets that one group of a queue may hand out in a turn."""
         return min(TURN_OCTETS, self.share())
 
-    def send_early(self, connection: Connection) -> None:
+    def send_early(self, connection: Link) -> None:
         """Send much at once: what waits for clients is known then before the next is given as much."""
         session = connection.session
         if session is not None and (session.parts or len(session.out) > EARLY_OCTETS):
             connection.flush()
 
-    def hold(self, connection: Connection) -> None:
+    def hold(self, connection: Link) -> None:
         """Have a connection be given nothing more: its transport says so to everybody, and says when that is over."""
         if connection not in self.held:
             self.held.add(connection)
             connection.limit(self.share())
 
-    def released(self, connection: Connection) -> None:
+    def released(self, connection: Link) -> None:
         """It has read on."""
         if connection in self.held:
             self.held.discard(connection)
             connection.limit(self.options.send_buffer_octets_max)
         self.note(connection, connection.waiting_octets())
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Link) -> None:
         """The connection is gone."""
         self.held.discard(connection)
         self.note(connection, 0)
@@ -91,7 +91,7 @@ class SendBuffers:
         for connection in list(self.waiting):
             self.note(connection, connection.waiting_octets())
 
-    def spares(self, connection: Connection, delivery: Delivery) -> bool:
+    def spares(self, connection: Link, delivery: Delivery) -> bool:
         """Whether a delivery is lost, and counted so: it would be too much, and its reader has not taken the last."""
         if not connection.left:
             return False

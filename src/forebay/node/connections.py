@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from forebay.broker.control.operations import Connections
 from forebay.broker.vhosts import Vhosts
-from forebay.server.net import Connection
+from forebay.node.link import Link
 
 
 class OpenConnections(Connections):
     """Those that have a session.
 
-    connections  by the session's number; the server's own
-    touch        has a connection take part in the turn
+    connections  by the session's number; the node's own
     """
 
-    def __init__(self, connections: dict[int, Connection], touch: Callable[[Connection], None]) -> None:
+    def __init__(self, connections: dict[int, Link]) -> None:
         self._connections = connections
-        self._touch = touch
 
     def listed(self) -> list[dict[str, object]]:
         return [described(id, connection) for id, connection in sorted(self._connections.items())]
@@ -41,7 +37,7 @@ class OpenConnections(Connections):
         if connection is None or connection.session is None:
             return False
         connection.attempt(connection.session.dismiss, text)
-        self._touch(connection)
+        connection.node.touch(connection)
         return True
 
     def end_deleted(self, vhosts: Vhosts) -> None:
@@ -59,10 +55,10 @@ class OpenConnections(Connections):
                 connection.attempt(session.dismiss, f"user '{session.rights.user}' is deleted")
             else:
                 continue
-            self._touch(connection)
+            connection.node.touch(connection)
 
 
-def described(id: int, connection: Connection) -> dict[str, object]:
+def described(id: int, connection: Link) -> dict[str, object]:
     session = connection.session
     assert session is not None, "it is listed from the start of its session on"
     return {

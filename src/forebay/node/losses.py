@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from forebay.broker.client_session import ClientSession
 from forebay.broker.vhosts import Vhosts
+from forebay.node.journal import Journal
 from forebay.routing.exchange import text
 
 INTERVAL_US: Final = 10_000_000  # between two words on one client
-logger = logging.getLogger("forebay")
 
 
-def tell_losses(vhosts: Vhosts, now_us: int) -> None:
+def tell_losses(vhosts: Vhosts, journal: Journal, now_us: int) -> None:
     """Warn of each client that has lost messages since it was told last."""
     for vhost in vhosts.all():
         losers = vhost.fanout.losers
@@ -25,12 +24,12 @@ def tell_losses(vhosts: Vhosts, now_us: int) -> None:
             if messages:
                 name = text(client.client_id)
                 words = "MQTT client '%s' does not keep up or is away: it has lost %d messages (%d in all), %d wait"
-                logger.warning(words, name, messages, in_all, client.mqueue.count)
+                journal.warning(words, name, messages, in_all, client.mqueue.count)
                 facts: dict[str, object] = {"client_id": client.client_id, "messages": messages, "in_all": in_all}
                 vhosts.common.events.note("client.messages_lost", vhost.name, facts)
 
 
-def tell_quotas(vhosts: Vhosts) -> None:
+def tell_quotas(vhosts: Vhosts, journal: Journal) -> None:
     """Warn of each session for which more waits on the disk than may, once for each time that it comes to that."""
     for vhost in vhosts.all():
         quota = vhost.sessions.quota
@@ -40,7 +39,7 @@ def tell_quotas(vhosts: Vhosts) -> None:
             words = (
                 "MQTT client '%s': %d octets wait for it, mqtt_session_octets_max is %d; publishers to it are held back"
             )
-            logger.warning(words, name, octets, quota.octets_max)
+            journal.warning(words, name, octets, quota.octets_max)
             facts: dict[str, object] = {"client_id": client.client_id, "octets": octets}
             vhosts.common.events.note("client.quota_reached", vhost.name, facts)
         quota.crossed.clear()

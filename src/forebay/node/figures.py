@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Final
 
 import forebay
@@ -14,14 +12,12 @@ from forebay.broker.vhost import Vhost
 from forebay.core.message import MQTT
 from forebay.core.metrics import Totals
 from forebay.core.options import Options
-from forebay.server.sys_topics import SysTopics
+from forebay.node.sys_topics import SysTopics
 from forebay.session.amqp091 import Amqp091Session
 from forebay.session.effects import Session
 from forebay.session.mqtt import MqttSession
 from forebay.session.traffic import Traffic
 
-NANOSECONDS: Final = 1000  # a microsecond
-KIB: Final = 1024
 COUNTED_BY_SESSIONS: Final = (
     "connects",
     "packets_received",
@@ -38,14 +34,13 @@ COUNTED_BY_SESSIONS: Final = (
 class Figures:
     """The broker's totals, and when they are told.
 
-    totals      octets and sockets in it are counted by the connections
+    totals      octets and sockets in it are counted by the connections; memory is set by whoever has the process
     interval_s  0: they are never told
     """
 
-    def __init__(self, options: Options, started_us: int) -> None:
+    def __init__(self, options: Options, started_us: int, built_us: int = 0) -> None:
         self.totals = Totals()
         self.interval_s = options.mqtt_sys_interval_s
-        built_us = Path(forebay.__file__).stat().st_mtime_ns // NANOSECONDS
         self.topics = SysTopics(forebay.__version__, started_us, built_us)
         self.past = Totals()  # of MQTT connections that have ended
         self.past_traffic = Traffic()  # of AMQP connections that have ended
@@ -62,15 +57,15 @@ class Figures:
         """Whether the figures are to be told, so many seconds after the start."""
         return self.interval_s > 0 and second % self.interval_s == 0
 
-    def tell(self, vhosts: Sequence[Vhost], sessions: Iterable[Session], resident_octets: int, now_us: int) -> None:
+    def tell(self, vhosts: Sequence[Vhost], sessions: Iterable[Session], now_us: int) -> None:
         """Publish in the first vhost what has changed, to subscribers of now and, in memory, to those of later."""
-        self.look(vhosts, sessions, resident_octets)
+        self.look(vhosts, sessions)
         vhost = vhosts[0]
         for topic, value in self.topics.changed(self.totals, now_us):
             vhost.retained.put_volatile(topic, value, now_us)
             vhost.publish_topic(topic, MQTT, b"", value)
 
-    def look(self, vhosts: Sequence[Vhost], sessions: Iterable[Session], resident_octets: int) -> None:
+    def look(self, vhosts: Sequence[Vhost], sessions: Iterable[Session]) -> None:
         """Bring the totals up to date."""
         totals = self.totals
         self.begin(totals)
@@ -80,8 +75,6 @@ class Figures:
         for vhost in vhosts:
             for client in vhost.sessions.by_number.values():
                 add_client(totals, client)
-        totals.memory_octets = resident_octets
-        totals.memory_octets_peak = max(resident_octets, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB)
 
     def begin(self, totals: Totals) -> None:
         """Set the totals of connections as if all had ended, and of clients to none: they are the caller's to add."""

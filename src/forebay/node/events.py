@@ -6,7 +6,6 @@ known. Each turn begins with telling the listeners what was noted since the turn
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -23,10 +22,10 @@ from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
 from forebay.core.nearest import hint
+from forebay.node.link import Link
 from forebay.queue.leases import Delivery
 from forebay.queue.queue import STREAM
 from forebay.queue.spec import QueueSpec
-from forebay.server.net import Connection
 from forebay.session.effects import Session
 from forebay.wire.mqtt_properties import CONTENT_TYPE, Property, encode_properties
 
@@ -35,7 +34,6 @@ QOS_1: Final = 1 << QOS_SHIFT
 PROPERTIES: Final = encode_properties([Property(CONTENT_TYPE, 0, b"application/json", b"")])
 DESCRIBED: Final = ("protocol", "user", "client_id")  # of what `Session.describe` knows
 PAYLOAD: Final = "payload"
-logger = logging.getLogger("forebay")
 
 
 class Told:
@@ -80,19 +78,22 @@ class Listener(ABC):
 
 
 class Announcer:
-    """Tells listeners what happens.
+    """Gathers what happens, for listeners.
 
+    stream     hears of it within the turn, of which its messages become part
+    listeners  others, who hear of it when the turn is over: from whoever has the node
     listening  somebody wants to hear of something
     delivers   of messages that are handed out, too
     """
 
     def __init__(self, vhosts: Vhosts) -> None:
         self.events = vhosts.common.events
+        self.stream = EventStream(vhosts)
         self.listeners: list[Listener] = []
         self.listening = False
         self.delivers = False
         self.number = 0
-        self._known: dict[Connection, dict[str, object]] = {}  # whose login was told
+        self._known: dict[Link, dict[str, object]] = {}  # whose login was told
         self._alarms: list[str] = []
 
     def add(self, listener: Listener) -> None:
@@ -102,7 +103,7 @@ class Announcer:
 
     def changed(self) -> None:
         """What listeners want has changed."""
-        wanted: set[str] = set()
+        wanted = set(self.stream.wanted())
         for each in self.listeners:
             wanted |= each.wanted()
         self.events.listen(wanted)
@@ -111,19 +112,19 @@ class Announcer:
 
     # ---- what the server knows
 
-    def look(self, connections: Iterable[Connection]) -> None:
+    def look(self, connections: Iterable[Link]) -> None:
         """Note who of these has logged in since the turn before."""
         for connection in connections:
             session = connection.session
             if session is not None and session.rights.user and connection not in self._known:
                 self.connected(connection, session)
 
-    def connected(self, connection: Connection, session: Session) -> None:
+    def connected(self, connection: Link, session: Session) -> None:
         facts = connection_facts(connection, session)
         self._known[connection] = facts
         self.events.note("client.connected", session.vhost.name, dict(facts))
 
-    def ended(self, connection: Connection, session: Session) -> None:
+    def ended(self, connection: Link, session: Session) -> None:
         """Note that a connection is gone, if its login was told or should have been."""
         if connection not in self._known and session.rights.user:
             self.connected(connection, session)
@@ -132,7 +133,7 @@ class Announcer:
             facts["reason"] = session.reason
             self.events.note("client.disconnected", session.vhost.name, facts)
 
-    def taken_over(self, connection: Connection, session: Session) -> None:
+    def taken_over(self, connection: Link, session: Session) -> None:
         """Note that another connection has taken the session of this one."""
         self.events.note("client.session_takeover", session.vhost.name, connection_facts(connection, session))
 
@@ -164,16 +165,16 @@ class Announcer:
 
     # ---- telling
 
-    def tell(self, connections: Iterable[Connection], now_us: int) -> None:
-        """Have every listener hear of what was noted, and of who of these connections has logged in."""
+    def tell(self, connections: Iterable[Link], now_us: int) -> Sequence[Told]:
+        """What listeners are to hear of: what was noted, and who of these connections has logged in."""
         self.look(connections)
         noted = self.events.take()
         if not noted:
-            return
+            return ()
         told = [Told(event, self.number + at, now_us) for at, event in enumerate(noted, 1)]
         self.number += len(told)
-        for each in self.listeners:
-            each.hear(told)
+        self.stream.hear(told)
+        return told
 
 
 class EventStream(Listener):
@@ -222,29 +223,7 @@ class EventStream(Listener):
         events.publishes = publishes
 
 
-class EventLog(Listener):
-    """Events as lines of the log."""
-
-    def __init__(self) -> None:
-        self.types: set[str] = set()
-
-    def log(self, patterns: Sequence[str]) -> None:
-        """Which types to log from now on."""
-        self.types = matching(patterns)
-
-    def wanted(self) -> set[str]:
-        return self.types
-
-    def hear(self, told: Sequence[Told]) -> None:
-        for each in told:
-            if each.type in self.types:
-                words = " ".join(f"{name}={value}" for name, value in each.facts.items())
-                logger.info(
-                    "%s %s", each.type, words, extra={"event": each.type, "vhost": each.vhost, "data": each.facts}
-                )
-
-
-def connection_facts(connection: Connection, session: Session) -> dict[str, object]:
+def connection_facts(connection: Link, session: Session) -> dict[str, object]:
     known = session.describe()
     facts: dict[str, object] = {"connection": int(session.id), "peer": connection.peer}
     facts.update({name: known[name] for name in DESCRIBED if name in known})

@@ -7,32 +7,27 @@ publish to each other must not wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from forebay.broker.client_session import ClientSession
 from forebay.broker.crowding import Crowding
-from forebay.server.net import Connection
+from forebay.node.link import HELD, Link
 
 
 class Holding:
-    """Publishers that are held back, and the client that holds each.
+    """Publishers that are held back, and the client that holds each."""
 
-    go_on  has a connection deal with what it has received, and reads it again
-    """
-
-    def __init__(self, crowding: Crowding, go_on: Callable[[Connection], None]) -> None:
+    def __init__(self, crowding: Crowding) -> None:
         self.crowding = crowding
-        self.go_on = go_on
-        self.held: dict[Connection, ClientSession] = {}
+        self.held: dict[Link, ClientSession] = {}
 
-    def hold(self, connection: Connection, client: ClientSession) -> None:
+    def hold(self, connection: Link, client: ClientSession) -> None:
         """Read no more of a connection that has just published to this client."""
         session = connection.session
         if not client.crowded or session is None or connection in self.held:
             return
-        connection.transport.pause_reading()
         self.held[connection] = client
-        session.unread = True
+        connection.node.reading.hold(connection, HELD)
 
     def end_turn(self) -> None:
         """Let those go on whose client keeps up again, or is given up."""
@@ -46,13 +41,13 @@ class Holding:
         if self.held:
             self.release([each for each in self.held if each.session is not None and each.session.is_reader()])
 
-    def release(self, connections: Iterable[Connection]) -> None:
+    def release(self, connections: Iterable[Link]) -> None:
         for connection in connections:
             self.forget(connection)
             if not connection.closing:
-                self.go_on(connection)
+                connection.node.go_on(connection)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Link) -> None:
         """It is not held any more, or has gone."""
-        if self.held.pop(connection, None) is not None and connection.session is not None:
-            connection.session.unread = False
+        if self.held.pop(connection, None) is not None:
+            connection.node.reading.let(connection, HELD)

@@ -6,20 +6,21 @@ the client sends meanwhile waits in the sockets. One read may be taken beyond th
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import Final
 
 from forebay.core.buckets import Bucket
 from forebay.core.options import Options
-from forebay.server.net import Connection
-from forebay.server.peer import split_name
+from forebay.node.link import INDEBTED, Link
+from forebay.node.peer import split_name
 from forebay.session.amqp091 import Amqp091Session
 from forebay.session.effects import Session
 from forebay.session.mqtt import MqttSession
 
 REMEMBERED_MAX: Final = 10_000
 MINUTE_S: Final = 60.0
+MICROSECONDS_S: Final = 1_000_000
 
 
 class Charged:
@@ -35,23 +36,20 @@ class Charged:
 class Rates:
     """Buckets of addresses, connections and users.
 
-    may_read   whether nobody else wants a connection not to be read
     refused    connections that came too soon
     slowed     how often a connection was not read for a while
+    waiting    connections that are not read; each is in `queue`, too, with when that ends
     """
 
-    def __init__(
-        self, options: Options, loop: asyncio.AbstractEventLoop, may_read: Callable[[Connection], bool]
-    ) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
-        self.loop = loop
-        self.may_read = may_read
         self.refused = 0
         self.slowed = 0
         self.addresses: dict[str, Bucket] = {}
         self.users: dict[tuple[str, bool], Bucket] = {}  # by name, and whether it counts octets
-        self.charged: dict[Connection, Charged] = {}
-        self.waiting: set[Connection] = set()
+        self.charged: dict[Link, Charged] = {}
+        self.waiting: set[Link] = set()
+        self.queue: list[tuple[int, int, Link]] = []  # the middle is the count of all, so that no links are compared
 
     def is_on(self) -> bool:
         """Whether publishers are held to anything."""
@@ -79,7 +77,7 @@ class Rates:
         self.refused += 1
         return False
 
-    def charge(self, connections: Iterable[Connection], now_us: int) -> None:
+    def charge(self, connections: Iterable[Link], now_us: int) -> None:
         """At the end of a turn: whoever has sent more than it may is not read until that is made up for."""
         for connection in connections:
             if connection.session is None or connection.closing:
@@ -88,11 +86,10 @@ class Rates:
             if wait_s and connection not in self.waiting:
                 self.waiting.add(connection)
                 self.slowed += 1
-                connection.transport.pause_reading()
-                connection.session.unread = True
-                self.loop.call_later(wait_s, self.resume, connection)
+                heappush(self.queue, (now_us + int(wait_s * MICROSECONDS_S), self.slowed, connection))
+                connection.node.reading.hold(connection, INDEBTED)
 
-    def debt_s(self, connection: Connection, session: Session, now_us: int) -> float:
+    def debt_s(self, connection: Link, session: Session, now_us: int) -> float:
         options = self.options
         charged = self.charged.get(connection)
         if charged is None:
@@ -125,15 +122,18 @@ class Rates:
             bucket = self.users[user, octets] = Bucket(rate, rate, now_us)
         return bucket
 
-    def resume(self, connection: Connection) -> None:
-        """The debt is paid."""
-        self.waiting.discard(connection)
-        if connection.closing or connection.session is None or not self.may_read(connection):
-            return
-        connection.session.unread = False
-        connection.transport.resume_reading()
+    def due_us(self) -> int:
+        """When the next of them has paid; 0 where nobody owes anything."""
+        return self.queue[0][0] if self.queue else 0
 
-    def forget(self, connection: Connection) -> None:
+    def resume(self, now_us: int) -> None:
+        """Have those read again that have paid."""
+        while self.queue and self.queue[0][0] <= now_us:
+            connection = heappop(self.queue)[2]
+            self.waiting.discard(connection)
+            connection.node.reading.let(connection, INDEBTED)
+
+    def forget(self, connection: Link) -> None:
         """The connection is gone."""
         self.charged.pop(connection, None)
         self.waiting.discard(connection)

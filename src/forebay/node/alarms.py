@@ -5,24 +5,24 @@ What cannot be read is said once in the log and as an event, too.
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from forebay.broker.vhosts import Vhosts
 from forebay.log.block_files import Damage
 from forebay.log.store import Store
-from forebay.server.pressure import Pressure
+from forebay.node.journal import Journal
+from forebay.node.pressure import Pressure
 
 DAMAGE: Final = "damage"
 SHOWN_MAX: Final = 100
-logger = logging.getLogger("forebay")
 
 
 class Alarms:
     """Those of one broker, by name: MEMORY, DISK, DAMAGE."""
 
-    def __init__(self, pressure: Pressure, vhosts: Vhosts, store: Store) -> None:
+    def __init__(self, pressure: Pressure, vhosts: Vhosts, store: Store, journal: Journal) -> None:
         self.pressure = pressure
+        self.journal = journal
         self.vhosts = vhosts
         self.store = store
         self._told: dict[tuple[int, int], str] = {}
@@ -42,10 +42,12 @@ class Alarms:
             if place not in self._told:
                 error = damage.error()
                 self._told[place] = error.text
-                logger.error("%s; everything else goes on. With the broker stopped: forebay log repair", error.text)
+                self.journal.error(
+                    "%s; everything else goes on. With the broker stopped: forebay log repair", error.text
+                )
                 self.vhosts.common.events.note("queue.damaged", self.vhost_of(damage), facts_of(damage))
         for place in [place for place in self._told if place not in found]:
-            logger.info("over, as it can be read or is wanted no more: %s", self._told.pop(place))
+            self.journal.info("over, as it can be read or is wanted no more: %s", self._told.pop(place))
         return self.names()
 
     def damages(self) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.server.peer import Peer, peer_at
+from forebay.node.peer import Peer, peer_at
 
 
 @pytest.mark.parametrize(

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from forebay.core.options import Options
-from forebay.server.net import Connection
+from forebay.node.link import Link
 
 
-def look_at(connections: Iterable[Connection], options: Options, now_us: int) -> None:
+def look_at(connections: Iterable[Link], options: Options, now_us: int) -> None:
     """Let time pass in their sessions; end those that do not leave, do not begin, or may stay no longer."""
     silent_us = options.handshake_timeout_ms * 1000
     leave_us = options.drain_timeout_ms * 1000
     for connection in connections:
         if connection.closing or connection.closing_us:
             if connection.closing_us and now_us - connection.closing_us > leave_us:
-                connection.transport.abort()  # it does not read: what it held must return all the same
+                connection.node.cut(connection)  # it does not read: what it held must return all the same
         elif connection.session is not None:
             connection.attempt(connection.session.tick, now_us)
             if 0 < connection.session.principal.until_us <= now_us:
                 connection.attempt(connection.session.dismiss, "the token has expired")
-            connection.host.touch(connection)
+            connection.node.touch(connection)
         elif now_us - connection.opened_us > silent_us:
-            connection.transport.abort()  # not even its protocol is known, so there is nothing to say
+            connection.node.cut(connection)  # not even its protocol is known, so there is nothing to say

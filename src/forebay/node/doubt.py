@@ -1,0 +1,76 @@
+"""Errors of our own: which of them end one connection, and which the broker (ADR 19).
+
+What is half done in that which all connections share would be made durable by this turn's frame, so an error there
+stops the node before the frame is written; the next start reads what is on the disk. Where an error was is known by its
+traceback, which costs nothing until there is one.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final
+
+from forebay.core.errors import ForebayError, StorageError
+
+# The log, and what vhosts and their queues are made of.
+SHARED: Final = ("forebay.broker.", "forebay.queue.", "forebay.log.")
+# What reads, checks or translates, and changes nothing itself: where its caller changes something, that is in the
+# traceback as well.
+APART: Final = (
+    "forebay.broker.address",
+    "forebay.broker.arguments",
+    "forebay.broker.audit",
+    "forebay.broker.auth",
+    "forebay.broker.control.",
+    "forebay.broker.explain.",
+    "forebay.broker.facts",
+    "forebay.broker.judge",
+    "forebay.broker.passwords",
+    "forebay.broker.permissions",
+    "forebay.broker.primary",
+    "forebay.broker.saslprep",
+    "forebay.broker.scopes",
+    "forebay.broker.scram",
+    "forebay.broker.session_facts",
+    "forebay.broker.throttle",
+    "forebay.broker.topic_acl",
+    "forebay.log.block",
+    "forebay.queue.arguments",
+    "forebay.queue.facts",
+    "forebay.queue.spec",
+)
+APART_STEPS: Final = (
+    ("forebay.broker.deduplication", "identity_of"),
+    ("forebay.broker.special", "check_message"),
+    ("forebay.broker.special", "read_special"),
+)
+# Steps of sessions that belong together: half of one must not become durable.
+WHOLE: Final = (
+    ("forebay.session.amqp091_modes", "on_tx_commit"),
+    ("forebay.session.mqtt_publish", "release"),
+    ("forebay.session.mqtt_publish", "remember"),
+    ("forebay.session.mqtt_publish", "write_answer"),
+)
+
+
+def leaves_doubt(error: BaseException) -> bool:
+    """Whether what all connections share may be half changed."""
+    if isinstance(error, ForebayError) and not isinstance(error, StorageError):
+        return False  # a refusal that nobody has answered: nothing changed
+    at: TracebackType | None = error.__traceback__
+    while at is not None:
+        frame = at.tb_frame
+        if is_shared(str(frame.f_globals.get("__name__")), frame.f_code.co_name):
+            return True
+        at = at.tb_next
+    return False
+
+
+def is_shared(module: str, step: str) -> bool:
+    """Whether an error in this function may leave something of all connections half changed."""
+    if not module.startswith(SHARED):
+        return (module, step) in WHOLE
+    for name in APART:
+        if module == name or (name.endswith(".") and module.startswith(name)):
+            return False
+    return (module, step) not in APART_STEPS

@@ -1,0 +1,37 @@
+"""What a node has to say to its operator, until somebody writes it down."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+# As Python's logging counts.
+INFO: Final = 20
+WARNING: Final = 30
+ERROR: Final = 40
+
+Line = tuple[int, str, tuple[object, ...]]  # how grave, words, and what stands in their places
+
+
+@final
+class Journal:
+    """Lines for the log, in their order."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+
+    def info(self, words: str, *given: object) -> None:
+        """What is as it should be."""
+        self.lines.append((INFO, words, given))
+
+    def warning(self, words: str, *given: object) -> None:
+        """What somebody may want to change."""
+        self.lines.append((WARNING, words, given))
+
+    def error(self, words: str, *given: object) -> None:
+        """What somebody has to look at."""
+        self.lines.append((ERROR, words, given))
+
+    def take(self) -> list[Line]:
+        """What was said since the last call."""
+        lines, self.lines = self.lines, []
+        return lines

@@ -1,0 +1,237 @@
+"""One connection as the node sees it: octets of an unfinished frame, its session, and why it is not read.
+
+A node writes to no socket: what a session has written stands in its `out`, `parts` and `file` until `Ready` says that
+it may leave. Few things cannot wait for the end of the turn; these are methods that whoever has the socket overrides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from forebay.core.pieces import Part
+from forebay.node.peer import Peer
+from forebay.session.effects import Session
+
+if TYPE_CHECKING:
+    from forebay.node.node import Node
+
+SNIFF_OCTETS: Final = 4
+PASSED_OVER_MAX: Final = (
+    16 << 20
+)  # octets of a client that is told of the end and goes on: more than is ever on its way
+
+# Why a connection is not read; each is a bit of `Link.holds`.
+PROVING: Final = 1  # a login, or what else takes long, has to come out first
+NEXT_TURN: Final = 2  # this turn has enough
+PUT_OFF: Final = 4  # the same, and there is more of what it has sent already
+CHOKED: Final = 8  # there is too much where it publishes
+HELD: Final = 16  # an MQTT client to which it publishes does not keep up
+INDEBTED: Final = 32  # it has sent faster than it may
+STOPPING: Final = 64  # the broker takes its leave
+UNREAD: Final = CHOKED | HELD | INDEBTED  # so that hearing nothing of the client says nothing of it
+
+
+class Link:
+    """One client's connection.
+
+    node       that it belongs to
+    peer       the client, for people; `loopback`: it is on this very machine
+    identity   who the client is by its certificate
+    holds      why it is not read: bits, 0 where nothing is against it
+    closing    it takes part in nothing any more: its client may still have to take its last octets
+    closing_us  since when that is so
+    most       octets that may wait for it before it is given nothing more
+    left       octets that the client had not taken when it was written to last
+    full       more waits to be sent than should
+    paused     more waits than may: who sends here is told
+    """
+
+    __slots__ = (
+        "closing",
+        "closing_us",
+        "default_protocol",
+        "full",
+        "holds",
+        "identity",
+        "left",
+        "loopback",
+        "most",
+        "node",
+        "octets_received",
+        "octets_sent",
+        "opened_us",
+        "parts",
+        "parts_octets",
+        "passed_over",
+        "paused",
+        "peer",
+        "reads",
+        "rest",
+        "session",
+        "wanted",
+        "writes",
+    )
+
+    def __init__(self, node: Node, protocol: str, peer: Peer | None = None) -> None:
+        self.node = node
+        self.default_protocol = protocol
+        self.session: Session | None = None
+        self.peer = "" if peer is None else peer.name
+        self.loopback = peer is not None and peer.loopback
+        self.identity = ""
+        self.holds = 0
+        self.most = 0
+        self.left = 0
+        self.rest = b""
+        self.parts: list[bytes] | None = None  # of a frame so long that joining at each read would cost its square
+        self.parts_octets = 0
+        self.wanted = 0
+        self.closing = False
+        self.opened_us = 0
+        self.closing_us = 0
+        self.passed_over = 0  # octets that came since then
+        self.full = False
+        self.paused = False
+        self.octets_received = 0
+        self.octets_sent = 0
+        self.reads = 0
+        self.writes = 0
+
+    # ---- in
+
+    def received(self, data: bytes) -> None:
+        """Octets have come; empty ones: what came before may be looked at again."""
+        node = self.node
+        try:
+            octets = len(data)
+            self.reads += 1
+            self.octets_received += octets
+            node.totals.octets_received += octets
+            if self.closing:
+                self.pass_over(octets)
+                return
+            parts = self.parts
+            if parts is not None:
+                parts.append(data)
+                self.parts_octets += octets
+                if self.parts_octets < self.wanted:
+                    return
+                data = b"".join(parts)
+                self.parts = None
+            elif self.rest:
+                data = self.rest + data
+            session = self.session
+            if session is None:
+                if len(data) < SNIFF_OCTETS:
+                    self.rest = data
+                    return
+                session = self.session = node.start_session(self, data)
+                session.sends_files = self.sends_files()
+            used = session.receive(data)
+            self.rest = data[used:] if used < len(data) else b""
+            if self.rest:
+                wanted = session.wanted(self.rest)
+                if wanted > len(self.rest):
+                    self.wanted = wanted
+                    self.parts = [self.rest]
+                    self.parts_octets = len(self.rest)
+            node.touch(self)
+            if session.meter.is_over and not self.closing:
+                node.reading.defer(self)  # behind the turn, which it takes part in
+            elif not self.closing and node.is_tight(session):
+                node.reading.rest(self)
+        except Exception as error:  # noqa: BLE001  the connection's boundary
+            node.failed(self, error)
+
+    def pass_over(self, octets: int) -> None:
+        """The client does not know yet that it talks to nobody; but it does not go on for ever."""
+        self.passed_over += octets
+        if self.passed_over > PASSED_OVER_MAX:
+            self.node.cut(self)
+
+    def attempt(self, step: Callable[..., None], *given: object) -> None:
+        """Do something for this connection; an error of our own in it is the connection's end, and not the broker's.
+
+        What is done for each message has its own `try`, for a call more would cost.
+        """
+        try:
+            step(*given)
+        except Exception as error:  # noqa: BLE001  the connection's boundary
+            self.node.failed(self, error)
+
+    def named(self) -> str:
+        """The client id and the user that it has told, for the end of a line of the log."""
+        session = self.session
+        if session is None:
+            return ""
+        place = session.place
+        told = {"client": place.client_id, "user": session.rights.user or place.user}
+        said = ", ".join(f"{what} {name!r}" for what, name in told.items() if name)
+        return f" ({said})" if said else ""
+
+    # ---- out
+
+    def take(self) -> list[Part]:
+        """What the session has written and may leave; for who sends no files."""
+        session = self.session
+        if session is None:
+            return []
+        out = session.out
+        parts = list(session.parts)
+        session.parts.clear()
+        if len(out):
+            parts.append(out.getvalue())
+            out.truncate(0)
+        return parts
+
+    def fill(self, is_full: bool) -> None:
+        """The client has more before it than should wait for it, or less again."""
+        self.full = is_full
+        session = self.session
+        if session is not None:
+            session.vhost.fill(session.id, is_full)
+        if is_full:
+            self.look_at_buffer()
+        elif self.paused:
+            self.paused = False
+            self.node.pause(self, False)
+        else:
+            self.node.touch(self)  # whoever was held back for it goes on with a turn's end
+
+    def look_at_buffer(self) -> None:
+        """Have no more sent to a client that reads too slowly."""
+        if not self.paused and self.waiting_octets() > self.most:
+            self.paused = True
+            self.node.pause(self, True)
+
+    # ---- what only the socket's side knows, or has to do at once
+
+    def sends_files(self) -> bool:
+        """Whether parts of files can be sent as they are."""
+        return False
+
+    def waiting_octets(self) -> int:
+        """Octets that the client has not taken yet."""
+        return self.left
+
+    def limit(self, most: int) -> None:
+        """So much may wait for the client from now on."""
+        self.most = most
+        if self.full:
+            self.look_at_buffer()
+
+    def flush(self) -> None:
+        """Send within the turn what is written: what waits for clients is known before the next is given as much."""
+
+    def is_sending(self) -> bool:
+        """Whether part of a file is on its way, or has to wait: nothing else may be sent before it is."""
+        return False
+
+    def drop(self) -> None:
+        """Forget what is written and was not sent."""
+        session = self.session
+        if session is not None:
+            session.file = None
+            session.parts.clear()
+            session.out.truncate(0)

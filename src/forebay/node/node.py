@@ -1,0 +1,599 @@
+"""A whole broker without a socket, a thread or a clock of its own.
+
+    node = Node(options, disk, clock, chance)
+    node.recover()                      # what the disk holds; declares what the options name
+    link = Link(node, "amqp", peer_at("127.0.0.1", 1))
+    node.opened(link)                   # a client has connected
+    link.received(octets)               # what it has sent, cut anywhere
+    while node.is_due:
+        ready = node.turn()             # what is to be done now: see ready.py
+        ...                             # link.take() of each in ready.send and ready.close has the octets to send
+        ready.commit.run()              # if there is one, when and where one likes; and then
+        node.synced(ready.commit)       # everything of it is durable: confirms leave with the next turn
+    node.tick(clock.now_us())           # ten times a second; what is due each second happens in every tenth
+    node.lost(link)                     # its connection is gone, whoever ended it
+
+What came in is decided at once. `is_due` says that a turn is to be made, in which everything is sealed, handed out and
+given to the disk. Between two turns `take` gives what has come together so far. `answered` and `job_done` bring back
+what `Ready.proofs` and `Ready.job` asked for, `wake` is due at `Ready.again_us`. A node that must not go on says so in
+`Ready.stop`, and does nothing more. The only place from which a confirm can leave is `synced`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from forebay.broker.auth import Auth, Place
+from forebay.broker.configured import declare_configured
+from forebay.broker.control.table import Control
+from forebay.broker.judge import Proof
+from forebay.broker.scram import make_scram
+from forebay.broker.shares_of_room import SharesOfRoom
+from forebay.broker.throttle import Throttle
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import DamagedBlock
+from forebay.core.options import Options
+from forebay.core.ports import Clock, Disk, Random
+from forebay.log.store import Entry, Job, Store
+from forebay.log.wal import Commit
+from forebay.node.alarms import Alarms
+from forebay.node.connections import OpenConnections
+from forebay.node.doubt import leaves_doubt
+from forebay.node.events import Announcer
+from forebay.node.figures import Figures
+from forebay.node.handing_out import hand_out
+from forebay.node.journal import Journal
+from forebay.node.link import HELD, PROVING, STOPPING, Link
+from forebay.node.logins import note_logins, set_throttle
+from forebay.node.peer import split_name
+from forebay.node.pressure import Pressure
+from forebay.node.protocols import make_session, protocol_of
+from forebay.node.rates import Rates
+from forebay.node.reading import Reading
+from forebay.node.ready import CONNECTION, OWN_STATE, STORAGE, Fault, Ready, Stop
+from forebay.node.seconds import look_at
+from forebay.node.tracing import Tracer
+from forebay.node.wanted import Wanted, store_options
+from forebay.session.effects import Session
+
+SECRET_OCTETS: Final = 32
+TICKS_A_SECOND: Final = 10
+NO_LIMIT: Final = 1 << 62
+
+
+class Surroundings:
+    """What a node is told of the machine, about once a second.
+
+    memory_octets  that the process has
+    free_octets    that the disk has left
+    """
+
+    def __init__(self) -> None:
+        self.memory_octets = 0
+        self.free_octets = NO_LIMIT
+
+
+class Node:
+    """One broker.
+
+    connections  those that have a session, by its number
+    open         those with and without a session
+    is_due       a turn is to be made
+    dirty        connections that take part in it
+    waiting      connections whose session is told of every sync
+    handles      how many connections the process may have
+    stopping     it takes its leave: nobody is let in
+    ended        nothing happens any more
+    """
+
+    def __init__(self, options: Options, disk: Disk, clock: Clock, chance: Random, built_us: int = 0) -> None:
+        self.options = options
+        self.clock = clock
+        self.disk = disk
+        self.journal = Journal()
+        self.surroundings = Surroundings()
+        self.store = self.make_store()
+        self.vhosts = Vhosts(self.store, options)
+        self.common = self.vhosts.common
+        self.vhosts.common.secret = chance.octets(SECRET_OCTETS)
+        self.wanted = Wanted(self.vhosts)
+        mechanisms = make_scram(options.users, options.mqtt_auth_methods, chance)
+        throttle = Throttle(0, 0)
+        throttle.now_us = clock.now_us()  # of who logs in before the first tick
+        self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users, throttle)
+        set_throttle(throttle, options)
+        self.connections: dict[int, Link] = {}
+        self.open: set[Link] = set()
+        self.listed = OpenConnections(self.connections)
+        self.control = Control(self.vhosts, self.listed)
+        self.figures = Figures(options, clock.now_us(), built_us)
+        self.totals = self.figures.totals
+        shares = SharesOfRoom(self.vhosts, options)
+        self.pressure = Pressure(options, self.store, shares, self.connections, self.journal)
+        self.alarms = Alarms(self.pressure, self.vhosts, self.store, self.journal)
+        self.announcer = Announcer(self.vhosts)
+        self.reading = Reading()
+        self.rates = Rates(options)
+        self.is_rated = self.rates.is_on()
+        self.tracer: Tracer | None = None
+        self.handles = NO_LIMIT
+        self.next_session = 1
+        self.ticks = 0
+        self.dirty: dict[Link, None] = {}
+        self.waiting: dict[Link, None] = {}
+        self.farewells: list[Link] = []  # taken over: their last words wait for the disk
+        self.is_due = False
+        self.flush_due = False  # this turn takes to the disk also what nobody waits for
+        self.stopping = False
+        self.ended = False
+        self.stopped: Stop | None = None
+        self.out = Ready()
+
+    # ---- the start
+
+    def make_store(self) -> Store:
+        """Where everything durable goes."""
+        return Store(self.disk, self.clock, store_options(self.options))
+
+    def checkpoint(self) -> list[Entry]:
+        """Everything durable, as recovery has to apply it."""
+        return self.vhosts.checkpoint()
+
+    def recover(self) -> None:
+        """Come to the state in which the disk was left, and begin."""
+        self.load()
+        self.begin()
+
+    def load(self) -> None:
+        """Come to the state in which the disk was left."""
+        recovery = self.store.open()
+        for line in recovery.report:
+            self.journal.warning("%s", line)
+        now_us = self.clock.now_us()
+        self.vhosts.recover(recovery.entries, now_us)
+        self.store.start(self.checkpoint())
+        self.vhosts.sweep(now_us)
+        declare_configured(self.vhosts, self.options)
+
+    def begin(self) -> None:
+        """Tell of what happens from now on."""
+        self.tell_of_events()
+        if self.figures.interval_s:
+            self.tell_figures(self.clock.now_us())
+
+    def tell_of_events(self) -> None:
+        """Have events told as the options say."""
+        options = self.options
+        self.announcer.stream.keep(options.events, options.events_max_age_s, options.events_octets_max)
+        self.announcer.changed()
+
+    def trace(self, tracer: Tracer) -> None:
+        """From now on this one is told of messages on their way."""
+        self.tracer = tracer
+        self.vhosts.common.tracing = True
+
+    # ---- connections
+
+    def opened(self, link: Link) -> None:
+        """A client has connected; where it may not, it is cut off."""
+        link.limit(self.options.send_buffer_octets_max)
+        link.opened_us = self.clock.now_us()
+        self.totals.sockets += 1
+        is_full = self.stopping or len(self.open) >= min(self.options.connections_max, self.handles)
+        if is_full or not self.rates.may_connect(link.peer, link.opened_us):
+            self.cut(link)
+        else:
+            self.open.add(link)
+
+    def received(self, link: Link, octets: bytes) -> None:
+        """A client has sent this."""
+        link.received(octets)
+
+    def start_session(self, link: Link, data: bytes) -> Session:
+        """The session that the first octets of a connection ask for."""
+        id = self.next_session
+        self.next_session += 1
+        session = make_session(
+            id,
+            data,
+            link.default_protocol,
+            self.vhosts,
+            self.auth,
+            self.options,
+            link.loopback,
+            identity=link.identity,
+            control=self.control,
+        )
+        self.connections[id] = link
+        session.place = self.auth.places[id] = Place(split_name(link.peer)[0], protocol_of(session))
+        return session
+
+    def seat(self, link: Link, make: Callable[[int], Session]) -> None:
+        """Have a connection that came by no listener take part, with the session that is made for its number."""
+        session = link.session = make(self.next_session)
+        self.next_session += 1
+        self.connections[int(session.id)] = link
+
+    def touch(self, link: Link) -> None:
+        """This connection takes part in the turn; one that has been closed, or was lost, does not."""
+        if link.closing:
+            return
+        self.dirty[link] = None
+        self.is_due = True
+        if self.pressure.is_crowded or self.common.pressing is not None:
+            self.pressure.check(link)
+
+    def pause(self, link: Link, paused: bool) -> None:
+        """The connection takes no more octets for now, or takes them again."""
+        session = link.session
+        if session is not None and session.id in self.connections:
+            session.vhost.pause(session.id, paused)
+            self.pressure.paused(link, paused, self.clock.now_us())
+            self.touch(link)  # a session may hold answers back while its connection takes no more
+
+    def is_tight(self, session: Session) -> bool:
+        """Whether the turn is to bring little more: much waits for clients already, or is to be handed out to many."""
+        return self.pressure.buffers.is_too_much(int(session.vhost.fanout.octets))
+
+    def go_on(self, link: Link) -> None:
+        """Look again at what the connection has sent already."""
+        if not link.holds & HELD:
+            link.received(b"")
+
+    # ---- how connections end
+
+    def cut(self, link: Link) -> None:
+        """End the connection at once."""
+        link.closing = True
+        self.out.cut.append(link)
+        self.is_due = True
+
+    def finish(self, link: Link) -> None:
+        """Have the connection send the end, write nothing more, and be read until the client goes.
+
+        Were the socket closed with octets unread or on their way, a reset would answer them, which may take from the
+        client what it was sent last. Whoever does not go is cut off.
+        """
+        if link.closing:
+            return
+        link.closing = True
+        link.closing_us = self.clock.now_us()
+        link.rest = b""
+        link.parts = None
+        link.holds = 0
+        self.out.close.append(link)
+        self.is_due = True
+        self.leave(link)
+
+    def lost(self, link: Link) -> None:
+        """The connection is gone."""
+        link.closing = True
+        self.open.discard(link)
+        self.leave(link)
+
+    def failed(self, link: Link, error: Exception) -> None:
+        """An error of our own while this connection was served: it ends, and if need be the broker."""
+        session = link.session
+        if isinstance(error, DamagedBlock) and session is not None and not link.closing:
+            link.attempt(session.dismiss, error.text)
+            return self.touch(link)
+        self.note_fault(f"the connection from {link.peer}", error)
+        if session is not None:
+            session.reason = "an error of the broker's own"
+        try:
+            self.break_off(link)
+        except Exception as another:  # noqa: BLE001  what is wrong already may be too wrong to say so
+            self.note_fault(f"the goodbye to {link.peer}", another)
+            self.cut(link)
+        self.leave(link)
+
+    def break_off(self, link: Link) -> None:
+        """Tell the client that the broker is wrong, and close.
+
+        What was not sent is not sent any more: it may end in the middle of a frame.
+        """
+        session = link.session
+        if link.closing or session is None or link.is_sending():
+            self.cut(link)
+            return
+        link.drop()
+        session.hold_lsn = 0
+        session.dismiss("an error of the broker's own: its log has it", True)
+        self.finish(link)
+
+    def note_fault(self, what: str, error: Exception) -> None:
+        """An error of our own has ended something; the node with it, where it leaves a doubt about what all share."""
+        if leaves_doubt(error):
+            self.stop(OWN_STATE, error)
+        else:
+            self.out.faults.append(Fault(CONNECTION, what, error))
+            self.is_due = True
+
+    def stop(self, why: str, error: BaseException) -> None:
+        """Nothing may become durable any more, and nothing leave."""
+        if self.stopped is None:
+            self.stopped = Stop(why, error)
+        self.is_due = True
+
+    def has_stopped(self) -> bool:
+        """Whether it must not go on."""
+        return self.stopped is not None
+
+    def leave(self, link: Link) -> None:
+        """This connection takes part in nothing any more: nobody may write to it from here on."""
+        self.dirty.pop(link, None)
+        self.waiting.pop(link, None)
+        self.pressure.forget(link)
+        session = link.session
+        if session is None or session.id not in self.connections:
+            return
+        del self.connections[session.id]
+        self.auth.places.pop(session.id, None)
+        self.rates.forget(link)
+        session.rights.usage.leave(session.id)
+        if session.reason:
+            self.journal.info("connection from %s ended: %s%s", link.peer, session.reason, link.named())
+        try:
+            self.figures.ended(session)
+            if self.announcer.listening:
+                self.announcer.ended(link, session)
+        except Exception as error:  # noqa: BLE001  what it held goes back all the same
+            self.note_fault(f"the account of the connection from {link.peer}", error)
+        try:
+            session.closed()
+        except Exception as error:  # noqa: BLE001  others would wait in vain for what it had
+            self.stop(OWN_STATE, error)
+        session.vhost.touch()
+        self.is_due = True
+
+    def end_taken(self) -> None:
+        """Connections whose client has come back by another one [MQTT-3.1.4-3]."""
+        for id in self.vhosts.take_taken():
+            previous = self.connections.get(id)
+            if previous is not None and previous.session is not None:
+                self.announcer.taken_over(previous, previous.session)
+                previous.attempt(previous.session.taken_over)
+                self.part_with(previous)
+
+    def part_with(self, link: Link) -> None:
+        """Let a connection go that was taken over: it takes part in nothing more, but its client is answered.
+
+        It has asked for a session: CONNACK, and why it has to go, leave when what the CONNACK promises is on disk. So
+        no connection stays for longer than a sync.
+        """
+        session = link.session
+        if link.closing or session is None:
+            return
+        if session.hold_lsn <= self.store.durable:
+            self.finish(link)
+            return
+        if not link.closing_us:
+            link.closing_us = self.clock.now_us()  # from here on it may stay for so long only
+        self.farewells.append(link)
+        self.leave(link)
+
+    # ---- answers
+
+    def take_proofs(self) -> Sequence[Proof]:
+        """What sessions and others have asked for; what comes behind a login is not read meanwhile."""
+        proofs, self.auth.proofs = self.auth.proofs, []
+        for proof in proofs:
+            if proof.connection in self.connections:
+                self.reading.hold(self.connections[proof.connection], PROVING)
+        return proofs
+
+    def answered(self, proof: Proof) -> None:
+        """A proof has run; its connection may have gone meanwhile."""
+        link = self.connections.get(proof.connection)
+        if link is None or link.session is None or link.closing:
+            return
+        link.attempt(link.session.proven)
+        if link.session is not None and not link.session.is_proving():
+            self.reading.let(link, PROVING)
+        link.received(b"")  # what had come behind the login
+        self.touch(link)
+
+    def job_done(self, job: Job, error: BaseException | None = None) -> None:
+        """What had to be rewritten is."""
+        if self.ended:
+            return  # the files are closed by now; what the job has made is found at the next start, as after a crash
+        try:
+            self.store.done(job, error)
+        except Exception as failure:  # noqa: BLE001  the task's boundary: a file is not what it should be, whatever says so
+            self.stop(STORAGE, failure)
+
+    def synced(self, commit: Commit, error: BaseException | None = None) -> None:
+        """A write and sync came back: from here on its records are durable, or nothing is."""
+        if error is not None:
+            self.stop(STORAGE, error)
+            return
+        self.is_due = True
+        lsn = self.store.synced(commit)
+        self.vhosts.synced()
+        waiting = self.waiting
+        self.waiting = {}
+        for link in waiting:
+            session = link.session
+            if session is None or session.id not in self.connections:
+                continue
+            try:
+                session.on_durable(lsn)
+                self.release(link, session, lsn)
+            except Exception as failure:  # noqa: BLE001  the connection's boundary
+                self.failed(link, failure)
+        if self.farewells:
+            farewells, self.farewells = self.farewells, []
+            for link in farewells:
+                self.part_with(link)
+        self.pressure.written()
+
+    # ---- the turn
+
+    def take(self) -> Ready:
+        """What has come together since the last time."""
+        ready = self.out
+        self.out = Ready()
+        ready.stop = self.stopped
+        ready.durable = self.store.durable
+        ready.again_us = self.rates.due_us()
+        if self.reading.changed:
+            ready.reading, self.reading.changed = self.reading.changed, []
+        if self.journal.lines:
+            ready.lines = self.journal.take()
+        return ready
+
+    def turn(self) -> Ready:
+        """Everything that has come in is decided: seal it, hand it out, and give it to the disk."""
+        self.is_due = False
+        if self.ended or self.has_stopped():
+            return self.take()
+        out = self.out
+        now_us = out.now_us = self.clock.now_us()
+        self.begin_turn(out, now_us)
+        hand_out(self, now_us)
+        self.vhosts.note_sessions()
+        if self.has_stopped():
+            return self.take()
+        store = self.store
+        if store.checkpoint_due():
+            store.rotate(self.checkpoint())
+        lsn = out.lsn = store.due_lsn()
+        # At the end of a turn, and nowhere else: what belongs together is in one frame then.
+        out.commit = store.flush() if self.flush_due else store.commit()
+        self.flush_due = False
+        durable = store.durable
+        dirty = self.dirty
+        self.dirty = {}
+        if self.is_rated:
+            self.rates.charge(dirty, now_us)
+        for link in dirty:
+            session = link.session
+            if session is None or link.closing:
+                continue
+            try:
+                session.end_turn(lsn, durable)
+                self.release(link, session, durable)
+            except Exception as error:  # noqa: BLE001  the connection's boundary
+                self.failed(link, error)
+        out.awaited = lsn > durable and bool(self.waiting)
+        self.end_turn(now_us)
+        return self.take()
+
+    def begin_turn(self, out: Ready, now_us: int) -> None:
+        """What others have to do about what came in, and what was put off."""
+        for link in self.reading.begin_turn():
+            self.go_on(link)
+        if self.vhosts.others:
+            for link in self.dirty:
+                if link.session is not None:
+                    link.session.vhost.touch()
+        self.end_taken()
+        if self.vhosts.deleted or self.vhosts.users.deleted:
+            self.listed.end_deleted(self.vhosts)
+        if self.auth.proofs:
+            out.proofs = self.take_proofs()
+        if self.auth.refusals or self.auth.accepted:
+            note_logins(self.auth, self.figures, self.vhosts.common)
+        if self.vhosts.common.audit.entries:
+            out.audit = self.vhosts.common.audit.take()
+        if self.announcer.listening:
+            out.events = self.announcer.tell(self.dirty, now_us)
+
+    def release(self, link: Link, session: Session, durable: int) -> None:
+        """Send what the session has written, as far as what it says is on the disk; close if it says so."""
+        if session.hold_lsn > durable:
+            self.waiting[link] = None
+        elif session.closing and not link.is_sending():
+            self.finish(link)
+        else:
+            self.out.send.append(link)
+            if session.waiting():
+                self.waiting[link] = None
+
+    def end_turn(self, now_us: int) -> None:
+        """Look what is left for the next one."""
+        if self.tracer is not None:
+            self.tracer.turned(now_us)
+        self.pressure.end_turn()
+        if self.reading.end_turn() or self.vhosts.has_work() or self.announcer.events.noted:
+            self.is_due = True
+
+    def sent(self) -> None:
+        """All that the turn has to send was given to the connections: what waits for clients is known now."""
+        if self.pressure.buffers.is_tight:
+            self.pressure.buffers.look()
+
+    # ---- time
+
+    def tick(self, now_us: int) -> None:
+        """A tenth of a second is over."""
+        if self.ended:
+            return
+        self.ticks += 1
+        self.auth.throttle.now_us = now_us
+        if self.vhosts.tick(now_us):
+            self.is_due = True
+        self.pressure.holding.tick()
+        if self.reading.changed:
+            self.is_due = True
+        if self.ticks % TICKS_A_SECOND == 0:
+            self.every_second(now_us)
+
+    def every_second(self, now_us: int) -> None:
+        """A second is over."""
+        second = self.ticks // TICKS_A_SECOND
+        around = self.surroundings
+        look_at(list(self.open), self.options, now_us)
+        if second % max(1, self.options.auto_commit_interval_ms // 1000) == 0:
+            self.vhosts.commit_streams()
+        self.vhosts.sweep(now_us)
+        self.pressure.every_second(around.memory_octets, around.free_octets, now_us)
+        self.announcer.alarms(self.alarms.look())
+        if self.figures.is_due(second):
+            self.tell_figures(now_us)
+        self.flush_due = True
+        self.is_due = True
+        job = self.store.plan(self.wanted, now_us)
+        if job is not None:
+            self.out.job = job
+
+    def wake(self, now_us: int) -> None:
+        """The time of `Ready.again_us` has come."""
+        self.rates.resume(now_us)
+        self.is_due = True
+
+    def tell_figures(self, now_us: int) -> None:
+        """Publish what has changed of the broker's figures."""
+        sessions = [each.session for each in self.connections.values() if each.session is not None]
+        self.figures.tell(self.vhosts.all(), sessions, now_us)
+        self.is_due = True
+
+    # ---- the end
+
+    def take_leave(self) -> None:
+        """Let nobody in, and read nobody."""
+        self.stopping = True
+        self.is_due = True
+        for link in self.open:
+            if not link.closing:
+                self.reading.hold(link, STOPPING)
+
+    def say_goodbye(self) -> None:
+        """Tell every client; those that have to answer are read again for it."""
+        for link in list(self.open):
+            session = link.session
+            if link.closing:
+                continue
+            if session is None:
+                self.finish(link)
+                continue
+            session.vhost.pause(session.id, True)  # it settles nothing any more
+            link.attempt(session.shut_down)
+            if not link.closing:
+                self.reading.let_all(link)
+                self.release(link, session, self.store.durable)
+
+    def flush(self) -> Commit | None:
+        """To the disk with everything noted, if no commit is on its way."""
+        return self.store.flush()

@@ -1,0 +1,112 @@
+"""What a turn of a node asks of the world around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, final
+
+from forebay.broker.audit import Entry
+from forebay.broker.judge import Proof
+from forebay.log.store import Job
+from forebay.log.wal import Commit
+from forebay.node.events import Told
+from forebay.node.journal import Line
+from forebay.node.link import Link
+from forebay.queue.leases import Delivery
+
+# Why a node stops.
+CONNECTION: Final = "connection"  # the place of a fault
+OWN_STATE: Final = "own state"  # what is in memory proves nothing any more
+STORAGE: Final = "storage"  # what is on the disk does not
+
+
+@final
+class Fault:
+    """An error of our own that has ended something, and not the broker.
+
+    place  a kind of what it has ended: see server/faults.py
+    what   it has ended, for people
+    """
+
+    def __init__(self, place: str, what: str, error: BaseException) -> None:
+        self.place = place
+        self.what = what
+        self.error = error
+
+
+@final
+class Stop:
+    """The node is at its end: nothing that it says later counts.
+
+    why  OWN_STATE, STORAGE
+    """
+
+    def __init__(self, why: str, error: BaseException) -> None:
+        self.why = why
+        self.error = error
+
+
+@final
+class Ready:
+    """To be done in the order of the fields; each stands here once.
+
+    stop     the process has to end, and nothing else of this is to be done
+    commit   to be run, which writes and syncs; then `Node.synced`
+    job      to be run, which rewrites files; then `Node.job_done`
+    cut      connections to be ended at once, whatever waits for them
+    send     connections that have something written to be sent
+    close    connections to be sent what is written, and then closed as soon as they have taken it
+    reading  connections to be read again, or no longer: by their `holds`
+    proofs   to be run, each on a thread of its own kind; then `Node.answered`
+    events   for listeners
+    audit    who has changed what
+    faults   errors of our own
+    lines    for the log
+    now_us   when the turn was
+    lsn      of the turn: what it has brought is durable when `durable` is as high
+    durable  what is on the disk
+    awaited  somebody waits for `lsn`
+    delivery  the last that was handed out; None where none was
+    again_us  when `Node.wake` is to be called, also if nothing happens; 0 for not at all
+    """
+
+    __slots__ = (
+        "again_us",
+        "audit",
+        "awaited",
+        "close",
+        "commit",
+        "cut",
+        "delivery",
+        "durable",
+        "events",
+        "faults",
+        "job",
+        "lines",
+        "lsn",
+        "now_us",
+        "proofs",
+        "reading",
+        "send",
+        "stop",
+    )
+
+    def __init__(self) -> None:
+        self.stop: Stop | None = None
+        self.commit: Commit | None = None
+        self.job: Job | None = None
+        self.cut: list[Link] = []
+        self.send: list[Link] = []
+        self.close: list[Link] = []
+        self.reading: list[Link] = []
+        self.proofs: Sequence[Proof] = ()
+        self.events: Sequence[Told] = ()
+        self.audit: Sequence[Entry] = ()
+        self.faults: list[Fault] = []
+        self.lines: Sequence[Line] = ()
+        self.now_us = 0
+        self.lsn = 0
+        self.durable = 0
+        self.awaited = False
+        self.delivery: Delivery | None = None
+        self.again_us = 0

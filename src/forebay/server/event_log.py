@@ -1,0 +1,32 @@
+"""Events as lines of the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from forebay.node.events import Listener, Told, matching
+
+logger = logging.getLogger("forebay")
+
+
+class EventLog(Listener):
+    """Writes those that the options name."""
+
+    def __init__(self) -> None:
+        self.types: set[str] = set()
+
+    def log(self, patterns: Sequence[str]) -> None:
+        """Which types to log from now on."""
+        self.types = matching(patterns)
+
+    def wanted(self) -> set[str]:
+        return self.types
+
+    def hear(self, told: Sequence[Told]) -> None:
+        for each in told:
+            if each.type in self.types:
+                words = " ".join(f"{name}={value}" for name, value in each.facts.items())
+                logger.info(
+                    "%s %s", each.type, words, extra={"event": each.type, "vhost": each.vhost, "data": each.facts}
+                )

@@ -1,0 +1,206 @@
+"""A whole broker in the test's hand: no socket, no thread, and time only when the test lets it go by.
+
+Clients are those of the conformance tests: what they take for their socket is one end of a `Line`. Reading from it has
+the node make turns, run its commits and answer its questions until there is something to read.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from pathlib import Path
+from typing import cast
+
+from forebay.broker.judge import Proof
+from forebay.core.options import make_options
+from forebay.core.ports import Random
+from forebay.log.store import Job, Store
+from forebay.log.wal import Commit
+from forebay.node.link import Link
+from forebay.node.node import Node
+from forebay.node.peer import peer_at
+from forebay.node.ready import Ready
+from tests.stores import SMALL, SmallDisk, TestClock
+
+STEPS_MAX = 1000  # without an octet for whoever waits for one
+TICK_US = 100_000
+LOOPBACK = "127.0.0.1"
+
+
+class Counted(Random):
+    """Octets that every run of a test has again."""
+
+    def __init__(self) -> None:
+        self.next = 0
+
+    def octets(self, count: int) -> bytes:
+        self.next += 1
+        return self.next.to_bytes(8, "big").rjust(count, b"\0")[-count:]
+
+
+class SmallNode(Node):
+    """One whose files are small, so that a test fills them."""
+
+    def make_store(self) -> Store:
+        return Store(self.disk, self.clock, SMALL)
+
+
+class Line(Link):
+    """A connection of a node, and what its client takes for a socket.
+
+    sent  octets on their way to the client
+    gone  the broker has closed, or the client has
+    """
+
+    __slots__ = ("gone", "rig", "sent")
+
+    def __init__(self, rig: NodeRig, protocol: str, port: int) -> None:
+        super().__init__(rig.node, protocol, peer_at(LOOPBACK, port))
+        self.rig = rig
+        self.sent = bytearray()
+        self.gone = False
+
+    # ---- the client's end
+
+    def sendall(self, octets: bytes) -> None:
+        """What comes in one read."""
+        if self.gone:
+            raise ConnectionResetError
+        self.received(octets)
+
+    def recv(self, octets: int) -> bytes:
+        """What there is by now, or after whatever it takes; empty at the end."""
+        steps = 0
+        while not self.sent and not self.gone:
+            assert self.rig.step(), "nothing more comes"
+            steps += 1
+            assert steps < STEPS_MAX, "the broker works without end, and nothing comes"
+        taken = bytes(self.sent[:octets])
+        del self.sent[:octets]
+        return taken
+
+    def shutdown(self, how: int) -> None:
+        """The client sends no more, which the broker takes for the end."""
+        self.close()
+
+    def close(self) -> None:
+        """The connection is gone."""
+        if not self.gone:
+            self.gone = True
+            self.node.lost(self)
+
+
+class NodeRig:
+    """A node, and what a server does around it.
+
+    folder     of its disk
+    holding    commits wait for `sync`
+    commit     that waits, or None
+    said       lines for the log
+    """
+
+    def __init__(self, folder: Path, clock: TestClock | None = None, **options: object) -> None:
+        self.folder = folder
+        self.clock = clock or TestClock()
+        self.options = make_options(options)
+        self.holding = False
+        self.said: list[str] = []
+        self.ports = 40_000
+        self.start()
+
+    def start(self) -> None:
+        """Begin on what the disk holds."""
+        self.disk = SmallDisk(str(self.folder))
+        self.node = SmallNode(self.options, self.disk, self.clock, Counted())
+        self.lines: list[Line] = []
+        self.commit: Commit | None = None
+        self.proofs: deque[Proof] = deque()
+        self.jobs: deque[Job] = deque()
+        self.node.recover()
+
+    def dial(self, listener: str) -> socket.socket:
+        """A connection to a listener; its client's end."""
+        return cast(socket.socket, self.connect(listener))
+
+    def connect(self, listener: str) -> Line:
+        """A connection to a listener, as both its ends have it."""
+        self.ports += 1
+        line = Line(self, listener, self.ports)
+        self.lines.append(line)
+        self.node.opened(line)
+        return line
+
+    # ---- what a server does
+
+    def step(self) -> bool:
+        """One turn, or one thing that the node has asked for; whether there was any."""
+        if self.node.is_due:
+            self.do(self.node.turn())
+        elif self.commit is not None and not self.holding:
+            self.sync()
+        elif self.proofs:
+            proof = self.proofs.popleft()
+            proof.run()
+            self.node.answered(proof)
+        elif self.jobs:
+            job = self.jobs.popleft()
+            job.run()
+            self.node.job_done(job)
+        else:
+            return False
+        return True
+
+    def settle(self) -> None:
+        """Do all that comes without anybody's doing."""
+        steps = 0
+        while self.step():
+            steps += 1
+            assert steps < STEPS_MAX, "the broker works without end"
+
+    def do(self, ready: Ready) -> None:
+        """What a node is ready with."""
+        if ready.stop is not None:
+            raise ready.stop.error
+        for fault in ready.faults:
+            raise fault.error
+        self.said += [words % given for _, words, given in ready.lines]
+        self.commit = ready.commit or self.commit
+        if ready.job is not None:
+            self.jobs.append(ready.job)
+        self.proofs.extend(ready.proofs)
+        for link in cast("list[Line]", ready.send):
+            link.sent += b"".join(link.take())
+        for link in cast("list[Line]", ready.close):
+            link.sent += b"".join(link.take())
+            link.close()
+        for link in cast("list[Line]", ready.cut):
+            link.close()
+        self.node.sent()
+
+    def sync(self) -> None:
+        """Have the disk do what waits for it."""
+        commit, self.commit = self.commit, None
+        assert commit is not None
+        commit.run()
+        self.node.synced(commit)
+        self.do(self.node.take())
+
+    def wait(self, seconds: float) -> None:
+        """Time goes by, and what it brings happens."""
+        for _ in range(round(seconds * 10)):
+            self.clock.us += TICK_US
+            self.node.tick(self.clock.us)
+            self.settle()
+
+    # ---- ends
+
+    def crash(self) -> None:
+        """As after `kill -9`: what was not synced is lost, and every client sees the end."""
+        for line in self.lines:
+            line.gone = True
+        self.disk.close_all()
+        self.start()
+
+    def close(self) -> None:
+        """Leave the files as they are."""
+        self.disk.close_all()
