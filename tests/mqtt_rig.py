@@ -1,18 +1,17 @@
-"""A vhost on a real store with many MQTT clients, without sockets: turns, syncs, time and crashes come by hand."""
+"""A broker in the test's hand with many MQTT clients: turns, syncs, time and crashes come by hand."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from forebay.broker.auth import Auth
+from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
-from forebay.core.options import make_options
-from forebay.log.store import Commit, Store
+from forebay.log.store import Store
 from forebay.session.mqtt import MqttSession
 from tests.conformance.mqtt.raw import V5, Raw, connect
 from tests.conformance.mqtt.v5.flows import LONG_S, expiry
-from tests.stores import SMALL, SmallDisk, TestClock
-from tests.vhosts import Wanted
+from tests.node_rig import NodeRig
 
 TURNS_MAX = 10  # without an octet, after which nothing more can come
 SECOND_US = 1_000_000
@@ -21,40 +20,46 @@ SECOND_US = 1_000_000
 class RigClient(Raw):
     """One connection; reading from it ends turns until there is something."""
 
-    def __init__(self, rig: MqttRig, id: int, version: int = V5) -> None:
+    def __init__(self, rig: MqttRig, version: int = V5) -> None:
         self.rig = rig
         self.version = version
-        self.session = MqttSession(id, rig.vhosts, rig.auth, rig.options, True)
-        self.unused = b""
-        self.rest = b""
-        self.lost = False
+        self.line = rig.connect("mqtt")
+
+    @property
+    def rest(self) -> bytes:
+        """What has come and was not read."""
+        return bytes(self.line.sent)
+
+    @rest.setter
+    def rest(self, octets: bytes) -> None:
+        self.line.sent[:] = octets
+
+    @property
+    def session(self) -> MqttSession:
+        """The node's end."""
+        session = self.line.session
+        assert isinstance(session, MqttSession)
+        return session
+
+    @property
+    def lost(self) -> bool:
+        """The connection is gone."""
+        return self.line.gone
 
     def send(self, *octets: bytes) -> None:
         """What comes in one read."""
-        if self.lost or self.session.closing:
-            return
-        data = self.unused + b"".join(octets)
-        self.unused = data[self.session.receive(data) :]
-
-    def flush(self) -> None:
-        """Write as a connection does, which ends where the session says so."""
-        session = self.session
-        if session.hold_lsn > self.rig.store.durable:
-            return
-        self.rest += b"".join(session.parts) + session.out.getvalue()
-        session.parts.clear()
-        session.out.truncate(0)
-        if session.closing:
-            self.vanish()
+        if not self.line.gone:
+            self.line.received(b"".join(octets))
 
     def read(self, octets: int) -> bytes:
         turns = 0
-        while len(self.rest) < octets:
+        while len(self.line.sent) < octets:
             assert turns < TURNS_MAX, f"nothing more comes after {self.rest!r}"
             assert not self.lost, f"the connection has ended: {self.session.reason}"
             turns += 1
             self.rig.turn()
-        taken, self.rest = self.rest[:octets], self.rest[octets:]
+        taken = bytes(self.line.sent[:octets])
+        del self.line.sent[:octets]
         return taken
 
     def ended(self) -> bool:
@@ -63,48 +68,37 @@ class RigClient(Raw):
 
     def vanish(self) -> None:
         """The connection is gone."""
-        if not self.lost:
-            self.lost = True
-            del self.rig.clients[int(self.session.id)]
-            self.session.closed()
+        self.line.close()
 
     def close(self) -> None:
         self.vanish()
 
 
-class MqttRig:
-    """The broker without its sockets and threads.
-
-    commit  on its way to the disk, until `sync`
-    """
+class MqttRig(NodeRig):
+    """The broker without its sockets and threads; `commit` is on its way to the disk until `sync`."""
 
     def __init__(self, folder: Path, **options: object) -> None:
-        self.folder = folder
-        self.options = make_options(options)
-        self.clock = TestClock()
-        self.next_id = 1
-        self.open()
+        super().__init__(folder, None, **options)
 
-    def open(self) -> None:
-        """Start on what the folder holds."""
-        self.disk = SmallDisk(str(self.folder))
-        self.store = Store(self.disk, self.clock, SMALL)
-        entries = self.store.open().entries
-        self.vhosts = Vhosts(self.store, self.options)
-        self.vhost = self.vhosts.default
-        self.vhosts.recover(entries, self.clock.us)
-        self.store.start(self.vhosts.checkpoint())
-        self.vhost.sweep(self.clock.us)
-        self.auth = Auth(self.options.users)
-        self.clients: dict[int, RigClient] = {}
-        self.commit: Commit | None = None
+    @property
+    def vhosts(self) -> Vhosts:
+        return self.node.vhosts
+
+    @property
+    def vhost(self) -> Vhost:
+        return self.node.vhosts.default
+
+    @property
+    def store(self) -> Store:
+        return self.node.store
+
+    @property
+    def auth(self) -> Auth:
+        return self.node.auth
 
     def client(self, version: int = V5) -> RigClient:
         """A connection of which nothing is known yet."""
-        made = RigClient(self, self.next_id, version)
-        self.clients[self.next_id] = made
-        self.next_id += 1
-        return made
+        return RigClient(self, version)
 
     def connected(self, name: str, properties: bytes = b"", clean: bool = True, present: bool = False) -> RigClient:
         """A connection that has its CONNACK."""
@@ -121,52 +115,21 @@ class MqttRig:
 
     def turn(self, sync: bool = True) -> None:
         """End a turn; `sync`: and have it on the disk."""
-        vhost = self.vhost
-        taken, vhost.sessions.taken = vhost.sessions.taken, []
-        for id in taken:
-            if id in self.clients:
-                self.clients[id].session.taken_over()
-                self.clients[id].flush()
-        for delivery in self.vhosts.end_turn(self.clock.us):
-            receiver = self.clients.get(int(delivery.consumer.session_id))
-            if receiver is not None:
-                receiver.session.deliver(delivery)
-        cancelled, vhost.cancelled = vhost.cancelled, []
-        for consumer in cancelled:
-            owner = self.clients.get(int(consumer.session_id))
-            if owner is not None:
-                owner.session.cancelled(consumer)
-        vhost.note_sessions()
-        if self.store.checkpoint_due():
-            self.store.rotate(self.vhosts.checkpoint())
-        lsn = self.store.due_lsn()
-        self.commit = self.commit or self.store.commit()
-        for client in list(self.clients.values()):
-            client.session.end_turn(lsn, self.store.durable)
-            client.flush()
-            if client.session.meter.is_over:
-                client.send()  # the rest of the last read
+        self.do(self.node.turn())
         if sync:
             self.sync()
 
     def sync(self) -> None:
         """What is on its way to the disk is there, and whoever waited for it hears so."""
         while self.commit is not None:
-            self.commit.run()
-            self.store.synced(self.commit)
-            self.vhost.synced()
-            for client in list(self.clients.values()):
-                client.session.on_durable(self.store.durable)
-                client.flush()
+            super().sync()
             self.commit = self.store.commit()
 
     def wait(self, seconds: float, sync: bool = True) -> None:
         """Time passes, and what it brings happens."""
         self.clock.us += int(seconds * SECOND_US)
-        self.vhost.tick(self.clock.us)
-        for client in list(self.clients.values()):
-            client.session.tick(self.clock.us)
-        self.vhost.sweep(self.clock.us)
+        self.node.tick(self.clock.us)
+        self.node.every_second(self.clock.us)
         self.turn(sync)
         if sync:
             self.flush()
@@ -186,17 +149,11 @@ class MqttRig:
 
     def housekeep(self) -> None:
         """One piece of what the store does in the background."""
-        job = self.store.plan(Wanted(self.vhost), self.clock.us)
-        if job is not None:
+        if not self.jobs:
+            job = self.store.plan(self.node.wanted, self.clock.us)
+            if job is not None:
+                self.jobs.append(job)
+        if self.jobs:
+            job = self.jobs.popleft()
             job.run()
-            self.store.done(job)
-
-    def crash(self) -> None:
-        """As after `kill -9`: only what was synced is there."""
-        for client in self.clients.values():
-            client.lost = True
-        self.disk.close_all()
-        self.open()
-
-    def close(self) -> None:
-        self.disk.close_all()
+            self.node.job_done(job)

@@ -354,8 +354,7 @@ def test_subscribers_of_further_keys_get_the_message_also_after_a_crash(tmp_path
     assert len(route.copies) == 1
     assert rig.vhost.publish(route, AMQP091, b"\0\0", b"x") == ACCEPTED
     rig.turn()
-    rig.close()
-    rig.open()
+    rig.crash()
     for name, topic in (("one", "a/1"), ("two", "b/1"), ("both", "a/1")):
         client = rig.durable(name, present=True)
         found = take(client)

@@ -32,8 +32,8 @@ class AmqpRig(MqttRig):
 
     def running(self) -> Amqp091Session:
         """A connection with an open channel."""
-        session = Amqp091Session(self.next_id, self.vhosts, self.auth, self.options, True)
-        self.next_id += 1
+        session = Amqp091Session(self.node.next_session, self.vhosts, self.auth, self.options, True)
+        self.node.next_session += 1
         session.receive(HEADER + start_ok(b""))
         self.give(
             session,

@@ -8,6 +8,7 @@ import pytest
 
 from forebay.broker.joining import Joining
 from forebay.log.block import LONG_OCTETS
+from forebay.node.handing_out import hand_out
 from forebay.session.amqp091 import Amqp091Session
 from forebay.session.effects import Session
 from tests.conformance.amqp091.raw import CONSUME, GET, QUEUE_DECLARE, content, method, publish, short, table
@@ -142,8 +143,7 @@ def test_an_mqtt_body_goes_to_its_subscribers_without_a_copy(tmp_path: Path, ver
     assert source.session.is_proving()
     joining = join(rig, source.session)
     source.send()
-    for delivery in rig.vhost.end_turn(rig.clock.us):
-        rig.clients[int(delivery.consumer.session_id)].session.deliver(delivery)
+    hand_out(rig.node, rig.clock.us)
     assert [part for part in sink.session.parts if part is joining.body]
     assert sink.delivery().body == BODY
     assert sink.delivery().body == b"after"
@@ -164,8 +164,7 @@ def test_many_subscribers_share_one_body(tmp_path: Path) -> None:
         source.send(data)
     body = join(rig, source.session).body
     source.send()
-    for delivery in rig.vhost.end_turn(rig.clock.us):
-        rig.clients[int(delivery.consumer.session_id)].session.deliver(delivery)
+    hand_out(rig.node, rig.clock.us)
     assert all([part for part in sink.session.parts if part is body] for sink in sinks)
     for sink in sinks:
         assert sink.delivery().body == BODY

@@ -97,7 +97,7 @@ def test_a_read_of_many_subscriptions_is_spread_over_turns(tmp_path: Path) -> No
     one = subscribe(7, *[(f"a/{number}", 0) for number in range(300)])
     raw.send(one * 10)
     most = -(-WORK_A_TURN // (300 * FILTER_POINTS))
-    assert len(raw.unused) >= (10 - most) * len(one)
+    assert len(raw.line.rest) >= (10 - most) * len(one)
     for _ in range(10):
         assert raw.granted(7) == [0] * 300
     assert not raw.session.meter.is_over
