@@ -73,6 +73,9 @@ class ReadingDisk(Disk):
         if not os.path.isdir(self.path(folder)):
             self.changes.append(f"make the folder {folder}")
 
+    def sync_names(self, folder: str) -> None:
+        """Nothing was renamed."""
+
     def remove_folders(self, folders: Sequence[str]) -> None:
         self.changes += [f"remove the folder {folder}" for folder in folders]
 

@@ -39,6 +39,10 @@ class Disk(ABC):
         """Make a folder and its parents, durably; no error where it exists."""
 
     @abstractmethod
+    def sync_names(self, folder: str) -> None:
+        """On return the names in a folder are on the disk, whoever gave them."""
+
+    @abstractmethod
     def remove_folders(self, folders: Sequence[str]) -> None:
         """Remove folders that lie in one, and all in them; no error where there is none."""
 

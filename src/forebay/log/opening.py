@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from forebay.core.errors import CorruptFile
 from forebay.core.ports import Disk
 from forebay.log.block_files import BlockFile
@@ -10,9 +12,11 @@ from forebay.log.logs import Logs
 from forebay.log.manifest import Manifest, read_manifest
 from forebay.log.recovery import WalReader
 from forebay.log.required import MissingFile, Required, check_newest, check_reached
+from forebay.log.segment import queue_folder
 from forebay.log.stored import Recovery
 from forebay.log.wal import FOLDER, WalFile, wal_path
 
+QUEUES: Final = "queues"
 Bounds = tuple[int, int, int]  # of a log: lowest offset kept, end, lowest for consumers
 
 
@@ -39,7 +43,7 @@ class Opening:
     def run(self) -> Recovery:
         """Read everything; CorruptFile, and nothing is changed, if any of it is not as it was written."""
         self.manifest = read_manifest(self.disk)
-        for name in self.disk.list("queues"):
+        for name in self.disk.list(QUEUES):
             if name.isdigit():
                 self.logs.open_segments(int(name), self.report)
         names = self.disk.list(FOLDER)
@@ -48,6 +52,7 @@ class Opening:
         for number in numbers:
             reader = self.read_wal(number, number == numbers[-1])
         self.check_files(numbers)
+        self.sync_names()
         self.logs.leftover += [f"{FOLDER}/{name}" for name in names if name.endswith(".tmp")]
         self.logs.remove_leftover()
         if reader is not None:
@@ -104,6 +109,19 @@ class Opening:
             raise missing[0]
         if self.wals:
             check_reached(self.disk, self.manifest, numbers[-1], self.wals[-1].tail, self.lsn)
+
+    def sync_names(self) -> None:
+        """Have the segments that were found keep their names, for the log is about to say that they are there.
+
+        A process that was killed between giving a name and syncing its folder has left one that a power cut may take.
+        """
+        if self.manifest is not None and self.manifest.clean:
+            return
+        queues = [queue for queue, stored in self.logs.stored.items() if stored.segments]
+        if self.disk.list(QUEUES):
+            self.disk.sync_names(QUEUES)
+        for queue in queues:
+            self.disk.sync_names(queue_folder(queue))
 
     def cut_tail(self, reader: WalReader) -> None:
         """Cut the last file behind its last whole frame."""

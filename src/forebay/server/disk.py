@@ -107,6 +107,9 @@ class DataDisk(Disk):
             for place in missing:
                 sync_folder(str(place.parent))
 
+    def sync_names(self, folder: str) -> None:
+        sync_folders([self.path(folder)])
+
     def remove_folders(self, folders: Sequence[str]) -> None:
         parents: set[str] = set()
         for folder in folders:

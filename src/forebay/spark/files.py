@@ -90,6 +90,9 @@ class ReadOnlyDisk(Disk):
     def make_folder(self, folder: str) -> None:
         raise self.refusal(folder)
 
+    def sync_names(self, folder: str) -> None:
+        raise self.refusal(folder)
+
     def remove_folders(self, folders: Sequence[str]) -> None:
         raise self.refusal("folders")
 
