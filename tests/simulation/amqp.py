@@ -1,0 +1,448 @@
+"""A client of AMQP 0.9.1 that works at random, on one channel."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Final
+
+from tests.conformance.amqp091 import raw
+from tests.conformance.amqp091.raw import method, number, publish, short, table
+from tests.simulation.client import Client, Effect
+from tests.simulation.model import Bound, Copy, Message, Queue, check
+
+PLAIN, CONFIRMS, TRANSACTIONS = "plain", "confirms", "transactions"
+TX_SELECT, TX_SELECT_OK = (90, 10), (90, 11)
+TX_COMMIT, TX_COMMIT_OK, TX_ROLLBACK, TX_ROLLBACK_OK = (90, 20), (90, 21), (90, 30), (90, 31)
+BIND, BIND_OK, PURGE, PURGE_OK, DELETE, DELETE_OK = (50, 20), (50, 21), (50, 30), (50, 31), (50, 40), (50, 41)
+UNBIND, UNBIND_OK = (50, 50), (50, 51)
+LOGIN: Final = table(raw.CLIENT) + short("PLAIN") + raw.long("\0guest\0guest") + short("en_US")
+PERSISTENT: Final = b"\x10\0\x02"
+NO_ACK: Final = 2
+TOPIC: Final = "amq.topic"
+KEYS: Final = ("a", "b")
+DEAD: Final = "dead."
+ADDRESSED: Final = "addressed"  # clients of MQTT publish to it
+# What queues there may be: name, arguments. Each with a dead-letter queue has one of its own.
+KINDS: Final[dict[str, dict[str, object]]] = {
+    "classic": {},
+    "quorum": {"x-queue-type": "quorum"},
+    "stream": {"x-queue-type": "stream"},
+    "priority": {"x-max-priority": 4},
+    "short": {"x-max-length": 6},
+    "ttl": {"x-message-ttl": 3000},
+    "letters": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD + "letters"},
+    "limited": {
+        "x-queue-type": "quorum",
+        "x-delivery-limit": 2,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": DEAD + "limited",
+    },
+    "brief": {
+        "x-message-ttl": 1000,
+        "x-max-length": 8,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": DEAD + "brief",
+    },
+}
+
+
+@dataclass(eq=False)
+class Taken:
+    """A delivery that is not settled."""
+
+    queue: Queue
+    number: int
+
+
+@dataclass(eq=False)
+class Consuming:
+    """A consumer; `last` is the highest place that it was handed for the first time."""
+
+    queue: Queue | None = None
+    no_ack: bool = False
+    last: int = -1
+
+
+class AmqpClient(Client):
+    """One connection with one channel.
+
+    expected   replies that have to come, in their order, each with what it means
+    open_tags  publishes that are not confirmed
+    taken      deliveries that are not settled, by their tag
+    held       what the broker has to do when the transaction is committed
+    """
+
+    def begin(self) -> None:
+        super().begin()
+        self.mode = PLAIN
+        self.expected: deque[tuple[raw.Method, Effect | None]] = deque()
+        self.next_tag = 1
+        self.open_tags: dict[int, Message] = {}
+        self.taken: dict[int, Taken] = {}
+        self.consumers: dict[str, Consuming] = {}
+        self.used: list[tuple[Queue, bool]] = []
+        self.held: list[Effect] = []
+        self.held_messages: list[Message] = []
+        self.half: list[bytes] = []  # frames of a delivery that is not whole
+        self.getting: deque[Consuming] = deque()
+
+    def open(self, chance: Random) -> None:
+        self.mode = chance.choice((PLAIN, CONFIRMS, CONFIRMS, CONFIRMS, TRANSACTIONS))
+        self.send(raw.HEADER + method(0, raw.START_OK, LOGIN))
+        self.send(method(0, raw.TUNE_OK, number(10, 2) + number(131072, 4) + number(0, 2)))
+        self.send(method(0, raw.OPEN, short("/") + b"\0\0") + method(1, raw.CHANNEL_OPEN, b"\0"))
+        self.expected += [(each, None) for each in (raw.START, raw.TUNE, raw.OPEN_OK, raw.CHANNEL_OPEN_OK)]
+        if self.mode == CONFIRMS:
+            self.request(raw.CONFIRM_SELECT, b"\0", raw.CONFIRM_SELECT_OK)
+        elif self.mode == TRANSACTIONS:
+            self.request(TX_SELECT, b"", TX_SELECT_OK)
+        if chance.random() < 0.7:
+            self.request(raw.QOS, b"\0\0\0\0" + number(chance.choice((1, 3, 20)), 2) + b"\0", raw.QOS_OK)
+
+    def request(
+        self, which: raw.Method, args: bytes, reply: raw.Method, done: Effect | None = None, then: Effect | None = None
+    ) -> None:
+        """Ask for something that is answered: `done` when the broker has taken it in, `then` with the answer."""
+        self.expected.append((reply, then))
+        self.send(method(1, which, args), done)
+
+    # ---- what it does
+
+    def act(self, chance: Random) -> str:
+        if self.dead:
+            return "waits for the end of its channel"
+        action = chance.choices(ACTIONS, WEIGHTS)[0]
+        return action(self, chance)
+
+    def declare(self, chance: Random) -> str:
+        name = chance.choice(list(KINDS))
+        arguments = KINDS[name]
+        if "x-dead-letter-exchange" in arguments:
+            self.declare_one(DEAD + name, {})
+        self.declare_one(name, arguments)
+        return f"declares {name}"
+
+    def declare_one(self, name: str, arguments: dict[str, object]) -> None:
+        made: list[Queue] = []
+
+        def done() -> None:
+            made.append(self.model.declared(name, arguments))
+
+        def then() -> None:
+            made[0].promised = True
+
+        args = b"\0\0" + short(name) + b"\x02" + table(arguments)
+        self.request(raw.QUEUE_DECLARE, args, raw.QUEUE_DECLARE_OK, done, then)
+
+    def delete(self, chance: Random) -> str:
+        name = chance.choice(list(KINDS))
+        gone: list[Queue] = []
+
+        def done() -> None:
+            queue = self.model.queues.get(name)
+            if queue is not None:
+                self.model.deleted(queue)
+                gone.append(queue)
+
+        def then() -> None:
+            for queue in gone:
+                queue.ended = True
+
+        self.request(DELETE, b"\0\0" + short(name) + b"\0", DELETE_OK, done, then)
+        return f"deletes {name}"
+
+    def purge(self, chance: Random) -> str:
+        name = chance.choice(list(KINDS))
+        gone: list[Copy] = []
+
+        def done() -> None:
+            queue = self.needed(name)
+            if queue is not None:
+                gone.extend(self.model.purged(queue))
+
+        def then() -> None:
+            for copy in gone:
+                copy.mark = 0
+
+        self.request(PURGE, b"\0\0" + short(name) + b"\0", PURGE_OK, done, then)
+        return f"purges {name}"
+
+    def needed(self, name: str) -> Queue | None:
+        """The queue that a request needs: without it the channel ends."""
+        queue = self.model.queues.get(name)
+        if queue is None:
+            self.end_channel()
+        return queue
+
+    def end_channel(self) -> None:
+        """The broker ends the channel by right."""
+        self.dead = True
+        self.give_back()
+
+    def bind(self, chance: Random) -> str:
+        name, key = chance.choice(list(KINDS)), chance.choice((*KEYS, "#"))
+        unbind = chance.random() < 0.3
+        made: list[Bound] = []
+
+        def done() -> None:
+            queue = self.model.queues.get(name) if unbind else self.needed(name)
+            if queue is None:
+                return
+            if not unbind:
+                made.append(self.model.bind(TOPIC, queue, key))
+                return
+            there = self.model.bound.get((TOPIC, queue.id, key))
+            if there is not None:
+                there.ending = True
+                made.append(there)
+
+        def then() -> None:
+            for bound in made:
+                if unbind:
+                    bound.ended = bound.ending
+                else:
+                    bound.promised = True
+
+        args = b"\0\0" + short(name) + short(TOPIC) + short(key)
+        if unbind:
+            self.request(UNBIND, args + table(), UNBIND_OK, done, then)
+            return f"unbinds {name} from {key}"
+        self.request(BIND, args + b"\0" + table(), BIND_OK, done, then)
+        return f"binds {name} to {key}"
+
+    def publish(self, chance: Random) -> str:
+        messages = chance.choice((1, 1, 2, 5))
+        exchange = chance.choice(("", "", TOPIC))
+        key = chance.choice(KEYS if exchange else list(KINDS))
+        first = self.model.next_message
+        for _ in range(messages):
+            message = self.model.new_message(self.name, chance.choice((0, 20, 300, 300, 3000)))
+            effect = partial(self.model.published, message, exchange, key)
+            properties = PERSISTENT
+            if chance.random() < 0.05:
+                delay_ms = chance.choice((500, 2000, 30_000))
+                properties = b"\x30\0" + table({"x-delay": delay_ms}) + b"\x02"
+                effect = partial(self.model.delay, message, exchange, key, delay_ms)
+            if self.mode == TRANSACTIONS:
+                self.held_messages.append(message)
+                effect = partial(self.hold, effect)
+            elif self.mode == CONFIRMS:
+                self.open_tags[self.next_tag] = message
+                self.next_tag += 1
+            self.send(publish(1, key, message.body, exchange, properties), effect)
+        return f"publishes {first} to {first + messages - 1} to {exchange or 'default'} {key}"
+
+    def hold(self, effect: Effect) -> None:
+        self.held.append(effect)
+
+    def commit(self, chance: Random) -> str:
+        if self.mode != TRANSACTIONS or self.model.is_tight:
+            return self.publish(chance)
+        messages, self.held_messages = self.held_messages, []
+        rolls_back = chance.random() < 0.2
+        number = self.model.next_transaction
+        self.model.next_transaction += 1
+
+        def done() -> None:
+            held, self.held = self.held, []
+            for message in messages:
+                message.transaction = number
+            for effect in [] if rolls_back else held:
+                effect()
+
+        def then() -> None:
+            for message in messages:
+                message.promised = not rolls_back
+
+        if rolls_back:
+            self.request(TX_ROLLBACK, b"", TX_ROLLBACK_OK, done, then)
+            return "rolls back"
+        self.request(TX_COMMIT, b"", TX_COMMIT_OK, done, then)
+        return f"commits transaction {number}"
+
+    def consume(self, chance: Random) -> str:
+        name = chance.choice([*KINDS, ADDRESSED, DEAD + "letters", DEAD + "limited", DEAD + "brief"])
+        tag = f"{self.name}.{self.next_key()}"
+        no_ack = chance.random() < 0.1 and name != "stream"
+        arguments = {"x-stream-offset": "first"} if name == "stream" else {}
+        consuming = self.consumers[tag] = Consuming(None, no_ack)
+
+        def done() -> None:
+            queue = consuming.queue = self.needed(name)
+            if queue is not None:
+                self.use(queue, no_ack)
+
+        bits = number(NO_ACK if no_ack else 0, 1)
+        args = b"\0\0" + short(name) + short(tag) + bits + table(arguments)
+        self.request(raw.CONSUME, args, raw.CONSUME_OK, done)
+        return f"consumes {name}" + (" without acknowledgements" if no_ack else "")
+
+    def use(self, queue: Queue, no_ack: bool) -> None:
+        queue.users += 1
+        queue.careless += no_ack
+        queue.was_careless = queue.was_careless or no_ack
+        self.used.append((queue, no_ack))
+
+    def cancel(self, chance: Random) -> str:
+        if not self.consumers:
+            return "has nothing to cancel"
+        tag = chance.choice(list(self.consumers))
+
+        def then() -> None:
+            self.consumers.pop(tag, None)
+
+        self.request(raw.CANCEL, short(tag) + b"\0", raw.CANCEL_OK, then=then)
+        return f"cancels {tag}"
+
+    def get(self, chance: Random) -> str:
+        name = chance.choice([name for name in KINDS if name != "stream"])
+        no_ack = chance.random() < 0.1
+        consuming = Consuming(None, no_ack)
+
+        def done() -> None:
+            queue = consuming.queue = self.needed(name)
+            if queue is not None:
+                self.use(queue, no_ack)
+
+        self.expected.append((raw.GET_OK, None))
+        self.getting.append(consuming)
+        self.send(method(1, raw.GET, b"\0\0" + short(name) + number(no_ack, 1)), done)
+        return f"gets from {name}"
+
+    def settle(self, chance: Random) -> str:
+        if not self.taken:
+            return "has nothing to settle"
+        tag = chance.choice(list(self.taken))
+        which = chance.choice((raw.ACK, raw.ACK, raw.ACK, raw.NACK, raw.REJECT))
+        multiple = which != raw.REJECT and chance.random() < 0.4
+        requeue = which != raw.ACK and chance.random() < 0.5
+        tags = [each for each in self.taken if each <= tag] if multiple else [tag]
+        settled = [self.taken.pop(each) for each in tags]
+
+        def done() -> None:
+            for each in settled:
+                if requeue:
+                    each.queue.returns += 1
+                elif not each.queue.is_stream:
+                    died = which != raw.ACK and self.model.dead(each.queue) is not None
+                    self.model.settle(each.queue, each.number, died)
+
+        bits = multiple | requeue << 1 if which == raw.NACK else requeue if which == raw.REJECT else multiple
+        effect: Effect = partial(self.hold, done) if self.mode == TRANSACTIONS else done
+        self.send(method(1, which, number(tag, 8) + number(bits, 1)), effect)
+        word = {raw.ACK: "acknowledges", raw.NACK: "nacks", raw.REJECT: "rejects"}[which]
+        return f"{word} {[each.number for each in settled]}" + (" to come again" if requeue else "")
+
+    # ---- what it is told
+
+    def take(self, data: bytes) -> int:
+        at = 0
+        while at + 7 <= len(data) and not self.is_over:
+            end = at + 8 + int.from_bytes(data[at + 3 : at + 7], "big")
+            if end > len(data):
+                break
+            if data[at] != 8:
+                self.frame(data[at], data[at + 7 : end - 1])
+            at = end
+        return at
+
+    def frame(self, kind: int, payload: bytes) -> None:
+        if self.half or kind != 1:
+            self.half.append(payload)
+            octets = int.from_bytes(self.half[1][4:12], "big") if len(self.half) > 1 else 1
+            if len(self.half) > 1 and sum(map(len, self.half[2:])) >= octets:
+                head, _, *parts = self.half
+                self.half = []
+                self.message(head, b"".join(parts))
+            return
+        which = int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")
+        if which in (raw.DELIVER, raw.GET_OK):
+            self.half = [payload]
+        elif which in (raw.ACK, raw.NACK):
+            self.confirmed(int.from_bytes(payload[4:12], "big"), payload[12] & 1 == 1, which == raw.ACK)
+        elif which == raw.CANCEL:
+            self.consumers.pop(payload[5 : 5 + payload[4]].decode(), None)
+        elif which in (raw.CHANNEL_CLOSE, raw.CLOSE):
+            check(self.dead, f"{self.name}: the broker ended the channel: {payload[4:]!r}")
+            self.is_over = True
+        else:
+            self.reply(which)
+
+    def reply(self, which: raw.Method) -> None:
+        check(bool(self.expected), f"{self.name} was told {which}, which nobody has asked for")
+        expected, then = self.expected.popleft()
+        if which == raw.GET_EMPTY and expected == raw.GET_OK:
+            self.getting.popleft()
+            return
+        check(which == expected, f"{self.name} was told {which} where {expected} has to come")
+        if then is not None:
+            then()
+
+    def confirmed(self, upto: int, multiple: bool, taken: bool) -> None:
+        for tag in [each for each in self.open_tags if each <= upto] if multiple else [upto]:
+            message = self.open_tags.pop(tag, None)
+            check(message is not None, f"{self.name}: publish {tag} was confirmed twice, or never made")
+            assert message is not None
+            message.promised, message.refused = taken, not taken
+
+    def message(self, head: bytes, body: bytes) -> None:
+        args = head[4:]
+        if head[:4] == number(60, 2) + number(60, 2):
+            tag_end = 1 + args[0]
+            consuming = self.consumers.get(args[1:tag_end].decode())
+            args = args[tag_end:]
+        else:
+            self.reply(raw.GET_OK)
+            consuming = self.getting.popleft()
+        if consuming is None or consuming.queue is None:
+            return
+        tag, redelivered = int.from_bytes(args[:8], "big"), args[8] == 1
+        queue = consuming.queue
+        got = self.model.delivered(queue, body, self.name)
+        copy = queue.copies[got]
+        if queue.is_stream:
+            in_place = self.model.is_tight or copy.place == consuming.last + 1
+            check(in_place, f"{self.name} got message {got} of {queue} out of its place")
+            consuming.last = copy.place
+        elif not redelivered and "x-max-priority" not in queue.arguments and copy.place >= 0:
+            check(copy.place > consuming.last, f"{self.name} got message {got} of {queue} behind a later one")
+            consuming.last = copy.place
+        if consuming.no_ack:
+            self.model.settle(queue, got)
+        else:
+            self.taken[tag] = Taken(queue, got)
+
+    # ---- its end
+
+    def ended(self) -> None:
+        check(self.dead, f"{self.name}: the broker ended the connection")
+
+    def gone(self) -> None:
+        if not self.dead:
+            self.give_back()
+
+    def give_back(self) -> None:
+        """What was handed out and is not settled comes back to its queues."""
+        for queue, no_ack in self.used:
+            queue.users -= 1
+            queue.careless -= no_ack
+            queue.returns += 1
+        self.used.clear()
+
+
+ACTIONS: Final = (
+    AmqpClient.publish,
+    AmqpClient.declare,
+    AmqpClient.consume,
+    AmqpClient.settle,
+    AmqpClient.commit,
+    AmqpClient.get,
+    AmqpClient.bind,
+    AmqpClient.cancel,
+    AmqpClient.purge,
+    AmqpClient.delete,
+)
+WEIGHTS: Final = (30, 8, 8, 30, 8, 5, 4, 2, 1, 1)

@@ -1,0 +1,282 @@
+"""A client of MQTT 3.1.1 or 5 that works at random and keeps its own books, as a careful client does."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+from typing import Final
+
+from tests.conformance.mqtt import raw
+from tests.conformance.mqtt.raw import CONNACK, PUBACK, PUBCOMP, PUBREC, PUBREL, SUBACK, UNSUBACK, V5
+from tests.conformance.mqtt.v5.flows import expiry, receive_maximum
+from tests.simulation.amqp import ADDRESSED, KEYS, TOPIC
+from tests.simulation.client import Client
+from tests.simulation.model import UNKNOWN, Message, Model, Settlement, Subscriber, check
+
+NEVER_EXPIRES: Final = 0xFFFFFFFF
+DUP: Final = 8
+FILTERS: Final = (*KEYS, "+")
+ADDRESS: Final = "$queue/" + ADDRESSED
+OPEN_MAX: Final = 6  # publishes that are not answered
+
+
+def fits(filter: str, topic: str) -> bool:
+    return filter in (topic, "+")
+
+
+class MqttClient(Client, Subscriber):
+    """One client identifier.
+
+    durable   its session outlives its connections
+    lasting   the broker has said that there is a session
+    filters   subscriptions that were granted: filter -> QoS; `asked`: changes that are not answered, -1 for no more
+    owed      what has to come, once its publisher has an answer
+    got       number -> QoS at which it came first
+    settled   what was acknowledged, and what makes that certain
+    unacked   own publishes that are not answered, by packet identifier: message, where to, QoS
+    unended   own publishes of QoS 2 whose PUBCOMP has not come
+    held      messages of QoS 2 that were not released yet, by packet identifier
+    answers   acknowledgements that the client has not sent yet: kind, packet identifier, message
+    repeated  own publishes that were sent more than once
+    """
+
+    def __init__(self, name: str, model: Model, version: int, durable: bool) -> None:
+        self.version = version
+        self.durable = durable
+        self.lasting = False
+        self.is_clean = False
+        self.next_id = 1
+        self.unacked: dict[int, tuple[Message, str, int]] = {}
+        self.unended: set[int] = set()
+        self.forget()
+        super().__init__(name, model)
+        model.subscribers.append(self)
+
+    def begin(self) -> None:
+        super().begin()
+        self.answers: list[tuple[int, int, int]] = []
+        self.asked: list[tuple[str, int]] = []
+        self.connacked = False
+
+    def forget(self) -> None:
+        """The session is a new one."""
+        self.filters: dict[str, int] = {}
+        self.owed: dict[int, Message] = {}
+        self.got: dict[int, int] = {}
+        self.settled: dict[int, Settlement] = {}
+        self.held: dict[int, int] = {}
+
+    def open(self, chance: Random) -> None:
+        # Who has asked for a new session insists on it until it has one.
+        self.is_clean = self.is_clean or not self.durable or (self.version == V5 and chance.random() < 0.05)
+        block = b""
+        if self.version == V5:
+            window = chance.choice((1, 3, 65_535))
+            block = (expiry(NEVER_EXPIRES) if self.durable else b"") + receive_maximum(window)
+        self.send(raw.connect(self.name, self.version, block, clean=self.is_clean))
+
+    # ---- what it does
+
+    def act(self, chance: Random) -> str:
+        if not self.connacked:
+            return "waits for its CONNACK"
+        action = chance.choices(ACTIONS, WEIGHTS)[0]
+        return action(self, chance)
+
+    def publish(self, chance: Random) -> str:
+        qos = chance.choice((0, 1, 1, 2, 2))
+        topic = chance.choice(KEYS) if chance.random() < 0.7 else ADDRESS
+        message = self.model.new_message(self.name, chance.choice((0, 20, 300, 3000)))
+        message.qos = qos
+        if qos:
+            if len(self.unacked) + len(self.unended) >= OPEN_MAX:
+                return "has too much on its way"
+            while self.next_id in self.unacked or self.next_id in self.unended:
+                self.next_id = self.next_id % 16 + 1
+            self.unacked[self.next_id] = (message, topic, qos)
+        self.send_publish(self.next_id, message, topic, qos, 0)
+        return f"publishes {message.number} to {topic} at QoS {qos}"
+
+    def send_publish(self, id: int, message: Message, topic: str, qos: int, bits: int) -> None:
+        def done() -> None:
+            if topic == ADDRESS:
+                self.model.declared(ADDRESSED, {})  # made by whoever uses its address first
+                self.model.published(message, "", ADDRESSED)
+            else:
+                self.model.published(message, TOPIC, topic)
+
+        self.send(raw.publish(topic, message.body, qos, id, self.version, bits=bits), done)
+
+    def subscribe(self, chance: Random) -> str:
+        filter, qos = chance.choice(FILTERS), chance.choice((0, 1, 1, 2, 2))
+        if self.asked:
+            return "waits for a SUBACK"
+        self.asked.append((filter, qos))
+        self.send(raw.subscribe(1, (filter, qos), version=self.version))
+        return f"subscribes to {filter} at QoS {qos}"
+
+    def unsubscribe(self, chance: Random) -> str:
+        if not self.filters or self.asked:
+            return "has nothing to unsubscribe from"
+        filter = chance.choice(list(self.filters))
+        self.owed = {number: each for number, each in self.owed.items() if not fits(filter, each.topic)}
+        self.asked.append((filter, -1))
+        self.send(raw.unsubscribe(1, filter, version=self.version))
+        return f"unsubscribes from {filter}"
+
+    def acknowledge(self, chance: Random) -> str:
+        count = chance.randint(1, 4)
+        sent, self.answers = self.answers[:count], self.answers[count:]
+        for kind, id, number in sent:
+            effect = partial(self.settle, number) if kind in (PUBACK, PUBREC) else None
+            self.send(raw.acknowledge(kind, id), effect)
+        return f"acknowledges {[number for _, _, number in sent]}"
+
+    def settle(self, number: int) -> None:
+        if not self.model.doubts:
+            self.settled[number] = Settlement()
+            self.model.settled.append(self.settled[number])
+
+    # ---- what it is told
+
+    def take(self, data: bytes) -> int:
+        at = 0
+        while at + 2 <= len(data) and not self.is_over:
+            length, shift, head = 0, 0, at + 1
+            while head < len(data):
+                length |= (data[head] & 127) << shift
+                shift += 7
+                head += 1
+                if data[head - 1] < 128:
+                    break
+            else:
+                break
+            if head + length > len(data):
+                break
+            self.packet(data[at], data[head : head + length])
+            at = head + length
+        return at
+
+    def packet(self, first: int, rest: bytes) -> None:
+        id = int.from_bytes(rest[:2], "big")
+        if first == CONNACK:
+            self.on_connack(rest[0] == 1, rest[1])
+        elif first in (SUBACK, UNSUBACK):
+            filter, qos = self.asked.pop(0)
+            if qos < 0:
+                self.filters.pop(filter, None)
+            else:
+                self.filters[filter] = qos
+        elif first in (PUBACK, PUBREC):
+            self.on_answer(id, first, rest[2] if len(rest) > 2 else 0)
+        elif first == PUBCOMP:
+            self.unended.discard(id)
+        elif first == PUBREL:
+            number = self.held.pop(id, 0)
+            self.answers.append((PUBCOMP, id, number))
+        else:
+            check(first >> 4 == 3, f"{self.name} was told {first:#x} {rest!r}")
+            self.on_delivery(first, rest)
+
+    def on_connack(self, present: bool, code: int) -> None:
+        check(code == 0, f"{self.name} was refused with {code:#x}")
+        check(present or self.is_clean or not self.lasting, f"{self.name} had a session, and it is not there")
+        check(not (present and self.is_clean), f"{self.name} asked for a new session, and has an old one")
+        self.connacked = True
+        self.lasting = self.durable
+        self.is_clean = False
+        if not present:
+            self.forget()
+            self.unended.clear()
+            self.unacked.clear()
+        for id, (message, topic, qos) in list(self.unacked.items()):
+            if qos == 2:
+                self.send_publish(id, message, topic, qos, DUP)
+            else:
+                del self.unacked[id]  # it may come once more if it were sent again
+        for id in sorted(self.unended):
+            self.send(raw.acknowledge(PUBREL, id))
+
+    def on_answer(self, id: int, kind: int, code: int) -> None:
+        message, _, qos = self.unacked.pop(id)
+        check((kind == PUBREC) == (qos == 2), f"{self.name}: message {message.number} was answered with {kind:#x}")
+        if code >= 0x80:
+            message.refused = True
+            return
+        message.promised = True
+        if qos == 2:
+            self.unended.add(id)
+            self.send(raw.acknowledge(PUBREL, id))
+
+    def on_delivery(self, first: int, rest: bytes) -> None:
+        qos = first >> 1 & 3
+        topic, rest = raw.cut_text(rest)
+        id = 0
+        if qos:
+            id, rest = int.from_bytes(rest[:2], "big"), rest[2:]
+        if self.version == V5:
+            rest = raw.split_block(rest)[1]
+        number = int(rest.partition(b";")[0])
+        message = self.model.messages.get(number)
+        text = f"{self.name} got message {number} at QoS {qos}"
+        check(message is not None and message.body == rest, f"{text}: {rest[:40]!r}, which nobody has published")
+        assert message is not None
+        check(message.topic == topic.decode(), f"{text} on topic {topic!r}, and it was published to {message.topic!r}")
+        is_known = number in self.got
+        if qos == 2 and id in self.held:
+            check(self.held[id] == number, f"{text}, and its identifier {id} is that of message {self.held[id]}")
+            self.answers.append((PUBREC, id, number))
+            return
+        check(number not in self.settled, f"{text}, which it has acknowledged")
+        if qos == 2:
+            check(self.got.get(number) != 2, f"{text} twice")
+            self.held[id] = number
+            self.answers.append((PUBREC, id, number))
+        elif qos == 1:
+            self.answers.append((PUBACK, id, number))
+        if not is_known:
+            if qos and not message.late:
+                self.check_order(message, text)
+            self.got[number] = qos
+
+    def check_order(self, message: Message, text: str) -> None:
+        """What comes for the first time is newer than all before of its publisher and topic [MQTT-4.6.0-6]."""
+        for number, qos in self.got.items():
+            other = self.model.messages[number]
+            if number > message.number and qos and other.topic == message.topic and not other.late:
+                check(other.publisher != message.publisher, f"{text} after message {number}")
+
+    # ---- what is owed to it
+
+    def published(self, message: Message) -> None:
+        asked = {filter for filter, _ in self.asked}
+        sure = [qos for filter, qos in self.filters.items() if fits(filter, message.topic) and filter not in asked]
+        if message.qos and self.lasting and not self.is_clean and max(sure, default=0) > 0:
+            self.owed[message.number] = message
+
+    def progress(self) -> object:
+        """What is another as long as anything happens."""
+        return self.sent, len(self.got), list(self.answers)
+
+    def missing(self) -> list[int]:
+        """Messages that had to come and have not."""
+        return [number for number, each in self.owed.items() if each.promised and number not in self.got]
+
+    def restarted(self, durable: int) -> None:
+        self.settled = {number: each for number, each in self.settled.items() if each.mark <= durable}
+
+    def ended(self) -> None:
+        for message, _, _ in self.unacked.values():
+            message.taken = UNKNOWN
+
+    def gone(self) -> None:
+        for filter, _ in self.asked:
+            self.filters.pop(filter, None)
+        if not self.durable:
+            self.forget()
+            self.unacked.clear()
+            self.unended.clear()
+
+
+ACTIONS: Final = (MqttClient.publish, MqttClient.acknowledge, MqttClient.subscribe, MqttClient.unsubscribe)
+WEIGHTS: Final = (40, 40, 10, 2)

@@ -1,0 +1,356 @@
+"""A run: one seed gives steps, each of them does something at random, and the same seed does the same again.
+
+Every step has chance of its own, so that a run that goes wrong can be repeated without most of its steps.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from forebay.core.errors import DiskFull, StorageError
+from tests.conformance.mqtt.raw import V5, V311
+from tests.simulation.amqp import AmqpClient
+from tests.simulation.broker import Broker
+from tests.simulation.client import Client
+from tests.simulation.disk import ROOM, SimDisk
+from tests.simulation.model import NEVER, Model, Wrong, check
+from tests.simulation.mqtt import MqttClient
+from tests.stores import TestClock
+
+AMQP_CLIENTS: Final = 4
+MQTT_CLIENTS: Final = ((V5, True), (V5, True), (V311, True), (V5, False))  # version, and whether the session lasts
+DRAIN_MAX: Final = 300
+NUMBER: Final = re.compile(r"[0-9]+|queue [a-z.]+|[am][0-9]+")
+OPTIONS: Final[dict[str, object]] = {}
+MakeBroker = Callable[[SimDisk, TestClock], Broker]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that went wrong, and the steps that are enough for it."""
+
+    seed: int
+    steps: list[int]
+    text: str
+    told: list[str]
+
+    def __str__(self) -> str:
+        lines = "\n".join(f"  {each}" for each in self.told)
+        return f"seed {self.seed}: {self.text}\nafter these steps:\n{lines}"
+
+
+@dataclass(slots=True)
+class Result:
+    """What runs have done."""
+
+    steps: int = 0
+    messages: int = 0
+    audits: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+def make_broker(disk: SimDisk, clock: TestClock) -> Broker:
+    return Broker(disk, clock, OPTIONS)
+
+
+class Simulation:
+    """One broker, its clients and its disk.
+
+    told  what the steps did, in words
+    """
+
+    def __init__(self, seed: int, make: MakeBroker, make_disk: type[SimDisk]) -> None:
+        self.seed = seed
+        self.make = make
+        self.disk = make_disk()
+        self.clock = TestClock()
+        self.model = Model()
+        self.sessions = [MqttClient(f"m{n}", self.model, *kind) for n, kind in enumerate(MQTT_CLIENTS)]
+        self.clients: list[Client] = [AmqpClient(f"a{n}", self.model) for n in range(AMQP_CLIENTS)]
+        self.clients += self.sessions
+        self.told: list[str] = []
+        self.faults: Counter[str] = Counter()
+        self.steps = 0
+        self.begin()
+
+    def begin(self) -> None:
+        self.broker = self.make(self.disk, self.clock)
+        self.model.broker = self.broker
+        self.model.now_us = self.clock.us
+
+    def tell(self, text: str) -> None:
+        self.told.append(f"{self.steps}: {text}")
+
+    # ---- steps
+
+    def step(self, number: int) -> None:
+        """Do what this step of this seed does."""
+        self.steps = number
+        chance = Random(self.seed << 32 | number)
+        action = chance.choices(STEPS, STEP_WEIGHTS)[0]
+        try:
+            action(self, chance)
+        except StorageError as error:
+            # What the broker does where its disk fails: it stops.
+            self.tell(f"the broker stops: {error}")
+            self.restart(chance)
+
+    def act(self, chance: Random) -> None:
+        """One client does a few things, and in most cases all goes through at once."""
+        client = chance.choice(self.clients)
+        if client.line is None:
+            client.connect(self.broker, chance)
+            self.tell(f"{client.name} connects")
+        for _ in range(chance.choice((1, 1, 2, 4))):
+            self.tell(f"{client.name} {client.act(chance)}")
+        if chance.random() < 0.8:
+            self.go(chance)
+
+    def go(self, chance: Random) -> None:
+        """Some of what is on its way arrives, a turn ends, and the disk may have it."""
+        for client in self.clients:
+            client.push(self.broker, chance)
+        self.turn()
+        if chance.random() < 0.7:
+            self.sync()
+        for client in self.clients:
+            self.read(client, chance)
+
+    def turn(self) -> None:
+        self.model.turned(self.broker.turn())
+        for client in self.clients:
+            client.follow()
+
+    def sync(self) -> None:
+        self.broker.sync()
+
+    def read(self, client: Client, chance: Random | None) -> None:
+        client.read(chance)
+        if client.is_over:
+            client.cut(self.broker)
+
+    def second(self, chance: Random) -> None:
+        """Time goes by: a little, or a lot."""
+        ms = chance.choice((100, 1000, 1000, 5000, 60_000))
+        self.later(ms)
+        self.tell(f"{ms} ms go by")
+        if chance.random() < 0.8:
+            self.go(chance)
+
+    def later(self, ms: int) -> None:
+        self.clock.us += ms * 1000
+        self.model.now_us = self.clock.us
+        self.broker.second()
+        self.model.release()
+
+    def housekeep(self, chance: Random) -> None:
+        if self.broker.job is not None:
+            self.tell("housekeeping is done")
+            self.broker.end_job()
+
+    def cut(self, chance: Random) -> None:
+        client = chance.choice(self.clients)
+        if client.line is not None:
+            self.fault("cut", f"the connection of {client.name} breaks")
+            client.push(self.broker, chance)
+            self.read(client, chance)
+            client.cut(self.broker)
+
+    def rest(self, chance: Random) -> None:
+        """Everything that is on its way arrives; then all is as the model says."""
+        for _ in range(4):
+            for client in self.clients:
+                client.push(self.broker, None)
+            self.model.turned(self.broker.quiet())
+            for client in self.clients:
+                client.follow()
+                self.read(client, None)
+        self.tell("all is quiet")
+        self.model.audit(False)
+
+    # ---- faults
+
+    def fault(self, kind: str, text: str) -> None:
+        self.faults[kind] += 1
+        self.tell(text)
+
+    def crash(self, chance: Random) -> None:
+        """The power goes, perhaps in the middle of what the disk was doing."""
+        self.fault("power cut", "the power is cut")
+        self.interrupt(chance)
+        self.disk.crash(chance)
+        self.restart(chance)
+
+    def interrupt(self, chance: Random) -> None:
+        """A commit and a job that are on their way get so far and no further."""
+        self.disk.changes_left = chance.choice((0, chance.randint(0, 12)))
+        try:
+            for work in chance.sample([self.broker.commit, self.broker.job], 2):
+                if work is not None:
+                    work.run()
+        except StorageError:
+            pass
+
+    def kill(self, chance: Random) -> None:
+        """The process is killed; what it has written is still there, and perhaps not on the disk."""
+        self.fault("kill", "the broker is killed")
+        self.interrupt(chance)
+        self.restart(chance)
+
+    def stop(self, chance: Random) -> None:
+        """The broker stops in good order."""
+        self.fault("stop", "the broker stops")
+        for client in self.clients:
+            client.cut(self.broker)
+        self.broker.close()
+        self.restart(chance)
+
+    def fail_sync(self, chance: Random) -> None:
+        self.fault("failed sync", "the disk will fail")
+        self.disk.syncs_left = chance.randint(0, 2)
+
+    def fill_disk(self, chance: Random) -> None:
+        if self.disk.octets_max < ROOM:
+            self.tell("there is room on the disk again")
+            self.disk.octets_max = ROOM
+        else:
+            self.fault("full disk", "the disk is full")
+            for client in self.clients:
+                client.push(self.broker, None)
+            self.model.is_tight = True
+            self.disk.octets_max = self.disk.used() + chance.choice((0, 2000, 9000))
+
+    def restart(self, chance: Random) -> None:
+        """Start on what the disk has, in one case after a start that is cut off; and see what is there."""
+        for client in self.clients:
+            client.lose()
+        self.model.turned(NEVER)
+        durable = self.broker.durable()
+        while True:
+            self.disk.forget()
+            self.disk.octets_max = ROOM
+            if chance.random() < 0.15:
+                self.fault("cut start", "the power is cut while the broker starts")
+                self.disk.changes_left = chance.randint(0, 15)
+            try:
+                self.begin()
+            except DiskFull:
+                raise
+            except StorageError as error:
+                if self.disk.changes_left is None:
+                    raise Wrong(f"the broker does not start: {error}") from error
+                self.disk.crash(chance)
+                continue
+            self.disk.changes_left = None
+            break
+        self.model.audit(True, durable)
+
+    # ---- a run
+
+    def run(self, steps: list[int]) -> None:
+        for number in steps:
+            self.step(number)
+        self.steps += 1
+        chance = Random(self.seed)
+        self.disk.octets_max = ROOM
+        self.disk.syncs_left = None
+        self.rest(chance)
+        self.crash(chance)
+        self.drain(chance)
+        self.rest(chance)
+
+    def drain(self, chance: Random) -> None:
+        """Every session comes back and takes everything that it is owed."""
+        self.later(2000)
+        for client in self.sessions:
+            if client.line is None:
+                client.connect(self.broker, chance)
+        for _ in range(DRAIN_MAX):
+            before = [each.progress() for each in self.sessions]
+            for client in self.sessions:
+                while client.answers:
+                    client.acknowledge(chance)
+                client.push(self.broker, None)
+            self.model.turned(self.broker.quiet())
+            for client in self.sessions:
+                client.follow()
+                self.read(client, None)
+            if before == [each.progress() for each in self.sessions]:
+                break
+        for client in self.sessions:
+            missing = client.missing()
+            check(not missing, f"{client.name} has not got {missing}, which were confirmed")
+
+
+STEPS: Final = (
+    Simulation.act,
+    Simulation.go,
+    Simulation.second,
+    Simulation.housekeep,
+    Simulation.rest,
+    Simulation.cut,
+    Simulation.crash,
+    Simulation.kill,
+    Simulation.stop,
+    Simulation.fail_sync,
+    Simulation.fill_disk,
+)
+STEP_WEIGHTS: Final = (600, 150, 60, 60, 12, 12, 10, 6, 3, 3, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a run is made of; planted bugs have other parts."""
+
+    make: MakeBroker = make_broker
+    make_disk: type[SimDisk] = SimDisk
+
+
+def simulate(seed: int, steps: int, result: Result, setup: Setup = Setup()) -> Failure | None:
+    """One seed; what went wrong, in as few steps as can be found, or None."""
+    failure = attempt(seed, list(range(1, steps + 1)), result, setup)
+    return None if failure is None else shortest(failure, setup)
+
+
+def attempt(seed: int, numbers: list[int], result: Result, setup: Setup) -> Failure | None:
+    """Run these steps of a seed."""
+    simulation = Simulation(seed, setup.make, setup.make_disk)
+    wrong = ""
+    try:
+        simulation.run(numbers)
+    except Exception as error:  # noqa: BLE001  whatever the broker raises is what is looked for
+        wrong = f"{type(error).__name__}: {error}"
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        if not isinstance(error, Wrong):
+            wrong += f" ({Path(place.filename).name}:{place.lineno})"
+    result.steps += len(numbers)
+    result.messages += simulation.model.next_message - 1
+    result.audits += simulation.model.checked
+    result.faults += simulation.faults
+    if not wrong:
+        return None
+    return Failure(seed, [number for number in numbers if number <= simulation.steps], wrong, simulation.told)
+
+
+def shortest(failure: Failure, setup: Setup, attempts: int = 200) -> Failure:
+    """Leave out steps, first many, then few, as long as it goes wrong in the same way."""
+    size = len(failure.steps) // 2
+    while size >= 1 and attempts > 0:
+        at = 0
+        while at < len(failure.steps) and attempts > 0:
+            attempts -= 1
+            fewer = failure.steps[:at] + failure.steps[at + size :]
+            found = attempt(failure.seed, fewer, Result(), setup)
+            if found is None or NUMBER.sub("", found.text) != NUMBER.sub("", failure.text):
+                at += size
+            else:
+                failure = found
+        size //= 2
+    return failure
