@@ -82,8 +82,17 @@ def test_a_refusal_says_what_may_have_been_meant(http: httpx.Client) -> None:
     assert "did you mean offsets?" in refusal(
         http.post("/ack", json={"queue": "some", "offset": [1]}),
     )
+    path = "/api/forebay/queues/%2F/some/messages"
+    said = refusal(http.request("DELETE", path, json={"wher": "/n < 5"}))
+    assert "'wher' is no field of what" in said and "did you mean where?" in said
+    assert "not JSON" in refusal(http.post("/ack", content=b"{", headers={"content-type": "application/json"}))
     assert "takes none" in refusal(http.request("DELETE", "/api/forebay/leases/%2F/some/0", content=b"5"))
     assert "more than once" in refusal(http.get("/api/forebay/groups/%2F?queue=a&queue=b"))
+
+
+def test_nobody_is_told_of_fields_before_a_login(broker: BrokerProcess) -> None:
+    answer = httpx.post(f"{broker.http_url}/ack", json={"offset": [1]}, auth=("guest", "wrong"), timeout=WAIT_S_MAX)
+    assert answer.status_code == 401, answer.text
 
 
 def test_a_condition_in_the_query_chooses_what_is_discarded(http: httpx.Client) -> None:

@@ -45,7 +45,7 @@ class ChangeRoute(APIRoute):
                 note(request, self.path_format, error.text)
                 raise
             except RequestValidationError as error:
-                note(request, self.path_format, fault_of(error))
+                note(request, self.path_format, fault_of(error, self))
                 raise
             note(request, self.path_format, DONE if answer.status_code < 400 else str(answer.status_code))
             return answer

@@ -22,13 +22,16 @@ UNIONS: Final = (Union, types.UnionType)
 
 
 class Exact(BaseModel):
-    """A body that has these fields and no others."""
+    """A body that has these fields and no others; `unknown_field` says what was meant."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 async def check_names(request: Request) -> None:
-    """RequestError(INVALID) names a parameter or a field that the route does not know, or a parameter given twice."""
+    """RequestError(INVALID) names a parameter that the route does not know or that is given twice, or a needless body.
+
+    A body that the route does take is looked at once, where it is read: see `Exact`.
+    """
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
     known = query_names(route.dependant)
@@ -41,14 +44,15 @@ async def check_names(request: Request) -> None:
         if name in seen:
             raise RequestError(INVALID, f"query: {name!r} is given more than once")
         seen.add(name)
-    if fields is not None:
-        await check_body(request, route, fields)
+    if fields is not None and not fields:
+        await refuse_body(request, route)
 
 
 Checked: Final = [Depends(check_names)]  # what a router is included with
 
 
-async def check_body(request: Request, route: APIRoute, fields: frozenset[str]) -> None:
+async def refuse_body(request: Request, route: APIRoute) -> None:
+    """RequestError(INVALID) unless there is none, or an empty object."""
     body = await request.body()
     if not body:
         return
@@ -57,14 +61,15 @@ async def check_body(request: Request, route: APIRoute, fields: frozenset[str]) 
     except orjson.JSONDecodeError as error:
         raise RequestError(INVALID, f"body: not JSON: {error}") from None
     if not isinstance(given, dict):
-        if not fields:
-            raise RequestError(INVALID, f"body: {route.path_format} takes none")
-        return
-    for name in given:
-        if name not in fields:
-            raise RequestError(
-                INVALID, f"body: {name!r} is no field of what {route.path_format} takes: {hint(name, fields)}"
-            )
+        raise RequestError(INVALID, f"body: {route.path_format} takes none")
+    if given:
+        raise RequestError(INVALID, unknown_field(route, next(iter(given))))
+
+
+def unknown_field(route: APIRoute, name: str) -> str:
+    """The words for a field of the body that the route does not know."""
+    fields = body_names(route) or ()
+    return f"body: {name!r} is no field of what {route.path_format} takes: {hint(name, fields)}"
 
 
 def query_names(dependant: Dependant) -> frozenset[str]:

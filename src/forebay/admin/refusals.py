@@ -6,9 +6,11 @@ from typing import Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from forebay.admin.answer import refusal
+from forebay.admin.exact import unknown_field
 from forebay.broker.auth import LoginRefused
 from forebay.broker.judge import Undecided
 from forebay.core.errors import DAMAGED, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
@@ -18,6 +20,8 @@ BAD_REQUEST: Final = 400
 TOO_MANY: Final = 429
 UNAVAILABLE: Final = 503
 NOT_JSON: Final = "json_invalid"  # what FastAPI calls it
+UNKNOWN: Final = "extra_forbidden"  # what pydantic calls a field that a model does not have
+BODY_FIELD: Final = 2  # steps to a field of the body: "body" and its name
 SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
 
 
@@ -48,7 +52,7 @@ def handle_errors(api: FastAPI) -> None:
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return refusal(BAD_REQUEST, fault_of(error))
+        return refusal(BAD_REQUEST, fault_of(error, request.scope.get("route")))
 
     async def on_other(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -63,9 +67,16 @@ def handle_errors(api: FastAPI) -> None:
     api.add_exception_handler(RequestError, on_request)
 
 
-def fault_of(error: RequestValidationError) -> str:
-    """The fault of a request's parameters or body: the field, and the value where it is short."""
-    first = error.errors()[0]
+def fault_of(error: RequestValidationError, route: object = None) -> str:
+    """The fault of a request's parameters or body: the field, and the value where it is short.
+
+    route  that was asked for; a field that it does not know comes before one that is missing, perhaps for a slip
+    """
+    errors = error.errors()
+    unknown = [each for each in errors if each["type"] == UNKNOWN and len(each["loc"]) == BODY_FIELD]
+    if unknown and isinstance(route, APIRoute):
+        return unknown_field(route, str(unknown[0]["loc"][-1]))
+    first = errors[0]
     if first["type"] == NOT_JSON:
         return f"body: not JSON at character {first['loc'][-1]}: {first['ctx']['error']}"
     field = ".".join(str(part) for part in first["loc"])
