@@ -334,7 +334,7 @@ class Model:
             return
         self.started = choice % (len(self.rows) + 1)
         self.progress, self.returns = b"", b""
-        self.group.move(self.started)
+        self.group.move(self.started, [])
         for row in self.rows:
             row.state, row.lease = (READY if row.offset >= self.started else SETTLED), None
             row.deliveries = row.failures = 0
@@ -357,7 +357,7 @@ class Model:
         self.progress += self.group.take_progress()
         self.returns += self.group.take_returns()
         self.group = self.fresh_group()
-        self.group.start_over(self.started)
+        self.group.start_over(self.started, [])
         self.group.restore_returns(self.returns)
         self.group.restore(self.progress)
         self.group.finish_restore()

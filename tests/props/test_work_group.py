@@ -182,7 +182,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
     def move(self, part: float) -> None:
         """What is held is nobody's any more, and what follows waits as if it were new."""
         offset = int(self.count * part)
-        self.group.move(offset)
+        self.group.move(offset, [])
         self.settled = set(range(offset))
         self.holder.clear()
         self.delayed.clear()

@@ -64,7 +64,10 @@ def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
     if group.dying_count:
         waiting = counted(int(group.dying_count), "waiting dead letter")
         raise RequestError(PRECONDITION, f"{called(queue, group)}: {waiting} would be lost")
-    group.move(offset)
+    # What of a file being rewritten was settled before goes yet.
+    job = vhost.store.rewriting(int(queue.id))
+    rewrites = [] if job is None else [each for each in job.rewrites if each.log is queue.log]
+    group.move(offset, [span for rewrite in rewrites for span in rewrite.left_out()])
     vhost.early = [each for each in vhost.early if each.lease is None or each.lease.left]
     if queue.log.durable:
         vhost.command(group_moved_command(queue, group, int(offset)))

@@ -87,7 +87,7 @@ def apply_group(queues_by_id: dict[int, Queue], fields: dict[str, object]) -> No
             queue.drop_group(group)
     elif fields["op"] == "group-move":
         if isinstance(group, WorkGroup):
-            group.start_over(min(i64(whole(fields["offset"])), queue.log.end))
+            group.start_over(min(i64(whole(fields["offset"])), queue.log.end), [])
     elif group is None:
         queue.add_group(
             whole(fields["id"]),

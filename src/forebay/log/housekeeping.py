@@ -62,6 +62,16 @@ class Rewrite:
     finished: bool = False
     stopped: bool = False
 
+    def left_out(self) -> list[tuple[int, int]]:
+        """The intervals of offsets that it need not keep: nobody wanted them when it was planned."""
+        found: list[tuple[int, int]] = []
+        at = self.first
+        for first, end in self.wanted:
+            if first > at:
+                found.append((at, first))
+            at = max(at, end)
+        return [*found, (at, self.end)] if at < self.end else found
+
     def run(self, disk: Disk, segment_octets_max: int) -> None:
         opened: list[int] = []
         handles: dict[int, int] = {}

@@ -423,6 +423,19 @@ class QueueLog:
             if number != IN_MEMORY:
                 self.cache.removed(self, block)
 
+    def missing(self, offset: i64) -> list[tuple[int, int]]:
+        """The intervals from `offset` on that hold no records: these were left out when a file was rewritten."""
+        index = self.index
+        found: list[tuple[int, int]] = []
+        next = offset
+        for at in range(self.find(offset), index.size()):
+            if index.bases[at] > next:
+                found.append((next, index.bases[at]))
+            next = index.end(at)
+        if next < self.end:
+            found.append((next, self.end))
+        return found
+
     def retain(self, now_us: i64, age_us: i64, octets: i64, messages: i64) -> bool:
         """Move `start` past whole blocks that are over a limit (0: no limit); True if it moved.
 

@@ -42,8 +42,11 @@ class Settlement(Group):
         if offset & (PAGE_RECORDS - 1):
             self.settle_range((offset >> PAGE_BITS) << PAGE_BITS, offset)
 
-    def start_over(self, offset: i64) -> None:
-        """As `begin`, whatever was settled and handed out before."""
+    def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
+        """As `begin`, whatever was settled and handed out before.
+
+        gone  intervals that are about to be left out of the log
+        """
         self.pages.clear()
         self.attempts.clear()
         self.progress.truncate(0)
@@ -52,28 +55,22 @@ class Settlement(Group):
         self.interval_end = 0
         self.block = None
         self.begin(offset)
-        self.settle_missing()
+        self.settle_missing(gone)
 
-    def settle_missing(self) -> None:
-        """Settle what stands behind the cursor and was left out of the log when a file was rewritten."""
-        log = self.log
-        index = log.index
-        at = log.find(self.cursor)
-        next: i64 = self.cursor
-        missing: list[tuple[int, int]] = []
-        while at < index.size():
-            if index.bases[at] > next:
-                missing.append((next, index.bases[at]))
-            next = max(next, index.end(at))
-            at += 1
-        if next < log.end:
-            missing.append((next, log.end))
+    def settle_missing(self, gone: list[tuple[int, int]]) -> None:
+        """Settle what stands behind the cursor and was, or is going to be, left out of the log."""
+        cursor = self.cursor
+        missing = self.log.missing(cursor)
+        for first, end in gone:
+            if end > cursor:
+                missing.append((max(first, int(cursor)), end))
         if not missing:
             return
-        next = self.cursor
+        missing.sort()
+        next = cursor
         for first, end in missing:
             self.return_range(next, first)
-            next = end
+            next = max(next, end)
         self.cursor = next
         for first, end in missing:
             self.settle_range(first, end)

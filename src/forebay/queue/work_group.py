@@ -437,10 +437,11 @@ class WorkGroup(Selecting):
         for lease in self.table.of_consumer(consumer):
             self.give_back(lease, lease.first, lease.count, 0, FAILED)
 
-    def move(self, offset: i64) -> None:
+    def move(self, offset: i64, gone: list[tuple[int, int]]) -> None:
         """Begin anew at `offset`: what is below is settled, what follows waits as if it had never been handed out.
 
-        What consumers hold leaves their leases. Nothing of the group may be dying.
+        What consumers hold leaves their leases. Nothing of the group may be dying. Intervals that are `gone` as soon as
+        a file is rewritten do not come back.
         """
         assert self.dying_count == 0
         for lease in self.table.all_live():
@@ -449,7 +450,7 @@ class WorkGroup(Selecting):
                     why = "the group was moved"
                     self.trace.note(RETURNED_EVENT, self.name, lease.consumer, first, count, self.now_us, why)
         self.table = LeaseTable()
-        self.start_over(offset)
+        self.start_over(offset, gone)
         self.wait_anew()
 
     def find(self, offset: i64) -> Lease | None:

@@ -16,7 +16,7 @@ from forebay.queue.leases import Consumer, Delivery
 from forebay.queue.totals import unacked
 from forebay.queue.work_group import WorkGroup
 from forebay.wire.convert import encode
-from tests.vhosts import OneVhost, leased
+from tests.vhosts import OneVhost, Wanted, leased
 
 Q = b"q"
 
@@ -357,6 +357,40 @@ def test_a_shared_subscription_is_refused(broker: Broker) -> None:
     assert caught.value.reason == PRECONDITION
     with pytest.raises(RequestError, match="is a shared subscription"):
         move_group(broker.vhost, queue, group, 0)
+
+
+def test_what_a_rewrite_under_way_leaves_out_does_not_come_back(broker: Broker) -> None:
+    """It is in the log until the rewrite is back; a consumer that held it then would hold nothing."""
+    for number in range(150):
+        broker.publish(b"", Q, b"%d" % number + bytes(100))
+        broker.turn()
+    leases = [broker.taken(Q) for _ in range(150)]
+    for lease in leases[1:]:
+        broker.vhost.ack(lease, lease.first, 1)
+    broker.vhost.nack(leases[0], 0, 1, 0)
+    broker.turn()
+    job = None
+    while job is None or not job.rewrites:
+        if job is not None:
+            job.run()
+            broker.store.done(job)
+        if broker.store.checkpoint_due():
+            broker.store.rotate(broker.vhost.checkpoint())
+        broker.flush()
+        job = broker.store.plan(Wanted(broker.vhost), broker.clock.us)
+    (rewrite,) = job.rewrites
+    assert (rewrite.first, rewrite.wanted[0]) == (0, (0, 1))
+    broker.move(b"", 0)
+    ready = int(broker.group(b"").ready())
+    assert 0 < ready < 150
+    held = [broker.taken(Q) for _ in range(ready)]
+    assert [int(lease.first) for lease in held] == [0, *range(150 - ready + 1, 150)]
+    job.run()
+    broker.store.done(job)
+    for lease in held:
+        broker.vhost.nack(lease, lease.first, 1, 0)
+    assert broker.group(b"").ready() == ready
+    assert len(broker.take("", 0)) == ready
 
 
 def test_priorities_hold_after_a_move(tmp_path: Path) -> None:

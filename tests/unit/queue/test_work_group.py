@@ -158,7 +158,7 @@ def test_a_group_that_begins_anew_passes_over_what_was_left_out_of_the_log(tmp_p
     for first in (5, 15, 25):
         log.replace(first, first + 5, BlockIndex())
     group = group_on(log)
-    group.move(2)
+    group.move(2, [])
     assert group.ready() == 13
     group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
     given = dispatch(group)
