@@ -238,6 +238,28 @@ def test_a_group_is_deleted(http: httpx.Client, channel: BlockingChannel) -> Non
     assert "it is queue 'pinned's own" in refused(own, 400)
 
 
+def test_the_figures_of_a_queue_are_of_all_its_groups(http: httpx.Client, channel: BlockingChannel) -> None:
+    """A message that several groups want counts once; and who holds the log back is named."""
+    fill(channel, "both", 6)
+    channel.basic_cancel(channel.basic_consume("both", lambda *_: None, arguments={"x-consumer-group": "audit"}))
+    left = [channel.basic_get("both", auto_ack=True)[0].message_count for _ in range(6)]
+    assert left == [5, 4, 3, 2, 1, 0], "of who gets"
+    queue = http.get("../queues/%2F/both").json()
+    assert (queue["messages"], queue["messages_ready"], queue["messages_unacknowledged"]) == (6, 6, 0)
+    pin = queue["forebay"]["pinned_by"]
+    assert (pin["group"], pin["kind"], pin["offset"], pin["messages"]) == ("audit", "work", 0, 6)
+    assert (pin["frees_messages"], pin["active_ms"], pin["consumers"]) == (6, None, 0)
+    assert pin["octets"] == run(http, "queue.show", queue="both")["octets"]
+    assert "pinned_by" not in http.get("../queues/%2F").json()[0]["forebay"], "a list looks at no log"
+    assert channel.queue_declare("both", passive=True).method.message_count == 6
+    found = http.get("/explain", params={"queue": "both", "offset": 3}).json()["found"][0]
+    assert found["pinned_by"]["group"] == "audit"
+    assert {"pinned", "settled"} <= {reason["code"] for reason in found["reasons"]}
+    assert http.delete("/groups/%2F/both/audit").status_code == 200
+    queue = http.get("../queues/%2F/both").json()
+    assert (queue["messages"], queue["forebay"]["pinned_by"]) == (0, None)
+
+
 def test_a_lease_is_taken_back(http: httpx.Client, channel: BlockingChannel) -> None:
     fill(channel, "leased", 1)
     method, _, _ = channel.basic_get("leased")

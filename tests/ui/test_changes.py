@@ -98,6 +98,32 @@ def test_messages_are_moved_by_filter_and_explained(page: Page, channel: Blockin
     assert (bodies(channel, "here"), bodies(channel, "there")) == ([b"0", b"1"], [b"2", b"3"])
 
 
+def test_the_group_that_pins_a_queue_is_moved_and_deleted(page: Page, channel: BlockingChannel) -> None:
+    channel.queue_declare("bills", durable=True)
+    for number in range(4):
+        channel.basic_publish("", "bills", str(number).encode())
+    channel.basic_cancel(channel.basic_consume("bills", print, arguments={"x-consumer-group": "audit"}))
+    assert bodies(channel, "bills") == [b"0", b"1", b"2", b"3"]
+    show(page, "#/queues/%2F/bills", "bills")
+    expect(page.locator("main")).to_contain_text("group audit, from #0 on: 4 messages")
+    groups = page.get_by_role("table", name="Groups")
+    row = groups.get_by_role("row", name="audit")
+    row.get_by_role("button", name="Move").click()
+    fill(page, "Move audit", {"To": "3"}, "Move")
+    page.get_by_text("audit goes on at 3").wait_for()
+    expect(page.locator("main")).to_contain_text("group audit, from #3 on: 1 message")
+    own = groups.get_by_role("row", name="(the queue's own)")
+    own.get_by_role("button", name="Move").click()
+    fill(page, "Move the queue's own group", {"To": "first"}, "Move")
+    page.get_by_text("the queue's own group goes on at 3").wait_for()
+    assert bodies(channel, "bills") == [b"3"]
+    expect(own.get_by_role("button", name="Delete")).to_have_count(0)
+    row.get_by_role("button", name="Delete").click()
+    fill(page, "Delete group audit?", {"Type audit to confirm": "audit"}, "Delete")
+    page.get_by_text("Group audit is deleted").wait_for()
+    expect(row).to_have_count(0)
+
+
 def test_dead_letters_go_back_one_by_one_and_by_filter(page: Page, api: httpx.Client, channel: BlockingChannel) -> None:
     to_dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     channel.queue_declare("dead", durable=True)
