@@ -207,6 +207,19 @@ def test_it_died_and_cannot_go_where_dead_letters_go(http: httpx.Client, channel
     assert "there is no exchange 'nowhere'" in str(reason["text"])
 
 
+def test_it_died_and_is_too_long_for_where_dead_letters_go(http: httpx.Client, channel: BlockingChannel) -> None:
+    strict = {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-queue-type": "quorum"}
+    declare(channel, "narrow", **{"x-max-message-size": 1})
+    declare(channel, "long", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "narrow", **strict})
+    publish(channel, "long", 0)
+    method, _, body = channel.basic_get("long")
+    assert method is not None and body is not None
+    channel.basic_reject(method.delivery_tag, requeue=False)
+    until(lambda: explain(http, "long", 0)["state"] == "dying")
+    said = str(reasons(http, "long", 0)["dying"]["text"])
+    assert f"'narrow', where dead letters go, takes no message above 1 octets, and this one has {len(body)}" in said
+
+
 def test_it_was_settled_or_never_came(http: httpx.Client, channel: BlockingChannel) -> None:
     declare(channel, "done", **{"x-max-length": 2, "x-overflow": "reject-publish"})
     publish(channel, "done", 0, 1)

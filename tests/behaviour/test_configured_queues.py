@@ -132,7 +132,7 @@ BINDINGS = [
 
 
 def test_exchanges_and_bindings_are_in_force(start_broker: Callable[..., BrokerProcess]) -> None:
-    queues = [{"name": "express"}, {"name": "others"}]
+    queues: list[dict[str, object]] = [{"name": "express"}, {"name": "others"}]
     broker = start_broker(exchanges=EXCHANGES, bindings=BINDINGS, queues=queues, http="127.0.0.1:0")
     for _ in range(2):
         channel = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)).channel()
@@ -145,7 +145,9 @@ def test_exchanges_and_bindings_are_in_force(start_broker: Callable[..., BrokerP
             assert found == body
             channel.basic_ack(method.delivery_tag)
         broker.restart()  # what is there is as the configuration wants it
-    broker.options = {**broker.options, "bindings": BINDINGS[:1]}
+    late = {"source": "amq.topic", "destination": "$dlq/late", "routing_key": "late"}
+    queues.append({"name": "late", "dlq": {"enabled": True}})
+    broker.options = {**broker.options, "bindings": [BINDINGS[0], late], "queues": queues}
     broker.write_options()
     answer = httpx.post(f"{broker.http_url}/api/forebay/reload", auth=("guest", "guest"), timeout=WAIT_S)
     assert answer.status_code == 200, answer.text
@@ -154,6 +156,7 @@ def test_exchanges_and_bindings_are_in_force(start_broker: Callable[..., BrokerP
     with pytest.raises(pika.exceptions.UnroutableError):
         channel.basic_publish("amq.topic", "orders.new", b"fast", fits, mandatory=True)
     channel.basic_publish("orders", "", b"fast", fits, mandatory=True)
+    channel.basic_publish("amq.topic", "late", b"x", mandatory=True)
     channel.connection.close()
 
 

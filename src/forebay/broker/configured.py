@@ -101,7 +101,7 @@ def wanted_routes(vhosts: Vhosts, options: Options) -> list[Step]:
     document: dict[str, object] = {
         "vhosts": [{"name": entry.name} for entry in options.vhosts],
         "exchanges": [asdict(entry) for entry in options.exchanges],
-        "queues": [{"name": entry.name, "vhost": "/"} for entry in options.queues],
+        "queues": [{"name": name.decode(), "vhost": "/"} for name in wanted_queues(vhosts, options)],
         "bindings": [asdict(entry) for entry in options.bindings],
     }
     try:

@@ -13,11 +13,10 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.client_session import ClientSession
-from forebay.broker.crowding import Crowding
+from forebay.broker.crowding import RELIEF_SHIFT, Crowding
 from forebay.log.queue_log import QueueLog
 
 RUNS_A_LOOK: Final = 100_000  # of all sessions together; the others come with the next look
-RELIEF_SHIFT: Final = 3
 
 
 @final

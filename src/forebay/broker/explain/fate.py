@@ -75,13 +75,20 @@ def death_at(queue: Queue, letter: RecordSubject, group: WorkGroup) -> Reason:
     return Reason("dead_lettered", words, facts, text(group.name))
 
 
+def body_octets(queue: Queue, offset: int) -> int:
+    """How long the body of a message is that the log still has."""
+    block = queue.log.block(offset)
+    return 0 if block is None or offset < block.base else int(block.body_span(offset - block.base, 1))
+
+
 def dying_reason(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> Reason:
     """Why a message that died has not gone where dead letters go."""
     cause = next((run.cause for run in group.dying if run.first <= offset < run.first + run.count), "")
     exchange = queue.limits.dead_letter_exchange or b""
     facts: dict[str, object] = {"cause": cause, "dead_letter_exchange": text(exchange)}
     targets = targets_of(vhost, queue)
-    full = [text(target.name) for target in targets if target.limits.overflow and target.is_full()]
+    octets = body_octets(queue, offset)
+    full = [target for target in targets if target.limits.refuses and target.refuses(octets)]
     retry_us = vhost.dead_letters.retry_at.get((int(queue.id), int(group.id)), 0)
     if retry_us:
         facts["retry_ms"] = retry_us // MILLISECOND_US
@@ -90,8 +97,8 @@ def dying_reason(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> R
     elif not targets:
         why = f"the exchange '{text(exchange)}' for dead letters leads it to no queue"
     elif full:
-        why = f"queue '{full[0]}', where dead letters go, is full"
-        facts["full"] = full
+        why = f"queue '{text(full[0].name)}', where dead letters go, {full[0].refusal(octets)}"
+        facts["full"] = [text(target.name) for target in full]
     else:
         why = "it is on its way to where dead letters go"
     return Reason("dying", f"it died ({cause}), and {why}", facts, text(group.name))
