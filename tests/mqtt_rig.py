@@ -49,7 +49,7 @@ class RigClient(Raw):
     def send(self, *octets: bytes) -> None:
         """What comes in one read."""
         if not self.line.gone:
-            self.line.received(b"".join(octets))
+            self.line.sendall(b"".join(octets))
 
     def read(self, octets: int) -> bytes:
         turns = 0

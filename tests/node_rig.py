@@ -67,6 +67,7 @@ class Line(Link):
         if self.gone:
             raise ConnectionResetError
         self.received(octets)
+        self.rig.check()
 
     def recv(self, octets: int) -> bytes:
         """What there is by now, or after whatever it takes; empty at the end."""
@@ -156,6 +157,14 @@ class NodeRig:
         while self.step():
             steps += 1
             assert steps < STEPS_MAX, "the broker works without end"
+
+    def check(self) -> None:
+        """Nothing may have been wrong with the broker itself."""
+        node = self.node
+        if node.stopped is not None:
+            raise node.stopped.error
+        for fault in node.out.faults:
+            raise fault.error
 
     def do(self, ready: Ready) -> None:
         """What a node is ready with."""

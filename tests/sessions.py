@@ -1,16 +1,15 @@
-"""A session of any protocol over a vhost on a real store, without sockets: octets go in by hand, turns end by hand."""
+"""A session of any protocol in a node in the test's hand: octets go in by hand, turns end by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from forebay.broker.auth import Auth
 from forebay.broker.vhosts import Vhosts
-from forebay.core.options import Options, make_options
-from forebay.log.store import Store
-from forebay.server.disk import DataDisk
+from forebay.core.options import Options
 from forebay.session.effects import Session
-from tests.stores import SMALL, TestClock
+from tests.node_rig import NodeRig
 
 MakeSession = Callable[[int, Vhosts, Auth, Options, bool], Session]
 
@@ -22,48 +21,53 @@ class SessionRig:
     """
 
     def __init__(self, folder: str, make: MakeSession, **options: object) -> None:
-        self.clock = TestClock()
-        self.disk = DataDisk(folder)
-        self.store = Store(self.disk, self.clock, SMALL)
-        self.store.open()
-        made = make_options(options)
-        self.vhosts = Vhosts(self.store, made)
+        self.rig = NodeRig(Path(folder), **options)
+        self.make = make
+        self.node = self.rig.node
+        self.clock = self.rig.clock
+        self.disk = self.rig.disk
+        self.store = self.node.store
+        self.vhosts = self.node.vhosts
         self.vhost = self.vhosts.default
-        self.vhosts.recover([], self.clock.us)
-        self.store.start(self.vhost.checkpoint())
-        self.session = make(1, self.vhosts, Auth(made.users), made, True)
-        self.rest = b""
+        self.reconnect()
+
+    def reconnect(self) -> None:
+        """Have another session, of which nothing is known yet."""
         self.sent = b""
+        self.line = self.rig.connect("amqp")
+        self.node.seat(self.line, self.made)
+        assert self.line.session is not None
+        self.session = self.line.session
+
+    def made(self, id: int) -> Session:
+        return self.make(id, self.vhosts, self.node.auth, self.node.options, True)
 
     def send(self, octets: bytes) -> None:
-        """What comes in one read, as the server hands it over."""
+        """What comes in one read."""
         if self.session.closing:
             return
-        data = self.rest + octets
-        used = self.session.receive(data)
-        assert 0 <= used <= len(data)
-        self.rest = data[used:]
+        data = self.unused() + octets
+        self.line.received(octets)
+        self.rig.check()
+        assert data.endswith(self.unused())
+
+    def unused(self) -> bytes:
+        """What has come and is no whole frame."""
+        return self.line.rest if self.line.parts is None else b"".join(self.line.parts)
 
     def turn(self) -> None:
         """The end of a turn whose writes are on disk at once."""
-        for delivery in self.vhost.end_turn(self.clock.us):
-            self.session.deliver(delivery)
-        self.vhost.note_sessions()
-        cancelled, self.vhost.cancelled = self.vhost.cancelled, []
-        for consumer in cancelled:
-            self.session.cancelled(consumer)
-        commit = self.store.commit()
-        if commit is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhost.synced()
-        self.session.end_turn(self.store.lsn, self.store.lsn)
-        self.sent += self.session.out.getvalue()
-        self.session.out.truncate(0)
+        self.node.touch(self.line)
+        self.rig.do(self.node.turn())
+        while self.rig.commit is not None:
+            self.rig.sync()
+        self.sent += bytes(self.line.sent)
+        self.line.sent.clear()
 
     def close(self) -> None:
         """The connection is gone; nothing may be left of it."""
-        self.session.closed()
+        self.line.close()
+        self.rig.check()
         for queue in self.vhost.queues.values():
             assert queue.consumer_count() == 0
-        self.disk.close_all()
+        self.rig.close()

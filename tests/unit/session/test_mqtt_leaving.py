@@ -32,9 +32,8 @@ def test_what_comes_between_the_last_packet_and_the_end_of_a_connection_waits(tm
     source.receive(publish("a", b"after", 1, 2, V311))
     assert rig.session.closing
     rig.turn()
-    rig.session.closed()
-    rig.session = session(3, rig.vhosts, Auth(options.users), options, True)
-    rig.sent = b""
+    rig.line.close()
+    rig.reconnect()
     rig.send(connect("sink", V311, clean=False))
     rig.turn()
     rig.turn()
