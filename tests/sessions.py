@@ -21,7 +21,7 @@ class SessionRig:
     """
 
     def __init__(self, folder: str, make: MakeSession, **options: object) -> None:
-        self.rig = NodeRig(Path(folder), **options)
+        self.rig = NodeRig(Path(folder), None, **options)
         self.make = make
         self.node = self.rig.node
         self.clock = self.rig.clock

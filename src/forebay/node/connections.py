@@ -36,7 +36,7 @@ class OpenConnections(Connections):
         connection = self._connections.get(id)
         if connection is None or connection.session is None:
             return False
-        connection.attempt(connection.session.dismiss, text)
+        connection.attempt_with(connection.session.dismiss, text)
         connection.node.touch(connection)
         return True
 
@@ -50,9 +50,9 @@ class OpenConnections(Connections):
                 continue
             if session.vhost in gone:
                 name = session.vhost.name.decode("utf-8", "replace")
-                connection.attempt(session.dismiss, f"vhost '{name}' is deleted")
+                connection.attempt_with(session.dismiss, f"vhost '{name}' is deleted")
             elif session.rights.user in users:
-                connection.attempt(session.dismiss, f"user '{session.rights.user}' is deleted")
+                connection.attempt_with(session.dismiss, f"user '{session.rights.user}' is deleted")
             else:
                 continue
             connection.node.touch(connection)

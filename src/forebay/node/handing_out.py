@@ -48,7 +48,7 @@ def hand_out(node: Node, now_us: int) -> None:
     for consumer in node.vhosts.take_cancelled():
         link = node.connections.get(consumer.session_id)
         if link is not None and link.session is not None:
-            link.attempt(link.session.cancelled, consumer)
+            link.attempt_with(link.session.cancelled, consumer)
             node.touch(link)
 
 

@@ -7,7 +7,7 @@ it may leave. Few things cannot wait for the end of the turn; these are methods 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forebay.core.pieces import Part
 from forebay.node.peer import Peer
@@ -150,13 +150,20 @@ class Link:
         if self.passed_over > PASSED_OVER_MAX:
             self.node.cut(self)
 
-    def attempt(self, step: Callable[..., None], *given: object) -> None:
+    def attempt(self, step: Callable[[], None]) -> None:
         """Do something for this connection; an error of our own in it is the connection's end, and not the broker's.
 
         What is done for each message has its own `try`, for a call more would cost.
         """
         try:
-            step(*given)
+            step()
+        except Exception as error:  # noqa: BLE001  the connection's boundary
+            self.node.failed(self, error)
+
+    def attempt_with(self, step: Callable[[Any], None], given: object) -> None:
+        """As `attempt`, of a step that is given something."""
+        try:
+            step(given)
         except Exception as error:  # noqa: BLE001  the connection's boundary
             self.node.failed(self, error)
 
@@ -166,8 +173,8 @@ class Link:
         if session is None:
             return ""
         place = session.place
-        told = {"client": place.client_id, "user": session.rights.user or place.user}
-        said = ", ".join(f"{what} {name!r}" for what, name in told.items() if name)
+        told = (("client", place.client_id), ("user", session.rights.user or place.user))
+        said = ", ".join([f"{what} {name!r}" for what, name in told if name])
         return f" ({said})" if said else ""
 
     # ---- out

@@ -276,7 +276,7 @@ class Node:
         """An error of our own while this connection was served: it ends, and if need be the broker."""
         session = link.session
         if isinstance(error, DamagedBlock) and session is not None and not link.closing:
-            link.attempt(session.dismiss, error.text)
+            link.attempt_with(session.dismiss, error.text)
             return self.touch(link)
         self.note_fault(f"the connection from {link.peer}", error)
         if session is not None:

@@ -9,6 +9,7 @@ all the time: acknowledgements above all make room.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Final
 
 from forebay.broker.client_session import ClientSession
@@ -121,7 +122,7 @@ class Pressure:
         assert session is not None
         connection.node.reading.hold(connection, CHOKED)
         self.choked[connection] = None
-        connection.attempt(session.blocked, reason)
+        connection.attempt_with(session.blocked, reason)
 
     def release(self, connections: Iterable[Link]) -> None:
         """Read these again; one that goes on publishing where there is too much is choked again."""
@@ -161,9 +162,9 @@ class Pressure:
                 self.end(connection, f"it has not read for {limit_us // 1_000_000} s")
             else:
                 waiting.append((connection.waiting_octets(), connection))
-        total = sum(octets for octets, _ in waiting)
+        total = sum([octets for octets, _ in waiting])
         most = self.options.send_buffers_octets_max
-        waiting.sort(key=lambda each: each[0])
+        waiting.sort(key=itemgetter(0))
         while total > most and waiting:
             octets, connection = waiting.pop()
             total -= octets
@@ -235,7 +236,7 @@ class Pressure:
                 continue
             del self.slowed[connection]
             if connection.session is not None:
-                connection.attempt(connection.session.blocked, self.lack())
+                connection.attempt_with(connection.session.blocked, self.lack())
                 connection.node.touch(connection)
 
     def tell_lack(self, connections: Iterable[Link]) -> None:
@@ -246,5 +247,5 @@ class Pressure:
         self.told_lack = bool(lack)
         for connection in list(connections):
             if connection.session is not None:
-                connection.attempt(connection.session.blocked, lack)
+                connection.attempt_with(connection.session.blocked, lack)
                 connection.node.touch(connection)

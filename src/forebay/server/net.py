@@ -118,9 +118,9 @@ class Connection(Link, asyncio.Protocol):
         self.session = None  # a transport of ours knows this connection: both wait for the collector of cycles
         self.host.look()
 
-    def guard(self, step: Callable[..., None], *given: object) -> None:
+    def guard(self, step: Callable[[], None]) -> None:
         """As `attempt`, from outside of the turn."""
-        self.attempt(step, *given)
+        self.attempt(step)
         self.host.look()
 
     # ---- to the transport

@@ -82,7 +82,8 @@ class WebSocket(asyncio.Protocol, asyncio.Transport):
         self.connection.connection_made(self)
 
     def data_received(self, data: bytes) -> None:
-        self.connection.guard(self.read, data)
+        self.connection.attempt_with(self.read, data)
+        self.connection.host.look()
 
     def read(self, data: bytes) -> None:
         """Take in frames, or the request that begins them."""

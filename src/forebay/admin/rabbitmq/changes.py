@@ -258,7 +258,7 @@ def close(app: App, caller: Caller, connection: Connection, reason: str) -> None
     if user_of(connection) != caller.user:
         caller.check_administrator()
     assert connection.session is not None, "its client has logged in"
-    connection.attempt(connection.session.dismiss, reason)
+    connection.attempt_with(connection.session.dismiss, reason)
     app.touch(connection)
 
 
