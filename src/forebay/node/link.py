@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from forebay.core.pieces import Part
 from forebay.node.peer import Peer
 from forebay.session.effects import Session
@@ -32,6 +34,7 @@ STOPPING: Final = 64  # the broker takes its leave
 UNREAD: Final = CHOKED | HELD | INDEBTED  # so that hearing nothing of the client says nothing of it
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Link:
     """One client's connection.
 

@@ -24,6 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from forebay.broker.auth import Auth, Place
 from forebay.broker.configured import declare_configured
 from forebay.broker.control.table import Control
@@ -74,6 +76,7 @@ class Surroundings:
         self.free_octets = NO_LIMIT
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Node:
     """One broker.
 
@@ -593,7 +596,3 @@ class Node:
             if not link.closing:
                 self.reading.let_all(link)
                 self.release(link, session, self.store.durable)
-
-    def flush(self) -> Commit | None:
-        """To the disk with everything noted, if no commit is on its way."""
-        return self.store.flush()

@@ -301,7 +301,7 @@ class App(Host):
             self.answer_written(ready.durable)
         self.turn()
         if node.stopping:
-            self.start_commit(node.flush())
+            self.start_commit(self.store.flush())
             if not self.store.in_flight():
                 self.idle.set()
 

@@ -65,7 +65,7 @@ def is_awaited(connection: Connection, now_us: int) -> bool:
 async def written(app: App) -> None:
     """Everything noted is on the disk and no commit on its way, or `drain_timeout_ms` is over."""
     app.idle.clear()
-    app.start_commit(app.node.flush())
+    app.start_commit(app.store.flush())
     if app.store.in_flight():
         try:
             await asyncio.wait_for(app.idle.wait(), app.options.drain_timeout_ms / 1000)
