@@ -103,7 +103,10 @@ def test_every_number_that_may_be_changed_is_in_force_afterwards(running: Reload
 OTHERS: dict[str, object] = {
     "address_queues": "refuse",
     "administrators": ["guest"],
+    "amqp_delivery_headers": "forebay",
+    "bindings": [{"source": "reloaded", "destination": "mqtt"}],
     "events": ["queue.*"],
+    "exchanges": [{"name": "reloaded"}],
     "http_hosts": ["broker.example"],
     "log_events": ["vhost.*"],
     "log_format": "json",

@@ -126,4 +126,7 @@ def test_of_publishes(broker: BrokerProcess) -> None:
     url = f"{broker.http_url}/publish/t"
     answer = httpx.post(url, content=b"b", headers={"x-forebay-group": "g"}, auth=("guest", "guest"), timeout=60)
     assert answer.status_code == 400 and "user property 'x-forebay-group'" in answer.text, answer.text
-    assert [channel.basic_get("q", auto_ack=True)[2] for _ in range(3)] == [b"a", b"a", None]
+    event = {"X-Forebay-Event": "queue.created", "X-Forebay-Delivery": "1", "X-Forebay-Signature": "sha256=0"}
+    answer = httpx.post(url, content=b"a", headers=event, auth=("guest", "guest"), timeout=60)
+    assert answer.status_code == 200, "a webhook may go to a broker's bridge"
+    assert [channel.basic_get("q", auto_ack=True)[2] for _ in range(4)] == [b"a", b"a", b"a", None]

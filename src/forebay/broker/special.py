@@ -57,6 +57,8 @@ ORIGIN_HEADERS: Final[list[bytes]] = [
     b"x-forebay-queue",
     b"x-forebay-offset",
 ]
+# Of webhooks' requests, whose headers a bridge that they are sent to takes for properties.
+EVENT_HEADERS: Final[list[bytes]] = [b"x-forebay-event", b"x-forebay-delivery", b"x-forebay-signature"]
 ASKS: Final = 1
 GROUPED: Final = 2
 UNKNOWN: Final = 4
@@ -169,7 +171,10 @@ def check_message(properties: bytes, user: bytes, depth_max: i64) -> i64:
 
 def check_name(name: str, what: str) -> None:
     """RequestError where a header or user property has a reserved name that means nothing."""
-    if name.startswith(RESERVED_TEXT) and name.encode() not in ORIGIN_HEADERS:
+    if not name.startswith(RESERVED_TEXT):
+        return
+    octets = name.encode()
+    if octets not in ORIGIN_HEADERS and octets not in EVENT_HEADERS:
         known = [each.decode() for each in (*NAMES, GROUP_HEADER)]
         meant = hint("x-" + name[len(RESERVED_TEXT) :], known)
         raise RequestError(PRECONDITION, f"{what} '{name}': nothing puts it in force; {meant}")
