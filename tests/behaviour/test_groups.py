@@ -14,7 +14,7 @@ from forebay.client.control import ControlClient
 from forebay.core.errors import RequestError
 from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
-from tests.interop.mqtt_client import client
+from tests.interop.mqtt_client import V311, client
 from tests.waiting import until
 
 MESSAGES = 50
@@ -97,3 +97,22 @@ def test_a_consumer_over_mqtt_is_told_that_its_group_is_gone(broker: BrokerProce
         assert reader.ended.get(timeout=60).is_failure
         assert list(control.items("group.list", queue="q")) == []
     assert channel.basic_get("q")[2] == b"x", "it is kept for who consumes next"
+
+
+def test_a_client_of_mqtt_gets_anew_what_its_group_is_moved_back_to(broker: BrokerProcess) -> None:
+    """It acknowledges all that it was given: what it held then is late, and keeps no packet identifier."""
+    channel = open_channel(broker)
+    channel.queue_declare("q", durable=True)
+    with client(broker, "g-1", V311, manual_ack=True) as reader, connect(broker) as control:
+        assert not reader.subscribe("$queue/q").is_failure
+        for number in range(3):
+            channel.basic_publish("", "q", b"%d" % number)
+        first = [reader.next() for _ in range(3)]
+        assert control.run("group.seek", queue="q", group="g", to="1") == {"offset": 1}
+        again = [reader.next() for _ in range(2)]
+        assert [each.payload for each in again] == [b"1", b"2"]
+        for message in [*first, *again]:
+            reader.client.ack(message.mid, message.qos)
+        until(lambda: control.run("queue.show", queue="q")["start"] == 3, "all is settled")
+        channel.basic_publish("", "q", b"3")
+        assert reader.next().payload == b"3"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from forebay.broker.explain.reasons import count
 from forebay.broker.queue_catalog import group_gone_command, group_moved_command
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
@@ -62,7 +63,7 @@ def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
         return
     assert isinstance(group, WorkGroup)
     if group.dying_count:
-        waiting = counted(int(group.dying_count), "waiting dead letter")
+        waiting = count(int(group.dying_count), "waiting dead letter")
         raise RequestError(PRECONDITION, f"{called(queue, group)}: {waiting} would be lost")
     # What of a file being rewritten was settled before goes yet.
     job = vhost.store.rewriting(int(queue.id))
@@ -91,11 +92,11 @@ def check_unused(group: Group, name: str) -> None:
     """RequestError(PRECONDITION) where somebody would lose something with the group."""
     uses: list[str] = []
     if group.consumers:
-        uses.append(counted(len(group.consumers), "consumer"))
+        uses.append(count(len(group.consumers), "consumer"))
     if isinstance(group, WorkGroup) and group.leased_count:
-        uses.append(f"{counted(int(group.leased_count), 'message')} with consumers")
+        uses.append(f"{count(int(group.leased_count), 'message')} with consumers")
     if isinstance(group, WorkGroup) and group.dying_count:
-        uses.append(counted(int(group.dying_count), "waiting dead letter"))
+        uses.append(count(int(group.dying_count), "waiting dead letter"))
     if uses:
         raise RequestError(PRECONDITION, f"{name} in use: {', '.join(uses)}")
 
@@ -103,7 +104,3 @@ def check_unused(group: Group, name: str) -> None:
 def called(queue: Queue, group: Group) -> str:
     """A group as errors name it."""
     return f"group '{text(group_key(group.name, group.filter))}' of queue '{text(queue.name)}'"
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -129,17 +129,11 @@ class LeaseTable:
         return due
 
     def all_live(self) -> list[Lease]:
-        """The leases with something left."""
+        """The leases with something left, each once."""
         found = [lease for lease in self.in_order if lease.left]
-        for _, _, lease in self.others:
-            if lease.left and lease not in found:
-                found.append(lease)
+        found += [each[2] for each in self.others if each[2].left]
         return found
 
     def of_consumer(self, consumer: Consumer) -> list[Lease]:
         """The leases with something left that a consumer has."""
-        found = [lease for lease in self.in_order if lease.consumer is consumer and lease.left]
-        for _, _, lease in self.others:
-            if lease.consumer is consumer and lease.left and lease not in found:
-                found.append(lease)
-        return found
+        return [lease for lease in self.all_live() if lease.consumer is consumer]

@@ -61,9 +61,10 @@ def explained(vhost: Vhost, connections: Connections, place: Place) -> dict[str,
         facts["groups"] = groups_shown(queue, offset)
         facts["state"] = state(queue, offset)
         reasons = reasons_of(vhost, connections, queue, subject)
-    pinned = pinned_reason(queue, offset, vhost.now_us)
+    pin = pin_facts(queue)
+    pinned = None if pin is None else pinned_reason(pin, offset, int(vhost.now_us))
     reasons = worst_first(reasons if pinned is None else [*reasons, pinned])
-    facts["pinned_by"] = pin_facts(queue)
+    facts["pinned_by"] = pin
     facts["summary"] = f"queue '{text(queue.name)}', offset {offset}: {reasons[0].text}"
     facts["reasons"] = [reason.shown() for reason in reasons]
     return facts

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from forebay.broker.control.queues import pin_facts
 from forebay.broker.explain.reasons import MILLISECOND_US, Reason, count, duration
-from forebay.queue.pins import find_pin
-from forebay.queue.queue import Queue
 
 
-def pinned_reason(queue: Queue, offset: int, now_us: int) -> Reason | None:
-    """The one for whom alone the log keeps the message; None where it would be there anyway."""
-    pin = find_pin(queue)
-    facts = pin_facts(queue)
-    if pin is None or facts is None or not pin.offset <= offset < pin.free:
+def pinned_reason(pin: dict[str, object], offset: int, now_us: int) -> Reason | None:
+    """The one for whom alone the log keeps the message; None where it would be there anyway.
+
+    pin  as `pin_facts` has it
+    """
+    first, frees, active_ms = pin["offset"], pin["frees_messages"], pin["active_ms"]
+    assert isinstance(first, int) and isinstance(frees, int)
+    if not first <= offset < first + frees:
         return None
-    what = "reader" if facts["kind"] == "reader" else "group"
-    words = f"the log keeps it for {what} '{facts['group']}' alone, which is at offset {facts['offset']}: "
-    words += f"{count(int(pin.free - pin.offset), 'message')} would go without it; "
-    active_ms = facts["active_ms"]
+    is_reader = pin["kind"] == "reader"
+    words = f"the log keeps it for {'reader' if is_reader else 'group'} '{pin['group']}' alone, which is at offset "
+    words += f"{first}: {count(frees, 'message')} would go without it; "
     if isinstance(active_ms, int):
-        did = "renewed that" if what == "reader" else "settled something"
+        did = "renewed that" if is_reader else "settled something"
         words += f"it {did} last {duration(now_us - active_ms * MILLISECOND_US)} ago"
     else:
         words += "it has settled nothing since the broker started"
-    if what == "group" and not facts["consumers"]:
+    if not is_reader and not pin["consumers"]:
         words += ", and has no consumers"
-    return Reason("pinned", words, facts)
+    return Reason("pinned", words, pin)
