@@ -11,7 +11,7 @@ from typing import Final
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short, table
 from tests.simulation.client import Client, Effect
-from tests.simulation.model import Bound, Copy, Message, Queue, check
+from tests.simulation.model import Bound, Copy, Message, Model, Queue, check
 
 PLAIN, CONFIRMS, TRANSACTIONS = "plain", "confirms", "transactions"
 TX_SELECT, TX_SELECT_OK = (90, 10), (90, 11)
@@ -24,6 +24,7 @@ NO_ACK: Final = 2
 TOPIC: Final = "amq.topic"
 KEYS: Final = ("a", "b")
 DEAD: Final = "dead."
+DEAD_LETTERS: Final = "x-dead-letter-exchange"
 ADDRESSED: Final = "addressed"  # clients of MQTT publish to it
 # What queues there may be: name, arguments. Each with a dead-letter queue has one of its own.
 KINDS: Final[dict[str, dict[str, object]]] = {
@@ -33,17 +34,17 @@ KINDS: Final[dict[str, dict[str, object]]] = {
     "priority": {"x-max-priority": 4},
     "short": {"x-max-length": 6},
     "ttl": {"x-message-ttl": 3000},
-    "letters": {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD + "letters"},
+    "letters": {DEAD_LETTERS: "", "x-dead-letter-routing-key": DEAD + "letters"},
     "limited": {
         "x-queue-type": "quorum",
         "x-delivery-limit": 2,
-        "x-dead-letter-exchange": "",
+        DEAD_LETTERS: "",
         "x-dead-letter-routing-key": DEAD + "limited",
     },
     "brief": {
         "x-message-ttl": 1000,
         "x-max-length": 8,
-        "x-dead-letter-exchange": "",
+        DEAD_LETTERS: "",
         "x-dead-letter-routing-key": DEAD + "brief",
     },
 }
@@ -72,8 +73,13 @@ class AmqpClient(Client):
     expected   replies that have to come, in their order, each with what it means
     open_tags  publishes that are not confirmed
     taken      deliveries that are not settled, by their tag
+    kinds      the queues that it uses
     held       what the broker has to do when the transaction is committed
     """
+
+    def __init__(self, name: str, model: Model, kinds: tuple[str, ...]) -> None:
+        self.kinds = kinds
+        super().__init__(name, model)
 
     def begin(self) -> None:
         super().begin()
@@ -118,9 +124,9 @@ class AmqpClient(Client):
         return action(self, chance)
 
     def declare(self, chance: Random) -> str:
-        name = chance.choice(list(KINDS))
+        name = chance.choice(self.kinds)
         arguments = KINDS[name]
-        if "x-dead-letter-exchange" in arguments:
+        if DEAD_LETTERS in arguments:
             self.declare_one(DEAD + name, {})
         self.declare_one(name, arguments)
         return f"declares {name}"
@@ -138,7 +144,7 @@ class AmqpClient(Client):
         self.request(raw.QUEUE_DECLARE, args, raw.QUEUE_DECLARE_OK, done, then)
 
     def delete(self, chance: Random) -> str:
-        name = chance.choice(list(KINDS))
+        name = chance.choice(self.kinds)
         gone: list[Queue] = []
 
         def done() -> None:
@@ -155,7 +161,7 @@ class AmqpClient(Client):
         return f"deletes {name}"
 
     def purge(self, chance: Random) -> str:
-        name = chance.choice(list(KINDS))
+        name = chance.choice(self.kinds)
         gone: list[Copy] = []
 
         def done() -> None:
@@ -183,7 +189,7 @@ class AmqpClient(Client):
         self.give_back()
 
     def bind(self, chance: Random) -> str:
-        name, key = chance.choice(list(KINDS)), chance.choice((*KEYS, "#"))
+        name, key = chance.choice(self.kinds), chance.choice((*KEYS, "#"))
         unbind = chance.random() < 0.3
         made: list[Bound] = []
 
@@ -216,7 +222,7 @@ class AmqpClient(Client):
     def publish(self, chance: Random) -> str:
         messages = chance.choice((1, 1, 2, 5))
         exchange = chance.choice(("", "", TOPIC))
-        key = chance.choice(KEYS if exchange else list(KINDS))
+        key = chance.choice(KEYS if exchange else self.kinds)
         first = self.model.next_message
         for _ in range(messages):
             message = self.model.new_message(self.name, chance.choice((0, 20, 300, 300, 3000)))
@@ -264,7 +270,9 @@ class AmqpClient(Client):
         return f"commits transaction {number}"
 
     def consume(self, chance: Random) -> str:
-        name = chance.choice([*KINDS, ADDRESSED, DEAD + "letters", DEAD + "limited", DEAD + "brief"])
+        name = chance.choice(
+            [*self.kinds, ADDRESSED, *[DEAD + name for name in self.kinds if DEAD_LETTERS in KINDS[name]]]
+        )
         tag = f"{self.name}.{self.next_key()}"
         no_ack = chance.random() < 0.1 and name != "stream"
         arguments = {"x-stream-offset": "first"} if name == "stream" else {}
@@ -298,7 +306,7 @@ class AmqpClient(Client):
         return f"cancels {tag}"
 
     def get(self, chance: Random) -> str:
-        name = chance.choice([name for name in KINDS if name != "stream"])
+        name = chance.choice([name for name in self.kinds if name != "stream"])
         no_ack = chance.random() < 0.1
         consuming = Consuming(None, no_ack)
 
@@ -417,12 +425,17 @@ class AmqpClient(Client):
 
     # ---- its end
 
+    def follow(self) -> None:
+        if self.line is not None and self.line.is_ending():
+            self.dead = True
+        super().follow()
+
     def ended(self) -> None:
-        check(self.dead, f"{self.name}: the broker ended the connection")
+        is_opening = any(reply == raw.OPEN_OK for reply, _ in self.expected)  # perhaps for too long
+        check(self.dead or is_opening, f"{self.name}: the broker ended the connection")
 
     def gone(self) -> None:
-        if not self.dead:
-            self.give_back()
+        self.give_back()
 
     def give_back(self) -> None:
         """What was handed out and is not settled comes back to its queues."""

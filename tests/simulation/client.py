@@ -68,7 +68,7 @@ class Client(ABC):
 
     def push(self, broker: Broker, chance: Random | None) -> None:
         """The network brings some of the octets to the broker, or without any chance all."""
-        if self.line is None:
+        if self.line is None or self.line.holds:
             return
         octets = len(self.unsent)
         if chance is not None:
@@ -82,7 +82,7 @@ class Client(ABC):
     def follow(self) -> None:
         """Have the model do what the broker has done."""
         line = self.line
-        while line is not None and self.effects and self.effects[0][0] <= line.taken:
+        while line is not None and self.effects and self.effects[0][0] <= line.used:
             _, effect = self.effects.popleft()
             if not self.dead:
                 self.model.doubts = line.is_ending()

@@ -203,9 +203,11 @@ class Model:
         assert self.broker is not None
         queue = self.queues.get(name)
         if queue is None:
-            id = self.broker.queue_id(name)
-            check(id > 0, f"queue {name} was declared and is not there")
-            queue = self.queues[name] = self.known[id] = Queue(id, name, arguments)
+            # Where what came next has deleted it, there is none any more; nor may there be later.
+            id = self.broker.queue_id(name) or -self.next_message
+            queue = self.queues[name] = Queue(id, name, arguments)
+            if id > 0:
+                self.known[id] = queue
         return queue
 
     def deleted(self, queue: Queue) -> None:
@@ -242,7 +244,7 @@ class Model:
                 queue.copies[message.number].vague = not is_new or self.doubts
         if exchange:
             message.topic = key
-            for subscriber in self.subscribers:
+            for subscriber in self.subscribers if is_new and not self.doubts else []:
                 subscriber.published(message)
 
     def delay(self, message: Message, exchange: str, key: str, delay_ms: int) -> None:

@@ -9,32 +9,46 @@ import msgspec
 
 from forebay.broker.internal import DELAYED_LOG, INTERNAL, SESSIONS_LOG
 from forebay.broker.topology import SETTLED
-from forebay.log.block import Block
-from forebay.log.queue_log import QueueLog
-from forebay.log.store import Entry, Store
-from forebay.log.wal import GatheredFrame
-from tests.simulation.amqp import DEAD
-from tests.simulation.broker import Broker
+from forebay.log.store import Commit, Entry, Store
+from tests.simulation.broker import Broker, SimNode, SimStore
 from tests.simulation.disk import SimDisk
 from tests.stores import SMALL, TestClock
 
 
-class ConfirmsEarly(Broker):
-    """Says that a commit is on the disk when the next one goes there."""
+class HastyCommit(Commit):
+    """Says that it is done, and does what the one before it should have done."""
 
-    def sync(self) -> None:
-        commit, self.commit = self.commit, None
-        if commit is None:
-            return
-        late = getattr(self, "late", None)
+    def __init__(self, store: HastyStore, commit: Commit) -> None:
+        super().__init__(commit.disk, commit.frames, commit.finished)
+        self.store = store
+
+    def run(self) -> None:
+        late, self.store.late = self.store.late, self
         if late is not None:
-            late.run()
-        self.late = commit
-        commit.ran = True
-        self.back(commit)
+            super(HastyCommit, late).run()
+        self.ran = True
 
 
-class LosesSettlements(Broker):
+class HastyStore(SimStore):
+    """Has everything written one commit later."""
+
+    late: HastyCommit | None = None
+
+    def flush(self) -> Commit | None:
+        commit = super().flush()
+        if commit is not None:
+            commit = self.commit_running = HastyCommit(self, commit)
+        return commit
+
+
+class ConfirmsEarly(SimNode):
+    """Confirms what goes to the disk with the next commit."""
+
+    def make_store(self) -> Store:
+        return HastyStore(self.disk, self.clock, SMALL)
+
+
+class LosesSettlements(SimNode):
     """Leaves out of the checkpoint what was settled."""
 
     def checkpoint(self) -> list[Entry]:
@@ -54,55 +68,35 @@ def without(entries: list[Entry], field: str) -> list[Entry]:
     return out
 
 
-class ForgetsBacklogs(Broker):
+class ForgetsBacklogs(SimNode):
     """Leaves out of the checkpoint what waits for sessions."""
 
     def checkpoint(self) -> list[Entry]:
         return without(super().checkpoint(), "waiting")
 
 
-class ForgetsReceived(Broker):
+class ForgetsReceived(SimNode):
     """Leaves out of the checkpoint which publishes of QoS 2 have come: what PUBREC was sent for."""
 
     def checkpoint(self) -> list[Entry]:
         return without(super().checkpoint(), "received")
 
 
-class ParcelStore(Store):
-    """Writes dead letters a frame later than what they were settled by."""
-
-    def append(self, log: QueueLog, block: Block) -> None:
-        frame = self.frame
-        if frame is not None and log.name.startswith(DEAD) and frame.pieces and self.fits(frame) and frame.file.named:
-            frame.file.tail = frame.end()
-            self.ready.append(frame)
-            self.lsn += 1
-            self.frame = GatheredFrame(self.lsn, frame.file, 0)
-        super().append(log, block)
-
-
-class SettlesFirst(Broker):
-    """Settles what has died before the dead letter is stored."""
-
-    def make_store(self) -> Store:
-        return ParcelStore(self.disk, self.clock, SMALL)
-
-
-class IdleStore(Store):
+class IdleStore(SimStore):
     """Never hurries."""
 
     def hurry(self) -> None:
         pass
 
 
-class PurgesLater(Broker):
+class PurgesLater(SimNode):
     """Answers a purge before it is on the disk."""
 
     def make_store(self) -> Store:
         return IdleStore(self.disk, self.clock, SMALL)
 
 
-class ForgetfulStore(Store):
+class ForgetfulStore(SimStore):
     """Does not write down which delayed messages have gone."""
 
     def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
@@ -110,7 +104,7 @@ class ForgetfulStore(Store):
             super().note(kind, queue, group, payload, urgent)
 
 
-class DelaysTwice(Broker):
+class DelaysTwice(SimNode):
     """Publishes a delayed message again after a restart."""
 
     def make_store(self) -> Store:
@@ -125,16 +119,15 @@ class LyingDisk(SimDisk):
             super().sync(handle)
 
 
-def planted(make: type[Broker]) -> Callable[[SimDisk, TestClock], Broker]:
-    return lambda disk, clock: make(disk, clock, {})
+def planted(kind: type[SimNode]) -> Callable[[SimDisk, TestClock], Broker]:
+    return lambda disk, clock: Broker(disk, clock, kind)
 
 
-BROKERS: Final[dict[str, type[Broker]]] = {
+NODES: Final[dict[str, type[SimNode]]] = {
     "a confirm before the sync": ConfirmsEarly,
     "a settlement lost when the log changes files": LosesSettlements,
     "a backlog that is not restored": ForgetsBacklogs,
     "a PUBREC forgotten": ForgetsReceived,
-    "a dead letter settled before it is stored": SettlesFirst,
     "a purge undone by a crash": PurgesLater,
     "a delayed message twice": DelaysTwice,
 }

@@ -16,7 +16,7 @@ from typing import Final
 
 from forebay.core.errors import DiskFull, StorageError
 from tests.conformance.mqtt.raw import V5, V311
-from tests.simulation.amqp import AmqpClient
+from tests.simulation.amqp import KINDS, AmqpClient
 from tests.simulation.broker import Broker
 from tests.simulation.client import Client
 from tests.simulation.disk import ROOM, SimDisk
@@ -28,7 +28,6 @@ AMQP_CLIENTS: Final = 4
 MQTT_CLIENTS: Final = ((V5, True), (V5, True), (V311, True), (V5, False))  # version, and whether the session lasts
 DRAIN_MAX: Final = 300
 NUMBER: Final = re.compile(r"[0-9]+|queue [a-z.]+|[am][0-9]+")
-OPTIONS: Final[dict[str, object]] = {}
 MakeBroker = Callable[[SimDisk, TestClock], Broker]
 
 
@@ -57,7 +56,21 @@ class Result:
 
 
 def make_broker(disk: SimDisk, clock: TestClock) -> Broker:
-    return Broker(disk, clock, OPTIONS)
+    return Broker(disk, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a run is made of; planted bugs have other parts.
+
+    kinds      the queues that clients of AMQP use
+    is_stormy  there are more faults than usual
+    """
+
+    make: MakeBroker = make_broker
+    make_disk: type[SimDisk] = SimDisk
+    kinds: tuple[str, ...] = tuple(KINDS)
+    is_stormy: bool = False
 
 
 class Simulation:
@@ -66,14 +79,15 @@ class Simulation:
     told  what the steps did, in words
     """
 
-    def __init__(self, seed: int, make: MakeBroker, make_disk: type[SimDisk]) -> None:
+    def __init__(self, seed: int, setup: Setup) -> None:
         self.seed = seed
-        self.make = make
-        self.disk = make_disk()
+        self.make = setup.make
+        self.weights = STORMY if setup.is_stormy else STEP_WEIGHTS
+        self.disk = setup.make_disk()
         self.clock = TestClock()
         self.model = Model()
         self.sessions = [MqttClient(f"m{n}", self.model, *kind) for n, kind in enumerate(MQTT_CLIENTS)]
-        self.clients: list[Client] = [AmqpClient(f"a{n}", self.model) for n in range(AMQP_CLIENTS)]
+        self.clients: list[Client] = [AmqpClient(f"a{n}", self.model, setup.kinds) for n in range(AMQP_CLIENTS)]
         self.clients += self.sessions
         self.told: list[str] = []
         self.faults: Counter[str] = Counter()
@@ -94,7 +108,7 @@ class Simulation:
         """Do what this step of this seed does."""
         self.steps = number
         chance = Random(self.seed << 32 | number)
-        action = chance.choices(STEPS, STEP_WEIGHTS)[0]
+        action = chance.choices(STEPS, self.weights)[0]
         try:
             action(self, chance)
         except StorageError as error:
@@ -145,9 +159,8 @@ class Simulation:
             self.go(chance)
 
     def later(self, ms: int) -> None:
-        self.clock.us += ms * 1000
+        self.broker.later(ms)
         self.model.now_us = self.clock.us
-        self.broker.second()
         self.model.release()
 
     def housekeep(self, chance: Random) -> None:
@@ -190,7 +203,11 @@ class Simulation:
 
     def interrupt(self, chance: Random) -> None:
         """A commit and a job that are on their way get so far and no further."""
-        self.disk.changes_left = chance.choice((0, chance.randint(0, 12)))
+        if chance.random() < 0.5:
+            for client in self.clients:
+                client.push(self.broker, chance)
+            self.turn()
+        self.disk.changes_left = chance.choice((0, chance.randint(0, 4), chance.randint(0, 12)))
         try:
             for work in chance.sample([self.broker.commit, self.broker.job], 2):
                 if work is not None:
@@ -303,14 +320,7 @@ STEPS: Final = (
     Simulation.fill_disk,
 )
 STEP_WEIGHTS: Final = (600, 150, 60, 60, 12, 12, 10, 6, 3, 3, 6)
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a run is made of; planted bugs have other parts."""
-
-    make: MakeBroker = make_broker
-    make_disk: type[SimDisk] = SimDisk
+STORMY: Final = (600, 150, 60, 60, 6, 12, 80, 20, 3, 3, 0)
 
 
 def simulate(seed: int, steps: int, result: Result, setup: Setup = Setup()) -> Failure | None:
@@ -321,7 +331,7 @@ def simulate(seed: int, steps: int, result: Result, setup: Setup = Setup()) -> F
 
 def attempt(seed: int, numbers: list[int], result: Result, setup: Setup) -> Failure | None:
     """Run these steps of a seed."""
-    simulation = Simulation(seed, setup.make, setup.make_disk)
+    simulation = Simulation(seed, setup)
     wrong = ""
     try:
         simulation.run(numbers)
