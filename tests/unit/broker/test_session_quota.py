@@ -69,3 +69,29 @@ def test_more_sessions_than_one_look_is_for(tmp_path: Path) -> None:
         rig.wait(1)
     assert set(quota_of(rig)) == set(names)
     rig.close()
+
+
+def test_qos_0_passes_by_a_session_that_takes_no_more(tmp_path: Path) -> None:
+    """It is counted as lost, and does not come after a crash either; what is acknowledged does."""
+    rig = MqttRig(tmp_path, mqtt_session_octets_max=4000, mqtt_publisher_hold_ms=0)
+    client = rig.durable("away")
+    client.send(subscribe(1, ("t", 1)))
+    client.granted()
+    client.vanish()
+    source = rig.connected("source")
+    for number in range(5):
+        source.send(publish("t", LONG, 1, number + 1))
+        source.acked(number + 1)
+    rig.wait(1)
+    assert source.publish("t", b"refused") == 0x97
+    assert source.publish("t", b"zero", 0) == 0
+    rig.wait(1)
+    assert rig.vhost.sessions.clients[b"away"].lost() == 1
+    rig.crash()
+    back = rig.durable("away", present=True)
+    for _ in range(5):
+        found = back.delivery()
+        assert found.body == LONG
+        back.send(puback(found.id))
+    back.quiet()
+    rig.close()
