@@ -49,7 +49,8 @@ class RigClient(Raw):
     def send(self, *octets: bytes) -> None:
         """What comes in one read."""
         if not self.line.gone:
-            self.line.sendall(b"".join(octets))
+            self.line.received(b"".join(octets))
+            self.rig.check()
 
     def read(self, octets: int) -> bytes:
         turns = 0

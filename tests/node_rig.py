@@ -22,7 +22,9 @@ from forebay.node.peer import peer_at
 from forebay.node.ready import Ready
 from tests.stores import SMALL, SmallDisk, TestClock
 
-STEPS_MAX = 1000  # without an octet for whoever waits for one
+STEPS_MAX = 10_000  # without an octet for whoever waits for one
+READ_OCTETS = 256 << 10
+WAIT_S = 20
 TICK_US = 100_000
 LOOPBACK = "127.0.0.1"
 
@@ -48,34 +50,55 @@ class SmallNode(Node):
 class Line(Link):
     """A connection of a node, and what its client takes for a socket.
 
-    sent  octets on their way to the client
-    gone  the broker has closed, or the client has
+    sent    octets on their way to the client
+    unread  octets of the client that the broker does not read for now
+    gone    the broker has closed, or the client has
     """
 
-    __slots__ = ("gone", "rig", "sent")
+    __slots__ = ("gone", "rig", "sent", "ticks_max", "unread")
 
     def __init__(self, rig: NodeRig, protocol: str, port: int) -> None:
         super().__init__(rig.node, protocol, peer_at(LOOPBACK, port))
         self.rig = rig
         self.sent = bytearray()
+        self.unread = b""
         self.gone = False
+        self.settimeout(WAIT_S)
 
     # ---- the client's end
 
+    def settimeout(self, seconds: float) -> None:
+        """How long `recv` waits, by the node's clock."""
+        self.ticks_max = round(seconds * 1_000_000) // TICK_US
+
     def sendall(self, octets: bytes) -> None:
-        """What comes in one read."""
+        """What comes in one read, as soon as the broker reads."""
         if self.gone:
             raise ConnectionResetError
-        self.received(octets)
+        self.unread += octets
+        self.read_on()
         self.rig.check()
 
+    def read_on(self) -> bool:
+        """Have the broker read what it may; whether there was any."""
+        if self.holds or not self.unread or self.gone:
+            return False
+        octets, self.unread = self.unread[:READ_OCTETS], self.unread[READ_OCTETS:]
+        self.received(octets)
+        return True
+
     def recv(self, octets: int) -> bytes:
-        """What there is by now, or after whatever it takes; empty at the end."""
-        steps = 0
+        """What there is by now, or comes within the time-out; empty at the end."""
+        ticks = steps = 0
         while not self.sent and not self.gone:
-            assert self.rig.step(), "nothing more comes"
             steps += 1
             assert steps < STEPS_MAX, "the broker works without end, and nothing comes"
+            if not self.rig.step():
+                if ticks == self.ticks_max:
+                    raise TimeoutError("timed out")
+                ticks += 1
+                steps = 0
+                self.rig.tick()
         taken = bytes(self.sent[:octets])
         del self.sent[:octets]
         return taken
@@ -85,7 +108,9 @@ class Line(Link):
         self.close()
 
     def close(self) -> None:
-        """The connection is gone."""
+        """The connection is gone, once the broker has read what it reads."""
+        while self.read_on():
+            pass
         if not self.gone:
             self.gone = True
             self.node.lost(self)
@@ -117,6 +142,7 @@ class NodeRig:
         self.commit: Commit | None = None
         self.proofs: deque[Proof] = deque()
         self.jobs: deque[Job] = deque()
+        self.again_us = 0  # when the node is to be woken
         self.node.recover()
 
     def dial(self, listener: str) -> socket.socket:
@@ -148,8 +174,16 @@ class NodeRig:
             job.run()
             self.node.job_done(job)
         else:
-            return False
+            return any(line.read_on() for line in self.lines)
         return True
+
+    def tick(self) -> None:
+        """A tenth of a second goes by."""
+        self.clock.us += TICK_US
+        if 0 < self.again_us <= self.clock.us:
+            self.again_us = 0
+            self.node.wake(self.clock.us)
+        self.node.tick(self.clock.us)
 
     def settle(self) -> None:
         """Do all that comes without anybody's doing."""
@@ -177,13 +211,17 @@ class NodeRig:
         if ready.job is not None:
             self.jobs.append(ready.job)
         self.proofs.extend(ready.proofs)
+        self.again_us = ready.again_us or self.again_us
         for link in cast("list[Line]", ready.send):
             link.sent += b"".join(link.take())
         for link in cast("list[Line]", ready.close):
             link.sent += b"".join(link.take())
+            link.unread = b""
             link.close()
         for link in cast("list[Line]", ready.cut):
+            link.unread = b""
             link.close()
+        self.lines = [line for line in self.lines if not line.gone]
         self.node.sent()
 
     def sync(self) -> None:
@@ -197,8 +235,7 @@ class NodeRig:
     def wait(self, seconds: float) -> None:
         """Time goes by, and what it brings happens."""
         for _ in range(round(seconds * 10)):
-            self.clock.us += TICK_US
-            self.node.tick(self.clock.us)
+            self.tick()
             self.settle()
 
     # ---- ends
