@@ -163,8 +163,8 @@ def act(vhost: Vhost, model: Model, action: tuple[object, ...]) -> None:
             str(header),
         ):
             if source in model.exchanges and destination in (model.exchanges if to_exchange else model.queues):
-                name = "h" if model.exchanges[source].kind == b"headers" else "x-bound-from"  # others take no header
-                asked: dict[str, object] = {name: header} if header else {}
+                field = "h" if model.exchanges[source].kind == b"headers" else "x-bound-from"  # others take no header
+                asked: dict[str, object] = {field: header} if header else {}
                 binding = (source, destination, to_exchange, key, header)
                 if which == "bind":
                     (vhost.bind_exchange if to_exchange else vhost.bind)(destination, source, key, asked)
