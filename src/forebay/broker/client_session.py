@@ -124,6 +124,7 @@ class ClientSession:
         # notes
         self.notes: BytesWriter | None = None
         self.noted = False  # in the list of those with something to note
+        self.lowered = False  # to QoS 0 in this turn: what waits has to be noted when all that came in it is in the log
         self.urgent = False
         self.last_operation: i64 = 0
         self.last_id: i64 = 0

@@ -216,6 +216,8 @@ class Sessions(InternalLog):
                 # Recovery could not tell by the subscription that these wait; they must not be lost [MQTT-3.8.4-4].
                 end = min([self.log.end, *[each.block.base + each.index for each in self.out]])
                 self.fact(client, kept_fact(client, end), False)
+                client.lowered = True
+                self.mark(client)
             old.qos = wanted.qos
             old.no_local = wanted.no_local
             old.keep_retain = wanted.keep_retain
@@ -379,6 +381,10 @@ class Sessions(InternalLog):
             if payload and not client.ended:
                 self.note(int(client.number), payload, client.urgent)
             client.urgent = False
+            if client.lowered:
+                client.lowered = False
+                if not client.ended:
+                    self.fact(client, kept_fact(client, self.log.end), False)
 
     def fact(self, client: ClientSession, fields: dict[str, object], urgent: bool) -> None:
         payload = client.take_notes()

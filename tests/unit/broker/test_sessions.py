@@ -307,6 +307,20 @@ def test_what_waits_is_not_lost_with_the_qos_of_its_subscription(tmp_path: Path,
     rig.close()
 
 
+def test_what_came_in_the_turn_of_a_lower_qos_is_there_after_a_crash(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    reader = subscribed(rig.durable("c", properties=receive_maximum(1)), ("a", 1))
+    reader.send(
+        publish("a", b"sent", 1, 1), publish("a", b"waits", 1, 2), subscribe(1, ("a", 0)), publish("a", b"later", 0)
+    )
+    rig.turn()
+    rig.crash()
+    again = rig.durable("c", True)
+    assert [again.delivery().body for _ in range(2)] == [b"sent", b"waits"]
+    again.quiet()
+    rig.close()
+
+
 def test_no_local_holds_in_recovery(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     own = rig.durable("own")
