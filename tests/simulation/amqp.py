@@ -117,6 +117,11 @@ class AmqpClient(Client):
 
     # ---- what it does
 
+    def some(self, chance: Random, names: list[str]) -> str:
+        """One of these, in most cases one that is there."""
+        there = [name for name in names if name in self.model.queues]
+        return chance.choice(there if there and chance.random() < 0.9 else names)
+
     def act(self, chance: Random) -> str:
         if self.dead:
             return "waits for the end of its channel"
@@ -222,7 +227,7 @@ class AmqpClient(Client):
     def publish(self, chance: Random) -> str:
         messages = chance.choice((1, 1, 2, 5))
         exchange = chance.choice(("", "", TOPIC))
-        key = chance.choice(KEYS if exchange else self.kinds)
+        key = chance.choice(KEYS) if exchange else self.some(chance, list(self.kinds))
         first = self.model.next_message
         for _ in range(messages):
             message = self.model.new_message(self.name, chance.choice((0, 20, 300, 300, 3000)))
@@ -296,7 +301,7 @@ class AmqpClient(Client):
 
     def cancel(self, chance: Random) -> str:
         if not self.consumers:
-            return "has nothing to cancel"
+            return self.consume(chance)
         tag = chance.choice(list(self.consumers))
 
         def then() -> None:
@@ -306,7 +311,7 @@ class AmqpClient(Client):
         return f"cancels {tag}"
 
     def get(self, chance: Random) -> str:
-        name = chance.choice([name for name in self.kinds if name != "stream"])
+        name = self.some(chance, [name for name in self.kinds if name != "stream"])
         no_ack = chance.random() < 0.1
         consuming = Consuming(None, no_ack)
 
@@ -322,7 +327,7 @@ class AmqpClient(Client):
 
     def settle(self, chance: Random) -> str:
         if not self.taken:
-            return "has nothing to settle"
+            return self.publish(chance) if self.consumers else self.consume(chance)
         tag = chance.choice(list(self.taken))
         which = chance.choice((raw.ACK, raw.ACK, raw.ACK, raw.NACK, raw.REJECT))
         multiple = which != raw.REJECT and chance.random() < 0.4

@@ -9,7 +9,11 @@ import msgspec
 
 from forebay.broker.internal import DELAYED_LOG, INTERNAL, SESSIONS_LOG
 from forebay.broker.topology import SETTLED
+from forebay.log.block import Block
+from forebay.log.queue_log import QueueLog
 from forebay.log.store import Commit, Entry, Store
+from forebay.log.wal import GatheredFrame
+from tests.simulation.amqp import DEAD
 from tests.simulation.broker import Broker, SimNode, SimStore
 from tests.simulation.disk import SimDisk
 from tests.stores import SMALL, TestClock
@@ -82,6 +86,26 @@ class ForgetsReceived(SimNode):
         return without(super().checkpoint(), "received")
 
 
+class ParcelStore(SimStore):
+    """Writes dead letters a frame later than what they were settled by."""
+
+    def append(self, log: QueueLog, block: Block) -> None:
+        frame = self.frame
+        if frame is not None and log.name.startswith(DEAD) and frame.pieces and self.fits(frame) and frame.file.named:
+            frame.file.tail = frame.end()
+            self.ready.append(frame)
+            self.lsn += 1
+            self.frame = GatheredFrame(self.lsn, frame.file, 0)
+        super().append(log, block)
+
+
+class SettlesFirst(SimNode):
+    """Settles what has died before the dead letter is stored."""
+
+    def make_store(self) -> Store:
+        return ParcelStore(self.disk, self.clock, SMALL)
+
+
 class IdleStore(SimStore):
     """Never hurries."""
 
@@ -128,6 +152,7 @@ NODES: Final[dict[str, type[SimNode]]] = {
     "a settlement lost when the log changes files": LosesSettlements,
     "a backlog that is not restored": ForgetsBacklogs,
     "a PUBREC forgotten": ForgetsReceived,
+    "a dead letter settled before it is stored": SettlesFirst,
     "a purge undone by a crash": PurgesLater,
     "a delayed message twice": DelaysTwice,
 }

@@ -14,6 +14,7 @@ STEPS = 200
 PLANT_SEEDS = 100
 # Where these bugs are, and what brings them out.
 PLACES = {
+    "a dead letter settled before it is stored": ("letters", "limited"),
     "a purge undone by a crash": ("classic", "quorum"),
 }
 
