@@ -329,9 +329,9 @@ class AmqpClient(Client):
         if not self.taken:
             return self.publish(chance) if self.consumers else self.consume(chance)
         tag = chance.choice(list(self.taken))
-        which = chance.choice((raw.ACK, raw.ACK, raw.ACK, raw.NACK, raw.REJECT))
+        which = chance.choice((raw.ACK, raw.ACK, raw.NACK, raw.REJECT))
         multiple = which != raw.REJECT and chance.random() < 0.4
-        requeue = which != raw.ACK and chance.random() < 0.5
+        requeue = which != raw.ACK and chance.random() < 0.4
         tags = [each for each in self.taken if each <= tag] if multiple else [tag]
         settled = [self.taken.pop(each) for each in tags]
 
