@@ -1,6 +1,6 @@
 """Run the simulation of `tests/simulation` for many seeds: one broker with clients and faults, against a model.
 
-    python tools/simulate.py --seeds 1000 --steps 2000
+    python tools/simulate.py --seeds 1000
     python tools/simulate.py --minutes 480 --first 5000
 
 It ends with 1 at the first seed that goes wrong, and prints the steps that are enough for it.
@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--minutes", type=float, default=0, help="as many seeds as there is time for instead")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
-    parser.add_argument("--steps", type=int, default=2000, help="of each seed")
+    parser.add_argument("--steps", type=int, default=200, help="of each seed")
     given = parser.parse_args()
     began = time.monotonic()
     result = Result()
