@@ -242,6 +242,8 @@ class Model:
             if there is None or there.settled:
                 self.put(queue, message)
                 queue.copies[message.number].vague = not is_new or self.doubts
+            elif not is_new:
+                there.place = -1  # it may have come only now
         if exchange:
             message.topic = key
             for subscriber in self.subscribers if is_new and not self.doubts else []:
