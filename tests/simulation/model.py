@@ -335,7 +335,10 @@ class Model:
         number = number_of(body)
         message = self.messages.get(number)
         check(message is not None and message.body == body, f"{who} got {body[:40]!r}, which nobody has published")
-        copy = queue.copies.get(number) or self.arrived(queue, number)
+        copy = queue.copies.get(number)
+        if copy is None:
+            copy = self.arrived(queue, number)
+            copy.vague = True  # a crash may leave a dead letter where it was
         check(not copy.settled, f"{who} got message {number} from {queue}, and it was settled there")
         return number
 
@@ -360,7 +363,7 @@ class Model:
             self.check_delayed(durable)
         for queue in self.known.values():
             self.check_missing(queue, restarted)
-        self.check_dead(restarted)
+        self.check_dead(restarted, durable)
         if restarted:
             self.life += 1
             self.is_tight = False
@@ -457,7 +460,7 @@ class Model:
         """The queue that takes its dead letters."""
         return self.queues.get(str(queue.arguments.get("x-dead-letter-routing-key")))
 
-    def check_dead(self, restarted: bool) -> None:
+    def check_dead(self, restarted: bool, durable: int) -> None:
         """A dead letter is in exactly one of the two queues."""
         for queue in self.known.values():
             target = self.dead(queue)
@@ -466,7 +469,8 @@ class Model:
             for number, copy in queue.copies.items():
                 there = target.copies.get(number)
                 is_there = there is not None and (there.found or there.settled)
-                check(not (copy.found and is_there), f"message {number} is in {queue} and, dead, in {target}")
+                is_both = there is not None and (there.found or (there.settled and there.mark <= durable))
+                check(not (copy.found and is_both), f"message {number} is in {queue} and, dead, in {target}")
                 if copy.died and not copy.found and (copy.message.promised or not restarted):
                     check(is_there or target.was_careless, f"message {number} has died in {queue}, and is nowhere")
 
