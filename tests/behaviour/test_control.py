@@ -15,6 +15,7 @@ from tests.broker_process import BrokerProcess
 from tests.waiting import until
 
 WAIT_S_MAX = 20
+FROM = {"x-bound-from": "elsewhere"}  # arguments of a binding, for programs
 
 
 def connect(broker: BrokerProcess) -> ControlClient:
@@ -74,7 +75,7 @@ def test_queues_exchanges_and_bindings(client: ControlClient) -> None:
     client.run("exchange.declare", exchange="in", type="topic")
     client.run("exchange.declare", exchange="inner", type="fanout", durable=False, auto_delete=True)
     client.run("binding.add", exchange="in", destination="orders", routing_key="a.#")
-    client.run("binding.add", exchange="in", destination="inner", destination_type="exchange", arguments={"x": 1})
+    client.run("binding.add", exchange="in", destination="inner", destination_type="exchange", arguments=FROM)
     assert list(client.items("binding.list", exchange="in")) == [
         {
             "exchange": "in",
@@ -88,7 +89,7 @@ def test_queues_exchanges_and_bindings(client: ControlClient) -> None:
             "destination": "inner",
             "destination_type": "exchange",
             "routing_key": "",
-            "arguments": {"x": 1},
+            "arguments": FROM,
         },
     ]
     assert len(list(client.items("binding.list", queue="orders"))) == 1
@@ -97,7 +98,7 @@ def test_queues_exchanges_and_bindings(client: ControlClient) -> None:
     assert exchanges["inner"]["auto_delete"] is True
     client.run("binding.delete", exchange="in", destination="orders", routing_key="a.#")
     assert refused(client, "exchange.delete", exchange="in", if_unused=True)[0] == PRECONDITION
-    client.run("binding.delete", exchange="in", destination="inner", destination_type="exchange", arguments={"x": 1})
+    client.run("binding.delete", exchange="in", destination="inner", destination_type="exchange", arguments=FROM)
     client.run("exchange.delete", exchange="in", if_unused=True)
     assert client.run("queue.delete", queue="orders") == {"messages": 0}
     assert set(by(client.items("queue.list"), "queue")) == {"log"}
