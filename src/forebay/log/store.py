@@ -79,6 +79,7 @@ class Store:
         self.durable = 0
         self.full = False
         self.asked_us = 0
+        self.checkpoint_end = 0  # where the active WAL file goes on behind its checkpoint
         self.rotate_after_us = 0
         self.job_after_us = 0
         self.next_wal = 1
@@ -300,7 +301,8 @@ class Store:
             return False
         if self.clock.now_us() < self.rotate_after_us:
             return False
-        if frame.end() >= self.options.wal_octets_max:
+        # A file has room for as much again as its checkpoint: else a long one would be followed by the next at once.
+        if frame.end() >= max(self.options.wal_octets_max, 2 * self.checkpoint_end):
             return True
         if not self.full or self.spare is None:
             return False
@@ -386,6 +388,7 @@ class Store:
             frame.add_note(entry.kind, entry.queue, entry.group, entry.payload)
         frame.urgent = True
         self.frame = frame
+        self.checkpoint_end = frame.end()
 
     def required_wals(self) -> list[int]:
         """Numbers of the WAL files that must be there: of all but those about to be removed."""

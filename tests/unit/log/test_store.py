@@ -296,6 +296,21 @@ def test_a_log_in_memory_leaves_nothing(tmp_path: Path) -> None:
     opened.close()
 
 
+def test_a_checkpoint_longer_than_a_file_is_not_followed_by_the_next_at_once(tmp_path: Path) -> None:
+    opened = Opened(tmp_path, [1], replace(SMALL, wal_octets_max=1 << 20))
+    store = opened.store
+    opened.housekeep(Everything())  # the file has its name from then on
+    assert store.rotate([Entry(NOTE, 0, 0, bytes(3 << 20))])
+    run(opened)
+    opened.housekeep(Everything())
+    assert not store.checkpoint_due()
+    for _ in range(4):
+        store.note(NOTE, 0, 0, bytes(1 << 20), True)
+        run(opened)
+    assert store.checkpoint_due()
+    opened.close()
+
+
 # ---- a full disk
 
 
