@@ -53,15 +53,15 @@ class Ready:
     stop     the process has to end, and nothing else of this is to be done
     commit   to be run, which writes and syncs; then `Node.synced`
     job      to be run, which rewrites files; then `Node.job_done`
+    lines    for the log
+    faults   errors of our own
+    audit    who has changed what
+    events   for listeners
     cut      connections to be ended at once, whatever waits for them
     send     connections that have something written to be sent
     close    connections to be sent what is written, and then closed as soon as they have taken it
     reading  connections to be read again, or no longer: by their `holds`
     proofs   to be run, each on a thread of its own kind; then `Node.answered`
-    events   for listeners
-    audit    who has changed what
-    faults   errors of our own
-    lines    for the log
     now_us   when the turn was
     lsn      of the turn: what it has brought is durable when `durable` is as high
     durable  what is on the disk

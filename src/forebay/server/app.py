@@ -243,6 +243,7 @@ class App(Host):
             self.start_commit(ready.commit)
         if ready.job is not None:
             self.thread.submit_job(ready.job)
+        self.note(ready)
         if ready.cut:
             for cut in cast("list[Connection]", ready.cut):
                 cut.transport.abort()
@@ -259,14 +260,17 @@ class App(Host):
                 held.obey()
         if ready.proofs:
             self.logins.take(ready.proofs)
-        if ready.events:
-            self.tell(ready.events)
-        if ready.audit:
-            self.audit_log.write(list(ready.audit), ready.now_us)
-        for fault in ready.faults:
-            self.faults.count(fault)
+
+    def note(self, ready: Ready) -> None:
+        """Tell people and listeners of a turn, before clients see what came of it."""
         if ready.lines:
             self.write_lines(ready.lines)
+        for fault in ready.faults:
+            self.faults.count(fault)
+        if ready.audit:
+            self.audit_log.write(list(ready.audit), ready.now_us)
+        if ready.events:
+            self.tell(ready.events)
 
     def tell(self, events: Sequence[Told]) -> None:
         """Have listeners hear of what has happened."""
