@@ -34,11 +34,11 @@ tell_left_out() {
     "$python" tools/left_out.py --tell $lacking
 }
 
-# run_tests BUILD OPTIONS...: the tests, three at a time, as half of their time is waits; build/tests has what each took.
+# run_tests BUILD OPTIONS...: the tests on two workers; build/tests has what each took.
 run_tests() {
     local build=$1
     shift
-    .venv/bin/python -m pytest -q -n 3 --dist loadfile --junitxml="build/tests/$build.xml" "$@"
+    .venv/bin/python -m pytest -q -n 2 --dist loadfile --junitxml="build/tests/$build.xml" "$@"
 }
 
 # forebay in .venv: compiled, or interpreted where that is not possible here.
