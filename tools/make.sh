@@ -19,7 +19,7 @@ INTERPRETED="tests/unit/wire tests/unit/log tests/unit/queue tests/unit/filter t
 CHECKED="tests/unit tests/test_tidy.py"
 
 lint() {
-    local -x PYTHONPATH=src  # the sources, whether or not an earlier build is installed
+    local -x PYTHONPATH=$PWD/src  # the sources, whether or not an earlier build is installed
     .venv/bin/ruff check .
     .venv/bin/ruff format --check .
     .venv/bin/mypy
@@ -103,7 +103,7 @@ lint)
     ;;
 docs)
     packages .venv "[dev]"
-    PYTHONPATH=src .venv/bin/python tools/generate_docs.py
+    PYTHONPATH=$PWD/src .venv/bin/python tools/generate_docs.py
     ;;
 bench)
     stop_without_compiler "A measurement"
@@ -113,7 +113,7 @@ bench)
 check)
     packages .venv "[dev]"
     lint
-    PYTHONPATH=src .venv/bin/python -m pytest -q -n 2 --dist loadfile $CHECKED
+    PYTHONPATH=$PWD/src .venv/bin/python -m pytest -q -n 2 --dist loadfile $CHECKED
     ;;
 test)
     tell_left_out
@@ -135,12 +135,12 @@ test)
     environment .venv "[dev]"
     lint
     .venv/bin/forebay version | grep -F "(compiled,"
-    PYTHONPATH=src .venv/bin/python -m forebay version | grep -F "(interpreted,"
+    PYTHONPATH=$PWD/src .venv/bin/python -m forebay version | grep -F "(interpreted,"
     failed=""
     echo "Tests, compiled build"
     run_tests compiled $left_out || failed=1
     echo "Tests, interpreted build: what a build can change"
-    PYTHONPATH=src run_tests interpreted $left_out $INTERPRETED || failed=1
+    PYTHONPATH=$PWD/src run_tests interpreted $left_out $INTERPRETED || failed=1
     .venv/bin/python tools/test_times.py build/tests/compiled.xml build/tests/interpreted.xml
     [ -z "$failed" ]
     ;;
