@@ -83,7 +83,7 @@ def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSp
 
 
 def wanted_routes(vhosts: Vhosts, options: Options) -> list[Step]:
-    """What makes the configured exchanges and bindings of what is there; nothing is changed.
+    """The steps that make the configured exchanges and bindings out of what is there; nothing is changed.
 
     raises  OptionError where one cannot be made of what is there, or of what the configuration makes
     """
@@ -247,7 +247,7 @@ def refuse_on_stream(entry: QueueOptions, path: str) -> None:
 
 
 def changed_spec(old: QueueSpec, wanted: QueueSpec, name: str) -> QueueSpec:
-    """What becomes of a queue that is there: as the configuration wants it, and otherwise as it was declared.
+    """The spec of a queue that is there: as the configuration wants it, and otherwise as it was declared.
 
     raises  OptionError where it is of another type
     """

@@ -390,7 +390,7 @@ def refusing_client(audience: Audience | None) -> ClientSession | None:
 
 
 def session_octets_of(options: Options) -> int:
-    """What may wait for one session; who has the oldest give way goes by their number."""
+    """The octets that may wait for one session; who has the oldest give way goes by their number."""
     return 0 if options.mqtt_mqueue_overflow == DROP else options.mqtt_session_octets_max
 
 

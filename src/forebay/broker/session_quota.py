@@ -1,4 +1,4 @@
-"""What waits on the disk for one durable MQTT session has a limit, so that one that never comes back cannot fill it.
+"""A limit of the disk for what waits for one durable MQTT session, so that one that never comes back cannot fill it.
 
 A session beyond it loses nothing that was acknowledged. Who publishes to it is held back for a while (`crowding`), and
 refused from then on, until an eighth less waits. Messages lie in one log for all sessions, and what one of them has

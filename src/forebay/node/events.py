@@ -54,7 +54,7 @@ class Told:
         self.facts = {name: plain(value) for name, value in event.facts.items()}
 
     def as_object(self) -> dict[str, object]:
-        """What is written as JSON, without the payload."""
+        """The event as JSON, without the payload."""
         time = datetime.fromtimestamp(self.time_us / MICROSECONDS, UTC).isoformat(timespec="milliseconds")
         return {
             "type": self.type,
@@ -66,7 +66,7 @@ class Told:
 
 
 class Listener(ABC):
-    """Who wants to hear of events."""
+    """A listener to events."""
 
     @abstractmethod
     def wanted(self) -> set[str]:
@@ -102,7 +102,7 @@ class Announcer:
         self.changed()
 
     def changed(self) -> None:
-        """What listeners want has changed."""
+        """Take note that listeners want something else."""
         wanted = set(self.stream.wanted())
         for each in self.listeners:
             wanted |= each.wanted()
@@ -166,7 +166,7 @@ class Announcer:
     # ---- telling
 
     def tell(self, connections: Iterable[Link], now_us: int) -> Sequence[Told]:
-        """What listeners are to hear of: what was noted, and who of these connections has logged in."""
+        """The events for listeners: what was noted, and who of these connections has logged in."""
         self.look(connections)
         noted = self.events.take()
         if not noted:

@@ -1,4 +1,4 @@
-"""What the broker counts of itself, gathered from where it is counted and published under `$SYS`."""
+"""The broker's counts of itself, gathered from where they are kept and published under `$SYS`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Figures:
 
 
 def look_at_vhosts(totals: Totals, vhosts: Sequence[Vhost]) -> None:
-    """What there is for MQTT clients, and what those that are gone did not get."""
+    """Add the connected MQTT clients, and what those that are gone did not get."""
     totals.clients_connected = sum(len(vhost.sessions.connected) for vhost in vhosts)
     totals.clients_disconnected = sum(len(vhost.sessions.offline) for vhost in vhosts)
     totals.clients_expired = sum(vhost.sessions.expired for vhost in vhosts)

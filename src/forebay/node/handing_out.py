@@ -1,4 +1,4 @@
-"""What a turn gives to sessions: deliveries, the end of waits, and that queues are gone."""
+"""The hand-outs of a turn to sessions: deliveries, the end of waits, and that queues are gone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def hand_out(node: Node, now_us: int) -> None:
 
 
 def tell_delivered(node: Node, now_us: int) -> None:
-    """Whoever follows deliveries hears also of those that sessions took before the turn's end."""
+    """Tell whoever follows deliveries also of those that sessions took before the turn's end."""
     delivered, node.common.delivered = node.common.delivered, []
     for delivery in delivered:
         link = node.connections.get(delivery.consumer.session_id)

@@ -1,4 +1,4 @@
-"""What a node has to say to its operator, until somebody writes it down."""
+"""The lines that a node has for its operator, until somebody writes them down."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Journal:
         self.lines: list[Line] = []
 
     def info(self, words: str, *given: object) -> None:
-        """What is as it should be."""
+        """Note something that is as it should be."""
         self.lines.append((INFO, words, given))
 
     def warning(self, words: str, *given: object) -> None:
-        """What somebody may want to change."""
+        """Note something that somebody may want to change."""
         self.lines.append((WARNING, words, given))
 
     def error(self, words: str, *given: object) -> None:
-        """What somebody has to look at."""
+        """Note something that somebody has to look at."""
         self.lines.append((ERROR, words, given))
 
     def take(self) -> list[Line]:
-        """What was said since the last call."""
+        """The lines since the last call."""
         lines, self.lines = self.lines, []
         return lines

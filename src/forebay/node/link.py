@@ -183,7 +183,7 @@ class Link:
     # ---- out
 
     def take(self) -> list[Part]:
-        """What the session has written and may leave; for who sends no files."""
+        """The octets that the session has written and that may leave; for who sends no files."""
         session = self.session
         if session is None:
             return []

@@ -65,7 +65,7 @@ NO_LIMIT: Final = 1 << 62
 
 
 class Surroundings:
-    """What a node is told of the machine, about once a second.
+    """The facts of the machine that a node is told, about once a second.
 
     memory_octets  that the process has
     free_octets    that the disk has left
@@ -379,7 +379,7 @@ class Node:
     # ---- answers
 
     def take_proofs(self) -> Sequence[Proof]:
-        """What sessions and others have asked for; what comes behind a login is not read meanwhile."""
+        """The proofs that sessions and others have asked for; what comes behind a login is not read meanwhile."""
         proofs, self.auth.proofs = self.auth.proofs, []
         for proof in proofs:
             if proof.connection in self.connections:
@@ -398,7 +398,7 @@ class Node:
         self.touch(link)
 
     def job_done(self, job: Job, error: BaseException | None = None) -> None:
-        """What had to be rewritten is."""
+        """Take note that what had to be rewritten is."""
         if self.ended:
             return  # the files are closed by now; what the job has made is found at the next start, as after a crash
         try:
@@ -434,7 +434,7 @@ class Node:
     # ---- the turn
 
     def take(self) -> Ready:
-        """What has come together since the last time."""
+        """The requests to the world around that have come together since the last time."""
         ready = self.out
         self.out = Ready()
         ready.stop = self.stopped
@@ -484,7 +484,7 @@ class Node:
         return self.take()
 
     def begin_turn(self, out: Ready, now_us: int) -> None:
-        """What others have to do about what came in, and what was put off."""
+        """Begin with what others have to do about what came in, and what was put off."""
         for link in self.reading.begin_turn():
             self.go_on(link)
         if self.vhosts.others:

@@ -32,7 +32,7 @@ MICROSECONDS_MS: Final = 1000
 
 
 class Pressure:
-    """What the broker has too much or too little of.
+    """The resources of which the broker has too much in use or too little left.
 
     options      those in force; replaced when they are reloaded
     connections  those with a session, by its number; the node's own
@@ -77,20 +77,20 @@ class Pressure:
         return self.over_memory or self.low_disk or self.store.pending() > PENDING_OCTETS_MAX
 
     def alarms(self) -> list[str]:
-        """What there is too little of: MEMORY, DISK."""
+        """The resources of which there is too little: MEMORY, DISK."""
         found = [MEMORY] if self.over_memory else []
         if self.low_disk or self.store.full:
             found.append(DISK)
         return found
 
     def lack(self) -> str:
-        """What there is too little of to take in more, in RabbitMQ's words; empty where nothing lacks."""
+        """The resources that lack to take in more, in RabbitMQ's words; empty where none does."""
         if self.over_memory:
             return LOW_ON_MEMORY
         return LOW_ON_DISK if self.low_disk or self.store.full else ""
 
     def end_turn(self) -> None:
-        """What this turn has brought in is known now."""
+        """Look at what this turn has brought in."""
         self.is_crowded = self.over_limit()
         self.holding.end_turn()
         if self.buffers.is_tight:

@@ -46,7 +46,7 @@ def make_session(
 
 
 def protocol_of(session: Session) -> str:
-    """What a session speaks: mqtt, amqp or blocks."""
+    """The protocol of a session: mqtt, amqp or blocks."""
     if isinstance(session, MqttSession):
         return "mqtt"
     return "amqp" if isinstance(session, Amqp091Session) else "blocks"

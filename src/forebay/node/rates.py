@@ -24,7 +24,7 @@ MICROSECONDS_S: Final = 1_000_000
 
 
 class Charged:
-    """What was charged to one connection until now."""
+    """The messages and octets that one connection was charged for until now."""
 
     def __init__(self, messages: Bucket | None, octets: Bucket | None) -> None:
         self.messages = messages

@@ -9,7 +9,7 @@ from forebay.node.link import NEXT_TURN, PUT_OFF, UNREAD, Link
 
 @final
 class Reading:
-    """Who is not read, by `Link.holds`.
+    """The connections that are not read, by `Link.holds`.
 
     changed  connections that are to be read again, or no longer; as often as that came
     put_off  how often a read held more than one turn is for
@@ -41,7 +41,7 @@ class Reading:
             link.session.unread = False
 
     def let_all(self, link: Link) -> None:
-        """Whatever the reasons were, they are none any more."""
+        """Read a connection again, whatever the reasons against it were."""
         self.let(link, link.holds)
 
     def rest(self, link: Link) -> None:

@@ -1,4 +1,4 @@
-"""What a turn of a node asks of the world around it."""
+"""The requests of a node's turn to the world around it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Load:
 
 
 class SysTopics:
-    """What was last told of each figure, and the load averages.
+    """The figures as they were told last, and the load averages.
 
     started_us  when the broker started
     built_us    when this build of it was made

@@ -11,7 +11,7 @@ from forebay.queue.leases import Delivery
 
 
 class Tracer(ABC):
-    """Who is told; everything within the turn, so that nothing of it may take long."""
+    """A follower of messages; it is told within the turn, so that nothing of it may take long."""
 
     @abstractmethod
     def sealed(self, sealed: Sequence[Sealed], now_us: int) -> None:

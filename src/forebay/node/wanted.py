@@ -1,4 +1,4 @@
-"""What a node's store needs of it: its options, and what of the log the queues still want."""
+"""The needs of a node's store: its options, and what of the log the queues still want."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Wanted(Liveness):
 
 
 def store_options(options: Options) -> StoreOptions:
-    """What of the options is the store's."""
+    """The options of the store."""
     return StoreOptions(
         wal_octets_max=options.wal_octets_max,
         wal_chunk_octets=options.wal_chunk_octets,

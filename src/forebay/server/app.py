@@ -160,7 +160,7 @@ class App(Host):
             waiting.set_result(None)
 
     async def login(self, user: str, password: str, loopback: bool, place: Place = NOWHERE) -> Principal:
-        """Who a caller without a session has proven to be; LoginRefused."""
+        """The user that a caller without a session has proven to be; LoginRefused."""
         proof = self.auth.begin(NO_SESSION, user, password, place)
         if proof is None:
             principal = self.auth.check(user, password, loopback)
@@ -171,7 +171,7 @@ class App(Host):
         return principal
 
     async def decided(self, check: Callable[[], T]) -> T:
-        """What a check says for a caller without a session, once everybody has been asked whom it needs."""
+        """The result of a check for a caller without a session, once everybody has been asked whom it needs."""
         while True:
             try:
                 return check()
@@ -236,7 +236,7 @@ class App(Host):
             self.schedule()
 
     def do(self, ready: Ready) -> None:
-        """What the node is ready with."""
+        """Do what the node is ready with."""
         if ready.stop is not None:
             self.faults.end(ready.stop)
         if ready.commit is not None:
@@ -278,7 +278,7 @@ class App(Host):
             listener.hear(events)
 
     def write_lines(self, lines: Sequence[Line]) -> None:
-        """What the node has to say, to the log."""
+        """Write the node's lines to the log."""
         for level, words, given in lines:
             logger.log(level, words, *given)
 
@@ -294,7 +294,7 @@ class App(Host):
         self.step(lambda: self.synced(commit, error))
 
     def synced(self, commit: Commit, error: BaseException | None) -> None:
-        """What it has made durable leaves before anything else is done."""
+        """Let what has become durable leave before anything else is done."""
         node = self.node
         node.synced(commit, error)
         ready = node.take()

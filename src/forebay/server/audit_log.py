@@ -25,7 +25,7 @@ logger = logging.getLogger("forebay")
 
 
 class Lines:
-    """What the thread writes at one time."""
+    """The lines that the thread writes at one time."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -61,7 +61,7 @@ class AuditLog:
                 logger.info("audit %s", line(each, now_us))
 
     def written(self, lines: Lines, error: BaseException | None) -> None:
-        """What could not be written is in the broker's log at least."""
+        """Write what could not be written to the broker's log at least."""
         if error is not None:
             logger.error("audit_log: %s cannot be written: %s: %s", self.path, error, lines.text)
 

@@ -115,7 +115,7 @@ class CalloutJudge(Judge):
         return self.decided("topic", (*place, ("routing_key", routing_key)))
 
     def decided(self, what: str, fields: Fields) -> bool:
-        """What is remembered; Undecided where that is nothing, or too old."""
+        """The remembered answer; Undecided where there is none, or it is too old."""
         found = self.answers.get((what, fields))
         if found is None or found[1] < time.monotonic():
             raise Undecided(Question(self, what, fields))

@@ -1,4 +1,4 @@
-"""Who a client's certificate says it is."""
+"""The user that a client's certificate names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ESCAPED: Final = '"+,;<>\\'
 
 
 def name_in(certificate: Mapping[str, Any] | None, how: str) -> str:
-    """What stands for a user in a verified certificate, as `getpeercert` gives it; empty unless there is just one.
+    """The name in a verified certificate, as `getpeercert` gives it; empty unless there is just one.
 
     how  of the option `tls_identity`: cn, dn, san_dns, san_email, san_ip, san_uri
     """

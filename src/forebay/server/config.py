@@ -127,7 +127,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _problems(place: str, values: Mapping[str, object], lines: Lines) -> list[str]:
-    """What is wrong with the values of one place, each with its line where there is one."""
+    """The faults of the values of one place, each with its line where there is one."""
     try:
         check_values(values)
     except BadOptions as error:
@@ -165,7 +165,7 @@ def placed(loaded: Loaded) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with a configuration, or may be.
+    """The faults of a configuration, and what may be one.
 
     level  ERROR or WARNING
     text   the place, the key and what it is about
@@ -176,7 +176,7 @@ class Finding:
 
 
 def check(file: str | None, environment: Mapping[str, str] | None = None) -> list[Finding]:
-    """What a start with this file and environment would stop at, or else what people should know before."""
+    """The faults at which a start with this file and environment would stop, or else what people should know before."""
     from forebay.server.option_checks import check_options  # noqa: PLC0415  a start asks after the options are read
 
     try:
@@ -225,7 +225,7 @@ def _files(options: Options) -> list[tuple[str, str]]:
 
 
 def _sizes(options: Options) -> list[tuple[str, str]]:
-    """What the machine does not have."""
+    """The options that are beyond what the machine has."""
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if options.memory_octets_max > there:
         return [("memory_octets_max", f"{options.memory_octets_max} octets are more than the machine's {there}")]

@@ -85,7 +85,7 @@ class DataDisk(Disk):
             self.lock = -1
 
     def free_octets(self) -> int:
-        """What is left of the disk for whoever is not root."""
+        """The octets that are left of the disk for whoever is not root."""
         state = os.statvfs(self.root)
         return state.f_bavail * state.f_frsize
 
@@ -290,7 +290,7 @@ class DiskThread:
 
 
 class Work(Protocol):
-    """What a thread can do."""
+    """The work that a thread can do."""
 
     def run(self) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What all connections over HTTP hold together, on whatever listener: how many there are, and what requests take.
+"""The limits of all connections over HTTP together, on whatever listener: how many there are, and what requests take.
 
 Whoever asks need not have logged in yet, so that each limit holds for strangers.
 """

@@ -24,7 +24,7 @@ logger = logging.getLogger("forebay")
 
 
 class Faults:
-    """What the broker has been wrong about since its start.
+    """The errors of its own that the broker has made since its start.
 
     counts  by where: CONNECTION, REQUEST (over HTTP), CALLBACK
     """
@@ -54,7 +54,7 @@ class Faults:
             self.stop(stop.error)
 
     def stop(self, error: BaseException) -> None:
-        """What is in memory proves nothing any more."""
+        """End the process: what is in memory proves nothing any more."""
         logger.critical("the broker is wrong about its own state, and stops", exc_info=error)
         os._exit(EXIT_SOFTWARE)
 
@@ -64,7 +64,7 @@ class Faults:
         os._exit(EXIT_STORAGE)
 
     def on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What a callback or a task has raised, and nobody has taken."""
+        """Note what a callback or a task has raised, and nobody has taken."""
         error = context.get("exception")
         message = str(context.get("message", "an error in the event loop"))
         if error is None or isinstance(error, OSError):  # of the network: nobody was wrong

@@ -93,7 +93,7 @@ def quantile_of(counts: list[int], quantile: float) -> float:
 
 
 class Histograms:
-    """What the server measures of itself.
+    """The server's measurements of itself.
 
     turn      a turn of the loop, from the first connection that had something to the last that was written
     commit    octets that one write and sync took to the disk

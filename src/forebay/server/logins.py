@@ -1,4 +1,4 @@
-"""What logins wait for, on threads while everything else goes on, and who is told how they went.
+"""The proofs that logins wait for, on threads while everything else goes on, and who is told how they went.
 
 Passwords are checked one after the other: that takes a processor. Whoever else is to be asked takes time and nothing
 else, so that several are asked at once. Long bodies are put together here, too: beside both, as they are short work.

@@ -26,7 +26,7 @@ FULL_SHIFT: Final = 3  # a connection is full when an eighth of what it may have
 
 
 class Host(ABC):
-    """What connections need of the process that they belong to.
+    """The face of the process for its connections.
 
     node       decides about them
     scheduled  a turn of it is about to come

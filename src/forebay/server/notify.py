@@ -1,4 +1,4 @@
-"""What systemd is told of a service of `Type=notify`: sd_notify(3), by datagrams to the socket it names."""
+"""The news for systemd of a service of `Type=notify`: sd_notify(3), by datagrams to the socket it names."""
 
 from __future__ import annotations
 

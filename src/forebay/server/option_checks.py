@@ -1,4 +1,4 @@
-"""What the table of options cannot say of them: rules of other modules, files, and what they hold.
+"""The rules of options that their table cannot say: those of other modules, files, and what they hold.
 
 The same is asked at the start, by `forebay config check`, and before a running broker takes other options.
 """

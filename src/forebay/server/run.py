@@ -34,7 +34,7 @@ logger = logging.getLogger("forebay")
 
 
 class Service(ABC):
-    """What runs beside the sessions in the broker's event loop, for people and programs that operate it."""
+    """A service beside the sessions in the broker's event loop, for people and programs that operate it."""
 
     @abstractmethod
     async def start(self) -> dict[str, str]:
@@ -52,7 +52,7 @@ MakeService = Callable[[App], Service]
 
 
 class Signals:
-    """What the process is told from outside.
+    """The signals that the process gets.
 
     stop   SIGTERM or SIGINT has come
     hurry  another one: no client is waited for any more

@@ -21,7 +21,7 @@ CHUNK_OCTETS: Final = 2 << 20  # for one client before the next one's turn
 
 
 class Sending:
-    """What one client is to be sent: octets, then a part of a file.
+    """The octets that one client is to be sent, then a part of a file.
 
     own      a second handle of its socket; the transport's may be closed meanwhile
     prefix   what goes before the file's octets

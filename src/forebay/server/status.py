@@ -1,4 +1,4 @@
-"""What only the server knows of the broker's state, for administrators."""
+"""The part of the broker's state that only the server knows, for administrators."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Tls:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What the next handshake is made with; OptionError as `make_context`."""
+        """The context of the next handshake; OptionError as `make_context`."""
         if self._context is None:
             self.load(self.options)
         assert self._context is not None

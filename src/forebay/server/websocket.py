@@ -33,7 +33,7 @@ library_logger.setLevel(logging.ERROR)
 
 @dataclass(frozen=True, slots=True)
 class WebSocketSettings:
-    """What a listener asks of its clients.
+    """The demands of a listener on its clients.
 
     path        where MQTT is; what follows a `?` is the client's own business
     origins     whose pages may connect, beside those of this machine and, from elsewhere, those of the host that was

@@ -93,7 +93,7 @@ def with_fields(properties: bytes, replaced: list[bytes], fields: bytes, id: byt
 
 
 def count_fields(deliveries: i64, failures: i64) -> bytes:
-    """What a redelivered record says: how often it came back because something failed, and how often it was out."""
+    """The headers of a redelivered record: how often it came back for a failure, and how often it was out."""
     out = BytesWriter()
     put_number_field(out, b"x-delivery-count", failures)
     put_number_field(out, b"x-acquired-count", deliveries - 1)

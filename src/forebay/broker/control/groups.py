@@ -146,7 +146,7 @@ def remove_group(control: Control, given: Given) -> dict[str, object]:
 
 @operation("lease.list", VHOST, ALL_QUEUES, *PAGE)
 def list_leases(control: Control, given: Given) -> dict[str, object]:
-    """What consumers hold: runs of messages, since their hand-out not settled."""
+    """The runs of messages that consumers hold, since their hand-out not settled."""
     items = [
         partial(lease_facts, lease)
         for queue in chosen(control, given)
@@ -210,7 +210,7 @@ def list_unsettled(control: Control, given: Given) -> dict[str, object]:
 
 
 def hold_facts(queue: Queue, hold: Hold, now_us: int) -> dict[str, object]:
-    """What is known of a reader's hold."""
+    """The facts of a reader's hold."""
     log = queue.log
     return {
         "queue": text(queue.name),
