@@ -124,7 +124,7 @@ class Backlogs:
             client.taken = []
 
     def check_inflight(self, client: ClientSession) -> None:
-        """Take as acknowledged what the log has no more, though the note of that was lost: as if it had come just now."""
+        """Take as acknowledged what the log has no more: the note of that was lost, and is made now."""
         for id, value in list(client.inflight.items()):
             word: i64 = value
             phase = word & 3
