@@ -136,7 +136,7 @@ class Node:
     # ---- the start
 
     def make_store(self) -> Store:
-        """Where everything durable goes."""
+        """The store of everything durable."""
         return Store(self.disk, self.clock, store_options(self.options))
 
     def checkpoint(self) -> list[Entry]:

@@ -136,13 +136,16 @@ class Queue:
 
     def refuses(self, body_octets: i64, messages: i64 = 0, octets: i64 = 0) -> bool:
         """Whether it does not take a message with such a body; the rest as for `is_full`."""
-        return 0 <= self.limits.max_body_octets < body_octets or self.is_full(messages, octets)
+        return self.is_too_long(body_octets) or self.is_full(messages, octets)
+
+    def is_too_long(self, body_octets: i64) -> bool:
+        """Whether no message with such a body is taken, however few there are."""
+        return 0 <= self.limits.max_body_octets < body_octets
 
     def refusal(self, body_octets: i64) -> str:
         """Why it does not take a message with such a body."""
-        most = self.limits.max_body_octets
-        if 0 <= most < body_octets:
-            return f"takes no message above {most} octets, and this one has {body_octets}"
+        if self.is_too_long(body_octets):
+            return f"takes no message above {self.limits.max_body_octets} octets, and this one has {body_octets}"
         return "is full"
 
     def needs_group(self) -> bool:

@@ -305,6 +305,6 @@ def refused_by_queue(route: Route, octets: int) -> Outcome | None:
     for queue in route.queues:
         if queue.crowded or queue.is_full():
             return Outcome(TOO_MANY, f"queue '{text(queue.name)}' is full, or over its share of the broker")
-        if queue.refuses(octets):
+        if queue.is_too_long(octets):
             return Outcome(TOO_LARGE, f"queue '{text(queue.name)}' {queue.refusal(octets)}")
     return None
