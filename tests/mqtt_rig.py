@@ -27,7 +27,7 @@ class RigClient(Raw):
 
     @property
     def rest(self) -> bytes:
-        """What has come and was not read."""
+        """The octets that have come and were not read."""
         return bytes(self.line.sent)
 
     @rest.setter

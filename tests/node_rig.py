@@ -72,7 +72,7 @@ class Line(Link):
         self.ticks_max = round(seconds * 1_000_000) // TICK_US
 
     def sendall(self, octets: bytes) -> None:
-        """What comes in one read, as soon as the broker reads."""
+        """The octets of one read, as soon as the broker reads."""
         if self.gone:
             raise ConnectionResetError
         self.unread += octets
@@ -88,7 +88,7 @@ class Line(Link):
         return True
 
     def recv(self, octets: int) -> bytes:
-        """What there is by now, or comes within the time-out; empty at the end."""
+        """The octets that are there, or come within the time-out; empty at the end."""
         ticks = steps = 0
         while not self.sent and not self.gone:
             steps += 1
@@ -201,7 +201,7 @@ class NodeRig:
             raise fault.error
 
     def do(self, ready: Ready) -> None:
-        """What a node is ready with."""
+        """Do what a node is ready with."""
         if ready.stop is not None:
             raise ready.stop.error
         for fault in ready.faults:

@@ -43,7 +43,7 @@ class SessionRig:
         return self.make(id, self.vhosts, self.node.auth, self.node.options, True)
 
     def send(self, octets: bytes) -> None:
-        """What comes in one read."""
+        """The octets of one read."""
         if self.session.closing:
             return
         data = self.unused() + octets
@@ -52,7 +52,7 @@ class SessionRig:
         assert data.endswith(self.unused())
 
     def unused(self) -> bytes:
-        """What has come and is no whole frame."""
+        """The octets that have come and are no whole frame."""
         return self.line.rest if self.line.parts is None else b"".join(self.line.parts)
 
     def turn(self) -> None:

@@ -72,7 +72,7 @@ class Line(Link):
 
 @dataclass(frozen=True, slots=True)
 class StoredQueue:
-    """What is in a durable queue: bodies by age, and what the queue says of their number."""
+    """The content of a durable queue: bodies by age, and what the queue says of their number."""
 
     id: int
     name: str
@@ -125,7 +125,7 @@ class Broker:
         return self.store.turn_lsn
 
     def do(self, ready: Ready) -> None:
-        """What the node is ready with."""
+        """Do what the node is ready with."""
         if ready.stop is not None:
             raise ready.stop.error
         for fault in ready.faults:
@@ -197,7 +197,7 @@ class Broker:
         return 0 if queue is None else int(queue.id)
 
     def stored(self, id: int) -> StoredQueue | None:
-        """What is in the queue of that number."""
+        """The content of the queue of that number."""
         queue = self.node.vhosts.default.queues_by_id.get(id)
         if queue is None:
             return None

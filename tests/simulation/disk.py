@@ -272,7 +272,7 @@ def octets_in(folder: Folder) -> int:
 
 
 def lost(folder: Folder, chance: Random) -> Folder:
-    """What is left of a folder when the power has gone."""
+    """The part of a folder that is left when the power has gone."""
     names: dict[str, File | Folder] = {}
     for name, each in folder.loose(chance).items():
         if isinstance(each, Folder):

@@ -47,7 +47,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Result:
-    """What runs have done."""
+    """The sums of what runs have done."""
 
     steps: int = 0
     messages: int = 0
@@ -61,7 +61,7 @@ def make_broker(disk: SimDisk, clock: TestClock) -> Broker:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a run is made of; planted bugs have other parts.
+    """The parts of a run; planted bugs have others.
 
     kinds      the queues that clients of AMQP use
     is_stormy  there are more faults than usual
