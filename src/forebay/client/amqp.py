@@ -22,7 +22,7 @@ from typing import Final, Self
 
 from librt.strings import BytesWriter, read_i64_be, write_i64_be
 
-from forebay.client.connecting import Tls, connect_any
+from forebay.client.connecting import ClientTls, connect_any
 from forebay.core.errors import (
     INVALID,
     MALFORMED,
@@ -33,7 +33,7 @@ from forebay.core.errors import (
     PeerError,
     RequestError,
 )
-from forebay.wire.amqp091 import (
+from forebay.wire.amqp091.codec import (
     BODY,
     FRAME_OVERHEAD,
     HEADER,
@@ -49,7 +49,7 @@ from forebay.wire.amqp091 import (
     put_short_string,
     put_table,
 )
-from forebay.wire.amqp091_methods import (
+from forebay.wire.amqp091.methods import (
     BASIC_ACK,
     BASIC_CANCEL,
     BASIC_CANCEL_OK,
@@ -153,7 +153,7 @@ class AmqpClient:
         password: str,
         vhost: str = "/",
         timeout_s: float = TIMEOUT_S,
-        tls: Tls | None = None,
+        tls: ClientTls | None = None,
     ) -> Self:
         """Connect to the first server of a list `host:port,host:port` that answers, and log in.
 
@@ -312,7 +312,7 @@ class AmqpClient:
 
     @property
     def has_next(self) -> bool:
-        """Whether `next` has a message without waiting."""
+        """True if `next` has a message without waiting."""
         return bool(self._delivered)
 
     def ack(self, tag: int) -> None:

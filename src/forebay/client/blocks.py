@@ -20,9 +20,9 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from forebay.client.connecting import Tls, connect_any
+from forebay.client.connecting import ClientTls, connect_any
 from forebay.core.errors import ForebayError, OutcomeUnknown, PeerError, RequestError
-from forebay.wire.blocks import (
+from forebay.wire.blocks.frames import (
     BLOCKS,
     BLOCKS_HEAD_OCTETS,
     BLOCKS_OCTETS_MAX,
@@ -115,7 +115,7 @@ class BlockClient:
         password: str,
         timeout_s: float = TIMEOUT_S,
         vhost: str | None = None,
-        tls: Tls | None = None,
+        tls: ClientTls | None = None,
     ) -> Self:
         """Connect to the first server of a list `host:port,host:port` that answers, and log in.
 
@@ -146,7 +146,7 @@ class BlockClient:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the next request may go out: nothing broke, and no answer is left to be read."""
+        """True if the next request may go out: nothing broke, and no answer is left to be read."""
         return not self._broken and not self._unread
 
     def close(self) -> None:

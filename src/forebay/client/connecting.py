@@ -15,7 +15,7 @@ Client = TypeVar("Client")
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class ClientTls:
     """How a client speaks TLS.
 
     ca_file      authorities that may have signed the broker's certificate, in PEM; empty: those of the system
@@ -44,7 +44,7 @@ class Tls:
 
 
 def connect_any(
-    servers: str, timeout_s: float, tls: Tls | None, begin: Callable[[socket.socket, str], Client]
+    servers: str, timeout_s: float, tls: ClientTls | None, begin: Callable[[socket.socket, str], Client]
 ) -> Client:
     """The result of `begin` for the first connection of a list `host:port,host:port` that is taken and greeted.
 

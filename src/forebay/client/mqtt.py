@@ -10,9 +10,10 @@ from typing import Final, Self
 
 from librt.strings import BytesWriter
 
-from forebay.client.connecting import Tls, connect_any
+from forebay.client.connecting import ClientTls, connect_any
 from forebay.core.errors import REFUSED, ForebayError, OutcomeUnknown, PeerError, RequestError
-from forebay.wire.mqtt import (
+from forebay.wire.mqtt.codes import FAILURE, PUBACK, PUBLISH, SUBSCRIBE, V311
+from forebay.wire.mqtt.packets import (
     Connack,
     Connect,
     Publish,
@@ -25,7 +26,6 @@ from forebay.wire.mqtt import (
     write_ack,
     write_publish,
 )
-from forebay.wire.mqtt_codes import FAILURE, PUBACK, PUBLISH, SUBSCRIBE, V311
 
 TIMEOUT_S: Final = 30.0
 RECEIVE_S: Final = 0.2
@@ -61,7 +61,7 @@ class MqttClient:
         password: str,
         client_id: str,
         timeout_s: float = TIMEOUT_S,
-        tls: Tls | None = None,
+        tls: ClientTls | None = None,
     ) -> Self:
         """Connect to the first server of a list that answers, and log in; Unreachable, RequestError."""
         return connect_any(servers, timeout_s, tls, partial(cls._begin, user, password, client_id, timeout_s))

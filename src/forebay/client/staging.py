@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from forebay.client.blocks import BAD_ANSWER, BlockClient, whole
 from forebay.core.errors import OutcomeUnknown
-from forebay.wire.blocks_stage import encode_stage
+from forebay.wire.blocks.stage import encode_stage
 
 Octets = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitResult:
     """The result of a commit.
 
     rows, unroutable  rows that were published, and how many of them led nowhere; 0 of a batch before the last one
@@ -53,7 +53,7 @@ class StagingClient(BlockClient):
             raise self._broke(OutcomeUnknown(f"{self.server}: sending failed: {error}")) from error
         return self._reply().get("again") is not True
 
-    def commit(self, query: str, batch: int, parts: Mapping[str, int]) -> Committed:
+    def commit(self, query: str, batch: int, parts: Mapping[str, int]) -> CommitResult:
         """Publish these parts of a batch at once, and nothing else of it; back when all of it is on disk.
 
         parts   each with the number of its rows
@@ -62,7 +62,7 @@ class StagingClient(BlockClient):
         """
         answer = self._ask({"op": "commit", "query": query, "batch": batch, "parts": dict(parts)})
         try:
-            return Committed(whole(answer["rows"]), whole(answer["unroutable"]), answer["again"] is True)
+            return CommitResult(whole(answer["rows"]), whole(answer["unroutable"]), answer["again"] is True)
         except BAD_ANSWER as error:
             raise self._malformed(answer, error) from None
 

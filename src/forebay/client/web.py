@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from typing import Any, Final
 
-from forebay.client.connecting import Tls
+from forebay.client.connecting import ClientTls
 from forebay.client.control import ControlClient
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, OutcomeUnknown, RequestError, Unreachable
 from forebay.core.option_table import split_address
@@ -23,15 +23,15 @@ REASONS: Final = {401: REFUSED, 403: REFUSED, 404: NOT_FOUND}
 class WebClient:
     """One broker's API, for one user."""
 
-    def __init__(self, url: str, user: str, password: str, tls: Tls | None = None) -> None:
+    def __init__(self, url: str, user: str, password: str, tls: ClientTls | None = None) -> None:
         self.url = url
-        secure = urllib.request.HTTPSHandler(context=(tls or Tls()).context())
+        secure = urllib.request.HTTPSHandler(context=(tls or ClientTls()).context())
         # The environment's proxies are for the world outside.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), secure)
         self._login = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
     @classmethod
-    def beside(cls, control: ControlClient, user: str, password: str, tls: Tls | None) -> WebClient:
+    def beside(cls, control: ControlClient, user: str, password: str, tls: ClientTls | None) -> WebClient:
         """The API of the broker that this connection leads to; RequestError(NOT_FOUND) where it has none."""
         listeners = control.run("broker.status").get("listeners")
         assert isinstance(listeners, dict)

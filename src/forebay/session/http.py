@@ -15,17 +15,17 @@ from typing import Final, final
 import msgspec
 from mypy_extensions import i64
 
-from forebay.broker.client_session import ClientSession, Subscription
-from forebay.broker.fanout import topic_at
-from forebay.broker.judge import Principal
+from forebay.broker.auth.authorizer import Principal
+from forebay.broker.mqtt.client_session import ClientSession, Subscription
+from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAINED
 from forebay.log.block import Block
-from forebay.queue.leases import Consumer, Delivery, Encoded, Lease
+from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Lease
 from forebay.records.properties import properties_of
 from forebay.records.shown import plain
 from forebay.routing.exchange import text
-from forebay.session.effects import Session
+from forebay.session.session import Session
 
 HEARTBEAT_S: Final = 15  # of silence, after which a comment says that the connection lives
 MICROSECONDS: Final = 1000
@@ -228,5 +228,5 @@ def event_facts(block: Block, index: i64) -> dict[str, object]:
 
 
 def lease_facts(lease: Lease) -> dict[str, object]:
-    """How often a message that is to be acknowledged was handed out, and in which group."""
+    """The deliveries of a message that is to be acknowledged, and its group."""
     return {"deliveries": int(lease.deliveries), "group": text(lease.consumer.group_name)}

@@ -1,4 +1,4 @@
-"""How much of what one client has sent is dealt with before everybody else has their turn.
+"""The work done for one client before everybody else has their turn.
 
 What a read holds is mostly cheap, and not counted: publishes to known places, acknowledgements. What is not — another
 place, a declaration, a subscription — is, at about a microsecond a point. Where the points of a turn are used up, or
@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from forebay.core.errors import Later
 from forebay.queue.pace import UNLIMITED, Pace
-from forebay.wire.amqp091_methods import BASIC_CANCEL, BASIC_CONSUME, BASIC_GET
+from forebay.wire.amqp091.methods import BASIC_CANCEL, BASIC_CONSUME, BASIC_GET
 
 WORK_A_TURN: Final = 10_000
 DECLARE_POINTS: Final = 100  # of a method that makes or takes away a queue, an exchange, a binding or a consumer

@@ -1,4 +1,4 @@
-"""How fast one connection may subscribe."""
+"""The rate at which one connection may subscribe."""
 
 from __future__ import annotations
 

@@ -10,16 +10,16 @@ from typing import Final
 from mypy_extensions import i64
 
 from forebay.core.message import AMQP091, MQTT, Properties
-from forebay.wire.amqp091 import TABLE_DEPTH_MAX
-from forebay.wire.amqp091_properties import decode_properties, encode_properties
-from forebay.wire.mqtt_properties import decode_neutral, encode_neutral
+from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
+from forebay.wire.amqp091.properties import decode_properties, encode_properties
+from forebay.wire.mqtt.properties import decode_neutral, encode_neutral
 
 MEMO_OCTETS_MAX: Final = 1 << 20
 MEMO_PROPERTIES_MAX: Final = 4096  # longer ones are seldom the same twice
 ENTRY_OCTETS: Final = 250  # what an entry costs beside its octets
 
 
-class Memo:
+class ConversionMemo:
     """The converted properties: those given, with the two formats behind them -> the result."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Memo:
         self.octets: i64 = 0
 
 
-MEMO: Final = Memo()
+MEMO: Final = ConversionMemo()
 
 
 def convert(format_from: int, properties: bytes, format_to: int) -> bytes:

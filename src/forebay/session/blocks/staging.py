@@ -1,0 +1,202 @@
+"""Staging rows and committing them over the block protocol: what is checked before the broker keeps any of it.
+
+Rows are checked as a publisher's messages are, when they come; what is committed later needs no second look.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.broker.address import QUEUE_PREFIX, TOPIC_EXCHANGE
+from forebay.broker.auth.permissions import Rights
+from forebay.broker.publish.commands import MESSAGE, command_at, topic_command_at
+from forebay.broker.publish.headers import ASKS, check_message, read_publish_headers
+from forebay.broker.publish.replies import REPLY_QUEUE
+from forebay.broker.publish.staged_rows import has_one_format, is_uniform
+from forebay.broker.publish.staging import CommittedBatch
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, PeerError, RequestError
+from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN
+from forebay.core.options import Options
+from forebay.log.block import HEAD_OCTETS, BadBlock, Block, check_columns, parse_block
+from forebay.routing.exchange import text
+from forebay.routing.topic_trie import check_topic
+from forebay.wire.amqp091.properties import REPLY_TO, flags_of, short_field
+from forebay.wire.blocks.frames import ABORT, COMMIT, TRANSACTION, Request
+from forebay.wire.blocks.stage import decode_stage
+from forebay.wire.mqtt.codes import PUBLISH
+from forebay.wire.mqtt.properties import check_properties as check_mqtt_properties
+
+QOS_MAX: Final = 2
+OF_A_CONNECTION: Final = 0x8_0000_0800  # MQTT's topic alias and subscription identifier: no stored message has them
+CHECKED_MAX: Final = 10_000  # distinct values of one block that are remembered
+COMMIT_OCTETS: Final = 1024  # a commit takes on the disk beside its parts
+PART_OCTETS: Final = 16
+
+
+@final
+class Stager:
+    """The transactions of one connection.
+
+    commit  the one whose answer is awaited
+    again   it was committed before
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.body_octets_max: i64 = options.message_octets_max
+        self.depth_max: i64 = options.table_depth_max
+        self.commit: CommittedBatch | None = None
+        self.again = False
+        self.rows: i64 = 0
+        self.octets: i64 = 0
+
+    def answer(self, vhost: Vhost, rights: Rights, request: Request) -> dict[str, object] | None:
+        """The answer to a request; None while its commit is on its way. RequestError if it asks the impossible."""
+        if rights.grants.permission is None:
+            raise RequestError(REFUSED, f"{request.op}: no vhost is entered")
+        if request.op == TRANSACTION:
+            return {"batch": int(vhost.staging.last_batch(request.query))}
+        if request.op == ABORT:
+            vhost.staging.abort(request.query, request.batch)
+            return {}
+        assert request.op == COMMIT, request.op
+        commit = self.commit
+        if commit is None:
+            octets: i64 = COMMIT_OCTETS
+            for part in request.parts:
+                octets += len(part.encode()) + PART_OCTETS
+            if not vhost.take_room(octets):
+                raise RequestError(REFUSED, f"commit: {vhost.refusal}")
+            self.again = vhost.staging.is_committed(request.query, request.batch)
+            commit = vhost.staging.commit(request.query, request.batch, request.parts, vhost.now_us)
+            self.commit = commit
+        if not commit.finished or commit.lsn > vhost.store.durable:
+            return None
+        self.commit = None
+        return {"rows": int(commit.rows), "unroutable": int(commit.unroutable), "again": self.again}
+
+    def stage(self, vhost: Vhost, rights: Rights, data: bytes, at: i64, end: i64) -> dict[str, object]:
+        """Keep the rows of the STAGE payload data[at:end]; the answer.
+
+        raises  PeerError, or RequestError if any of them may not be published: then none is kept
+        """
+        stage = decode_stage(data, at, end)
+        if vhost.staging.is_committed(stage.query, stage.batch):
+            return {"rows": 0, "again": True}
+        octets = data[at + stage.block_at : end]
+        try:
+            block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:])
+            check_columns(block)
+        except BadBlock as error:
+            raise RequestError(INVALID, f"stage: {error}") from None
+        self.check_addresses(vhost, rights, block)
+        self.check_properties(vhost, rights, block)
+        self.check_bodies(block)
+        if not vhost.take_room(vhost.staging.octets(octets)):
+            raise RequestError(REFUSED, f"stage: {vhost.refusal}")
+        vhost.staging.stage(stage.query, stage.batch, stage.part, block.count, octets, vhost.now_us)
+        self.rows += block.count
+        self.octets += len(octets)
+        return {"rows": int(block.count), "again": False}
+
+    # ---- what rows are checked for
+
+    def check_addresses(self, vhost: Vhost, rights: Rights, block: Block) -> None:
+        """RequestError unless the user may publish wherever the rows go, and there is such a place."""
+        count: i64 = 1 if has_one_address(block) else block.count
+        seen: set[tuple[i64, bytes, bytes]] = set()
+        for index in range(count):
+            address = (block.format(index), block.exchange(index), block.routing_key(index))
+            if address in seen:
+                continue
+            try:
+                check_address(vhost, rights, address[0], address[1], address[2])
+            except RequestError as error:
+                raise RequestError(error.reason, f"stage: row {index}: {error.text}") from None
+            if len(seen) < CHECKED_MAX:
+                seen.add(address)
+
+    def check_properties(self, vhost: Vhost, rights: Rights, block: Block) -> None:
+        """RequestError unless the properties of every row are good, for what its format says that they are."""
+        alike = has_one_format(block) and is_uniform(block, block.properties_at, block.properties_octets_at)
+        seen: set[bytes] = set()
+        for index in range(block.count):
+            properties = block.properties(index)
+            format = block.format(index) & FORMAT_MASK
+            marked = bytes([int(format)]) + properties
+            if marked in seen:
+                continue
+            by_address = False
+            try:
+                if format == MQTT:
+                    check_mqtt(properties)
+                else:
+                    by_address = self.check_amqp(vhost, rights, block.exchange(index), properties)
+            except PeerError as error:
+                raise RequestError(INVALID, f"stage: row {index}: properties: {error.text}") from None
+            except RequestError as error:
+                raise RequestError(error.reason, f"stage: row {index}: {error.text}") from None
+            if not by_address:
+                if alike:
+                    return
+                if len(seen) < CHECKED_MAX:
+                    seen.add(marked)
+
+    def check_amqp(self, vhost: Vhost, rights: Rights, exchange: bytes, properties: bytes) -> bool:
+        """Errors as for a publisher's properties; whether they would have to be checked for another exchange again."""
+        asked = check_message(properties, rights.user.encode(), self.depth_max)
+        if flags_of(properties) & REPLY_TO and short_field(properties, REPLY_TO, self.depth_max) == REPLY_QUEUE:
+            raise RequestError(PRECONDITION, "fast reply consumer does not exist")
+        if not asked & ASKS:
+            return False
+        keys = read_publish_headers(properties).keys
+        for key in keys:
+            rights.check_publish(exchange, key, vhost.is_topic_exchange(exchange))
+        return len(keys) > 0
+
+    def check_bodies(self, block: Block) -> None:
+        """RequestError where a row's value is longer than a message may be."""
+        if block.body_span(0, block.count) <= self.body_octets_max:
+            return
+        for index in range(block.count):
+            octets = block.body_span(index, 1)
+            if octets > self.body_octets_max:
+                most = self.body_octets_max
+                raise RequestError(INVALID, f"stage: row {index}: {octets} octets, message_octets_max is {most}")
+
+
+def check_address(vhost: Vhost, rights: Rights, format: i64, exchange: bytes, key: bytes) -> None:
+    """RequestError unless the user may publish a record of this format there, and it leads to something."""
+    is_mqtt = format & FORMAT_MASK == MQTT
+    good = format & ~(FORMAT_MASK | QOS_MASK | RETAIN) == 0 and (format & QOS_MASK) >> QOS_SHIFT <= QOS_MAX
+    if format != AMQP091 and not (is_mqtt and good):
+        raise RequestError(INVALID, f"format {format} is neither that of AMQP 0.9.1 nor one of MQTT")
+    if is_mqtt and exchange == TOPIC_EXCHANGE:
+        check_topic(key)
+        if key.startswith(b"$") and (not key.startswith(QUEUE_PREFIX) or topic_command_at(key)):
+            raise RequestError(REFUSED, f"topic '{text(key)}' is no topic of messages")
+        rights.check_publish_topic(key)
+        vhost.route_topic(key, None)
+        return
+    command, _ = command_at(exchange, key)
+    if command != MESSAGE:
+        raise RequestError(REFUSED, f"routing key '{text(key)}' is a command, no queue")
+    rights.check_publish(exchange, key, vhost.is_topic_exchange(exchange))
+    route = vhost.route(exchange, key)
+    if not exchange and not route.queues:
+        raise RequestError(NOT_FOUND, f"no queue '{text(key)}' in vhost '{text(vhost.name)}'")
+
+
+def has_one_address(block: Block) -> bool:
+    """True if all rows go to the same place."""
+    if not has_one_format(block) or not is_uniform(block, block.exchange_at, block.exchange_octets_at):
+        return False
+    return is_uniform(block, block.key_at, block.key_octets_at)
+
+
+def check_mqtt(properties: bytes) -> None:
+    """PeerError unless this is the property block of a message."""
+    if properties and check_mqtt_properties(properties, 0, len(properties), PUBLISH) & OF_A_CONNECTION:
+        raise PeerError(INVALID, "a topic alias or a subscription identifier is no message's")

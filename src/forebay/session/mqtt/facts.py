@@ -1,0 +1,29 @@
+"""The facts of one MQTT connection, for people."""
+
+from __future__ import annotations
+
+from forebay.broker.mqtt.client_session import ClientSession
+from forebay.session.mqtt.deliver import Outbox
+from forebay.session.mqtt.publish import Inbox
+from forebay.wire.mqtt.codes import V5
+
+
+def client_facts(inbox: Inbox, outbox: Outbox, client: ClientSession | None) -> dict[str, object]:
+    """Counts of both directions, and of the session; `client` is None before the CONNECT is accepted."""
+    facts: dict[str, object] = {
+        "protocol": "MQTT 5.0" if inbox.version == V5 else "MQTT 3.1.1",
+        "received": int(inbox.received),
+        "ignored": int(inbox.ignored),
+        "sent": int(outbox.encoder.sent),
+        "too_large": int(outbox.encoder.too_large),
+        "expired": int(outbox.encoder.expired),
+        "inflight": int(outbox.window.inflight),
+        "inflight_max": int(outbox.window.size),
+    }
+    if client is not None:
+        facts["client_id"] = client.client_id.decode()
+        facts["durable"] = client.durable
+        facts["subscriptions"] = len(client.subscriptions)
+        facts["waiting"] = int(client.mqueue.count)
+        facts["dropped"] = int(client.mqueue.dropped)
+    return facts

@@ -1,0 +1,224 @@
+"""A session, as the server sees it: octets in; out come frames, and when they may leave.
+
+A session speaks one protocol over one connection. It calls the vhost and never the server: what the server has to do
+for it stands in its fields. Nothing here or below knows a socket, a clock or a thread.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, mypyc_attr
+
+from forebay.broker.audit import Origin
+from forebay.broker.auth.authorizer import Principal, Proof, Undecided
+from forebay.broker.auth.login import NOWHERE, Auth
+from forebay.broker.auth.permissions import Grants, Rights
+from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import Later
+from forebay.core.pieces import Part
+from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.session.meter import Meter
+
+PUBLISH_DENIED: Final = "authz.publish_denied"
+SUBSCRIBE_DENIED: Final = "authz.subscribe_denied"
+
+
+@final
+class FilePart:
+    """Octets of a file to be sent as they are.
+
+    handle  of the file, to be closed by whoever sends them
+    """
+
+    def __init__(self, handle: int, position: int, octets: int) -> None:
+        self.handle = handle
+        self.position = position
+        self.octets = octets
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Session(ABC):
+    """One connection's protocol state.
+
+    id         never given twice while the broker runs
+    parts      long octets and what was written before them: to be sent before `out`
+    out        frames gathered until the end of the turn; the server takes them and truncates it
+    file       to be sent after `out`; nothing more is written until `file_sent`
+    sends_files  the server can send files on this connection
+    closing    close the connection once `out` is written
+    reason     why the connection ends, for the operator; empty when the peer took its leave
+    hold_lsn   while it is above what is durable, the server keeps what was written since it was set, in order
+    rights     what its user may do in its vhost
+    principal  who has logged in, and `place` from where
+    proof      what this session waits for, a password to be checked above all: nothing is taken in until `proven`
+    meter      what this read has cost; where that is too much, the server gives what is left again in the next turn
+    swell      how much longer than the bodies may be what is written of them
+    unread     the server does not read the connection for now: that nothing is heard from it says nothing
+    """
+
+    def __init__(self, session_id: i64, vhost: Vhost) -> None:
+        self.id: i64 = session_id
+        self.vhost = vhost
+        self.out = BytesWriter()
+        self.parts: list[Part] = []  # one list for good: whoever writes long octets knows it
+        self.file: FilePart | None = None
+        self.sends_files = False
+        self.closing = False
+        self.reason = ""
+        self.hold_lsn: i64 = 0
+        self.unread = False
+        self.meter = Meter(vhost.common.looks.pace)
+        self.swell: i64 = 1
+        self.rights = Rights("", b"", Grants(None, {}))
+        self.principal = Principal("")
+        self.place = NOWHERE
+        self.proof: Proof | None = None
+
+    @abstractmethod
+    def receive(self, data: bytes) -> int:
+        """Take in whole frames; how many octets were used.
+
+        The rest is to be given again with more behind it. Errors of the peer are answered in `out`, never raised.
+        """
+
+    @abstractmethod
+    def wanted(self, rest: bytes) -> int:
+        """The length of the unfinished frame that `rest` begins; 0 while that is not known."""
+
+    @abstractmethod
+    def deliver(self, delivery: Delivery) -> None:
+        """Write records to `out`."""
+
+    @abstractmethod
+    def cancelled(self, consumer: Consumer) -> None:
+        """A consumer of this session lost its queue."""
+
+    @abstractmethod
+    def end_turn(self, lsn: int, durable: int) -> None:
+        """The turn in which this session published or was delivered to is over.
+
+        Confirms of its publishes are due once `durable` >= lsn: at once if it is already.
+        """
+
+    @abstractmethod
+    def on_durable(self, durable: int) -> None:
+        """Write the confirms that are due up to here."""
+
+    @abstractmethod
+    def waiting(self) -> bool:
+        """True if confirms are outstanding, so that `on_durable` has something to do."""
+
+    def file_sent(self) -> None:
+        """The file's part has been taken; a turn of this connection follows."""
+        raise AssertionError("this protocol sends no files")
+
+    @abstractmethod
+    def tick(self, now_us: int) -> None:
+        """About once a second: keepalive, and the deadline of the handshake."""
+
+    @abstractmethod
+    def taken_over(self) -> None:
+        """Another connection has come with the same client identifier: say so and close."""
+
+    @abstractmethod
+    def shut_down(self) -> None:
+        """The broker stops: take leave of the peer."""
+
+    @abstractmethod
+    def closed(self) -> None:
+        """The connection is gone: give back everything."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, object]:
+        """Protocol, user and names, for people."""
+
+    @abstractmethod
+    def dismiss(self, text: str, is_ours: bool = False) -> None:
+        """The broker ends this connection, and says why; `is_ours`: it was wrong itself."""
+
+    @abstractmethod
+    def is_publisher(self) -> bool:
+        """True if it has published: when there is no room for more, the server reads only the others."""
+
+    def is_reader(self) -> bool:
+        """True if it may have acknowledgements to send, so that it must never be left unread for long."""
+        return bool(self.vhost.consumers.get(int(self.id)))
+
+    @abstractmethod
+    def blocked(self, reason: str) -> None:
+        """Publishers are not read for now, or nothing of theirs is taken; an empty reason: that is over."""
+
+    def is_proving(self) -> bool:
+        """True if nothing more may be taken in for now."""
+        return self.proof is not None
+
+    @abstractmethod
+    def proven(self) -> None:
+        """The proof has come out, right or wrong."""
+
+    def origin(self) -> Origin:
+        """The user that asks, for the audit log."""
+        return Origin(self.principal, self.place.address, self.place.protocol)
+
+    def note_change(self, what: str, facts: dict[str, object]) -> None:
+        """Something was changed here, by an operation of the protocol itself."""
+        facts["vhost"] = self.vhost.name
+        self.vhost.common.audit.note(self.origin(), what, facts)
+
+    def note_denied(self, what: str, reason: str) -> None:
+        """The user may not do that: PUBLISH_DENIED, SUBSCRIBE_DENIED."""
+        note_denied(self.vhost, what, self.principal.user, reason)
+
+    def ask(self, auth: Auth, undecided: Undecided) -> None:
+        """Have somebody asked; what needs the answer is tried again when the proof has run."""
+        self.wait_for(auth, undecided.proof)
+
+    def wait_for(self, auth: Auth, proof: Proof) -> None:
+        """Take nothing in until this has run."""
+        proof.connection = int(self.id)
+        self.proof = proof
+        auth.proofs.append(proof)
+
+    def put_off(self, auth: Auth, why: Undecided | Later) -> None:
+        """Something was not done: it comes again in the next turn, or when somebody else has been asked."""
+        if isinstance(why, Undecided):
+            self.ask(auth, why)
+        else:
+            self.meter.is_over = True
+
+    def join(self, vhosts: Vhosts, name: bytes, principal: Principal) -> None:
+        """Enter the vhost that the client asks for; RequestError(NOT_ALLOWED) where it may not, Undecided."""
+        self.rights = vhosts.enter(name, principal, self.id)
+        self.principal = principal
+        self.enter(vhosts.find(name))
+
+    def enter(self, vhost: Vhost) -> None:
+        """Go over to a vhost, before anything was done in the one of before."""
+        if self.id in self.vhost.paused:
+            self.vhost.pause(self.id, False)
+            vhost.pause(self.id, True)
+        self.vhost = vhost
+
+    def describe_channels(self) -> list[dict[str, object]]:
+        """Its channels, for people; protocols without any have none."""
+        return []
+
+    def write_long(self, octets: bytes) -> None:
+        """Send these octets after all that was written so far, without copying them."""
+        if len(self.out):
+            self.parts.append(self.out.getvalue())
+            self.out.truncate(0)
+        self.parts.append(octets)
+
+    def hold(self) -> None:
+        """Let what is written from here on leave only when every change of the topology so far is on disk."""
+        self.hold_lsn = self.vhost.lsn()
+
+
+def note_denied(vhost: Vhost, what: str, user: str, reason: str) -> None:
+    """For whoever listens: somebody may not do what it has asked for."""
+    vhost.common.events.note(what, vhost.name, {"user": user, "reason": reason})

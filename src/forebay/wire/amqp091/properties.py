@@ -1,0 +1,379 @@
+"""The properties of an AMQP 0.9.1 message: checked, passed over, taken apart, put together.
+
+They are the content header from octet 12 on: 16 flags, then the fields whose flag is set, in the flags' order
+(AMQP 0.9.1 section 4.2.6.1). The broker copies them from publisher to consumer; it takes them apart only for a reader
+of another protocol, for headers exchanges, and to add a header of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i64_be
+from mypy_extensions import i64
+
+from forebay.core.errors import MALFORMED, PeerError
+from forebay.core.message import Properties
+from forebay.wire.amqp091.codec import (
+    SHORT_STRING_MAX,
+    Reader,
+    cut_text,
+    overrun,
+    put_long,
+    put_long_string,
+    put_short,
+    put_short_string,
+    put_table,
+    skip_table,
+    skip_value,
+)
+
+CONTENT_TYPE: Final = 1 << 15
+CONTENT_ENCODING: Final = 1 << 14
+HEADERS: Final = 1 << 13
+DELIVERY_MODE: Final = 1 << 12
+PRIORITY: Final = 1 << 11
+CORRELATION_ID: Final = 1 << 10
+REPLY_TO: Final = 1 << 9
+EXPIRATION: Final = 1 << 8
+MESSAGE_ID: Final = 1 << 7
+TIMESTAMP: Final = 1 << 6
+TYPE: Final = 1 << 5
+USER_ID: Final = 1 << 4
+APP_ID: Final = 1 << 3
+CLUSTER_ID: Final = 1 << 2
+UNKNOWN: Final = 3  # more flags to follow, and a flag that no property has
+
+FLAGS_OCTETS: Final = 2
+PERSISTENT: Final = 2
+NUMBER_DIGITS_MAX: Final = 18
+
+# What MQTT's payload format indicator is called here; only the value 1 says anything.
+PAYLOAD_FORMAT_HEADER: Final = "mqtt-payload-format"
+
+
+def flags_of(properties: bytes) -> i64:
+    """The property flags; PeerError(MALFORMED) where there are none."""
+    if len(properties) < FLAGS_OCTETS:
+        raise PeerError(MALFORMED, f"content header ends {len(properties)} octets after the body size")
+    return i64(properties[0]) << 8 | i64(properties[1])
+
+
+def field_at(properties: bytes, field: i64, depth_max: i64) -> i64:
+    """The position of a field, or where it would stand; 0 for `field` means the end. PeerError(MALFORMED) if none."""
+    flags = flags_of(properties)
+    end = i64(len(properties))
+    pos: i64 = FLAGS_OCTETS
+    bit: i64 = CONTENT_TYPE
+    while bit > UNKNOWN and bit != field:
+        if flags & bit:
+            if bit == HEADERS:
+                pos = skip_table(properties, pos, end, depth_max)
+            elif bit in (DELIVERY_MODE, PRIORITY):
+                pos += 1
+            elif bit == TIMESTAMP:
+                pos += 8
+            elif pos < end:
+                pos += 1 + i64(properties[pos])
+            else:
+                raise overrun("property", pos)
+            if pos > end:
+                raise overrun("property", pos)
+        bit >>= 1
+    return pos
+
+
+def check_properties(properties: bytes, depth_max: i64) -> i64:
+    """The flags; PeerError(MALFORMED) unless the fields they announce are there, whole, and nothing else is."""
+    flags = flags_of(properties)
+    if flags & UNKNOWN:
+        raise PeerError(MALFORMED, f"property flags {flags} have bits that no property has")
+    end = field_at(properties, 0, depth_max)
+    if end != len(properties):
+        raise PeerError(MALFORMED, f"{len(properties) - end} octets after the properties")
+    return flags
+
+
+def short_field(properties: bytes, field: i64, depth_max: i64) -> bytes:
+    """A field that is a short string and is there."""
+    at = field_at(properties, field, depth_max)
+    return properties[at + 1 : at + 1 + i64(properties[at])]
+
+
+def headers_of(properties: bytes, depth_max: i64) -> list[tuple[str, object]]:
+    """The header table of checked properties."""
+    if not flags_of(properties) & HEADERS:
+        return []
+    at = field_at(properties, HEADERS, depth_max)
+    return Reader(properties, at, len(properties), depth_max).fields()
+
+
+def header_at(properties: bytes, name: bytes, depth_max: i64) -> i64:
+    """The position of the value of a header of checked properties, its type octet first; -1 where there is none.
+
+    Of several with that name the last, as in a decoded table.
+    """
+    if not flags_of(properties) & HEADERS:
+        return -1
+    pos = field_at(properties, HEADERS, depth_max)
+    end = pos + 4 + (i64(read_i32_be(properties, pos)) & 0xFFFFFFFF)
+    pos += 4
+    found: i64 = -1
+    while pos < end:
+        start = pos + 1
+        pos = start + i64(properties[pos])
+        if pos - start == len(name) and properties[start:pos] == name:
+            found = pos
+        pos = skip_value(properties, pos, end, depth_max)
+    return found
+
+
+def edit_headers(properties: bytes, dropped: list[bytes], added: bytes, depth_max: i64) -> bytes:
+    """Checked properties with some headers taken out, and others put in at the end of the table.
+
+    added  fields as they stand in a table; the other headers stay octet by octet as they are
+    """
+    flags = flags_of(properties)
+    at = field_at(properties, HEADERS, depth_max)
+    rest = at
+    table = BytesWriter()
+    if flags & HEADERS:
+        rest = skip_table(properties, at, len(properties), depth_max)
+        pos = at + 4
+        while pos < rest:
+            value_at = pos + 1 + i64(properties[pos])
+            stop = skip_value(properties, value_at, rest, depth_max)
+            if properties[pos + 1 : value_at] not in dropped:
+                table.write(properties[pos:stop])
+            pos = stop
+    table.write(added)
+    out = BytesWriter()
+    put_short(out, flags | HEADERS)
+    out.write(properties[FLAGS_OCTETS:at])
+    put_long_string(out, table.getvalue())
+    out.write(properties[rest:])
+    return out.getvalue()
+
+
+def with_short_field(properties: bytes, field: i64, value: bytes, depth_max: i64) -> bytes:
+    """Checked properties in which a field that is a short string, and is there, says something else."""
+    at = field_at(properties, field, depth_max)
+    out = BytesWriter()
+    out.write(properties[:at])
+    put_short_string(out, value)
+    out.write(properties[at + 1 + i64(properties[at]) :])
+    return out.getvalue()
+
+
+def with_message_id(properties: bytes, message_id: bytes, depth_max: i64) -> bytes:
+    """Checked properties with a message-id, if they have none."""
+    flags = flags_of(properties)
+    if flags & MESSAGE_ID:
+        return properties
+    at = field_at(properties, MESSAGE_ID, depth_max)
+    out = BytesWriter()
+    put_short(out, flags | MESSAGE_ID)
+    out.write(properties[FLAGS_OCTETS:at])
+    put_short_string(out, message_id)
+    out.write(properties[at:])
+    return out.getvalue()
+
+
+def without_headers(properties: bytes, depth_max: i64) -> bytes:
+    """Checked properties without their header table: what is left fits into any frame."""
+    flags = flags_of(properties)
+    if not flags & HEADERS:
+        return properties
+    at = field_at(properties, HEADERS, depth_max)
+    after = skip_table(properties, at, len(properties), depth_max)
+    out = BytesWriter()
+    put_short(out, flags - HEADERS)
+    out.write(properties[FLAGS_OCTETS:at])
+    out.write(properties[after:])
+    return out.getvalue()
+
+
+@final
+class HeaderSplice:
+    """Adds two headers, 64-bit numbers, to properties as they were published.
+
+    between         what stands between the numbers
+    prefix, suffix  what comes before the first and after the second; reused while the properties stay the same
+    """
+
+    def __init__(self, first: bytes, second: bytes) -> None:
+        self.names: list[bytes] = [first, second]
+        self.entry = bytes([len(first)]) + first + b"l"
+        self.between = bytes([len(second)]) + second + b"l"
+        self.source = b""
+        self.prefix = b""
+        self.suffix = b""
+
+    def prepare(self, properties: bytes, depth_max: i64) -> None:
+        """Make prefix and suffix for these properties, which have been checked."""
+        if properties == self.source:
+            return
+        self.source = properties
+        for name in self.names:
+            if header_at(properties, name, depth_max) >= 0:
+                # As from who publishes what was read: of two with one name a reader would believe the later.
+                properties = edit_headers(properties, self.names, b"", depth_max)
+        flags = flags_of(properties)
+        at = field_at(properties, HEADERS, depth_max)
+        rest = at
+        octets = i64(len(self.entry)) + 8 + i64(len(self.between)) + 8
+        if flags & HEADERS:
+            octets += i64(read_i32_be(properties, at))
+            rest = at + 4
+        out = BytesWriter()
+        put_short(out, flags | HEADERS)
+        out.write(properties[FLAGS_OCTETS:at])
+        put_long(out, octets)
+        out.write(self.entry)
+        self.prefix = out.getvalue()
+        self.suffix = properties[rest:]
+
+    def octets(self) -> i64:
+        return i64(len(self.prefix)) + 8 + i64(len(self.between)) + 8 + i64(len(self.suffix))
+
+    def apply(self, properties: bytes, first: i64, second: i64, depth_max: i64) -> bytes:
+        """The properties with the headers."""
+        self.prepare(properties, depth_max)
+        out = BytesWriter()
+        out.write(self.prefix)
+        write_i64_be(out, first)
+        out.write(self.between)
+        write_i64_be(out, second)
+        out.write(self.suffix)
+        return out.getvalue()
+
+
+# ---- the neutral form
+
+
+def decode_properties(properties: bytes, depth_max: i64) -> Properties:
+    """The checked properties, free of AMQP's encoding."""
+    found = Properties()
+    found.durable = False
+    flags = flags_of(properties)
+    args = Reader(properties, FLAGS_OCTETS, len(properties), depth_max)
+    if flags & CONTENT_TYPE:
+        found.content_type = short_text(args)
+    if flags & CONTENT_ENCODING:
+        found.content_encoding = short_text(args)
+    if flags & HEADERS:
+        for name, value in args.fields():
+            if name == PAYLOAD_FORMAT_HEADER:
+                found.body_is_text = value == 1
+            else:
+                found.headers.append((name, value))
+    if flags & DELIVERY_MODE:
+        found.durable = args.octet() == PERSISTENT
+    if flags & PRIORITY:
+        found.priority = int(args.octet())
+    if flags & CORRELATION_ID:
+        found.correlation_id = args.short_string()
+    if flags & REPLY_TO:
+        found.reply_to = short_text(args)
+    if flags & EXPIRATION:
+        found.expiration_ms = whole_number(args.short_string())
+    if flags & MESSAGE_ID:
+        found.message_id = short_text(args)
+    if flags & TIMESTAMP:
+        seconds: int = int(read_i64_be(properties, args.take(8, "timestamp")))
+        found.timestamp_s = seconds + (1 << 64) if seconds < 0 else seconds
+    if flags & TYPE:
+        found.type = short_text(args)
+    if flags & USER_ID:
+        found.user_id = short_text(args)
+    if flags & APP_ID:
+        found.app_id = short_text(args)
+    return found
+
+
+def short_text(args: Reader) -> str:
+    return args.short_string().decode("utf-8", "replace")
+
+
+def whole_number(digits: bytes) -> int | None:
+    """The number that these octets are the decimal digits of."""
+    if digits.isdigit() and len(digits) <= NUMBER_DIGITS_MAX:
+        return int(digits)
+    return None
+
+
+def encode_properties(properties: Properties) -> bytes:
+    """The property list that says the same.
+
+    A text longer than a short string goes into the header `x-…` of its field's name. Of headers with one name the
+    last stands. A header table has no room for a number beyond 64 bits: it goes as its digits.
+    """
+    body = BytesWriter()
+    headers: dict[str, object] = {}
+    for name, value in properties.headers:
+        headers[name] = value
+    if properties.body_is_text:
+        headers[PAYLOAD_FORMAT_HEADER] = 1
+    tail = BytesWriter()
+    flags = put_tail(tail, properties, headers)
+    flags |= put_text(body, CONTENT_TYPE, "x-content-type", properties.content_type, headers)
+    flags |= put_text(body, CONTENT_ENCODING, "x-content-encoding", properties.content_encoding, headers)
+    if headers:
+        flags |= HEADERS
+        put_table(body, list(headers.items()))
+    out = BytesWriter()
+    put_short(out, flags)
+    out.write(body.getvalue())
+    out.write(tail.getvalue())
+    return out.getvalue()
+
+
+def put_tail(out: BytesWriter, properties: Properties, headers: dict[str, object]) -> i64:
+    """The fields after the headers; the flags of those that are there."""
+    flags: i64 = 0
+    if properties.durable:
+        flags |= DELIVERY_MODE
+        out.append(PERSISTENT)
+    priority = properties.priority
+    if priority is not None:
+        flags |= PRIORITY
+        out.append(max(0, min(priority, 255)))
+    correlation = properties.correlation_id
+    if correlation is not None:
+        if len(correlation) > SHORT_STRING_MAX:
+            headers["x-correlation-id"] = correlation
+        else:
+            flags |= CORRELATION_ID
+            put_short_string(out, correlation)
+    flags |= put_text(out, REPLY_TO, "x-reply-to", properties.reply_to, headers)
+    expiration = properties.expiration_ms
+    if expiration is not None:
+        flags |= EXPIRATION
+        put_short_string(out, str(expiration).encode())
+    flags |= put_text(out, MESSAGE_ID, "x-message-id", properties.message_id, headers)
+    timestamp = properties.timestamp_s
+    if timestamp is not None and 0 <= timestamp < 1 << 64:
+        flags |= TIMESTAMP
+        write_i64_be(out, i64(timestamp - (1 << 64) if timestamp >> 63 else timestamp))
+    flags |= put_text(out, TYPE, "x-type", properties.type, headers)
+    flags |= put_text(out, USER_ID, "x-user-id", properties.user_id, headers)
+    return flags | put_text(out, APP_ID, "x-app-id", properties.app_id, headers)
+
+
+def put_text(out: BytesWriter, field: i64, name: str, text: str | None, headers: dict[str, object]) -> i64:
+    """A field that is a short string, or its header; the flag to set."""
+    if text is None:
+        return 0
+    octets = text.encode("utf-8", "replace")
+    if len(octets) > SHORT_STRING_MAX:
+        headers[name] = text
+        return 0
+    put_short_string(out, octets)
+    return field
+
+
+def cut_key(routing_key: bytes) -> bytes:
+    """A topic as a routing key: cut where it is longer than one can be."""
+    if len(routing_key) <= SHORT_STRING_MAX:
+        return routing_key
+    return cut_text(routing_key.decode("utf-8", "replace"), SHORT_STRING_MAX)

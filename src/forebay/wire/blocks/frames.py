@@ -1,0 +1,438 @@
+"""The block protocol: how Spark, the command line and tools read queues as raw blocks.
+
+Both directions of a connection begin with eight octets:
+
+     0  4  "FBLK"
+     4  1  version, 1
+     5  3  zeros
+
+A server that does not speak the client's version answers with its own, and closes. Then frames, little-endian:
+
+     0  4  octets n of the payload, u32
+     4  1  kind: REQUEST 1, REPLY 2, ERROR 3, BLOCKS 4, STAGE 5, PICKED 6
+     5  3  zeros
+     8  n  payload
+
+The payload of REQUEST, REPLY and ERROR is one JSON object in UTF-8. That of BLOCKS:
+
+     0  8  i64  where to fetch on: the records of the range below this offset are all in this frame
+     8  8  i64  the queue's first offset just now: records of the range below it are gone, not skipped
+    16     whole blocks (log/block.py) in order of their offsets, each as it is stored, checksum included
+
+PICKED is as BLOCKS, but each block holds only records for which a filter holds. Its own offsets mean nothing: behind it
+stand those of its n records, as n i64.
+
+Blocks start at multiples of 8 of the frame. The first may begin before the range and the last end after it: blocks
+are never cut. None at all means that the queue holds no record of the range.
+
+That of STAGE, which only clients send: rows that wait for the commit of their transaction (broker/publish/staging.py):
+
+     0  4  octets n of the object, u32
+     4  n  {"query": q, "batch": b, "part": p}, a JSON object in UTF-8
+           zeros up to a multiple of 8
+           one whole block: its exchange and routing-key columns say where each row goes, as in a basic.publish; its
+           formats are AMQP091 or MQTT; its offsets and timestamps mean nothing
+
+Requests are answered one by one, in their order:
+
+    {"op": "auth", "user": u, "password": p}        -> REPLY {"user": identity}; must come first; with "vhost": v the
+                                                       queues are those of that vhost, else of "/"; an empty one
+                                                       enters no vhost, which is enough for "control"
+    {"op": "describe", "queue": q}                  -> REPLY {"queue", "id", "kind", "start", "end", "octets"}
+    {"op": "queues", "pattern": p, "from": name}    -> REPLY {"queues": [description, ...], "next": name or null}: those
+                                                       that the user may read, in order of their names, from `from`
+                                                       on; `pattern`, a regular expression as in filters
+                                                       (docs/filters.md), must match the whole name. Both may be left
+                                                       out. With a `next` there are more, and it is their `from`
+    {"op": "ends", "queues": {q: after, ...}, "wait_ms": w}
+                                                    -> REPLY {"queues": {q: {"id", "start", "end", "octets"}, ...}} once
+                                                       the end of one of them is above its `after`, or after `wait_ms`
+    {"op": "hold", "queue": q, "group": g, "offset": o, "ttl_ms": t}
+                                                    -> REPLY {"offset", "start"}: from `offset` on, which is `o` or the
+                                                       queue's start, no record goes until the time is over, the
+                                                       group is released or asks again
+    {"op": "release", "queue": q, "group": g}       -> REPLY {}
+    {"op": "deliveries", "queue": q, "first": a, "end": b}
+                                                    -> REPLY {"deliveries": [[offset, count], ...], "next": n}: how
+                                                       often records of the range that nobody has settled were handed
+                                                       out to the queue's consumers without a group; absent: never.
+                                                       What is below `next` is told
+    {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
+    {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
+    {"op": "fetch", ..., "filter": f}               -> PICKED; an answer may be empty and go on all the same
+    {"op": "control", "do": operation, …}           -> REPLY as the operation says; docs/control.md lists them, and the
+                                                       arguments that stand beside "do". For administrators only
+    a STAGE frame                                   -> REPLY {"rows", "again"}; again: the batch is committed, and the
+                                                       rows are not kept
+    {"op": "commit", "query": q, "batch": b, "parts": {part: rows, …}}   -> REPLY {"rows", "unroutable", "again"} once
+                                                       all rows of these parts are published and on disk; what else
+                                                       was staged for the batch, or one before it, is thrown away;
+                                                       again: the batch, or a later one, was committed before
+    {"op": "abort", "query": q, "batch": b}         -> REPLY {}; ERROR precondition where the batch is committed
+    {"op": "transaction", "query": q}               -> REPLY {"batch": the last one committed, or -1}
+
+`start` and `end` are those of what can be read by this protocol: records that only a hold keeps are among them. `end`
+is that of the records that are on disk (of an ephemeral queue: of all). A fetch returns at least
+one block where there is one, and otherwise at most `octets_max` (FETCH_OCTETS_MAX if absent); the client sends the next
+once it has read the first 24 octets of the answer, so that the connection never idles and the broker never has to
+hold more than two answers. More than FETCHES_MAX fetches at a time are refused.
+What went wrong is an ERROR {"error": "request" | "protocol" | "storage", "reason", "text"}; after "protocol", and where
+login failed, the server closes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, final
+
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64
+
+from forebay.core.errors import INVALID, MALFORMED, TOO_LARGE, UNSUPPORTED_VERSION, PeerError, RequestError
+
+MAGIC: Final = b"FBLK"
+VERSION: Final = 1
+PREFACE: Final = b"FBLK\x01\0\0\0"
+PREFACE_OCTETS: Final = 8
+
+REQUEST: Final = 1
+REPLY: Final = 2
+ERROR: Final = 3
+BLOCKS: Final = 4
+STAGE: Final = 5
+PICKED: Final = 6
+
+FRAME_HEAD_OCTETS: Final = 8
+BLOCKS_HEAD_OCTETS: Final = 16
+REQUEST_OCTETS_MAX: Final = 1 << 16
+CONTROL_OCTETS_MAX: Final = 1 << 20  # of a request once the client has logged in
+REPLY_OCTETS_MAX: Final = 1 << 22
+BLOCKS_OCTETS_MAX: Final = (1 << 28) + BLOCKS_HEAD_OCTETS  # the longest block, alone
+FETCH_OCTETS_MAX: Final = 8 << 20
+FETCHES_MAX: Final = 4
+WAIT_MS_MAX: Final = 30_000
+ENDS_QUEUES_MAX: Final = 10_000  # that one request may ask for
+STAGE_HEAD_OCTETS: Final = 4
+STAGE_OBJECT_OCTETS_MAX: Final = 1 << 13
+STAGE_BLOCK_OCTETS_MAX: Final = 64 << 20
+STAGE_OCTETS_MAX: Final = STAGE_HEAD_OCTETS + STAGE_OBJECT_OCTETS_MAX + STAGE_BLOCK_OCTETS_MAX
+
+AUTH: Final = "auth"
+DESCRIBE: Final = "describe"
+OFFSET_AT: Final = "offset_at"
+FETCH: Final = "fetch"
+QUEUES: Final = "queues"
+ENDS: Final = "ends"
+HOLD: Final = "hold"
+RELEASE: Final = "release"
+DELIVERIES: Final = "deliveries"
+CONTROL: Final = "control"
+COMMIT: Final = "commit"
+ABORT: Final = "abort"
+TRANSACTION: Final = "transaction"
+FIELDS: Final = {
+    AUTH: ["op", "user", "password", "vhost"],
+    DESCRIBE: ["op", "queue"],
+    OFFSET_AT: ["op", "queue", "timestamp_us"],
+    FETCH: ["op", "queue", "first", "end", "octets_max", "filter"],
+    QUEUES: ["op", "pattern", "from"],
+    ENDS: ["op", "queues", "wait_ms"],
+    HOLD: ["op", "queue", "group", "offset", "ttl_ms"],
+    RELEASE: ["op", "queue", "group"],
+    DELIVERIES: ["op", "queue", "first", "end"],
+    CONTROL: ["op", "do"],
+    COMMIT: ["op", "query", "batch", "parts"],
+    ABORT: ["op", "query", "batch"],
+    TRANSACTION: ["op", "query"],
+}
+
+INTEGER_MAX: Final = (1 << 63) - 1
+TEXT_CHARACTERS_MAX: Final = 1024
+FILTER_CHARACTERS_MAX: Final = 1 << 14  # what a filter itself may have is the parser's to say
+NAME_OCTETS_MAX: Final = 255  # of a query, a part and a group
+SHOWN_CHARACTERS_MAX: Final = 80
+
+
+@final
+class BlocksFrame:
+    """One frame as it came; `octets` is its whole length, head included."""
+
+    def __init__(self, kind: int, payload: bytes, octets: int) -> None:
+        self.kind = kind
+        self.payload = payload
+        self.octets = octets
+
+
+@final
+class Request:
+    """A client's request; fields that its `op` does not have are empty.
+
+    from_name      where a list goes on
+    after          of ENDS: by queue, the end that the client knows
+    do, arguments  of CONTROL; the arguments are as they came
+    parts          of COMMIT: the rows of each
+    """
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+        self.user = ""
+        self.password = ""
+        self.vhost = "/"
+        self.queue = ""
+        self.timestamp_us = 0
+        self.first = 0
+        self.end = 0
+        self.octets_max: int = FETCH_OCTETS_MAX
+        self.filter = ""
+        self.pattern = ""
+        self.from_name = ""
+        self.after: dict[str, int] = {}
+        self.wait_ms = 0
+        self.group = ""
+        self.offset = 0
+        self.ttl_ms = 0
+        self.do = ""
+        self.arguments: dict[str, object] = {}
+        self.query = ""
+        self.batch = 0
+        self.parts: dict[str, int] = {}
+
+
+def decode_preface(data: bytes) -> int:
+    """Octets that the preface at the start of `data` takes, 0 while it is not whole; PeerError if it is not ours."""
+    for at in range(min(len(data), len(MAGIC))):
+        if data[at] != MAGIC[at]:
+            raise PeerError(MALFORMED, f"octet {at} of the connection is {data[at]}: it does not begin with 'FBLK'")
+    if len(data) < PREFACE_OCTETS:
+        return 0
+    if data[4] != VERSION:
+        raise PeerError(UNSUPPORTED_VERSION, f"version {data[4]} of the block protocol, only {VERSION} is known here")
+    if data[:PREFACE_OCTETS] != PREFACE:
+        raise PeerError(MALFORMED, "octets 5 to 7 of a connection are not zero")
+    return PREFACE_OCTETS
+
+
+def frame_octets(data: bytes, at: i64, payload_octets_max: i64) -> i64:
+    """Whole length of the frame that starts at `at`, 0 while its head is not whole; PeerError if no frame starts so."""
+    if len(data) - at < FRAME_HEAD_OCTETS:
+        return 0
+    octets = i64(read_i32_le(data, at))
+    kind = i64(data[at + 4])
+    if kind < REQUEST or kind > PICKED:
+        raise PeerError(MALFORMED, f"frame of kind {kind}")
+    if data[at + 5] or data[at + 6] or data[at + 7]:
+        raise PeerError(MALFORMED, "octets 5 to 7 of a frame are not zero")
+    if octets < 0 or octets > payload_octets_max:
+        raise PeerError(TOO_LARGE, f"frame of {octets & 0xFFFFFFFF} octets, at most {payload_octets_max} are taken")
+    return FRAME_HEAD_OCTETS + octets
+
+
+def decode_frame(data: bytes, at: i64, payload_octets_max: i64) -> BlocksFrame | None:
+    """The frame that starts at `at`; None while it is not whole."""
+    octets = frame_octets(data, at, payload_octets_max)
+    if octets == 0 or len(data) - at < octets:
+        return None
+    return BlocksFrame(data[at + 4], data[at + FRAME_HEAD_OCTETS : at + octets], int(octets))
+
+
+def encode_head(kind: int, octets: int) -> bytes:
+    """The head of a frame whose payload has that many octets."""
+    assert 0 <= octets <= BLOCKS_OCTETS_MAX
+    out = BytesWriter()
+    write_i32_le(out, i32(octets))
+    write_i32_le(out, i32(kind))
+    return out.getvalue()
+
+
+def encode_json(kind: int, values: dict[str, object]) -> bytes:
+    """A frame with this object as its payload."""
+    payload = json.dumps(values, separators=(",", ":")).encode()
+    return encode_head(kind, len(payload)) + payload
+
+
+def encode_error(error: str, reason: str, text: str) -> bytes:
+    """An ERROR frame."""
+    return encode_json(ERROR, {"error": error, "reason": reason, "text": text})
+
+
+def encode_blocks_head(next: int, start: int, octets: int, kind: int = BLOCKS) -> bytes:
+    """The first 24 octets of a BLOCKS or PICKED frame; `octets` of blocks must follow."""
+    out = BytesWriter()
+    out.write(encode_head(kind, BLOCKS_HEAD_OCTETS + octets))
+    write_i64_le(out, i64(next))
+    write_i64_le(out, i64(start))
+    return out.getvalue()
+
+
+def decode_blocks_head(payload: bytes) -> tuple[int, int]:
+    """The offset to fetch on from, and the queue's first offset, from the start of a BLOCKS payload."""
+    if len(payload) < BLOCKS_HEAD_OCTETS:
+        raise PeerError(MALFORMED, f"BLOCKS frame of only {len(payload)} octets")
+    next = read_i64_le(payload, 0)
+    start = read_i64_le(payload, 8)
+    if next < 0 or start < 0:
+        raise PeerError(MALFORMED, f"BLOCKS frame with next offset {next} and first offset {start}")
+    return int(next), int(start)
+
+
+def decode_json(payload: bytes) -> dict[str, object]:
+    """The object that a payload holds; PeerError if it holds anything else."""
+    try:
+        values = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise PeerError(MALFORMED, f"payload is no JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise PeerError(MALFORMED, "payload is JSON, but no object")
+    return values
+
+
+def decode_request(payload: bytes) -> Request:
+    """The request of a REQUEST frame; PeerError if it is no JSON object, RequestError naming the wrong field."""
+    values = decode_json(payload)
+    op = values.get("op")
+    if not isinstance(op, str) or op not in FIELDS:
+        raise RequestError(INVALID, f"op: {shown(op)} is no request; known are {', '.join(FIELDS)}")
+    if op == CONTROL:
+        return decode_control(values)
+    for name in values:
+        if name not in FIELDS[op]:
+            raise RequestError(INVALID, f"{op}: {shown(name)} is no field; known are {', '.join(FIELDS[op])}")
+    request = Request(op)
+    if op == FETCH:
+        request.queue = text_field(values, op, "queue")
+        request.first = integer_field(values, op, "first", 0)
+        request.end = integer_field(values, op, "end", 0)
+        if "octets_max" in values:
+            request.octets_max = integer_field(values, op, "octets_max", 1)
+        if "filter" in values:
+            request.filter = text_field(values, op, "filter", FILTER_CHARACTERS_MAX)
+    elif op in (QUEUES, ENDS, HOLD, RELEASE, DELIVERIES):
+        decode_reader(values, request)
+    elif op == DESCRIBE:
+        request.queue = text_field(values, op, "queue")
+    elif op == OFFSET_AT:
+        request.queue = text_field(values, op, "queue")
+        request.timestamp_us = integer_field(values, op, "timestamp_us", -INTEGER_MAX)
+    elif op in (COMMIT, ABORT, TRANSACTION):
+        request.query = name_field(values, op, "query")
+        if op != TRANSACTION:
+            request.batch = integer_field(values, op, "batch", 0)
+        if op == COMMIT:
+            request.parts = parts_field(values)
+    else:
+        request.user = text_field(values, op, "user")
+        request.password = text_field(values, op, "password")
+        if "vhost" in values:
+            request.vhost = text_field(values, op, "vhost")
+    return request
+
+
+def decode_reader(values: dict[str, object], request: Request) -> None:
+    """The fields of what readers ask beside records."""
+    op = request.op
+    if op == QUEUES:
+        if "pattern" in values:
+            request.pattern = text_field(values, op, "pattern")
+        if "from" in values:
+            request.from_name = text_field(values, op, "from")
+    elif op == ENDS:
+        request.after = after_field(values)
+        if "wait_ms" in values:
+            request.wait_ms = min(integer_field(values, op, "wait_ms", 0), WAIT_MS_MAX)
+    elif op == DELIVERIES:
+        request.queue = text_field(values, op, "queue")
+        request.first = integer_field(values, op, "first", 0)
+        request.end = integer_field(values, op, "end", 0)
+    else:
+        request.queue = text_field(values, op, "queue")
+        request.group = name_field(values, op, "group")
+        if op == HOLD:
+            request.offset = integer_field(values, op, "offset", 0)
+            request.ttl_ms = integer_field(values, op, "ttl_ms", 1)
+
+
+def after_field(values: dict[str, object]) -> dict[str, int]:
+    """The field `queues` of ENDS."""
+    given = values.get("queues")
+    if not isinstance(given, dict) or len(given) > ENDS_QUEUES_MAX:
+        raise RequestError(
+            INVALID, f"{ENDS}: queues is {shown(given)}, not an object of at most {ENDS_QUEUES_MAX} queues"
+        )
+    after: dict[str, int] = {}
+    for name in given:
+        if not isinstance(name, str) or not is_unicode(name):
+            raise RequestError(INVALID, f"{ENDS}: {shown(name)} is no name of a queue")
+        after[name] = integer_field(given, ENDS, name, 0)
+    return after
+
+
+def decode_control(values: dict[str, object]) -> Request:
+    """A request for an operation, whose arguments only the operation can check."""
+    request = Request(CONTROL)
+    request.do = text_field(values, CONTROL, "do")
+    for name, value in values.items():
+        if name not in FIELDS[CONTROL]:
+            request.arguments[name] = value
+    return request
+
+
+def text_field(values: dict[str, object], op: str, name: str, most: int = TEXT_CHARACTERS_MAX) -> str:
+    """A field that must be text, of at most so many characters."""
+    value = values.get(name)
+    if not isinstance(value, str) or len(value) > most or not is_unicode(value):
+        raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not text of at most {most} characters")
+    return value
+
+
+def name_field(values: dict[str, object], op: str, name: str) -> str:
+    """A field that names something of the client: text of 1 to NAME_OCTETS_MAX octets."""
+    value = text_field(values, op, name)
+    if not 0 < len(value.encode()) <= NAME_OCTETS_MAX:
+        raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not text of 1 to {NAME_OCTETS_MAX} octets")
+    return value
+
+
+def parts_field(values: dict[str, object]) -> dict[str, int]:
+    """The parts of a commit, each with its rows."""
+    given = values.get("parts")
+    if not isinstance(given, dict):
+        raise RequestError(INVALID, f"{COMMIT}: parts is {shown(given)}, not an object of parts and their rows")
+    parts: dict[str, int] = {}
+    for name, rows in given.items():
+        if not isinstance(name, str) or not is_unicode(name) or not is_whole(rows, 1):
+            raise RequestError(INVALID, f"{COMMIT}: parts: {shown(name)} has {shown(rows)} rows, which cannot be")
+        parts[name] = rows
+    return parts
+
+
+def is_whole(value: object, least: int) -> bool:
+    """True if a value out of JSON is a number of 64 bits, not below `least`."""
+    # True and False are integers to Python, not to the protocol.
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= INTEGER_MAX
+
+
+def integer_field(values: dict[str, object], op: str, name: str, least: int) -> int:
+    """A field that must be a whole number of 64 bits, not below `least`."""
+    value = values.get(name)
+    # In this order: once the compiler knows that it is an int, True has become 1.
+    if not is_whole(value, least) or not isinstance(value, int):
+        raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not a whole number from {least} to {INTEGER_MAX}")
+    return value
+
+
+def is_unicode(text: str) -> bool:
+    """True if a text has no lone surrogate, which JSON can write and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def shown(value: object) -> str:
+    """A value that a peer sent, fit for one line of text."""
+    if value is None:
+        return "absent"
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"  # they may nest deeper than ascii() can go
+    return ascii(value)[:SHOWN_CHARACTERS_MAX]

@@ -1,0 +1,600 @@
+"""The packets of MQTT 3.1.1 and 5.0, sans-IO: positions within one `bytes` in, octets out.
+
+A packet is an octet of type and flags, a variable byte integer, the remaining length, and so many octets. `frame` finds
+where it ends; `decode_<packet>` takes the whole `data` and the positions [at, end) of what follows the fixed header.
+Every length is checked against `end` before it is used; what is wrong is a PeerError that names the packet and field.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter, write_i16_be
+from mypy_extensions import i64, u8
+
+from forebay.core.errors import TOO_LARGE, UNSUPPORTED_VERSION, PeerError
+from forebay.wire.mqtt.codes import (
+    AUTH,
+    CONNACK,
+    CONNECT,
+    PINGREQ,
+    PINGRESP,
+    PUBACK,
+    PUBCOMP,
+    PUBREL,
+    QUOTA,
+    SUBACK,
+    SUBSCRIBE,
+    UNSUBACK,
+    UNSUBSCRIBE,
+    V5,
+    V311,
+    WILL,
+    check_utf8,
+    malformed,
+    unexpected,
+)
+from forebay.wire.mqtt.properties import (
+    STRING_OCTETS_MAX,
+    USER_PROPERTIES_MAX,
+    check_properties,
+    i16_of,
+    read_u16,
+    read_varint,
+    string_end,
+    write_string,
+    write_varint,
+)
+
+SHARE_PREFIX: Final = b"$share/"
+FILTERS_MAX: Final = 1000  # of a packet, where nobody says another limit
+HEAD_OCTETS_MAX: Final = 5  # type, flags and remaining length
+
+
+def frame(data: bytes, at: i64, size: i64, octets_max: i64) -> i64:
+    """The end of the packet that starts at `at`, and the length of its fixed header: end << 3 | header octets.
+
+    0 where octets are missing; `frame_octets` tells how many there must be.
+    raises  PeerError: the remaining length is no variable byte integer, or the packet is longer than `octets_max`
+    """
+    start = at + 1
+    length: i64 = 0
+    shift: i64 = 0
+    while start < size:
+        octet = i64(data[start])
+        length |= (octet & 127) << shift
+        start += 1
+        if octet < 128:
+            end = start + length
+            if end - at > octets_max:
+                raise PeerError(TOO_LARGE, f"packet of {end - at} octets, the limit is {octets_max}")
+            return end << 3 | (start - at) if end <= size else 0
+        shift += 7
+        if shift == 28:
+            raise malformed("remaining length: more than four octets")
+    return 0
+
+
+def frame_octets(data: bytes) -> i64:
+    """Octets of the packet that starts here, 0 where not even its length is known."""
+    length: i64 = 0
+    shift: i64 = 0
+    at: i64 = 1
+    size: i64 = len(data)
+    while at < size and shift < 28:
+        octet = i64(data[at])
+        length |= (octet & 127) << shift
+        at += 1
+        if octet < 128:
+            return at + length
+        shift += 7
+    return 0
+
+
+@final
+class Publish:
+    """The positions of the parts of a PUBLISH; made once a connection and filled anew by `decode_publish`."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.dup = False
+        self.retain = False
+        self.qos: i64 = 0
+        self.packet_id: i64 = 0
+        self.topic_at: i64 = 0
+        self.topic_end: i64 = 0
+        self.properties_at: i64 = 0
+        self.properties_end: i64 = 0
+        self.end: i64 = 0
+
+    def topic(self) -> bytes:
+        return self.data[self.topic_at : self.topic_end]
+
+    def properties(self) -> bytes:
+        return self.data[self.properties_at : self.properties_end]
+
+    def body(self) -> bytes:
+        return self.data[self.properties_end : self.end]
+
+
+def decode_publish(packet: Publish, data: bytes, flags: i64, at: i64, end: i64, version: i64) -> None:
+    """Find the parts of a PUBLISH. Topic and properties are within the packet but otherwise unchecked."""
+    qos: i64 = flags >> 1 & 3
+    if qos == 3 or (qos == 0 and flags & 8):
+        raise malformed("PUBLISH: QoS 3" if qos == 3 else "PUBLISH: DUP with QoS 0")
+    if at + 2 > end:
+        raise malformed("PUBLISH: topic: cut off by the end of the packet")
+    cut = at + 2 + (i64(data[at]) << 8 | i64(data[at + 1]))
+    packet.data = data
+    packet.dup = flags & 8 != 0
+    packet.retain = flags & 1 != 0
+    packet.qos = qos
+    packet.topic_at = at + 2
+    packet.topic_end = cut
+    packet.packet_id = 0
+    if qos:
+        if cut + 2 > end:
+            raise malformed("PUBLISH: topic or packet identifier: cut off by the end of the packet")
+        packet.packet_id = i64(data[cut]) << 8 | i64(data[cut + 1])
+        if packet.packet_id == 0:
+            raise unexpected("PUBLISH: packet identifier: 0")
+        cut += 2
+    elif cut > end:
+        raise malformed("PUBLISH: topic: cut off by the end of the packet")
+    if version == V5:
+        length = read_varint(data, cut, end)
+        cut += length & 7
+        packet.properties_at = cut
+        cut += length >> 3
+        if cut > end:
+            raise malformed("PUBLISH: properties: cut off by the end of the packet")
+    else:
+        packet.properties_at = cut
+    packet.properties_end = cut
+    packet.end = end
+
+
+class Packet:
+    """Any packet but PUBLISH, decoded.
+
+    properties  the block without its length; empty in 3.1.1
+    """
+
+    def __init__(self, kind: i64) -> None:
+        self.kind: i64 = kind
+        self.properties = b""
+
+
+@final
+class Connect(Packet):
+    """CONNECT; `user` and `password` are None where absent, `will_topic` is empty where there is no will."""
+
+    def __init__(self) -> None:
+        super().__init__(CONNECT)
+        self.version: i64 = V311
+        self.clean = False
+        self.keep_alive_s: i64 = 0
+        self.client_id = b""
+        self.user: bytes | None = None
+        self.password: bytes | None = None
+        self.has_will = False
+        self.will_topic = b""
+        self.will_body = b""
+        self.will_properties = b""
+        self.will_qos: i64 = 0
+        self.will_retain = False
+
+
+@final
+class Connack(Packet):
+    """CONNACK: session present and the return or reason code."""
+
+    def __init__(self, session_present: bool, code: i64, properties: bytes) -> None:
+        super().__init__(CONNACK)
+        self.session_present = session_present
+        self.code: i64 = code
+        self.properties = properties
+
+
+@final
+class Ack(Packet):
+    """PUBACK, PUBREC, PUBREL, PUBCOMP; and DISCONNECT, AUTH and the pings, whose `packet_id` is 0."""
+
+    def __init__(self, kind: i64, packet_id: i64, code: i64, properties: bytes) -> None:
+        super().__init__(kind)
+        self.packet_id: i64 = packet_id
+        self.code: i64 = code
+        self.properties = properties
+
+
+@final
+class Subscribe(Packet):
+    """SUBSCRIBE with `options` one octet a filter, or UNSUBSCRIBE without."""
+
+    def __init__(self, kind: i64, packet_id: i64) -> None:
+        super().__init__(kind)
+        self.packet_id: i64 = packet_id
+        self.filters: list[bytes] = []
+        self.options: list[int] = []
+
+
+@final
+class Suback(Packet):
+    """SUBACK or UNSUBACK: one code a filter; a 3.1.1 UNSUBACK has none."""
+
+    def __init__(self, kind: i64, packet_id: i64, answers: bytes, properties: bytes) -> None:
+        super().__init__(kind)
+        self.packet_id: i64 = packet_id
+        self.answers = answers
+        self.properties = properties
+
+
+def decode_block(data: bytes, at: i64, end: i64, kind: i64, users_max: i64 = USER_PROPERTIES_MAX) -> bytes:
+    """The property block whose length stands at `at`, checked."""
+    length = read_varint(data, at, end)
+    start = at + (length & 7)
+    stop = start + (length >> 3)
+    if stop > end:
+        raise malformed(f"properties: {length >> 3} octets announced, {end - start} there")
+    if start == stop:
+        return b""
+    check_properties(data, start, stop, kind, users_max)
+    return data[start:stop]
+
+
+def block_end(data: bytes, at: i64, end: i64) -> i64:
+    """The end of the property block whose length stands at `at`."""
+    length = read_varint(data, at, end)
+    return at + (length & 7) + (length >> 3)
+
+
+def decode_connect(data: bytes, flags: i64, at: i64, end: i64, users_max: i64 = USER_PROPERTIES_MAX) -> Connect:
+    """CONNECT (3.1). A PeerError with reason UNSUPPORTED_VERSION is for a protocol level that we do not speak."""
+    if flags:
+        raise malformed("CONNECT: the flags of the fixed header are not 0")
+    packet = Connect()
+    cut = string_end(data, at, end, "CONNECT: protocol name")
+    name = data[at + 2 : cut]
+    if name == b"MQIsdp":
+        raise PeerError(UNSUPPORTED_VERSION, "CONNECT: protocol MQIsdp (3.1)")
+    if name != b"MQTT":
+        raise malformed("CONNECT: protocol name: not MQTT")
+    if cut + 4 > end:
+        raise malformed("CONNECT: cut off by the end of the packet")
+    level = i64(data[cut])
+    if level not in (V311, V5):
+        raise PeerError(UNSUPPORTED_VERSION, f"CONNECT: protocol level {level}")
+    packet.version = level
+    bits = i64(data[cut + 1])
+    packet.keep_alive_s = read_u16(data, cut + 2)
+    at = cut + 4
+    packet.clean = bits & 2 != 0
+    packet.has_will = bits & 4 != 0
+    packet.will_qos = bits >> 3 & 3
+    packet.will_retain = bits & 0x20 != 0
+    check_connect_flags(bits, level)
+    if level == V5:
+        packet.properties = decode_block(data, at, end, CONNECT, users_max)
+        at = block_end(data, at, end)
+    return decode_connect_payload(packet, data, at, end, bits, users_max)
+
+
+def check_connect_flags(bits: i64, level: i64) -> None:
+    if bits & 1:
+        raise malformed("CONNECT: the reserved flag is set")
+    if bits & 4:
+        if bits & 0x18 == 0x18:
+            raise malformed("CONNECT: will QoS 3")
+    elif bits & 0x38:
+        raise malformed("CONNECT: will QoS or will retain without a will")
+    if level == V311 and bits & 0xC0 == 0x40:
+        raise malformed("CONNECT: password without user name")
+
+
+def decode_connect_payload(packet: Connect, data: bytes, at: i64, end: i64, bits: i64, users_max: i64) -> Connect:
+    cut = string_end(data, at, end, "CONNECT: client identifier")
+    packet.client_id = data[at + 2 : cut]
+    check_utf8(packet.client_id, "CONNECT: client identifier")
+    if packet.has_will:
+        if packet.version == V5:
+            packet.will_properties = decode_block(data, cut, end, WILL, users_max)
+            cut = block_end(data, cut, end)
+        at = cut
+        cut = string_end(data, at, end, "CONNECT: will topic")
+        packet.will_topic = data[at + 2 : cut]
+        check_utf8(packet.will_topic, "CONNECT: will topic")
+        at = cut
+        cut = string_end(data, at, end, "CONNECT: will payload")
+        packet.will_body = data[at + 2 : cut]
+    if bits & 0x80:
+        at = cut
+        cut = string_end(data, at, end, "CONNECT: user name")
+        packet.user = data[at + 2 : cut]
+        check_utf8(data[at + 2 : cut], "CONNECT: user name")
+    if bits & 0x40:
+        at = cut
+        cut = string_end(data, at, end, "CONNECT: password")
+        packet.password = data[at + 2 : cut]
+    if cut != end:
+        raise malformed(f"CONNECT: {end - cut} octets behind the payload")
+    return packet
+
+
+def decode_ack(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64, users_max: i64) -> Ack:
+    """PUBACK, PUBREC, PUBREL or PUBCOMP (3.4 to 3.7)."""
+    if flags != (2 if kind == PUBREL else 0):
+        raise malformed(f"packet type {kind}: flags {flags}")
+    if at + 2 > end:
+        raise malformed(f"packet type {kind}: packet identifier: cut off by the end of the packet")
+    packet = Ack(kind, read_u16(data, at), 0, b"")
+    if packet.packet_id == 0:
+        raise unexpected(f"packet type {kind}: packet identifier: 0")
+    at += 2
+    if at < end:
+        if version != V5:
+            raise malformed(f"packet type {kind}: {end - at} octets too many")
+        decode_code(packet, data, at, end, users_max)
+    return packet
+
+
+def decode_code(packet: Ack, data: bytes, at: i64, end: i64, users_max: i64) -> None:
+    """Reason code and properties, of which either may be left out at the end."""
+    packet.code = i64(data[at])
+    at += 1
+    if at < end:
+        packet.properties = decode_block(data, at, end, packet.kind, users_max)
+        if block_end(data, at, end) != end:
+            raise malformed(f"packet type {packet.kind}: octets behind the properties")
+
+
+def decode_bare(
+    data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64, users_max: i64 = USER_PROPERTIES_MAX
+) -> Ack:
+    """PINGREQ, PINGRESP, DISCONNECT or AUTH (3.12 to 3.15)."""
+    if flags:
+        raise malformed(f"packet type {kind}: flags {flags}")
+    if kind == AUTH and version != V5:
+        raise malformed("packet type 15: there is none in MQTT 3.1.1")
+    packet = Ack(kind, 0, 0, b"")
+    if at < end:
+        if version != V5 or kind in (PINGREQ, PINGRESP):
+            raise malformed(f"packet type {kind}: {end - at} octets too many")
+        decode_code(packet, data, at, end, users_max)
+    return packet
+
+
+def decode_subscribe(
+    data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64, users_max: i64, filters_max: i64
+) -> Subscribe:
+    """SUBSCRIBE or UNSUBSCRIBE (3.8, 3.10). Filters are well-formed text; whether they are filters is not checked."""
+    if flags != 2:
+        raise malformed(f"packet type {kind}: flags {flags}")
+    if at + 2 > end:
+        raise malformed(f"packet type {kind}: packet identifier: cut off by the end of the packet")
+    packet = Subscribe(kind, read_u16(data, at))
+    if packet.packet_id == 0:
+        raise unexpected(f"packet type {kind}: packet identifier: 0")
+    at += 2
+    if version == V5:
+        packet.properties = decode_block(data, at, end, kind, users_max)
+        at = block_end(data, at, end)
+    if at == end:
+        raise unexpected(f"packet type {kind}: no topic filter")
+    while at < end:
+        if i64(len(packet.filters)) >= filters_max:
+            raise PeerError(QUOTA, f"packet type {kind}: more than {filters_max} topic filters")
+        cut = string_end(data, at, end, "topic filter")
+        filter = data[at + 2 : cut]
+        check_utf8(filter, "topic filter")
+        packet.filters.append(filter)
+        at = cut
+        if kind == SUBSCRIBE:
+            if at == end:
+                raise malformed("SUBSCRIBE: subscription options: cut off by the end of the packet")
+            options = i64(data[at])
+            check_subscription_options(options, filter, version)
+            packet.options.append(int(options))
+            at += 1
+    return packet
+
+
+def check_subscription_options(options: i64, filter: bytes, version: i64) -> None:
+    if options & 3 == 3:
+        raise malformed("SUBSCRIBE: QoS 3")
+    if options & (0xFC if version == V311 else 0xC0):
+        raise malformed(f"SUBSCRIBE: subscription options {options:#04x}: reserved bits are set")
+    if options & 0x30 == 0x30:
+        raise unexpected("SUBSCRIBE: retain handling 3")
+    if options & 4 and filter.startswith(SHARE_PREFIX):
+        raise unexpected("SUBSCRIBE: no-local on a shared subscription")
+
+
+def decode_connack(data: bytes, flags: i64, at: i64, end: i64, version: i64) -> Connack:
+    """CONNACK (3.2), for clients."""
+    if flags or at + 2 > end or data[at] > 1:
+        raise malformed("CONNACK: flags, length or acknowledge flags")
+    packet = Connack(data[at] == 1, i64(data[at + 1]), b"")
+    at += 2
+    if version == V5:
+        packet.properties = decode_block(data, at, end, CONNACK)
+        at = block_end(data, at, end)
+    if at != end:
+        raise malformed(f"CONNACK: {end - at} octets too many")
+    return packet
+
+
+def decode_suback(data: bytes, kind: i64, flags: i64, at: i64, end: i64, version: i64) -> Suback:
+    """SUBACK or UNSUBACK (3.9, 3.11), for clients."""
+    if flags or at + 2 > end:
+        raise malformed(f"packet type {kind}: flags or length")
+    packet = Suback(kind, read_u16(data, at), b"", b"")
+    at += 2
+    if version == V5:
+        packet.properties = decode_block(data, at, end, kind)
+        at = block_end(data, at, end)
+    packet.answers = data[at:end]
+    if (len(packet.answers) == 0) != (kind == UNSUBACK and version == V311):
+        raise malformed(f"packet type {kind}: {len(packet.answers)} codes")
+    return packet
+
+
+def decode_packet(
+    data: bytes,
+    first: i64,
+    at: i64,
+    end: i64,
+    version: i64,
+    users_max: i64 = USER_PROPERTIES_MAX,
+    filters_max: i64 = FILTERS_MAX,
+) -> Packet:
+    """Any packet but PUBLISH, whose first octet is `first`."""
+    kind = first >> 4
+    flags = first & 15
+    if PUBACK <= kind <= PUBCOMP:
+        return decode_ack(data, kind, flags, at, end, version, users_max)
+    if kind in (SUBSCRIBE, UNSUBSCRIBE):
+        return decode_subscribe(data, kind, flags, at, end, version, users_max, filters_max)
+    if kind == CONNECT:
+        return decode_connect(data, flags, at, end, users_max)
+    if kind >= PINGREQ:
+        return decode_bare(data, kind, flags, at, end, version, users_max)
+    if kind == CONNACK:
+        return decode_connack(data, flags, at, end, version)
+    if kind in (SUBACK, UNSUBACK):
+        return decode_suback(data, kind, flags, at, end, version)
+    raise malformed(f"packet type {kind}: there is none")
+
+
+# ---- packets out
+
+
+def write_packet(out: BytesWriter, first: i64, rest: bytes) -> None:
+    """Append a packet: type and flags, remaining length, and what follows."""
+    out.append(u8(first))
+    write_varint(out, len(rest))
+    out.write(rest)
+
+
+def write_block(out: BytesWriter, properties: bytes) -> None:
+    """Append a property block with its length."""
+    write_varint(out, len(properties))
+    out.write(properties)
+
+
+def write_ack(out: BytesWriter, kind: i64, packet_id: i64, code: i64, properties: bytes) -> None:
+    """Append PUBACK, PUBREC, PUBREL or PUBCOMP; for 3.1.1 code and properties must be 0 and empty."""
+    first = kind << 4 | (2 if kind == PUBREL else 0)
+    out.append(u8(first))
+    if code == 0 and not properties:
+        out.append(2)
+        write_i16_be(out, i16_of(packet_id))
+        return
+    rest = BytesWriter()
+    write_i16_be(rest, i16_of(packet_id))
+    rest.append(u8(code))
+    if properties:
+        write_block(rest, properties)
+    write_varint(out, len(rest))
+    out.write(rest.getvalue())
+
+
+def write_connack(out: BytesWriter, packet: Connack, version: i64) -> None:
+    """Append a CONNACK."""
+    rest = BytesWriter()
+    rest.append(1 if packet.session_present else 0)
+    rest.append(u8(packet.code))
+    if version == V5:
+        write_block(rest, packet.properties)
+    write_packet(out, CONNACK << 4, rest.getvalue())
+
+
+def write_suback(out: BytesWriter, packet: Suback, version: i64) -> None:
+    """Append a SUBACK or UNSUBACK."""
+    rest = BytesWriter()
+    write_i16_be(rest, i16_of(packet.packet_id))
+    if version == V5:
+        write_block(rest, packet.properties)
+    rest.write(packet.answers)
+    write_packet(out, packet.kind << 4, rest.getvalue())
+
+
+def write_bare(out: BytesWriter, kind: i64, code: i64, properties: bytes) -> None:
+    """Append PINGREQ, PINGRESP, DISCONNECT or AUTH."""
+    rest = BytesWriter()
+    if code or properties:
+        rest.append(u8(code))
+        if properties:
+            write_block(rest, properties)
+    write_packet(out, kind << 4, rest.getvalue())
+
+
+def write_connect(out: BytesWriter, packet: Connect) -> None:
+    """Append a CONNECT."""
+    bits = packet.will_qos << 3 | (0x20 if packet.will_retain else 0) | (4 if packet.has_will else 0)
+    bits |= (2 if packet.clean else 0) | (0 if packet.user is None else 0x80) | (0 if packet.password is None else 0x40)
+    rest = BytesWriter()
+    write_string(rest, b"MQTT")
+    rest.append(u8(packet.version))
+    rest.append(u8(bits))
+    write_i16_be(rest, i16_of(packet.keep_alive_s))
+    if packet.version == V5:
+        write_block(rest, packet.properties)
+    write_string(rest, packet.client_id)
+    if packet.has_will:
+        if packet.version == V5:
+            write_block(rest, packet.will_properties)
+        write_string(rest, packet.will_topic)
+        write_string(rest, packet.will_body)
+    if packet.user is not None:
+        write_string(rest, packet.user)
+    if packet.password is not None:
+        write_string(rest, packet.password)
+    write_packet(out, CONNECT << 4, rest.getvalue())
+
+
+def write_subscribe(out: BytesWriter, packet: Subscribe, version: i64) -> None:
+    """Append a SUBSCRIBE or UNSUBSCRIBE."""
+    rest = BytesWriter()
+    write_i16_be(rest, i16_of(packet.packet_id))
+    if version == V5:
+        write_block(rest, packet.properties)
+    for index, filter in enumerate(packet.filters):
+        write_string(rest, filter)
+        if packet.kind == SUBSCRIBE:
+            rest.append(u8(packet.options[index]))
+    write_packet(out, packet.kind << 4 | 2, rest.getvalue())
+
+
+def write_publish(
+    out: BytesWriter, first: i64, topic: bytes, packet_id: i64, properties: bytes, body: bytes, version: i64
+) -> None:
+    """Append a PUBLISH; `packet_id` 0 for QoS 0. The caller keeps topic and packet within MQTT's limits."""
+    assert len(topic) <= STRING_OCTETS_MAX
+    rest = BytesWriter()
+    write_string(rest, topic)
+    if packet_id:
+        write_i16_be(rest, i16_of(packet_id))
+    if version == V5:
+        write_block(rest, properties)
+    rest.write(body)
+    write_packet(out, first, rest.getvalue())
+
+
+def encode_packet(packet: Packet, version: i64) -> bytes:
+    """Any packet but PUBLISH as octets."""
+    out = BytesWriter()
+    if isinstance(packet, Connect):
+        write_connect(out, packet)
+    elif isinstance(packet, Connack):
+        write_connack(out, packet, version)
+    elif isinstance(packet, Subscribe):
+        write_subscribe(out, packet, version)
+    elif isinstance(packet, Suback):
+        write_suback(out, packet, version)
+    else:
+        assert isinstance(packet, Ack)
+        if PUBACK <= packet.kind <= PUBCOMP:
+            write_ack(out, packet.kind, packet.packet_id, packet.code, packet.properties)
+        else:
+            write_bare(out, packet.kind, packet.code, packet.properties)
+    return out.getvalue()
