@@ -1,77 +1,71 @@
 """A group: one party's progress over a log, and the consumers that take from it.
 
-`WorkGroup` leases records and sees every one settled; `StreamGroup` holds a cursor. What they share is here: the
-round of consumers, and the filter on routing keys.
+`WorkGroup` leases records and sees every one settled; `StreamGroup` holds a cursor. What they share is here: consumers
+and who of them is next, the filter on routing keys, the share of a turn.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.core.errors import DamagedBlock
-from forebay.core.message import AMQP091
-from forebay.log.block import Block
-from forebay.log.block_files import Damage
 from forebay.log.queue_log import QueueLog
 from forebay.queue.counts import Counts
-from forebay.queue.facts import TURN_OCTETS
-from forebay.queue.leases import Consumer, Delivery, Lease
+from forebay.queue.declaration.limits import Limits
+from forebay.queue.facts import Facts, NoFacts
+from forebay.queue.fairness import BURST, ByPriority, Fairness, RoundRobin
+from forebay.queue.key_filter import KeyFilter
+from forebay.queue.leases.lease import Consumer, Delivery, Lease
+from forebay.queue.log_reader import LogReader
 from forebay.queue.trace import QueueTrace
-from forebay.routing.topic_trie import matches, swap_key
-
-BURST: Final = 256  # records for one consumer before the next one's turn
-SCAN_RECORDS: Final = 8192  # most that a filter looks at in one turn
-MEMO_ENTRIES: Final = 10_000
-QUEUE_PREFIX: Final = b"$queue/"
+from forebay.queue.turn import TurnShare
 
 
-def filter_key(format: i64, exchange: bytes, routing_key: bytes) -> bytes:
-    """The text that a group's filter is held against: the topic form of the routing key, without `$queue/<name>/`."""
-    key = routing_key
-    if format == AMQP091 and not key.startswith(QUEUE_PREFIX):
-        key = swap_key(key)
-    if key.startswith(QUEUE_PREFIX):
-        cut = key.find(b"/", len(QUEUE_PREFIX))
-        return b"" if cut < 0 else key[cut + 1 :]
-    return key
+def leave(consumers: list[Consumer], consumer: Consumer) -> None:
+    """Take a consumer out, if it is there: looked for from both ends, for many go in the order in which they came."""
+    last = len(consumers) - 1
+    for index in range(last + 1):
+        if consumers[index] is consumer:
+            del consumers[index]
+            return
+        if consumers[last - index] is consumer:
+            del consumers[last - index]
+            return
 
 
 class Group(ABC):
-    """Consumers, cursor and filter of one party.
+    """Consumers of one party, and what every kind of group has.
 
-    id      number within the queue, in the write-ahead log
-    cursor  next offset never yet handed out
-    picky   some records may not be wanted
-    trace   somebody wants to know what happens to its records
+    id         number within the queue, in the write-ahead log
+    limits     of the queue; what they say may change at any time
+    counts     of its queue
+    trace      somebody wants to know what happens to its records
     active_us  when its progress was last written down; 0: not since the start
-    damage  what it has to hand out next and cannot read: until that is over it hands out nothing
-    stuck   only the next start can tell what waits in it
-    counts  of its queue
+    consumers  the highest priority first
+    fairness   who of them is next
+    draining   some consumer's credit is lost when there is nothing more to hand out
+    reader     of its log
+    turn       what is left of its share of this turn
     """
 
-    def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, cursor: i64) -> None:
+    def __init__(
+        self, id: i64, name: bytes, filter: bytes, log: QueueLog, limits: Limits | None, facts: Facts | None
+    ) -> None:
         self.id = id
         self.name = name
         self.filter = filter
-        self.picky = len(filter) > 0
-        self.log = log
+        self.limits = Limits() if limits is None else limits
+        self.facts: Facts = NoFacts() if facts is None else facts
         self.counts = Counts()  # the queue's own, once it belongs to one
-        self.cursor: i64 = cursor
-        self.consumers: list[Consumer] = []  # the highest priority first
-        self.ranked = False  # their priorities differ from 0
-        self.turn: i64 = 0  # index of the consumer whose turn it is
-        self.block: Block | None = None  # the block the cursor stands in
-        self.turn_octets: i64 = TURN_OCTETS  # octets to hand out in one turn
-        self.budget: i64 = 0  # octets left to hand out in this turn
-        self.scan: i64 = 0  # records left to look at in this turn
-        self.memo: dict[bytes, bool] = {}
         self.trace: QueueTrace | None = None
         self.active_us: i64 = 0
-        self.damage: Damage | None = None
-        self.stuck = False
+        self.consumers: list[Consumer] = []
+        self.fairness: Fairness = RoundRobin(BURST)
+        self.draining = False
+        self.key_filter = KeyFilter(filter)
+        self.reader = LogReader(log)
+        self.turn = TurnShare()
 
     @abstractmethod
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
@@ -105,6 +99,10 @@ class Group(ABC):
         """Settle all that is ready; how many."""
 
     @abstractmethod
+    def next_offset(self) -> i64:
+        """The offset behind all that were handed out so far."""
+
+    @abstractmethod
     def take_progress(self) -> bytes:
         """Progress since the last call, for the write-ahead log; empty when there is none."""
 
@@ -116,102 +114,37 @@ class Group(ABC):
     def snapshot(self) -> bytes:
         """All progress, such that `restore` of it on a new group gives this one."""
 
-    def halt(self, error: DamagedBlock) -> None:
-        """Hand out nothing any more, as this cannot be read."""
-        self.damage = Damage(error.path, error.position, error.queue, error.name, error.base, error.end, error.why)
-
-    def readable(self, offset: i64) -> Block | None:
-        """As the log's `block`; None also for what cannot be read, which halts the group."""
-        try:
-            return self.log.block(offset)
-        except DamagedBlock as error:
-            self.halt(error)
-            return None
-
-    def check_sound(self) -> None:
-        """Go on if what halted the group can be read by now, or is wanted no more; else DamagedBlock."""
-        damage = self.damage
-        if damage is None:
-            return
-        if self.stuck:
-            raise damage.error()
-        if damage.end > self.log.start:
-            self.log.block(max(i64(damage.base), self.log.start))
-        self.damage = None
-
     def add(self, consumer: Consumer) -> None:
+        """Have a consumer take part; the highest priority goes first."""
         place = len(self.consumers)
-        if consumer.priority or self.ranked:
-            self.ranked = True
-            while place and self.consumers[place - 1].priority < consumer.priority:
-                place -= 1
+        while place and self.consumers[place - 1].priority < consumer.priority:
+            place -= 1
         self.consumers.insert(place, consumer)
+        self.choose_fairness()
+
+    def choose_fairness(self) -> None:
+        """Be fair in the way that these consumers ask for."""
+        consumers = self.consumers  # in the order of their priorities, so that all have none where both ends have none
+        if consumers and (consumers[0].priority or consumers[-1].priority) and isinstance(self.fairness, RoundRobin):
+            self.fairness = ByPriority(BURST, self.fairness.turn)
+
+    def flow(self, consumer: Consumer, credit: i64, drains: bool) -> None:
+        """Have a consumer take so many more (see `Consumer.flow`)."""
+        consumer.flow(credit, drains)
+        if drains:
+            self.draining = True
+
+    def end_drain(self) -> None:
+        """Nothing more can be handed out: credit of consumers that drain is lost, but for those that are paused."""
+        self.draining = False
+        for consumer in self.consumers:
+            if consumer.drains and consumer.paused:
+                self.draining = True
+            elif consumer.drains:
+                consumer.credit = 0
+                consumer.drains = False
 
     def detach(self, consumer: Consumer) -> None:
         """Give the consumer nothing more; what it holds stays with it until it is settled, or `remove`d."""
-        self.consumers = [other for other in self.consumers if other is not consumer]
-
-    def next_consumer(self) -> Consumer | None:
-        """The consumer that gets the next record: the next in turn that can take one, of those ranked highest."""
-        return self.next_ranked() if self.ranked else self.next_in_turn()
-
-    def next_in_turn(self) -> Consumer | None:
-        consumers = self.consumers
-        count = i64(len(consumers))
-        turn = self.turn
-        for _ in range(count):
-            if turn >= count:
-                turn = 0
-            consumer = consumers[turn]
-            if consumer.can_take():
-                self.turn = turn
-                return consumer
-            turn += 1
-        return None
-
-    def next_ranked(self) -> Consumer | None:
-        """A lower priority gets something only while no higher one can take anything."""
-        consumers = self.consumers
-        count = i64(len(consumers))
-        first: i64 = 0
-        while first < count and not consumers[first].can_take():
-            first += 1
-        if first == count:
-            return None
-        priority = consumers[first].priority
-        turn = self.turn
-        for _ in range(count):
-            if turn >= count:
-                turn = 0
-            consumer = consumers[turn]
-            if consumer.priority == priority and consumer.can_take():
-                self.turn = turn
-                return consumer
-            turn += 1
-        return None
-
-    def wanted(self, block: Block, index: i64) -> bool:
-        """Whether the group's filter wants this record. To be asked of picky groups."""
-        key = block.routing_key(index)
-        known = self.memo.get(key)
-        if known is None:
-            exchange = block.exchange(index)
-            known = matches(self.filter, filter_key(block.format(index) & 15, exchange, key))
-            # A key may mean two topics, by the protocol it came from: only the common case is remembered.
-            if len(self.memo) >= MEMO_ENTRIES:
-                self.memo.clear()
-            self.memo[key] = known
-        return known
-
-    def run_length(self, block: Block, index: i64, most: i64) -> i64:
-        """Length of the run of wanted records that starts at `index`; negative: of unwanted ones."""
-        return self.wanted_run(block, index, most) if self.picky else most
-
-    def wanted_run(self, block: Block, index: i64, most: i64) -> i64:
-        """As `run_length`, each record looked at."""
-        first = self.wanted(block, index)
-        count: i64 = 1
-        while count < most and count < self.scan and self.wanted(block, index + count) == first:
-            count += 1
-        self.scan -= count
-        return count if first else -count
+        leave(self.consumers, consumer)
+        self.fairness.leave(consumer)

@@ -17,7 +17,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from forebay.log.block import Block
-from forebay.queue.leases import Consumer
+from forebay.queue.leases.lease import Consumer
 
 LOWEST: Final = 0
 HIGHEST: Final = 256  # above all that a topic may be given, 1 to 255
@@ -55,7 +55,7 @@ class MqueueRules:
 
 
 @final
-class Level:
+class MqueueLevel:
     """The runs of one priority, oldest first, and what is left of its turn.
 
     count         messages; `zero_count` of them go at QoS 0
@@ -281,8 +281,8 @@ class Mqueue:
         self.count: i64 = 0
         self.dropped: i64 = 0
         self.lost: list[int] = []
-        self.levels: list[Level] = []  # from the highest; none while nothing waits
-        self.turn: Level | None = None  # that of the run which `head` found
+        self.levels: list[MqueueLevel] = []  # from the highest; none while nothing waits
+        self.turn: MqueueLevel | None = None  # that of the run which `head` found
         self.run_consumer: Consumer | None = None
         self.run_block: Block | None = None
         self.run_first: i64 = 0
@@ -383,7 +383,7 @@ class Mqueue:
                 merged.append((low, high))
         return merged
 
-    def level(self, priority: i64) -> Level:
+    def level(self, priority: i64) -> MqueueLevel:
         """The level of that priority, made if it is not there."""
         at: i64 = 0
         for level in self.levels:
@@ -392,11 +392,11 @@ class Mqueue:
             if level.priority < priority:
                 break
             at += 1
-        made = Level(priority)
+        made = MqueueLevel(priority)
         self.levels.insert(at, made)
         return made
 
-    def next_level(self) -> Level | None:
+    def next_level(self) -> MqueueLevel | None:
         """The highest that has messages and a turn; None at the end of a round."""
         for level in self.levels:
             if level.count > 0 and level.credit > 0:

@@ -8,18 +8,19 @@ from mypy_extensions import i64
 
 from forebay.core.errors import DamagedBlock
 from forebay.log.queue_log import QueueLog
-from forebay.queue.arguments import QUORUM_TYPE, STREAM_TYPE
 from forebay.queue.counts import Counts
+from forebay.queue.declaration.arguments import QUORUM_TYPE, STREAM_TYPE
+from forebay.queue.declaration.limits import DROP_HEAD, Limits
+from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.facts import Facts, NoFacts
-from forebay.queue.group import SCAN_RECORDS, Group
-from forebay.queue.holds import Holds
-from forebay.queue.leases import Consumer, Delivery
-from forebay.queue.limits import DROP_HEAD, Limits
-from forebay.queue.spec import QueueSpec
-from forebay.queue.stream_group import StreamGroup
+from forebay.queue.group import Group
+from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.retention.pins import RetentionPins
+from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.trace import QueueTrace
+from forebay.queue.turn import SCAN_RECORDS
 from forebay.queue.watch import Watch
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.work.work_group import WorkGroup
 
 CLASSIC: Final = 1
 STREAM: Final = 2
@@ -49,7 +50,7 @@ class Queue:
     dirty    in the vhost's list of queues that this turn has to look at
     by_address  nobody declared it: it was made by the first who used its address
     unused_since_us  0: somebody uses it, or the next tick is to note since when nobody does
-    holds    records that stay for readers of blocks
+    pins     of records that stay for readers of blocks
     watches  readers that wait for more
     trace    somebody wants to know what happens to its messages
     """
@@ -77,7 +78,7 @@ class Queue:
         self.had_consumer = False
         self.by_address = False
         self.unused_since_us: i64 = 0
-        self.holds = Holds()
+        self.pins = RetentionPins()
         self.watches: list[Watch] = []
         self.trace: QueueTrace | None = None
 
@@ -91,9 +92,9 @@ class Queue:
         group: Group
         if work:
             work_group = WorkGroup(id, name, filter, self.log, start, self.limits, self.facts)
-            work_group.perishable = self.kind != SHARE
+            work_group.ready_queue.expiry.perishable = self.kind != SHARE
             if self.keyed or self.limits.priority_mode:
-                work_group.make_ordered(self.kind == QUORUM)
+                work_group.ready_queue.make_ordered(self.kind == QUORUM)
             self.work_groups += 1
             group = work_group
         else:
@@ -111,10 +112,10 @@ class Queue:
         self.keyed = True
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
-                group.keep_ordered(self.kind == QUORUM)
+                group.filters.keep_ordered(self.kind == QUORUM)
 
     def is_full(self, messages: i64 = 0, octets: i64 = 0) -> bool:
-        """Whether a publish has to be refused, by the limits of a queue that refuses.
+        """True if a publish has to be refused, by the limits of a queue that refuses.
 
         messages, octets  to come before it
         """
@@ -126,20 +127,21 @@ class Queue:
             return 0 <= limits.max_messages <= self.ready() + messages or 0 <= limits.max_octets <= octets
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
-                if 0 <= limits.max_messages <= group.ready() + group.dying_count + self.log.writer.count + messages:
+                kept = group.ready() + group.dead_letters.count + self.log.writer.count
+                if 0 <= limits.max_messages <= kept + messages:
                     return True
                 if limits.max_octets >= 0:
-                    group.measure()
-                    if group.ready_octets + self.log.writer.bodies.size() + octets >= limits.max_octets:
+                    group.ready_queue.measure()
+                    if group.ready_queue.octets.count + self.log.writer.bodies.size() + octets >= limits.max_octets:
                         return True
         return False
 
     def refuses(self, body_octets: i64, messages: i64 = 0, octets: i64 = 0) -> bool:
-        """Whether it does not take a message with such a body; the rest as for `is_full`."""
+        """True if it does not take a message with such a body; the rest as for `is_full`."""
         return self.is_too_long(body_octets) or self.is_full(messages, octets)
 
     def is_too_long(self, body_octets: i64) -> bool:
-        """Whether no message with such a body is taken, however few there are."""
+        """True if no message with such a body is taken, however few there are."""
         return 0 <= self.limits.max_body_octets < body_octets
 
     def refusal(self, body_octets: i64) -> str:
@@ -149,7 +151,7 @@ class Queue:
         return "is full"
 
     def needs_group(self) -> bool:
-        """Whether its limits need a work group to look after them though nobody consumes."""
+        """True if its limits need a work group to look after them though nobody consumes."""
         limits = self.limits
         if self.kind in (STREAM, SHARE):
             return False
@@ -201,7 +203,7 @@ class Queue:
         most: i64 = 0
         for group in self.groups.values():
             if isinstance(group, WorkGroup):
-                most = max(most, group.ready() + group.leased_count)
+                most = max(most, group.ready() + group.leases.count)
         return most + self.log.writer.count
 
     def own_ready(self) -> i64:
@@ -216,22 +218,24 @@ class Queue:
         more = False
         most = self.facts.looks.octets
         for group in self.groups.values():
-            if group.damage is not None:
+            if group.reader.damage is not None:
                 if isinstance(group, WorkGroup):
                     group.expire(now_us)
                 continue
             try:
                 if group.consumers:
-                    group.turn_octets = most
+                    group.turn.most_octets = most
                     if group.dispatch(now_us, out):
                         more = True
+                    elif group.draining:
+                        group.end_drain()
                 elif isinstance(group, WorkGroup):
-                    group.scan = SCAN_RECORDS
+                    group.turn.looks = SCAN_RECORDS
                     group.expire(now_us)
                 if isinstance(group, WorkGroup) and group.look_after(now_us):
                     more = True
             except DamagedBlock as error:
-                group.halt(error)
+                group.reader.halt(error)
         return more
 
     def floor(self) -> i64:
@@ -241,7 +245,7 @@ class Queue:
         if self.kind != STREAM:
             for group in self.groups.values():
                 if isinstance(group, WorkGroup):
-                    committed = group.advance()
+                    committed = group.settlement.advance()
                     if first or committed < floor:
                         floor = committed
                     first = False
@@ -256,7 +260,7 @@ class Queue:
         if self.kind == STREAM or len(groups) != 1:
             # With several groups what one has settled another may want; the common floor is in `log.start`.
             return [(first, end)]
-        return groups[0].unsettled(first, end)
+        return groups[0].settlement.unsettled(first, end)
 
     def retained(self, first: i64, end: i64) -> list[tuple[int, int]]:
         """The intervals within [first, end) that the disk has to keep: those of `live`, and what is held."""

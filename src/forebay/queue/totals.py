@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from forebay.queue.counts import Counts
 from forebay.queue.queue import Queue
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.work.work_group import WorkGroup
 
 LONGEST: Final = 10
 
@@ -61,7 +61,7 @@ def unacked(queue: Queue) -> i64:
     count: i64 = 0
     for group in queue.groups.values():
         if isinstance(group, WorkGroup):
-            count += group.leased_count
+            count += group.leases.count
     return count
 
 

@@ -15,7 +15,7 @@ from forebay.core.errors import DamagedBlock
 from forebay.filter.parser import Filter
 from forebay.log.queue_log import QueueLog
 from forebay.queue.facts import Facts
-from forebay.queue.leases import Consumer
+from forebay.queue.leases.lease import Consumer
 
 PUBLISHED: Final = "published"
 DELIVERED: Final = "delivered"

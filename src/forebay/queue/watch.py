@@ -23,5 +23,5 @@ class Watch:
         self.woken = False
 
     def is_over(self, queue: i64, end: i64) -> bool:
-        """Whether this queue, read up to `end` now, ends the wait."""
+        """True if this queue, read up to `end` now, ends the wait."""
         return end > self.after[int(queue)]

@@ -8,44 +8,30 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from librt.vecs import vec
-from mypy_extensions import i64, u8
+from mypy_extensions import i64
 
 from forebay.log.block import Block
-from forebay.queue.selector import Selector
+from forebay.queue.leases.page import Page
+from forebay.queue.ready.selector import Selector
 
 UNLIMITED: Final = 1 << 60  # credit of a consumer without a prefetch limit
 LEASE_US: Final = 30_000_000  # how long a consumer may hold a record where nobody says otherwise
-
-# States of a record in a page.
-READY: Final = 0  # never leased
-LEASED: Final = 1
-RETURNED: Final = 2  # was leased or passed over, waits to be leased
-SETTLED: Final = 3
-DYING: Final = 4  # on its way to a dead-letter exchange, or to nowhere
-DELAYED: Final = 5  # as RETURNED, but not before its time
 
 # How records come back from who held them.
 UNTRIED: Final = 0  # nobody has tried them: they never reached the consumer, or somebody else took them away
 FAILED: Final = 1  # they took too long, their consumer is lost, or it says that they failed
 NACKED: Final = 2  # the consumer gives them back: the queue says whether that is a failure
 
-PAGE_BITS: Final = 10
-PAGE_RECORDS: Final = 1 << PAGE_BITS
-
-
-@final
-class Page:
-    """States of the records [base, base + PAGE_RECORDS) of one group."""
-
-    def __init__(self, base: i64) -> None:
-        self.base: i64 = base
-        self.states = vec[u8](bytes(PAGE_RECORDS))
-        self.left: i64 = PAGE_RECORDS  # records not settled yet, those beyond the end of the log included
-
 
 class Consumer:
-    """Somebody who takes records: `credit` more at once, to session `session_id`."""
+    """Somebody who takes records: `credit` more at once, to session `session_id`.
+
+    How credit comes is its session's choice: by a window, in which every record that the consumer holds no more makes
+    room for another, or by `flow` alone.
+
+    refills  it has a window
+    drains   credit that is left when there is nothing more to hand out is lost
+    """
 
     def __init__(
         self, id: i64, queue: i64, group: i64, session_id: i64, channel: i64, tag: bytes, no_ack: bool, credit: i64
@@ -58,6 +44,8 @@ class Consumer:
         self.tag = tag
         self.no_ack = no_ack
         self.credit: i64 = credit
+        self.refills = credit < UNLIMITED
+        self.drains = False
         self.paused = False  # its connection takes no more octets for now
         self.exclusive = False
         self.priority: i64 = 0  # whoever has a higher one is served first
@@ -76,11 +64,39 @@ class Consumer:
         self.arguments: dict[str, object] | None = None  # as they were given, for people; None where there were none
 
     def can_take(self) -> bool:
-        """Whether it would take a record now, if there is one that it wants."""
+        """True if it would take a record now, if there is one that it wants."""
         if self.credit <= 0 or self.paused:
             return False
         selector = self.selector
         return selector is None or not selector.is_dry
+
+    def set_window(self, size: i64) -> None:
+        """From now on it may hold so many records; UNLIMITED for any number."""
+        self.credit = size - self.held
+        self.refills = size < UNLIMITED
+        self.drains = False
+
+    def flow(self, credit: i64, drains: bool) -> None:
+        """From now on it may have so many more, and what it settles gives it none."""
+        self.credit = credit
+        self.refills = False
+        self.drains = drains
+
+    def lend(self, count: i64) -> None:
+        """So many records are handed to it, to be settled."""
+        self.credit -= count
+        self.held += count
+
+    def send(self, count: i64) -> None:
+        """So many records are handed to it, which it does not hold."""
+        if not self.refills:
+            self.credit -= count
+
+    def release(self, count: i64) -> None:
+        """It holds so many records no more."""
+        self.held -= count
+        if self.refills:
+            self.credit += count
 
 
 @final
@@ -146,15 +162,3 @@ class Delivery:
         self.deliveries: i64 = 1
         self.failures: i64 = 0
         self.encodings: Encodings | None = None
-
-
-@final
-class Dying:
-    """Records [first, first + count) that died of one cause, having been handed out and having failed equally often."""
-
-    def __init__(self, first: i64, count: i64, cause: str, deliveries: i64, failures: i64) -> None:
-        self.first: i64 = first
-        self.count: i64 = count
-        self.cause = cause
-        self.deliveries: i64 = deliveries
-        self.failures: i64 = failures

@@ -12,8 +12,11 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.queue.lease_index import LeaseIndex, holds
-from forebay.queue.leases import Consumer, Lease
+from forebay.queue.leases.lease import Consumer, Lease
+from forebay.queue.leases.lease_index import LeaseIndex, held_runs, holds
+from forebay.queue.leases.page import LEASED, RETURNED, SETTLED
+from forebay.queue.work.attempts import deliveries_in, failures_in
+from forebay.queue.work.settlement import Settlement
 
 LEASES_SLACK: Final = 1024  # used-up leases kept in a list before it is compacted
 
@@ -23,10 +26,13 @@ class LeaseTable:
     """All leases of one group.
 
     live      leases with something left
+    count     records that they hold
     extended  offset -> its own deadline, later than its lease's
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settlement: Settlement) -> None:
+        self.settlement = settlement
+        self.count: i64 = 0
         self.in_order: deque[Lease] = deque()
         self.latest_us: i64 = 0  # deadline of the last of them
         self.others: list[tuple[int, int, Lease]] = []  # heap of (deadline, serial, lease)
@@ -34,6 +40,73 @@ class LeaseTable:
         self.extended: dict[int, int] = {}
         self.index = LeaseIndex()
         self.live: i64 = 0
+
+    # ---- records
+
+    def grant(self, consumer: Consumer, first: i64, count: i64, attempts: i64, now_us: i64) -> Lease:
+        """Lease records of one page to a consumer, after so many attempts (see `Attempts`)."""
+        page = self.settlement.page(first)
+        states = page.states
+        for at in range(first - page.base, first - page.base + count):
+            states[at] = LEASED
+        lease = Lease(consumer, page, first, count, now_us + consumer.timeout_us)
+        if attempts:
+            lease.deliveries = deliveries_in(attempts) + 1
+            lease.failures = failures_in(attempts)
+        consumer.lend(count)
+        self.count += count
+        self.add(lease)
+        return lease
+
+    def settle(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Settle records that no other lease holds; how many were held by this one until now."""
+        page = lease.page
+        assert page is not None
+        states = page.states
+        settled: i64 = 0
+        for at in range(first - page.base, first - page.base + count):
+            if states[at] == LEASED:
+                states[at] = SETTLED
+                settled += 1
+        self.release(lease, settled)
+        self.settlement.settled_in(page, settled)
+        self.settlement.note(first, first + count)
+        if self.extended:
+            self.forget_extensions(first, count)
+        return settled
+
+    def withdraw(self, lease: Lease, first: i64, count: i64) -> list[tuple[int, int]]:
+        """Take records out of a lease; the runs of those that it held, which are RETURNED now and wait nowhere yet."""
+        if lease.left == 0:
+            return []
+        runs = held_runs(lease, first, count)
+        whole = first == lease.first and count == lease.count
+        held: i64 = 0
+        for start, length in runs:
+            held += length
+            self.settlement.mark(start, start + length, RETURNED)
+            if self.extended:
+                self.forget_extensions(start, length)
+            if whole:
+                continue
+            holes = lease.holes
+            if holes is None:
+                holes = set()
+                lease.holes = holes
+            for offset in range(start, start + length):
+                holes.add(offset)
+        self.release(lease, held)
+        return runs
+
+    def release(self, lease: Lease, count: i64) -> None:
+        """So many records have left a lease."""
+        lease.left -= count
+        self.count -= count
+        if lease.left == 0 and count > 0:
+            self.live -= 1
+        lease.consumer.release(count)
+
+    # ---- leases
 
     def add(self, lease: Lease) -> None:
         if lease.deadline_us >= self.latest_us or not self.in_order:
@@ -135,5 +208,35 @@ class LeaseTable:
         return found
 
     def of_consumer(self, consumer: Consumer) -> list[Lease]:
-        """The leases with something left that a consumer has."""
-        return [lease for lease in self.all_live() if lease.consumer is consumer]
+        """The leases with something left that a consumer has.
+
+        They are looked for from both ends: many consumers leave in the order in which they came, or the other way.
+        """
+        missing = consumer.held
+        head: list[Lease] = []
+        tail: list[Lease] = []
+        self.trim()
+        last = len(self.in_order) - 1
+        for at, (lease, other) in enumerate(zip(self.in_order, reversed(self.in_order), strict=True)):
+            if missing <= 0 or at > last - at:
+                break
+            if lease.consumer is consumer and lease.left:
+                head.append(lease)
+                missing -= lease.left
+            if at < last - at and other.consumer is consumer and other.left:
+                tail.append(other)
+                missing -= other.left
+        tail.reverse()
+        if missing > 0:
+            tail += [each[2] for each in self.others if each[2].consumer is consumer and each[2].left]
+        return head + tail
+
+    def trim(self) -> None:
+        """Forget the leases at both ends that are used up."""
+        leases = self.in_order
+        while leases and not leases[0].left:
+            leases.popleft()
+        while leases and not leases[-1].left:
+            leases.pop()
+        if leases:
+            self.latest_us = leases[-1].deadline_us

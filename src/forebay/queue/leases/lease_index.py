@@ -11,7 +11,8 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.queue.leases import LEASED, PAGE_BITS, Lease
+from forebay.queue.leases.lease import Lease
+from forebay.queue.leases.page import LEASED, PAGE_BITS
 
 
 @final
@@ -81,7 +82,7 @@ class LeaseIndex:
 
 
 def holds(lease: Lease, offset: i64) -> bool:
-    """Whether this record, which the lease was given for, is neither settled nor returned."""
+    """True if this record, which the lease was given for, is neither settled nor returned."""
     page = lease.page
     if lease.left == 0 or page is None or page.states[offset - page.base] != LEASED:
         return False

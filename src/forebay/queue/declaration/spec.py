@@ -7,7 +7,7 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.core.errors import LOCKED, PRECONDITION, RequestError
-from forebay.queue.arguments import (
+from forebay.queue.declaration.arguments import (
     CLASSIC_TYPE,
     FOREIGN,
     KNOWN,

@@ -1,6 +1,6 @@
 """Which records of a log are still wanted, where nobody consumes them: the broker's own logs.
 
-The states, intervals and their notes are those of a work group without consumers. What was settled stays wanted until
+The states, intervals and their notes are those of a work group. What was settled stays wanted until
 the disk says so: a crash before that brings the record back, and it must be there then.
 """
 
@@ -13,7 +13,8 @@ from mypy_extensions import i64
 
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import Store
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.leases.page import RETURNED
+from forebay.queue.work.settlement import Settlement
 
 
 @final
@@ -39,20 +40,19 @@ class Ledger:
         self.store = store
         self.settling: list[tuple[int, int]] = []  # in this turn
         self.undurable: deque[Settled] = deque()
-        self.group = WorkGroup(1, b"", b"", log, 0)
+        self.settlement = Settlement(log, 0)
 
     def sealed(self) -> None:
         """Everything up to the end of the log is wanted from now on."""
-        group = self.group
+        settlement = self.settlement
         end = self.log.end
         # A page that is missing below the cursor counts as settled: these records need theirs.
-        group.return_range(group.cursor, end)
-        group.cursor = end
+        settlement.mark(settlement.cursor, end, RETURNED)
+        settlement.cursor = end
 
     def settle(self, first: i64, count: i64) -> None:
         """Nobody wants these any more; they must be sealed."""
-        self.group.settle_range(first, first + count)
-        self.group.note(first, first + count)
+        self.settlement.settle(first, first + count)
         self.settling.append((int(first), int(first + count)))
 
     def progress(self) -> bytes:
@@ -61,7 +61,7 @@ class Ledger:
             return b""
         self.undurable.append(Settled(self.store.lsn, self.floor(), self.settling))
         self.settling = []
-        return self.group.take_progress()
+        return self.settlement.take_progress()
 
     def truncate(self) -> None:
         """Let the log forget what the disk says is settled."""
@@ -75,11 +75,11 @@ class Ledger:
 
     def floor(self) -> i64:
         """Every lower offset is settled."""
-        return self.group.advance()
+        return self.settlement.advance()
 
     def wanted(self, first: i64, end: i64) -> list[tuple[int, int]]:
         """The intervals of [first, end) that are not settled, or not yet on disk, ascending."""
-        found = self.group.unsettled(first, end)
+        found = self.settlement.unsettled(first, end)
         if not self.undurable:
             return found
         for settled in self.undurable:
@@ -93,9 +93,9 @@ class Ledger:
 
     def restore(self, progress: bytes) -> None:
         """Apply what `progress` or `snapshot` gave, in recovery."""
-        self.group.restore(progress)
+        self.settlement.restore(progress)
 
     def snapshot(self) -> bytes:
         """All that is settled, such that `restore` of it on a new ledger gives this one."""
-        self.group.take_progress()
-        return self.group.snapshot()
+        self.settlement.take_progress()
+        return self.settlement.snapshot()

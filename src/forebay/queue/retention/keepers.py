@@ -1,4 +1,4 @@
-"""The pins of a log: groups and readers for whom it keeps records; the lowest of them holds it back."""
+"""Groups and readers for whom a log keeps records; the lowest of them holds it back."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import final
 from mypy_extensions import i64
 
 from forebay.log.queue_log import NOT_HELD
-from forebay.queue.holds import Hold
 from forebay.queue.queue import STREAM, Queue
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.retention.pins import RetentionPin
+from forebay.queue.work.work_group import WorkGroup
 
 
 @final
-class Pin:
+class Keeper:
     """One that keeps records in the log.
 
     group, reader  which of the two it is; the other is None
@@ -21,48 +21,48 @@ class Pin:
     free           the first that would stay without it
     """
 
-    def __init__(self, group: WorkGroup | None, reader: Hold | None, offset: i64) -> None:
+    def __init__(self, group: WorkGroup | None, reader: RetentionPin | None, offset: i64) -> None:
         self.group = group
         self.reader = reader
         self.offset: i64 = offset
         self.free: i64 = offset
 
 
-def find_pin(queue: Queue) -> Pin | None:
+def find_keeper(queue: Queue) -> Keeper | None:
     """The one with the lowest offset; None where the log keeps nothing for anybody."""
-    pins = pins_of(queue)
-    lowest: Pin | None = None
-    for pin in pins:
-        if lowest is None or pin.offset < lowest.offset:
-            lowest = pin
+    keepers = keepers_of(queue)
+    lowest: Keeper | None = None
+    for keeper in keepers:
+        if lowest is None or keeper.offset < lowest.offset:
+            lowest = keeper
     log = queue.log
     if lowest is None or lowest.offset >= log.end:
         return None
     lowest.offset = max(lowest.offset, log.kept)
-    lowest.free = max(next_floor(queue, pins, lowest), lowest.offset)
+    lowest.free = max(next_floor(queue, keepers, lowest), lowest.offset)
     return lowest
 
 
-def pins_of(queue: Queue) -> list[Pin]:
-    """All that keep records: readers with a hold, and the work groups; of a stream these keep nothing."""
-    found: list[Pin] = []
+def keepers_of(queue: Queue) -> list[Keeper]:
+    """All that keep records: readers with a retention pin, and the work groups; of a stream these keep nothing."""
+    found: list[Keeper] = []
     if queue.kind != STREAM:
         for group in queue.groups.values():
             if isinstance(group, WorkGroup):
-                found.append(Pin(group, None, group.advance()))
-    for hold in queue.holds.by_name.values():
-        found.append(Pin(None, hold, hold.offset))
+                found.append(Keeper(group, None, group.settlement.advance()))
+    for pin in queue.pins.by_name.values():
+        found.append(Keeper(None, pin, pin.offset))
     return found
 
 
-def next_floor(queue: Queue, pins: list[Pin], but: Pin) -> i64:
+def next_floor(queue: Queue, keepers: list[Keeper], but: Keeper) -> i64:
     """The first record that the log would keep without one of them."""
     floor: i64 = NOT_HELD
     others: i64 = 0  # work groups
-    for pin in pins:
-        if pin is not but:
-            floor = min(floor, pin.offset)
-            if pin.group is not None:
+    for keeper in keepers:
+        if keeper is not but:
+            floor = min(floor, keeper.offset)
+            if keeper.group is not None:
                 others += 1
     if others == 0:  # nothing is settled for all: a stream keeps what it has, a queue what waits for who consumes next
         floor = min(floor, queue.log.start)

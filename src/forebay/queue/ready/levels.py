@@ -12,7 +12,7 @@ from typing import Final, final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
-from forebay.queue.limits import FAIR, STRICT, Limits
+from forebay.queue.declaration.limits import FAIR, STRICT, Limits
 
 TRIM_MIN: Final = 4096  # entries taken from the front of a level before the others are moved
 FAIR_ABOVE: Final = 4  # priorities above it are high
@@ -23,7 +23,7 @@ QUORUM_DEFAULT: Final = 4  # the priority of messages without one, where there a
 
 
 @final
-class Level:
+class PriorityLevel:
     """Records of one priority, by offset.
 
     count  records in its entries, not runs
@@ -99,7 +99,7 @@ class Level:
         self.count = 0
 
 
-class Line:
+class PriorityLevels:
     """Records by level.
 
     levels    by priority, the lowest first; one where nothing gives priorities
@@ -114,13 +114,13 @@ class Line:
             count = limits.max_priority + 1
         elif self.mode == FAIR:
             count = 2
-        self.levels: list[Level] = []
+        self.levels: list[PriorityLevel] = []
         for _ in range(count):
-            self.levels.append(Level())
+            self.levels.append(PriorityLevel())
         self.default: i64 = min(QUORUM_DEFAULT, count - 1) if returned_first else 0
-        self.returned: Level | None = Level() if returned_first else None
+        self.returned: PriorityLevel | None = PriorityLevel() if returned_first else None
         self.high_turns: i64 = 0
-        self.chosen: Level = self.levels[0]
+        self.chosen: PriorityLevel = self.levels[0]
 
     def next_first(self) -> i64:
         """The offset that is next by what the entries say; there must be one."""
@@ -137,7 +137,7 @@ class Line:
             self.chosen = self.levels[at]
         return self.chosen.first()
 
-    def choose_fairly(self) -> Level:
+    def choose_fairly(self) -> PriorityLevel:
         """Two high ones, then a normal one; but a high one that is older than every normal one goes first always."""
         high = self.levels[FAIR_HIGH]
         normal = self.levels[FAIR_NORMAL]
@@ -163,9 +163,9 @@ class Line:
             elif self.chosen is self.levels[FAIR_NORMAL]:
                 self.high_turns = 0
 
-    def all_levels(self) -> list[Level]:
+    def all_levels(self) -> list[PriorityLevel]:
         """Every level with an entry, in the order of their turns by age: what was returned first."""
-        found: list[Level] = []
+        found: list[PriorityLevel] = []
         if self.returned is not None and self.returned.count:
             found.append(self.returned)
         for level in self.levels:

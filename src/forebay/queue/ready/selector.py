@@ -7,7 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.filter.parser import Filter
-from forebay.queue.line import Line
+from forebay.queue.ready.levels import PriorityLevels
 
 LOOK_COST: Final = 4  # of a turn's `scan`: a filter costs more than a glance at a routing key
 OCTETS_SHIFT: Final = 6  # octets of a body that cost 1 more, as they have to be parsed
@@ -29,27 +29,27 @@ class Selector:
     queue      name of the queue, of which a filter may ask
     users      consumers that have it
     next       every record below it that is ready was looked at, but for those in `again`
-    line       those that are wanted; some may be out by now, for somebody else
-    size       records in `line`
+    found       those that are wanted; some may be out by now, for somebody else
+    size       records in `found`
     again      records that became ready after they had been looked at, or passed over
     is_dry     nothing that is ready is wanted: its consumers have no turn
     """
 
-    def __init__(self, filter: Filter, queue: bytes, line: Line, first: i64) -> None:
+    def __init__(self, filter: Filter, queue: bytes, found: PriorityLevels, first: i64) -> None:
         self.filter = filter
         self.text = filter.written()
         self.asks_attempts = "deliveries" in filter.facts or "failures" in filter.facts
         self.queue = queue
-        self.line = line
+        self.found = found
         self.users: i64 = 0
         self.next: i64 = first
         self.size: i64 = 0
         self.again: set[int] = set()
         self.is_dry = False
 
-    def start_over(self, line: Line, first: i64) -> None:
+    def start_over(self, found: PriorityLevels, first: i64) -> None:
         """Nothing from `first` on was looked at yet."""
-        self.line = line
+        self.found = found
         self.next = first
         self.size = 0
         self.again.clear()
@@ -68,10 +68,10 @@ class Selector:
         was_out  it was handed out before
         """
         self.size += 1
-        line = self.line
-        if was_out and line.returned is not None:
-            line.returned.give_back(offset, 1)
+        found = self.found
+        if was_out and found.returned is not None:
+            found.returned.give_back(offset, 1)
         elif in_turn:
-            line.levels[level].add(offset, 1)
+            found.levels[level].add(offset, 1)
         else:
-            line.levels[level].give_back(offset, 1)
+            found.levels[level].give_back(offset, 1)

@@ -13,10 +13,12 @@ from mypy_extensions import i64
 from forebay.filter.parser import Filter
 from forebay.log.block import Block
 from forebay.queue.facts import Facts
-from forebay.queue.selector import look_cost
+from forebay.queue.ready.selector import look_cost
 
 SPANS_MAX: Final = 10_000
+SPANS_OCTETS_MAX: Final = 16 << 20  # of their values, all together
 VALUES_MAX: Final = 256  # a span with more of them is looked at record by record
+VALUES_OCTETS_MAX: Final = 64 << 10  # the same of one with longer ones
 
 
 @final
@@ -35,11 +37,15 @@ class Span:
 
 @final
 class StreamValues:
-    """Spans of all streams of a vhost, by the number of the log and the first offset; at most SPANS_MAX."""
+    """Spans of all streams of a vhost, by the number of the log and the first offset.
+
+    octets  of the values of all of them
+    """
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.spans: dict[tuple[int, int], Span] = {}
+        self.octets: i64 = 0
 
     def known(self, log: int, offset: i64) -> Span | None:
         """The values that were found before from this offset on."""
@@ -49,17 +55,22 @@ class StreamValues:
         """Look at every record of a block that is not known."""
         values: set[bytes] | None = set()
         unfiltered = False
+        octets: i64 = 0
         for index in range(block.count):
             value = self.facts.filter_value(block, index)
             if value is None:
                 unfiltered = True
-            elif values is not None:
+            elif values is not None and value not in values:
                 values.add(value)
-                if len(values) > VALUES_MAX:
+                octets += len(value)
+                if len(values) > VALUES_MAX or octets > VALUES_OCTETS_MAX:
                     values = None
+                    octets = 0
         span = Span(block.end, values, unfiltered)
-        if len(self.spans) >= SPANS_MAX:
+        if len(self.spans) >= SPANS_MAX or self.octets + octets > SPANS_OCTETS_MAX:
             self.spans.clear()
+            self.octets = 0
+        self.octets += octets
         self.spans[(log, int(block.base))] = span
         return span
 
@@ -91,7 +102,7 @@ class Selection:
         self.cost: i64 = 0
 
     def same(self, other: Selection) -> bool:
-        """Whether both want the same records."""
+        """True if both want the same records."""
         return self.values == other.values and self.unfiltered == other.unfiltered and self.text == other.text
 
     def wants(self, block: Block, index: i64) -> bool:
@@ -110,7 +121,7 @@ class Selection:
         return held
 
     def is_put_off(self) -> bool:
-        """Whether filters have cost as much as they may in this turn."""
+        """True if filters have cost as much as they may in this turn."""
         return self.filter is not None and self.streams.facts.looks.left <= 0
 
     def wants_any(self, span: Span) -> bool:

@@ -7,68 +7,78 @@ equally far look together, so that a body is parsed once for all of them.
 
 from __future__ import annotations
 
-import heapq
-from typing import Final
+from typing import Final, final
 
 from mypy_extensions import i64
 
 from forebay.core.message import KEYED
 from forebay.filter.parser import Filter
 from forebay.log.block import Block
-from forebay.log.queue_log import QueueLog
+from forebay.queue.declaration.limits import Limits
 from forebay.queue.facts import Facts
-from forebay.queue.leases import PAGE_BITS, RETURNED, Consumer, Page
-from forebay.queue.limits import Limits
-from forebay.queue.line import Line
-from forebay.queue.order import ENTRIES_SLACK, Order
-from forebay.queue.selector import Selector, look_cost
-from forebay.queue.waiting import FAILURE, Waiting
+from forebay.queue.leases.lease import Consumer
+from forebay.queue.leases.page import PAGE_BITS, RETURNED, Page
+from forebay.queue.ready.levels import PriorityLevels
+from forebay.queue.ready.order import ENTRIES_SLACK, Order
+from forebay.queue.ready.ready_queue import ReadyQueue
+from forebay.queue.ready.selector import Selector, look_cost
+from forebay.queue.work.attempts import deliveries_in, failures_in
 
 LOOK_RECORDS: Final = 256  # looked at before it is the next consumer's turn
 TOGETHER_COST: Final = 1 << 13  # of filters that look at one record together
 FOUND_MAX: Final = 4096  # wanted records that a filter may have waiting and still look on with others
 
 
-class Selecting(Waiting):
+@final
+class ConsumerFilters:
     """The filters of a group's consumers.
 
-    is_lent  the group is ordered only as long as some consumer has a filter
+    ready      the records that they choose from
+    selectors  one for each filter; `by_text`: the same by what it says
+    woken_at   the cursor when all of them were woken last; `spared`: how often they were not since
+    is_lent    the ready queue is ordered only as long as some consumer has a filter
     """
 
-    def __init__(
-        self, id: i64, name: bytes, filter: bytes, log: QueueLog, start: i64, limits: Limits | None, facts: Facts | None
-    ) -> None:
-        super().__init__(id, name, filter, log, start, limits, facts)
+    def __init__(self, limits: Limits, facts: Facts, ready: ReadyQueue) -> None:
+        self.limits = limits
+        self.facts = facts
+        self.ready = ready
+        self.log = ready.log
+        self.settlement = ready.settlement
+        self.attempts = ready.attempts
+        self.turn = ready.turn
         self.selectors: list[Selector] = []
+        self.by_text: dict[str, Selector] = {}
         self.is_lent = False
+        self.woken_at: i64 = -1
+        self.spared: i64 = 0
 
     # ---- consumers
 
-    def select(self, consumer: Consumer, filter: Filter) -> None:
-        """From here on the consumer, which is not added yet, gets only what the filter wants."""
+    def add(self, consumer: Consumer, filter: Filter) -> None:
+        """From here on the consumer, which has no turn yet, gets only what the filter wants."""
         text = filter.written()
-        found: Selector | None = None
-        for selector in self.selectors:
-            if selector.text == text:
-                found = selector
+        found = self.by_text.get(text)
         if found is None:
-            found = self.add_selector(filter, consumer.queue_name)
+            found = self.by_text[text] = self.add_selector(filter, consumer.queue_name)
         found.users += 1
         consumer.selector = found
 
     def add_selector(self, filter: Filter, queue: bytes) -> Selector:
-        if self.order is None:
-            self.make_ordered(False)
+        ready = self.ready
+        if ready.order is None:
+            ready.make_ordered(False)
             self.is_lent = True
-        order = self.order
+        order = ready.order
         assert order is not None
-        selector = Selector(filter, queue, Line(self.limits, order.returned is not None), self.committed)
+        found = PriorityLevels(self.limits, order.returned is not None)
+        selector = Selector(filter, queue, found, self.settlement.committed)
         self.selectors.append(selector)
         order.selectors = self.selectors
         return selector
 
-    def detach(self, consumer: Consumer) -> None:
-        super().detach(consumer)
+    def leave(self, consumer: Consumer) -> None:
+        """A consumer has gone; a filter that nobody has any more goes, too."""
         selector = consumer.selector
         if selector is None:
             return
@@ -77,35 +87,28 @@ class Selecting(Waiting):
         if selector.users:
             return
         self.selectors.remove(selector)
-        order = self.order
+        del self.by_text[selector.text]
+        order = self.ready.order
         assert order is not None
         if not self.selectors:
             order.end_selection()
             if self.is_lent:
-                self.make_plain(order)
+                self.ready.make_plain(order)
+                self.is_lent = False
 
     def keep_ordered(self, returned_first: bool) -> None:
-        """Be ordered from now on, whatever consumers there are."""
-        if self.order is None:
-            self.make_ordered(returned_first)
+        """Have the ready queue be ordered from now on, whatever consumers there are."""
+        if self.ready.order is None:
+            self.ready.make_ordered(returned_first)
         self.is_lent = False
 
-    def make_plain(self, order: Order) -> None:
-        """Hand out by age again."""
-        self.order = None
-        self.is_lent = False
-        self.returned = order.take_all()
-        heapq.heapify(self.returned)
-        for _, count in self.returned:
-            self.returned_count += count
-
-    def wait_anew(self) -> None:
-        super().wait_anew()
-        order = self.order
+    def start_over(self) -> None:
+        """After the ready queue's: nothing was looked at yet."""
+        order = self.ready.order
         if order is None:
             return
         for selector in self.selectors:
-            selector.start_over(Line(self.limits, order.returned is not None), self.committed)
+            selector.start_over(PriorityLevels(self.limits, order.returned is not None), self.settlement.committed)
         order.selectors = self.selectors
 
     # ---- what is wanted
@@ -117,52 +120,53 @@ class Selecting(Waiting):
             if selector.again:
                 return -1
         # The one with the highest priority can be any of those not looked at.
-        while order.mode and selector.next < self.cursor:
-            if self.scan <= 0:
+        while order.mode and selector.next < self.settlement.cursor:
+            if self.turn.looks <= 0:
                 return -1
             self.look(order, selector)
         first = self.first_found(order, selector)
-        if first < 0 and selector.next < self.cursor:
+        if first < 0 and selector.next < self.settlement.cursor:
             self.look(order, selector)
             first = self.first_found(order, selector)
-        if first < 0 and selector.next >= self.cursor:
+        if first < 0 and selector.next >= self.settlement.cursor:
             selector.is_dry = True
         return first
 
     def first_found(self, order: Order, selector: Selector) -> i64:
         """The next of the records that were found wanted and still wait; -1 if there is none."""
-        line = selector.line
+        found = selector.found
         while selector.size:
-            first = line.next_first()
-            gone = order.gone_length(first, line.chosen.length())
-            if not gone and selector.asks_attempts and self.attempts and not self.still_wants(selector, first):
+            first = found.next_first()
+            gone = order.gone_length(first, found.chosen.length())
+            may_change = selector.asks_attempts and len(self.attempts.by_offset) > 0
+            if not gone and may_change and not self.still_wants(selector, first):
                 gone = 1
             if not gone:
                 return first
-            line.chosen.take(gone)
+            found.chosen.take(gone)
             selector.size -= gone
         return -1
 
     def still_wants(self, selector: Selector, offset: i64) -> bool:
-        """Whether a filter that asks how often a record was handed out wants it now."""
+        """True if a filter that asks how often a record was handed out wants it now."""
         block = self.log.block(offset)
         if block is None or block.base > offset:
             return True  # whoever takes it finds that it is gone
-        attempts = self.attempts.get(offset, 0)
+        attempts = self.attempts.of(offset)
         index = offset - block.base
-        subject = self.facts.subject(selector.queue, block, index, attempts & (FAILURE - 1), attempts // FAILURE)
+        subject = self.facts.subject(selector.queue, block, index, deliveries_in(attempts), failures_in(attempts))
         return selector.filter.matches(subject)
 
     def found_length(self, order: Order, selector: Selector, most: i64) -> i64:
         """How many records from the chosen one on are wanted and wait, at most so many."""
-        if selector.asks_attempts and self.attempts:
+        if selector.asks_attempts and self.attempts.by_offset:
             return 1
-        line = selector.line
-        return order.waiting_length(line.chosen.first(), min(line.next_length(), most))
+        found = selector.found
+        return order.waiting_length(found.chosen.first(), min(found.next_length(), most))
 
     def take_found(self, order: Order, selector: Selector, count: i64) -> None:
         """The chosen wanted one, and so many in all from it on, wait no more."""
-        selector.line.take_chosen(count)
+        selector.found.take_chosen(count)
         selector.size -= count
         order.count -= count
 
@@ -177,9 +181,9 @@ class Selecting(Waiting):
             if other is not selector and other.next == first and other.size < FOUND_MAX and cost < TOGETHER_COST:
                 cost += self.first_cost(other, first)
                 together.append(other)
-        page = self.pages.get(first >> PAGE_BITS)
-        end = min(((first >> PAGE_BITS) + 1) << PAGE_BITS, self.cursor)
-        self.scan -= 1
+        page = self.settlement.pages.get(first >> PAGE_BITS)
+        end = min(((first >> PAGE_BITS) + 1) << PAGE_BITS, self.settlement.cursor)
+        self.turn.looks -= 1
         if page is not None:
             end = self.look_at(order, page, first, min(end, first + LOOK_RECORDS), together)
         for other in together:
@@ -198,7 +202,7 @@ class Selecting(Waiting):
         """Look at the records [first, end) of a page, as many as a turn allows; how far that went."""
         block: Block | None = None
         offset = first
-        while offset < end and self.scan > 0:
+        while offset < end and self.turn.looks > 0:
             if page.states[offset - page.base] == RETURNED:
                 if block is None or offset >= block.end:
                     block = self.log.block(offset)
@@ -213,7 +217,7 @@ class Selecting(Waiting):
         for selector in self.selectors:
             offsets |= selector.again
         for offset in sorted(offsets):
-            if self.scan <= 0:
+            if self.turn.looks <= 0:
                 return
             block = self.log.block(offset) if order.waits(offset) else None
             together: list[Selector] = []
@@ -221,7 +225,7 @@ class Selecting(Waiting):
             for selector in self.selectors:
                 if offset in selector.again:
                     if cost >= TOGETHER_COST:
-                        self.scan = 0  # the others look in the next turn
+                        self.turn.looks = 0  # the others look in the next turn
                         break
                     cost += self.first_cost(selector, offset)
                     selector.again.remove(offset)
@@ -234,29 +238,42 @@ class Selecting(Waiting):
         offset = block.base + index
         if block.format(index) & KEYED and int(offset) not in order.keys:
             return  # it is parked, and offered again when its turn comes
-        attempts: i64 = self.attempts.get(offset, 0) if self.attempts else 0
+        attempts: i64 = self.attempts.of(offset) if self.attempts.by_offset else 0
         octets = block.body_span(index, 1)
         queue = together[0].queue
-        subject = self.facts.subject(queue, block, index, attempts & (FAILURE - 1), attempts // FAILURE)
+        subject = self.facts.subject(queue, block, index, deliveries_in(attempts), failures_in(attempts))
         looks = self.facts.looks
         for selector in together:
-            held = selector.filter.matches(subject)
-            self.scan -= looks.charge(look_cost(selector.filter, octets), subject)
-            if held:
+            is_wanted = selector.filter.matches(subject)
+            self.turn.looks -= looks.charge(look_cost(selector.filter, octets), subject)
+            if is_wanted:
                 selector.find(offset, order.level(block, index), in_turn, attempts > 0)
         if looks.left <= 0:
-            self.scan = 0
+            self.turn.looks = 0
 
     # ---- once a turn
 
     def wake(self, order: Order) -> None:
-        """Look again at what came since the last turn; what was used up in lines goes."""
+        """Look again at what came since the last turn; the entries that are used up go.
+
+        Where nothing came, and only consumers do, not each of them has all filters looked at.
+        """
         for level in order.all_levels():
             order.tidy(level)
+        if self.settlement.cursor == self.woken_at and self.spared < len(self.selectors):
+            self.spared += 1
+        else:
+            self.woken_at = self.settlement.cursor
+            self.spared = 0
+            self.wake_all(order)
+        if self.facts.looks.left <= 0:
+            self.turn.looks = 0
+
+    def wake_all(self, order: Order) -> None:
         for selector in self.selectors:
-            if selector.next < self.cursor:
+            if selector.next < self.settlement.cursor:
                 selector.is_dry = False
-            for level in selector.line.all_levels():
+            for level in selector.found.all_levels():
                 selector.size -= order.tidy(level)
             if len(selector.again) > 2 * order.count + ENTRIES_SLACK:
                 selector.again = {offset for offset in selector.again if order.waits(offset)}

@@ -17,23 +17,27 @@ from mypy_extensions import i64
 
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
-from forebay.queue.expiry import expiry_us, has_expirations
-from forebay.queue.facts import Facts, NoFacts
-from forebay.queue.group import BURST, SCAN_RECORDS, Group
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery, Lease
-from forebay.queue.limits import Limits
-from forebay.queue.stream_values import Selection
+from forebay.queue.declaration.limits import Limits
+from forebay.queue.facts import Facts
+from forebay.queue.group import Group
+from forebay.queue.leases.lease import Consumer, Delivery, Lease
+from forebay.queue.stream.stream_filter import StreamFilter
+from forebay.queue.stream.stream_values import Selection
 from forebay.queue.trace import DELIVERED
+from forebay.queue.turn import SCAN_RECORDS
 
 
 @final
 class StreamGroup(Group):
-    """Cursor, and the deliveries whose acknowledgement gives credit back.
+    """One stream group.
 
+    cursor     next offset to be read
+    block      the block that it stands in
     committed  every lower offset has been read; the group resumes here
+    logged     value of `committed` that the write-ahead log has
     auto       commit what was acknowledged by itself, at the broker's interval
-    selection  None: all records are wanted
-    limits     of the queue; what they say may change at any time
+    wanted     which records the readers want
+    open       deliveries not wholly acknowledged, in order
     """
 
     def __init__(
@@ -47,41 +51,41 @@ class StreamGroup(Group):
         limits: Limits | None = None,
         facts: Facts | None = None,
     ) -> None:
-        super().__init__(id, name, filter, log, start)
-        self.limits = Limits() if limits is None else limits
-        self.facts: Facts = NoFacts() if facts is None else facts
-        self.now_us: i64 = 0  # of this turn
-        self.has_expirations = False  # in the block that the cursor stands in
-        self.expired: i64 = -1  # the record that was passed over last for its age
+        super().__init__(id, name, filter, log, limits, facts)
+        self.cursor: i64 = start
+        self.block: Block | None = None
         self.committed: i64 = start
-        self.logged: i64 = start  # value of `committed` that the write-ahead log has
+        self.logged: i64 = start
         self.auto = auto
-        self.selection: Selection | None = None
-        self.looked_at: i64 = -1  # the record that was looked at last, and whether it is wanted
-        self.looked_wanted = False
-        self.open: deque[Lease] = deque()  # deliveries not wholly acknowledged, in order
+        self.wanted = StreamFilter(self.limits, self.facts, self.key_filter, self.turn)
+        self.open: deque[Lease] = deque()
+
+    # ---- handing out
 
     def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
-        self.now_us = now_us
-        self.budget = self.turn_octets
-        self.scan = SCAN_RECORDS
-        if self.selection is not None and self.selection.is_put_off():
-            self.scan = 0
-        log = self.log
-        while self.budget > 0 and self.scan > 0:
+        turn = self.turn
+        turn.now_us = now_us
+        turn.octets = turn.most_octets
+        turn.looks = SCAN_RECORDS
+        selection = self.wanted.selection
+        if selection is not None and selection.is_put_off():
+            turn.looks = 0
+        log = self.reader.log
+        fairness = self.fairness
+        while turn.octets > 0 and turn.looks > 0:
             end = log.readable_end()
             if self.cursor < log.start:
                 self.cursor = log.start  # retention went past the cursor
                 self.block = None
             if self.cursor >= end:
                 return False
-            consumer = self.next_consumer()
+            consumer = fairness.next(self.consumers, b"")
             if consumer is None:
                 return False
             most = consumer.credit
             if len(self.consumers) > 1:
-                most = min(most, BURST)
-                self.turn += 1
+                most = min(most, fairness.burst)
+                fairness.turn += 1
             most = min(most, end - self.cursor)
             delivery = self.take(consumer, most)
             if delivery is not None:
@@ -90,116 +94,83 @@ class StreamGroup(Group):
         return True
 
     def take(self, consumer: Consumer, most: i64) -> Delivery | None:
+        """Hand out the next run of at most `most` records; None where only unwanted ones were passed."""
         block = self.block
         if block is None or self.cursor >= block.end:
             block = self.next_block()
             if block is None:
                 return None
-        index = self.cursor - block.base
-        most = min(most, block.count - index)
-        count = self.wanted_run(block, index, most) if self.picky or self.may_expire() else most
         first = self.cursor
+        index = first - block.base
+        count = min(most, block.count - index)
+        if not self.wanted.wants_all():
+            count = self.wanted.run_length(block, index, count, self.counts)
         if count < 0:
-            self.cursor -= count
+            self.cursor = first - count
             return None
-        self.cursor += count
-        self.budget -= block.body_span(index, count) + 64 * count
+        self.cursor = first + count
+        self.turn.octets -= block.body_span(index, count) + 64 * count
         if self.trace is not None:
-            self.trace.note(DELIVERED, self.name, consumer, first, count, self.log.stamp_us, "")
+            self.trace.note(DELIVERED, self.name, consumer, first, count, self.reader.log.stamp_us, "")
         if consumer.no_ack:
+            consumer.send(count)
             return Delivery(consumer, block, index, count, None)
-        consumer.credit -= count
-        consumer.held += count
+        consumer.lend(count)
         lease = Lease(consumer, None, first, count, 0)
         self.open.append(lease)
         return Delivery(consumer, block, index, count, lease)
 
     def select(self, selection: Selection | None) -> None:
         """From here on deliver what is selected only."""
-        self.selection = selection
-        self.picky = selection is not None or len(self.filter) > 0
-        self.looked_at = -1
+        self.wanted.select(selection)
 
     def next_block(self) -> Block | None:
         """The block that the cursor stands in; None where the cursor was moved over one without wanted records."""
-        selection = self.selection
+        log = self.reader.log
+        selection = self.wanted.selection
         if selection is not None and selection.values is None:
             selection = None  # of what a filter asks for nothing is known beforehand
         if selection is not None:
-            span = selection.streams.known(self.log.queue, self.cursor)
+            span = selection.streams.known(log.queue, self.cursor)
             if span is not None and not selection.wants_any(span):
                 self.cursor = span.end
-                self.scan -= 1
+                self.turn.looks -= 1
                 return None
-        block = self.log.block(self.cursor)
+        block = log.block(self.cursor)
         self.block = block
         assert block is not None
-        self.has_expirations = has_expirations(block)
+        self.wanted.enter(block)
         self.cursor = max(self.cursor, block.base)
         if selection is not None and self.cursor == block.base:
-            span = selection.streams.known(self.log.queue, block.base)
+            span = selection.streams.known(log.queue, block.base)
             if span is None:
-                span = selection.streams.gather(self.log.queue, block)
-                self.scan -= block.count
+                span = selection.streams.gather(log.queue, block)
+                self.turn.looks -= block.count
             if not selection.wants_any(span):
                 self.cursor = block.end
                 return None
         return block
 
-    def wanted(self, block: Block, index: i64) -> bool:
-        if not self.matches_key(block, index):
-            return False
-        selection = self.selection
-        if selection is not None:
-            offset = block.base + index
-            if offset != self.looked_at:  # what ends one run begins the next
-                self.looked_at = offset
-                self.looked_wanted = selection.wants(block, index)
-                self.scan -= selection.cost
-            if not self.looked_wanted:
-                return False
-        return not self.may_expire() or not self.pass_expired(block, index)
-
-    def may_expire(self) -> bool:
-        """True if records of the block that the cursor stands in may expire."""
-        limits = self.limits
-        return self.has_expirations or limits.message_ttl_us >= 0 or len(limits.earlier_ttls) > 0
-
-    def pass_expired(self, block: Block, index: i64) -> bool:
-        """True if a wanted record has expired; each that has is counted, once."""
-        if expiry_us(self.limits, self.facts, block, index) >= self.now_us:
-            return False
-        offset = block.base + index
-        if offset != self.expired:
-            self.expired = offset
-            self.counts.expired += 1
-        return True
-
-    def matches_key(self, block: Block, index: i64) -> bool:
-        """Whether the group's filter on routing keys wants a record."""
-        return not self.filter or super().wanted(block, index)
+    # ---- what comes back is credit
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
-        count = self.return_credit(lease, count)
+        count = self.release(lease, count)
         self.counts.acked += count
         return count
 
-    def return_credit(self, lease: Lease, count: i64) -> i64:
+    def release(self, lease: Lease, count: i64) -> i64:
         """Records of a lease count no longer towards what its consumer may hold; how many did until now."""
         count = min(count, lease.left)
         lease.left -= count
-        consumer = lease.consumer
-        consumer.held -= count
-        if consumer.credit < UNLIMITED >> 1:
-            consumer.credit += count
+        lease.consumer.release(count)
         return count
 
     def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, how: i64) -> i64:
         """A stream redelivers nothing: the credit returns, the cursor stays."""
-        return self.return_credit(lease, count)
+        return self.release(lease, count)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
-        return self.return_credit(lease, count)
+        return self.release(lease, count)
 
     def remove(self, consumer: Consumer) -> None:
         self.detach(consumer)
@@ -213,6 +184,8 @@ class StreamGroup(Group):
         for lease in self.open:
             if lease.consumer is consumer:
                 lease.left = 0
+
+    # ---- where it stands
 
     def commit(self, offset: i64) -> None:
         """Resume at `offset`: an explicit commit, which may also go back."""
@@ -228,7 +201,7 @@ class StreamGroup(Group):
 
     def seek(self, offset: i64) -> None:
         """Go on reading at `offset`."""
-        self.damage = None
+        self.reader.damage = None
         self.cursor = offset
         self.block = None
 
@@ -241,14 +214,17 @@ class StreamGroup(Group):
         self.committed = max(self.committed, committed)
 
     def ready(self) -> i64:
-        cursor = max(self.log.start, self.cursor)
-        return self.log.end - cursor
+        log = self.reader.log
+        return log.end - max(log.start, self.cursor)
 
     def purge(self) -> i64:
         count = self.ready()
-        self.cursor = self.log.end
+        self.cursor = self.reader.log.end
         self.block = None
         return count
+
+    def next_offset(self) -> i64:
+        return self.cursor
 
     def take_progress(self) -> bytes:
         if self.committed == self.logged:

@@ -7,15 +7,15 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from forebay.queue.leases import FAILED, NACKED
-from forebay.queue.limits import RETRY_DISABLED, RETRY_FAILED, RETRY_RETURNED, Limits
+from forebay.queue.declaration.limits import RETRY_DISABLED, RETRY_FAILED, RETRY_RETURNED, Limits
+from forebay.queue.leases.lease import FAILED, NACKED
 
 GROWTH_MAX: Final = 60.0  # logarithm of how much a delay may have grown: beyond that every delay is the longest
 TIMES_MAX: Final = 1 << 20
 
 
 def is_failure(limits: Limits, how: i64) -> bool:
-    """Whether the delivery limit counts that a record came back in this way."""
+    """True if the delivery limit counts that a record came back in this way."""
     return how == FAILED or (how == NACKED and limits.nack_counts)
 
 

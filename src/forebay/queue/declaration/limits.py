@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.queue.arguments import (
+from forebay.queue.declaration.arguments import (
     BY_KEY,
     DEAD_LETTER_EXCHANGE,
     DEAD_LETTER_KEY,
@@ -15,7 +15,7 @@ from forebay.queue.arguments import (
     age_us,
     type_bit,
 )
-from forebay.queue.spec import QueueSpec
+from forebay.queue.declaration.spec import QueueSpec
 
 # What becomes of a publish to a queue that is full.
 DROP_HEAD: Final = 0

@@ -15,17 +15,17 @@ from mypy_extensions import i64
 
 from forebay.core.message import KEYED
 from forebay.log.block import Block
+from forebay.queue.declaration.limits import FAIR, Limits
 from forebay.queue.facts import Facts
-from forebay.queue.leases import PAGE_BITS, RETURNED, Page
-from forebay.queue.limits import FAIR, Limits
-from forebay.queue.line import FAIR_ABOVE, FAIR_HIGH, FAIR_NORMAL, Level, Line
-from forebay.queue.selector import Selector
+from forebay.queue.leases.page import PAGE_BITS, RETURNED, Page
+from forebay.queue.ready.levels import FAIR_ABOVE, FAIR_HIGH, FAIR_NORMAL, PriorityLevel, PriorityLevels
+from forebay.queue.ready.selector import Selector
 
 ENTRIES_SLACK: Final = 1024  # entries beyond what waits before a level is written anew
 
 
 @final
-class Order(Line):
+class Order(PriorityLevels):
     """The records that wait below the cursor of a group, in the order in which they will be handed out.
 
     pages      the states of the group's records
@@ -156,7 +156,7 @@ class Order(Line):
         self.take_chosen(count)
         self.count -= count
 
-    def heads(self) -> list[Level]:
+    def heads(self) -> list[PriorityLevel]:
         """Every level in which something waits: what expires is looked for at the head of each."""
         if not self.selectors:
             return self.all_levels()
@@ -164,7 +164,7 @@ class Order(Line):
             self.trim(level)
         return self.all_levels()
 
-    def trim(self, level: Level) -> None:
+    def trim(self, level: PriorityLevel) -> None:
         """Have the level begin with a record that waits."""
         while self.selectors and level.count:
             gone = self.gone_length(level.first(), level.length())
@@ -202,7 +202,7 @@ class Order(Line):
     # ---- which of its entries' records still wait
 
     def waits(self, offset: i64) -> bool:
-        """Whether a record below the cursor is ready, or parked."""
+        """True if a record below the cursor is ready, or parked."""
         page = self.pages.get(offset >> PAGE_BITS)
         return page is not None and page.states[offset - page.base] == RETURNED
 
@@ -244,7 +244,7 @@ class Order(Line):
                 at += length
         return found
 
-    def tidy(self, level: Level) -> i64:
+    def tidy(self, level: PriorityLevel) -> i64:
         """Write a level anew if most of its entries are used up; how many records left it by that."""
         if level.entries() <= 2 * self.count + ENTRIES_SLACK:
             return 0
@@ -252,7 +252,7 @@ class Order(Line):
         self.rewrite(level)
         return before - level.count
 
-    def rewrite(self, level: Level) -> None:
+    def rewrite(self, level: PriorityLevel) -> None:
         """Have a level's entries say exactly what waits."""
         runs = self.still_waiting(level.all_runs())
         level.clear()

@@ -6,31 +6,32 @@ settled goes, so a missing page below the cursor means: settled. Settlements are
 
 from __future__ import annotations
 
+from typing import final
+
 from librt.strings import BytesWriter, read_i64_le, write_i64_le
 from mypy_extensions import i64, u8
 
 from forebay.log.queue_log import QueueLog
-from forebay.queue.group import Group
-from forebay.queue.leases import PAGE_BITS, PAGE_RECORDS, RETURNED, SETTLED, Page
+from forebay.queue.leases.page import PAGE_BITS, PAGE_RECORDS, RETURNED, SETTLED, Page
 
 
-class Settlement(Group):
-    """The states of a group's records.
+@final
+class Settlement:
+    """The states of one group's records.
 
     start, committed  the first record of the group; every offset below `committed` is settled: the log may forget it
-    attempts          offset -> how often it was handed out, and failed, of returned records only (see `packed`)
-    failing           offset -> when it failed first, of those in `attempts`, where that is asked for
+    cursor            next offset never yet handed out
+    pages             the states of the records from `committed` to the cursor, by page
+    intervals         (first, end) pairs for the write-ahead log; the last, which may grow, is in the two fields below
     """
 
-    def __init__(self, id: i64, name: bytes, filter: bytes, log: QueueLog, start: i64) -> None:
-        super().__init__(id, name, filter, log, start)
+    def __init__(self, log: QueueLog, start: i64) -> None:
+        self.log = log
         self.start: i64 = start
         self.committed: i64 = start
+        self.cursor: i64 = start
         self.pages: dict[int, Page] = {}
-        self.attempts: dict[int, int] = {}
-        self.failing: dict[int, int] = {}
-        self.progress = BytesWriter()  # (first, end) pairs
-        self.returns = BytesWriter()  # (first, count, attempts) triples; (first, -count, us): when they failed first
+        self.intervals = BytesWriter()
         self.interval_first: i64 = 0
         self.interval_end: i64 = 0
         self.begin(start)
@@ -40,7 +41,7 @@ class Settlement(Group):
         self.committed = offset
         self.cursor = offset
         if offset & (PAGE_RECORDS - 1):
-            self.settle_range((offset >> PAGE_BITS) << PAGE_BITS, offset)
+            self.mark_settled((offset >> PAGE_BITS) << PAGE_BITS, offset)
 
     def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
         """As `begin`, whatever was settled and handed out before.
@@ -48,12 +49,9 @@ class Settlement(Group):
         gone  intervals that are about to be left out of the log
         """
         self.pages.clear()
-        self.attempts.clear()
-        self.progress.truncate(0)
-        self.returns.truncate(0)
+        self.intervals.truncate(0)
         self.interval_first = 0
         self.interval_end = 0
-        self.block = None
         self.begin(offset)
         self.settle_missing(gone)
 
@@ -69,14 +67,17 @@ class Settlement(Group):
         missing.sort()
         next = cursor
         for first, end in missing:
-            self.return_range(next, first)
+            self.mark(next, first, RETURNED)
             next = max(next, end)
         self.cursor = next
         for first, end in missing:
-            self.settle_range(first, end)
+            self.mark_settled(first, end)
         self.advance()
 
+    # ---- states
+
     def page(self, offset: i64) -> Page:
+        """The page of a record, made if it is not there."""
         number = offset >> PAGE_BITS
         page = self.pages.get(number)
         if page is None:
@@ -84,8 +85,17 @@ class Settlement(Group):
             self.pages[number] = page
         return page
 
-    def settle_range(self, first: i64, end: i64) -> None:
-        """Mark records settled that were not leased; the cursor stands behind them already.
+    def mark(self, first: i64, end: i64, state: u8) -> None:
+        """Give records, none of which is settled, a state."""
+        while first < end:
+            page = self.page(first)
+            stop = min(page.base + PAGE_RECORDS, end)
+            for at in range(first - page.base, stop - page.base):
+                page.states[at] = state
+            first = stop
+
+    def mark_settled(self, first: i64, end: i64) -> None:
+        """Mark records settled that nobody holds; the cursor stands behind them already.
 
         A page wholly below the cursor that is missing is settled: it stays missing.
         """
@@ -104,24 +114,22 @@ class Settlement(Group):
                     del self.pages[number]
             first = stop
 
-    def drop_page(self, page: Page) -> None:
-        """All its records are settled."""
-        self.pages.pop(page.base >> PAGE_BITS, None)
+    def settle(self, first: i64, end: i64) -> None:
+        """Settle records that nobody holds, and remember it for the write-ahead log."""
+        self.mark_settled(first, end)
+        self.note(first, end)
 
-    def note(self, first: i64, end: i64) -> None:
-        """Remember a settled interval for the write-ahead log, merged with the one before where they touch."""
-        if first == self.interval_end:
-            self.interval_end = end
-            return
-        self.cut_interval()
-        self.interval_first = first
-        self.interval_end = end
+    def settled_in(self, page: Page, count: i64) -> None:
+        """So many records of a page were marked settled by who held them: without any other it goes."""
+        page.left -= count
+        if page.left == 0:
+            self.pages.pop(page.base >> PAGE_BITS, None)
 
-    def cut_interval(self) -> None:
-        if self.interval_end > self.interval_first:
-            write_i64_le(self.progress, self.interval_first)
-            write_i64_le(self.progress, self.interval_end)
-        self.interval_first = self.interval_end
+    def is_settled(self, offset: i64) -> bool:
+        if offset >= self.cursor:
+            return False
+        page = self.pages.get(offset >> PAGE_BITS)
+        return page is None or page.states[offset - page.base] == SETTLED
 
     def advance(self) -> i64:
         """Move `committed` over all that is settled from there on; the new value."""
@@ -142,16 +150,37 @@ class Settlement(Group):
         self.committed = committed
         return committed
 
-    def take_progress(self) -> bytes:
+    # ---- the write-ahead log
+
+    def note(self, first: i64, end: i64) -> None:
+        """Remember a settled interval for the write-ahead log, merged with the one before where they touch."""
+        if first == self.interval_end:
+            self.interval_end = end
+            return
         self.cut_interval()
-        if not len(self.progress):
+        self.interval_first = first
+        self.interval_end = end
+
+    def cut_interval(self) -> None:
+        if self.interval_end > self.interval_first:
+            write_i64_le(self.intervals, self.interval_first)
+            write_i64_le(self.intervals, self.interval_end)
+        self.interval_first = self.interval_end
+
+    def take_progress(self) -> bytes:
+        """Settlements since the last call, for the write-ahead log; empty when there are none."""
+        self.cut_interval()
+        if not len(self.intervals):
             return b""
-        progress = self.progress.getvalue()
-        self.progress.truncate(0)
+        progress = self.intervals.getvalue()
+        self.intervals.truncate(0)
         return progress
 
     def restore(self, progress: bytes) -> None:
-        """Intervals beyond the end of the log (their records were lost with the tail) are cut off there."""
+        """Apply what `take_progress` or `snapshot` gave, in recovery.
+
+        Intervals beyond the end of the log (their records were lost with the tail) are cut off there.
+        """
         for at in range(0, i64(len(progress)), 16):
             first = read_i64_le(progress, at)
             end = read_i64_le(progress, at + 8)
@@ -161,23 +190,22 @@ class Settlement(Group):
                 continue
             if first > self.cursor:
                 # What a settlement passed over was leased when the broker stopped: see `passed_over`.
-                self.return_range(self.cursor, first)
+                self.mark(self.cursor, first, RETURNED)
             self.cursor = max(self.cursor, end)
-            self.settle_range(first, end)
+            self.mark_settled(first, end)
         self.advance()
 
-    def return_range(self, first: i64, end: i64) -> None:
-        """Offsets that an out-of-order settlement passed over wait to be leased again, in pages of states."""
-        self.mark_range(first, end, RETURNED)
+    def snapshot(self) -> bytes:
+        """Settled intervals: all below `committed`, then those above it."""
+        out = BytesWriter()
+        write_i64_le(out, 0)
+        write_i64_le(out, self.advance())
+        for first, end in self.settled_above():
+            write_i64_le(out, first)
+            write_i64_le(out, end)
+        return out.getvalue()
 
-    def mark_range(self, first: i64, end: i64, state: u8) -> None:
-        """Give records, none of which is settled, a state."""
-        while first < end:
-            page = self.page(first)
-            stop = min(page.base + PAGE_RECORDS, end)
-            for at in range(first - page.base, stop - page.base):
-                page.states[at] = state
-            first = stop
+    # ---- intervals
 
     def passed_over(self) -> list[tuple[int, int]]:
         """After the last `restore`: the runs that settlements passed over, ascending."""
@@ -197,100 +225,6 @@ class Settlement(Group):
                 found.append((first, page.base + PAGE_RECORDS - first))
                 first = -1
         return found
-
-    # ---- how often records were handed out
-
-    def note_return(self, first: i64, count: i64, attempts: i64) -> None:
-        """Remember for these records, which return, how often they were handed out."""
-        for offset in range(first, first + count):
-            self.attempts[offset] = attempts
-        write_i64_le(self.returns, first)
-        write_i64_le(self.returns, count)
-        write_i64_le(self.returns, attempts)
-
-    def note_failing(self, offset: i64, now_us: i64) -> i64:
-        """When the record failed first: now, unless it is known to have failed before."""
-        since_us = self.failing.get(offset)
-        if since_us is not None:
-            return since_us
-        self.failing[offset] = now_us
-        self.write_failing(self.returns, offset, now_us)
-        return now_us
-
-    def write_failing(self, out: BytesWriter, offset: i64, since_us: i64) -> None:
-        write_i64_le(out, offset)
-        write_i64_le(out, -1)
-        write_i64_le(out, since_us)
-
-    def forget_attempts(self, first: i64, count: i64) -> None:
-        for offset in range(first, first + count):
-            self.attempts.pop(offset, None)
-        if self.failing:
-            for offset in range(first, first + count):
-                self.failing.pop(offset, None)
-
-    def take_returns(self) -> bytes:
-        """The returns that `note_return` was told since the last call, for the write-ahead log; empty for none."""
-        if not len(self.returns):
-            return b""
-        returns = self.returns.getvalue()
-        self.returns.truncate(0)
-        return returns
-
-    def restore_returns(self, returns: bytes) -> None:
-        """Apply what `take_returns` or `attempts_snapshot` gave, in recovery."""
-        for at in range(0, i64(len(returns)), 24):
-            count = read_i64_le(returns, at + 8)
-            value = read_i64_le(returns, at + 16)
-            first = max(read_i64_le(returns, at), self.committed)
-            end = min(read_i64_le(returns, at) + (count if count > 0 else -count), self.log.end)
-            for offset in range(first, end):
-                if count > 0:
-                    self.attempts[offset] = value
-                else:
-                    self.failing[offset] = value
-
-    def prune_attempts(self) -> None:
-        """After the last `restore`: of what is settled nobody asks how often it was handed out."""
-        kept: dict[int, int] = {}
-        for offset, attempts in self.attempts.items():
-            if not self.is_settled(offset):
-                kept[offset] = attempts
-        self.attempts = kept
-        failing: dict[int, int] = {}
-        for offset, since_us in self.failing.items():
-            if offset in kept:
-                failing[offset] = since_us
-        self.failing = failing
-
-    def is_settled(self, offset: i64) -> bool:
-        if offset >= self.cursor:
-            return False
-        page = self.pages.get(offset >> PAGE_BITS)
-        return page is None or page.states[offset - page.base] == SETTLED
-
-    def attempts_snapshot(self) -> bytes:
-        """All of `attempts` and `failing`, such that `restore_returns` of it on a new group gives the same."""
-        out = BytesWriter()
-        for offset in sorted(self.attempts):
-            write_i64_le(out, offset)
-            write_i64_le(out, 1)
-            write_i64_le(out, self.attempts[offset])
-        for offset in sorted(self.failing):
-            self.write_failing(out, offset, self.failing[offset])
-        return out.getvalue()
-
-    # ---- the whole state
-
-    def snapshot(self) -> bytes:
-        """Settled intervals: all below `committed`, then those above it."""
-        out = BytesWriter()
-        write_i64_le(out, 0)
-        write_i64_le(out, self.advance())
-        for first, end in self.settled_above():
-            write_i64_le(out, first)
-            write_i64_le(out, end)
-        return out.getvalue()
 
     def settled_above(self) -> list[tuple[int, int]]:
         """Settled intervals between `committed` and `cursor`."""

@@ -1,0 +1,220 @@
+"""The choice of the consumer that gets a group's next record: one strategy for each way to be fair.
+
+A consumer that can take nothing, because its window is full, it is paused or its filter wants nothing, is passed over,
+whatever the strategy says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.queue.leases.lease import UNLIMITED, Consumer
+
+BURST: Final = 256  # records for one consumer before the next one's turn
+
+# Strategies of shared subscriptions, as their option names them.
+ROUND_ROBIN: Final = "round_robin"
+RANDOM: Final = "random"
+STICKY: Final = "sticky"
+LEAST_INFLIGHT: Final = "least_inflight"
+HASH_TOPIC: Final = "hash_topic"
+HASH_CLIENT: Final = "hash_clientid"
+
+# Fields of a record that a strategy goes by.
+NO_KEY: Final = 0
+BY_TOPIC: Final = 1
+BY_PUBLISHER: Final = 2
+
+MULTIPLIER: Final = 1_103_515_245  # the generator of the C standard's example
+INCREMENT: Final = 12_345
+
+
+class Fairness(ABC):
+    """One strategy, and what it remembers.
+
+    burst   records for one consumer at a time, where there are several
+    turn    place of the consumer whose turn it is
+    key_of  the field of the record that the strategy goes by
+    """
+
+    def __init__(self, burst: i64, turn: i64 = 0) -> None:
+        self.burst: i64 = burst
+        self.turn: i64 = turn
+        self.key_of: i64 = NO_KEY
+
+    @abstractmethod
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        """The consumer that gets the next record, of a list with the highest priority first; None if none can take it.
+
+        key  of the record, where the strategy goes by one
+        """
+
+    def leave(self, consumer: Consumer) -> None:  # noqa: B027  most strategies remember nobody
+        """A consumer has gone."""
+
+
+@final
+class RoundRobin(Fairness):
+    """One after the other."""
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        count = i64(len(consumers))
+        turn = self.turn
+        for _ in range(count):
+            if turn >= count:
+                turn = 0
+            consumer = consumers[turn]
+            if consumer.can_take():
+                self.turn = turn
+                return consumer
+            turn += 1
+        return None
+
+
+@final
+class ByPriority(Fairness):
+    """One after the other of the highest priority: a lower one gets something only while no higher one can take any."""
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        count = i64(len(consumers))
+        first: i64 = 0
+        while first < count and not consumers[first].can_take():
+            first += 1
+        if first == count:
+            return None
+        priority = consumers[first].priority
+        turn = self.turn
+        for _ in range(count):
+            if turn >= count:
+                turn = 0
+            consumer = consumers[turn]
+            if consumer.priority == priority and consumer.can_take():
+                self.turn = turn
+                return consumer
+            turn += 1
+        return None
+
+
+@final
+class SingleActive(Fairness):
+    """One consumer gets everything until it leaves, or until one of a higher priority takes over.
+
+    active  that consumer, once there was something to hand out
+    """
+
+    def __init__(self) -> None:
+        super().__init__(UNLIMITED)
+        self.active: Consumer | None = None
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        if not consumers:
+            return None
+        first = consumers[0]
+        active = self.active
+        if active is None or (active.held == 0 and first.priority > active.priority):
+            active = first
+            self.active = active
+        # Whoever is to take over waits until everything that the active one holds is settled.
+        if first.priority > active.priority or not active.can_take():
+            return None
+        return active
+
+    def leave(self, consumer: Consumer) -> None:
+        if consumer is self.active:
+            self.active = None
+
+
+@final
+class LeastHeld(Fairness):
+    """The consumer with the fewest messages unacknowledged, as all windows were alike at first."""
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        best: Consumer | None = None
+        for consumer in consumers:
+            if consumer.can_take() and (best is None or consumer.credit > best.credit):
+                best = consumer
+        return best
+
+
+@final
+class ByHash(Fairness):
+    """Always the same consumer for the same key."""
+
+    def __init__(self, key_of: i64) -> None:
+        super().__init__(1)
+        self.key_of = key_of
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        at = next_from(consumers, hash_of(key))
+        return None if at < 0 else consumers[at]
+
+
+@final
+class AtRandom(Fairness):
+    """Any of them, by a generator that gives the same in every run."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.state: i64 = 1
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        self.state = (self.state * MULTIPLIER + INCREMENT) & 0x7FFF_FFFF
+        at = next_from(consumers, self.state >> 16)
+        return None if at < 0 else consumers[at]
+
+
+@final
+class Sticky(Fairness):
+    """The same consumer as before, as long as it can take something."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.chosen: Consumer | None = None
+
+    def next(self, consumers: list[Consumer], key: bytes) -> Consumer | None:
+        start: i64 = 0
+        for at, consumer in enumerate(consumers):
+            if consumer is self.chosen:
+                start = at
+        found = next_from(consumers, start)
+        if found < 0:
+            return None
+        self.chosen = consumers[found]
+        return self.chosen
+
+
+def fairness_named(strategy: str) -> Fairness:
+    """The strategy of a shared subscription."""
+    if strategy == LEAST_INFLIGHT:
+        return LeastHeld(1)
+    if strategy == RANDOM:
+        return AtRandom()
+    if strategy == STICKY:
+        return Sticky()
+    if strategy == HASH_TOPIC:
+        return ByHash(BY_TOPIC)
+    if strategy == HASH_CLIENT:
+        return ByHash(BY_PUBLISHER)
+    assert strategy == ROUND_ROBIN, strategy
+    return RoundRobin(1)
+
+
+def next_from(consumers: list[Consumer], start: i64) -> i64:
+    """Place of the first that can take something, from a place on and round; -1 for none."""
+    count = i64(len(consumers))
+    for step in range(count):
+        at = (start + step) % count
+        if consumers[at].can_take():
+            return at
+    return -1
+
+
+def hash_of(key: bytes) -> i64:
+    """FNV-1a, of which 31 bits are kept: the same in every run, unlike Python's."""
+    value: i64 = 2_166_136_261
+    for octet in key:
+        value = ((value ^ octet) * 16_777_619) & 0xFFFF_FFFF
+    return value & 0x7FFF_FFFF

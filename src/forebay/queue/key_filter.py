@@ -1,0 +1,62 @@
+"""The filter of a group on routing keys: what it does not want is passed over, and settled, for the whole group."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.message import AMQP091
+from forebay.log.block import Block
+from forebay.queue.turn import TurnShare
+from forebay.routing.topic_trie import matches, swap_key
+
+MEMO_ENTRIES: Final = 10_000
+QUEUE_PREFIX: Final = b"$queue/"
+
+
+@final
+class KeyFilter:
+    """One filter, and which keys it wants.
+
+    text    empty: everything is wanted
+    is_set  some records may not be wanted
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self.is_set = len(text) > 0
+        self.memo: dict[bytes, bool] = {}
+
+    def wants(self, block: Block, index: i64) -> bool:
+        """True if a record is wanted. To be asked where a filter is set."""
+        key = block.routing_key(index)
+        known = self.memo.get(key)
+        if known is None:
+            exchange = block.exchange(index)
+            known = matches(self.text, filter_key(block.format(index) & 15, exchange, key))
+            # A key may mean two topics, by the protocol it came from: only the common case is remembered.
+            if len(self.memo) >= MEMO_ENTRIES:
+                self.memo.clear()
+            self.memo[key] = known
+        return known
+
+    def run_length(self, block: Block, index: i64, most: i64, turn: TurnShare) -> i64:
+        """Length of the run of wanted records that starts at `index`, each looked at; negative: of unwanted ones."""
+        first = self.wants(block, index)
+        count: i64 = 1
+        while count < most and count < turn.looks and self.wants(block, index + count) == first:
+            count += 1
+        turn.looks -= count
+        return count if first else -count
+
+
+def filter_key(format: i64, exchange: bytes, routing_key: bytes) -> bytes:
+    """The text that a group's filter is held against: the topic form of the routing key, without `$queue/<name>/`."""
+    key = routing_key
+    if format == AMQP091 and not key.startswith(QUEUE_PREFIX):
+        key = swap_key(key)
+    if key.startswith(QUEUE_PREFIX):
+        cut = key.find(b"/", len(QUEUE_PREFIX))
+        return b"" if cut < 0 else key[cut + 1 :]
+    return key

@@ -1,0 +1,101 @@
+"""When records expire: by what they say themselves, and by their queue's time to live."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.core.message import EXPIRES
+from forebay.log.block import Block
+from forebay.queue.declaration.limits import Limits
+from forebay.queue.facts import Facts
+from forebay.queue.log_reader import LogReader
+
+NEVER: Final = 1 << 62
+
+
+@final
+class Expiry:
+    """The expiry of one group's records.
+
+    limits      of the queue; what they say may change at any time
+    perishable  the records may expire
+    head        the record that was looked up last by its offset, what time to live held then, and what was found
+    """
+
+    def __init__(self, limits: Limits, facts: Facts, reader: LogReader) -> None:
+        self.limits = limits
+        self.facts = facts
+        self.reader = reader
+        self.perishable = True
+        self.head: i64 = -1
+        self.head_ttl_us: i64 = -1
+        self.head_expiry_us: i64 = NEVER
+
+    def of(self, block: Block, index: i64) -> i64:
+        """When a record expires; NEVER if it does not."""
+        return expiry_us(self.limits, self.facts, block, index)
+
+    def at(self, offset: i64) -> i64:
+        """As `of`, looked up once for the record asked of last."""
+        if offset != self.head or self.limits.message_ttl_us != self.head_ttl_us:
+            block = self.reader.readable(offset)
+            if block is None or block.base > offset:
+                return NEVER
+            self.head = offset
+            self.head_ttl_us = self.limits.message_ttl_us
+            self.head_expiry_us = self.of(block, offset - block.base)
+        return self.head_expiry_us
+
+    def start_over(self) -> None:
+        """Other records stand at the offsets looked up before."""
+        self.head = -1
+
+    def stale(self, block: Block, index: i64, most: i64, now_us: i64) -> i64:
+        """How many of `most` records from `index` on have expired, one after the other."""
+        at = index
+        end = index + most
+        while at < end and self.of(block, at) < now_us:
+            at += 1
+        return at - index
+
+    def fresh(self, block: Block, index: i64, count: i64, now_us: i64) -> i64:
+        """How many of `count` records come before the next that has expired; the first has not."""
+        formats = block.formats_at
+        at = index + 1
+        end = index + count
+        if self.limits.earlier_ttls:
+            end = min(end, self.limits.ttl_holds_to(block.base + index) - block.base)
+        while at < end:
+            # With one time to live the later do not expire before the earlier, but by what they say themselves.
+            if i64(block.data[formats + at]) & EXPIRES and self.of(block, at) < now_us:
+                break
+            at += 1
+        return at - index
+
+
+def expiry_us(limits: Limits, facts: Facts, block: Block, index: i64) -> i64:
+    """When a record expires; NEVER if it does not."""
+    ttl_us = limits.ttl_us(block.base + index) if limits.earlier_ttls else limits.message_ttl_us
+    own_us: i64 = -1
+    if block.format(index) & EXPIRES:
+        own_us = facts.expiration_us(block, index)
+    if ttl_us < 0 and own_us < 0:
+        return NEVER
+    if ttl_us < 0 or 0 <= own_us < ttl_us:
+        ttl_us = own_us
+    return block.timestamp_us(index) + ttl_us
+
+
+def has_expirations(block: Block) -> bool:
+    """True if some record of a block says itself when it expires."""
+    start = block.formats_at
+    formats = block.data[start : start + block.count]
+    first = formats[0]
+    if formats.count(first) == len(formats):
+        return first & EXPIRES != 0  # nearly always: all came alike
+    for format in formats:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
+        if format & EXPIRES:
+            return True
+    return False

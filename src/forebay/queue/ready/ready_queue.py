@@ -1,0 +1,443 @@
+"""The ready queue of a work group: the records that can be handed out now, and their order.
+
+By age: what came back, lowest offset first, then the offsets from the cursor to the end of the log, which need no
+object at all. Where priorities, message groups or consumers' filters order the group, every record is taken into its
+`Order` once it is sealed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.log.block import Block
+from forebay.queue.declaration.limits import Limits
+from forebay.queue.facts import Facts
+from forebay.queue.key_filter import KeyFilter
+from forebay.queue.leases.page import PAGE_RECORDS, RETURNED
+from forebay.queue.log_reader import LogReader
+from forebay.queue.ready.expiry import NEVER, Expiry
+from forebay.queue.ready.order import Order
+from forebay.queue.turn import TurnShare
+from forebay.queue.work.attempts import Attempts
+from forebay.queue.work.settlement import Settlement
+
+TAKE_IN_RECORDS: Final = 65_536  # most that an ordered group takes in before it lets others have the turn
+
+
+@final
+class ReadyOctets:
+    """The octets of the bodies of what is ready, for a limit on them.
+
+    measuring  they are kept, of the records below `measured`
+    """
+
+    def __init__(self) -> None:
+        self.measuring = False
+        self.measured: i64 = 0
+        self.count: i64 = 0
+
+
+@final
+class ReadyQueue:
+    """The records that one group can hand out now. Whoever takes a run out says what becomes of it.
+
+    order           None: by age
+    returned        heap of (first, count) that came back, unless `order` has them
+    returned_count  records in it
+    block           the block that the cursor stands in, as it was looked up last
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        facts: Facts,
+        reader: LogReader,
+        settlement: Settlement,
+        attempts: Attempts,
+        key_filter: KeyFilter,
+        turn: TurnShare,
+    ) -> None:
+        self.limits = limits
+        self.facts = facts
+        self.reader = reader
+        self.log = reader.log
+        self.settlement = settlement
+        self.attempts = attempts
+        self.key_filter = key_filter
+        self.turn = turn
+        self.expiry = Expiry(limits, facts, reader)
+        self.octets = ReadyOctets()
+        self.order: Order | None = None
+        self.returned: list[tuple[int, int]] = []
+        self.returned_count: i64 = 0
+        self.block: Block | None = None
+
+    # ---- what there is
+
+    def is_empty(self) -> bool:
+        """True if nothing can be handed out; what an order has still to take in does not count."""
+        order = self.order
+        if order is not None:
+            return order.count == 0
+        return not self.returned and self.settlement.cursor >= self.log.end
+
+    def count(self) -> i64:
+        """Records that are ready, and those parked behind others of their message group."""
+        order = self.order
+        waiting = self.returned_count if order is None else order.count + order.parked
+        return self.log.end - self.settlement.cursor + waiting
+
+    def runs(self) -> list[tuple[int, int]]:
+        """The runs of records below the cursor that can be handed out now."""
+        order = self.order
+        return self.returned if order is None else order.runs()
+
+    def head(self) -> i64:
+        """The offset that is next where the group goes by age."""
+        return self.returned[0][0] if self.returned else self.settlement.cursor
+
+    def cursor_block(self) -> Block | None:
+        """The block that the cursor stands in, looked up only where it has left the one before."""
+        block = self.block
+        if block is None or self.settlement.cursor >= block.end:
+            return self.next_block()
+        return block
+
+    def next_block(self) -> Block | None:
+        """The block that the cursor stands in, moving the cursor over a gap that compaction left.
+
+        The gap may reach to the end of the log: housekeeping leaves out what is settled, and a crash may lose the note
+        that said so.
+        """
+        settlement = self.settlement
+        first = settlement.cursor
+        block = self.log.block(first)
+        self.block = block
+        base = self.log.end if block is None else block.base
+        if base > first:
+            settlement.cursor = base
+            settlement.settle(first, base)
+        return block
+
+    # ---- taking
+
+    def take(self, most: i64) -> tuple[Block | None, i64, i64]:
+        """Take the next run, of one block and page and equally many attempts: its block, first offset and length.
+
+        Of length 0 where only unwanted records were passed, or none is left.
+        """
+        if self.order is not None:
+            return self.take_ordered(self.order, most)
+        if self.returned:
+            return self.take_returned(most)
+        settlement = self.settlement
+        block = self.cursor_block() if settlement.cursor < self.log.end else None
+        first = settlement.cursor
+        if block is None:
+            return None, first, 0
+        index = first - block.base
+        count = min(most, PAGE_RECORDS - (first & (PAGE_RECORDS - 1)))
+        count = min(count, block.count - index)
+        if self.key_filter.is_set:
+            count = self.key_filter.run_length(block, index, count, self.turn)
+            if count < 0:
+                settlement.cursor = first - count
+                settlement.settle(first, first - count)
+                return None, first, 0
+        if self.expiry.perishable:
+            count = self.expiry.fresh(block, index, count, self.turn.now_us)
+        settlement.cursor = first + count
+        return block, first, count
+
+    def take_returned(self, most: i64) -> tuple[Block | None, i64, i64]:
+        """Take from the lowest run that came back."""
+        block = self.log.block(self.returned[0][0])
+        first, total = heapq.heappop(self.returned)
+        if block is None or block.base > first:
+            self.pass_over(first, total, self.log.end if block is None else block.base)
+            return None, first, 0
+        count = self.alike(block, first, min(total, most))
+        if count < total:
+            heapq.heappush(self.returned, (first + count, total - count))
+        self.returned_count -= count
+        return block, first, count
+
+    def take_ordered(self, order: Order, most: i64) -> tuple[Block | None, i64, i64]:
+        if not order.count:
+            return None, 0, 0
+        first = order.choose()
+        block = self.log.block(first)
+        if block is None or block.base > first:
+            # In the log no more, though no note says that it was settled.
+            order.take(1)
+            self.settle(first, 1)
+            return None, first, 0
+        count = self.alike(block, first, order.length(most))
+        order.take(count)
+        return block, first, count
+
+    def take_head(self, most: i64) -> tuple[i64, i64]:
+        """Take the next records, at most so many, expired or not: first offset and count, 0 where none can be next."""
+        order = self.order
+        if order is not None:
+            self.take_in(order)
+            if not order.count:
+                return 0, 0
+            first = order.choose()
+            # What dies of a message group lets the next of it come, perhaps before the rest of the run.
+            count = 1 if order.keys else order.length(most)
+            order.take(count)
+            return first, count
+        if self.returned:
+            return self.pop_returned(most)
+        settlement = self.settlement
+        block = self.cursor_block() if settlement.cursor < self.log.end else None
+        if block is None:
+            return 0, 0
+        first = settlement.cursor
+        count = min(block.end - first, most)
+        settlement.cursor = first + count
+        return first, count
+
+    def take_expired(self, now_us: i64) -> tuple[i64, i64]:
+        """Take what has expired at the head of a group that goes by age: first offset and count, 0 where nothing has.
+
+        Expired records that the group does not want are passed over.
+        """
+        if self.returned:
+            return self.pop_returned(1) if self.expiry.at(self.returned[0][0]) < now_us else (i64(0), i64(0))
+        settlement = self.settlement
+        while settlement.cursor < self.log.end:
+            block = self.cursor_block()
+            if block is None:
+                break
+            first = settlement.cursor
+            index = first - block.base
+            is_filtered = self.key_filter.is_set
+            count = self.expiry.stale(block, index, 1 if is_filtered else block.count - index, now_us)
+            settlement.cursor = first + count
+            if count == 0 or not is_filtered or self.key_filter.run_length(block, index, 1, self.turn) > 0:
+                return first, count
+            settlement.settle(first, first + count)
+        return 0, 0
+
+    def pop_returned(self, most: i64) -> tuple[i64, i64]:
+        first, total = heapq.heappop(self.returned)
+        count = min(i64(total), most)
+        if count < total:
+            heapq.heappush(self.returned, (int(first + count), int(total - count)))
+        self.returned_count -= count
+        return first, count
+
+    def alike(self, block: Block, first: i64, most: i64) -> i64:
+        """How many of `most` records from `first` on are in one block and page, and were handed out equally often."""
+        room = PAGE_RECORDS - (first & (PAGE_RECORDS - 1))
+        limit = min(most, room)
+        limit = min(limit, block.end - first)
+        by_offset = self.attempts.by_offset
+        attempts = by_offset.get(first, 0)
+        count: i64 = 1
+        while count < limit and by_offset.get(first + count, 0) == attempts:
+            count += 1
+        if not self.expiry.perishable:
+            return count
+        return self.expiry.fresh(block, first - block.base, count, self.turn.now_us)
+
+    def pass_over(self, first: i64, total: i64, base: i64) -> None:
+        """Of a returned run what is below `base` is in the log no more, though no note says that it was settled."""
+        count = min(total, base - first)
+        self.settle(first, count)
+        self.returned_count -= count
+        if count < total:
+            heapq.heappush(self.returned, (first + count, total - count))
+
+    # ---- coming back, and going for good
+
+    def add(self, first: i64, count: i64) -> None:
+        """Records can be handed out again; their state is RETURNED already."""
+        if self.octets.measuring:
+            self.octets.count += self.reader.body_octets(first, first + count)
+        order = self.order
+        if order is None:
+            heapq.heappush(self.returned, (int(first), int(count)))
+            self.returned_count += count
+            return
+        end = first + count
+        while first < end:
+            block = self.reader.needed(first)
+            if block is None and self.reader.damage is not None:
+                return  # what it is, and so where it would wait, is not known
+            assert block is not None and block.base <= first, "a record that was held is in the log"
+            stop = min(block.end, end)
+            order.give_back(block, first - block.base, stop - first)
+            first = stop
+
+    def settle(self, first: i64, count: i64) -> None:
+        """Records that nobody holds, and that were taken out of here, are settled."""
+        self.settlement.settle(first, first + count)
+        self.forget(first, count)
+
+    def forget(self, first: i64, count: i64) -> None:
+        """Records are settled: nobody asks for their attempts, and others of their message groups can be handed out."""
+        if self.attempts.by_offset:
+            self.attempts.forget(first, count)
+        order = self.order
+        if order is not None and order.keys:
+            self.follow(order, first, count)
+
+    def follow(self, order: Order, first: i64, count: i64) -> None:
+        """Records are settled: those that waited behind them in their message groups can be handed out."""
+        for offset in range(first, first + count):
+            following = order.follow(offset)
+            while following >= 0:
+                block = self.reader.needed(following)
+                if block is None and self.reader.damage is not None:
+                    return
+                if block is not None and block.base <= following:
+                    order.release(block, following - block.base)
+                    break
+                following = order.follow(following)
+
+    def clear(self) -> i64:
+        """Settle everything in here; how many records that were."""
+        count = self.count()
+        order = self.order
+        waiting = self.returned if order is None else order.take_all()
+        for first, total in waiting:
+            self.settlement.settle(first, first + total)
+            self.attempts.forget(first, total)
+        self.returned = []
+        self.returned_count = 0
+        if self.reader.stuck:
+            for first, total in self.settlement.passed_over():
+                self.settlement.settle(first, first + total)
+                self.attempts.forget(first, total)
+        self.reader.start_over()
+        cursor = self.settlement.cursor
+        self.settlement.cursor = self.log.end
+        self.settlement.settle(cursor, self.log.end)
+        self.block = None
+        self.octets.count = 0
+        self.octets.measured = self.log.end
+        return count
+
+    # ---- order
+
+    def make_ordered(self, returned_first: bool) -> None:
+        """Hand out by priority and message group from now on."""
+        order = Order(self.limits, self.facts, returned_first, self.settlement.pages)
+        self.order = order
+        waiting, self.returned = self.returned, []
+        self.returned_count = 0
+        for first, count in sorted(waiting):
+            self.take_in_run(order, first, first + count)
+
+    def make_plain(self, order: Order) -> None:
+        """Hand out by age again."""
+        self.order = None
+        self.returned = order.take_all()
+        heapq.heapify(self.returned)
+        for _, count in self.returned:
+            self.returned_count += count
+
+    def take_in(self, order: Order) -> bool:
+        """Put in order what was sealed since the last call; False if there is more than one turn's share."""
+        left: i64 = TAKE_IN_RECORDS
+        settlement = self.settlement
+        while settlement.cursor < self.log.end:
+            if left <= 0 or self.turn.looks <= 0:
+                return False
+            block = self.cursor_block()
+            if block is None:
+                return True
+            first = settlement.cursor
+            index = first - block.base
+            count = block.count - index
+            if self.key_filter.is_set:
+                count = self.key_filter.run_length(block, index, count, self.turn)
+            if count < 0:
+                settlement.cursor = first - count
+                settlement.settle(first, first - count)
+                continue
+            settlement.cursor = first + count
+            left -= count
+            settlement.mark(first, first + count, RETURNED)
+            order.take_in(block, index, count)
+        return True
+
+    def take_in_run(self, order: Order, first: i64, end: i64) -> None:
+        """As `take_in`, for records below the cursor."""
+        while first < end:
+            block = self.reader.needed(first)
+            if block is None and self.reader.damage is not None:
+                return
+            base = end if block is None else min(block.base, end)
+            if block is None or base > first:
+                self.settlement.settle(first, base)
+                first = base
+                continue
+            stop = min(block.end, end)
+            order.take_in(block, first - block.base, stop - first)
+            first = stop
+
+    # ---- beginning anew
+
+    def start_over(self) -> None:
+        """Nothing is known of what waits, until `restore` says it."""
+        order = self.order
+        if order is not None:
+            self.order = Order(self.limits, self.facts, order.returned is not None, self.settlement.pages)
+        self.block = None
+        self.octets.measuring = False
+        self.expiry.start_over()
+        self.reader.start_over()
+
+    def restore(self) -> None:
+        """Once the settlements are known: what they passed over is ready again, lowest first."""
+        settlement = self.settlement
+        self.attempts.prune()
+        if self.attempts.by_offset:
+            # What came back and was handed out again before the broker stopped may stand above all that is settled.
+            end: i64 = max(self.attempts.by_offset) + 1
+            if end > settlement.cursor:
+                settlement.mark(settlement.cursor, end, RETURNED)
+                settlement.cursor = end
+        self.returned = []
+        self.returned_count = 0
+        for first, count in settlement.passed_over():
+            if self.order is None:
+                self.add(first, count)
+            else:
+                self.take_in_run(self.order, first, first + count)
+
+    # ---- time and octets
+
+    def next_expiry_us(self) -> i64:
+        """When the first of the records at the heads expires; NEVER if none does."""
+        order = self.order
+        if order is None:
+            head = self.head()
+            return self.expiry.at(head) if head < self.log.end else NEVER
+        due: i64 = NEVER
+        for level in order.heads():
+            due = min(due, self.expiry.at(level.first()))
+        return due
+
+    def measure(self) -> None:
+        """Count the octets of what is ready, as long as a limit asks for them."""
+        octets = self.octets
+        if self.limits.max_octets < 0:
+            octets.measuring = False
+            return
+        if not octets.measuring:
+            octets.measuring = True
+            octets.count = 0
+            octets.measured = self.settlement.cursor
+            for first, count in self.runs():
+                octets.count += self.reader.body_octets(first, first + count)
+        if octets.measured < self.log.end:
+            octets.count += self.reader.body_octets(octets.measured, self.log.end)
+            octets.measured = self.log.end

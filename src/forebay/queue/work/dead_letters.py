@@ -1,0 +1,46 @@
+"""The records of a work group that died and are neither moved nor settled yet."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.queue.work.attempts import deliveries_in, failures_in
+
+
+@final
+class DeadLetterRun:
+    """Records [first, first + count) that died of one cause, having been handed out and having failed equally often."""
+
+    def __init__(self, first: i64, count: i64, cause: str, deliveries: i64, failures: i64) -> None:
+        self.first: i64 = first
+        self.count: i64 = count
+        self.cause = cause
+        self.deliveries: i64 = deliveries
+        self.failures: i64 = failures
+
+
+@final
+class DeadLetterBacklog:
+    """Dead letters that wait to be moved.
+
+    runs   those that nobody has in hand, the first that died in front
+    count  records, with those that somebody has in hand
+    """
+
+    def __init__(self) -> None:
+        self.runs: list[DeadLetterRun] = []
+        self.count: i64 = 0
+
+    def add(self, first: i64, count: i64, cause: str, attempts: i64) -> None:
+        """Records have died, after so many attempts (see `Attempts`)."""
+        self.count += count
+        deliveries = deliveries_in(attempts)
+        failures = failures_in(attempts)
+        last = self.runs[len(self.runs) - 1] if self.runs else None
+        follows = last is not None and last.first + last.count == first and last.cause == cause
+        if last is not None and follows and last.deliveries == deliveries and last.failures == failures:
+            last.count += count
+            return
+        self.runs.append(DeadLetterRun(first, count, cause, deliveries, failures))

@@ -1,0 +1,529 @@
+"""A work group: leases records to competing consumers until every record is settled.
+
+It is composed, and says what goes from one part to another: from the ready queue to the leases, from there back, to the
+dead letters, or to the settled ones. Each part knows its own state, and none of them the group.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.filter.parser import Filter
+from forebay.log.block import Block
+from forebay.log.queue_log import QueueLog
+from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from forebay.queue.declaration.limits import DROP_HEAD, Limits
+from forebay.queue.facts import Facts
+from forebay.queue.fairness import (
+    BURST,
+    BY_TOPIC,
+    NO_KEY,
+    ByPriority,
+    Fairness,
+    RoundRobin,
+    SingleActive,
+    fairness_named,
+)
+from forebay.queue.group import Group
+from forebay.queue.leases.lease import FAILED, Consumer, Delivery, Lease
+from forebay.queue.leases.lease_index import held_runs
+from forebay.queue.leases.lease_table import LeaseTable
+from forebay.queue.leases.page import DEAD_LETTER, DELAYED, RETURNED
+from forebay.queue.leases.retries import is_failure, retry_us
+from forebay.queue.ready.delayed import FROM_NOW, DelayedRecords
+from forebay.queue.ready.expiry import NEVER
+from forebay.queue.ready.order import Order
+from forebay.queue.ready.ready_queue import ReadyQueue
+from forebay.queue.ready.selector import Selector
+from forebay.queue.trace import ACKED, DELIVERED, DIED, QueueTrace
+from forebay.queue.trace import REJECTED as TRACE_REJECTED
+from forebay.queue.trace import RETURNED as RETURNED_EVENT
+from forebay.queue.turn import SCAN_RECORDS
+from forebay.queue.work.attempts import FAILURE, Attempts, deliveries_in, failures_in
+from forebay.queue.work.dead_letters import DeadLetterBacklog
+from forebay.queue.work.filters import ConsumerFilters
+from forebay.queue.work.settlement import Settlement
+
+
+@final
+class WorkGroup(Group):
+    """One work group.
+
+    settlement    which of its records are settled, and where its cursor stands
+    attempts      how often those that came back were handed out
+    ready_queue   what can be handed out now
+    filters       of consumers that want only some of that
+    delayed       what can be handed out later
+    leases        what consumers hold
+    dead_letters  what died and is not moved yet
+    sharing       who is next in a shared subscription
+    delivered, settled  records so far
+    overdue       consumers that held a record too long and are to be cancelled
+    """
+
+    def __init__(
+        self,
+        id: i64,
+        name: bytes,
+        filter: bytes,
+        log: QueueLog,
+        start: i64,
+        limits: Limits | None = None,
+        facts: Facts | None = None,
+    ) -> None:
+        super().__init__(id, name, filter, log, limits, facts)
+        self.settlement = Settlement(log, start)
+        self.attempts = Attempts(self.settlement)
+        self.ready_queue = ReadyQueue(
+            self.limits, self.facts, self.reader, self.settlement, self.attempts, self.key_filter, self.turn
+        )
+        self.filters = ConsumerFilters(self.limits, self.facts, self.ready_queue)
+        self.delayed = DelayedRecords()
+        self.leases = LeaseTable(self.settlement)
+        self.dead_letters = DeadLetterBacklog()
+        self.sharing: Fairness | None = None
+        self.delivered: i64 = 0
+        self.settled: i64 = 0
+        self.overdue: list[Consumer] = []
+
+    # ---- consumers
+
+    def select(self, consumer: Consumer, filter: Filter) -> None:
+        """From here on the consumer, which is not added yet, gets only what the filter wants."""
+        self.filters.add(consumer, filter)
+
+    def share_by(self, strategy: str) -> None:
+        """Have the members of a shared subscription take turns by a strategy, from the first time this is said."""
+        if self.sharing is None:
+            self.sharing = fairness_named(strategy)
+            self.choose_fairness()
+
+    def choose_fairness(self) -> None:
+        fairness = self.fairness
+        sharing = self.sharing
+        if self.limits.single_active:
+            if not isinstance(fairness, SingleActive):
+                self.fairness = SingleActive()
+        elif sharing is not None and not self.filters.selectors:
+            self.fairness = sharing
+        else:
+            # A share whose members have filters gives to whoever is next and wants it.
+            burst: i64 = BURST if sharing is None else 1
+            if self.consumers and self.consumers[0].priority != self.consumers[-1].priority:
+                if not isinstance(fairness, ByPriority):
+                    self.fairness = ByPriority(burst, fairness.turn)
+            elif not isinstance(fairness, RoundRobin) or fairness is sharing:
+                self.fairness = RoundRobin(burst, fairness.turn)
+            self.fairness.burst = burst
+
+    def detach(self, consumer: Consumer) -> None:
+        super().detach(consumer)
+        self.filters.leave(consumer)
+        self.choose_fairness()
+
+    def remove(self, consumer: Consumer) -> None:
+        self.detach(consumer)
+        for lease in self.leases.of_consumer(consumer):
+            self.give_back(lease, lease.first, lease.count, 0, FAILED)
+
+    def active(self) -> Consumer | None:
+        """The consumer that gets everything, of a queue with a single active consumer."""
+        fairness = self.fairness
+        return fairness.active if isinstance(fairness, SingleActive) else None
+
+    # ---- handing out
+
+    def dispatch(self, now_us: i64, out: list[Delivery]) -> bool:
+        turn = self.turn
+        turn.octets = turn.most_octets
+        turn.looks = SCAN_RECORDS
+        self.expire(now_us)
+        ready = self.ready_queue
+        order = ready.order
+        if order is not None:
+            if not ready.take_in(order):
+                return True
+            if self.filters.selectors:
+                self.filters.wake(order)
+        fairness = self.fairness
+        served: Consumer | None = None
+        while turn.octets > 0 and turn.looks > 0:
+            if ready.expiry.perishable:
+                self.drop_expired(now_us)
+            if ready.is_empty():
+                return False
+            consumer = fairness.next(self.consumers, self.next_key(fairness) if fairness.key_of != NO_KEY else b"")
+            if consumer is None:
+                if served is not None:
+                    self.facts.looks.pace.note(served.held)
+                return False
+            most = consumer.credit
+            if len(self.consumers) > 1:
+                most = min(most, fairness.burst)
+                fairness.turn += 1
+            delivery = self.take(consumer, most, now_us)
+            if delivery is not None:
+                out.append(delivery)
+                served = consumer
+                self.counts.hand_out(delivery.count, delivery.lease is None, delivery.deliveries > 1)
+        return True
+
+    def take_one(self, consumer: Consumer, now_us: i64) -> Delivery | None:
+        """The next record at once, whoever's turn it is; None if none is ready."""
+        self.turn.looks = SCAN_RECORDS
+        self.expire(now_us)
+        ready = self.ready_queue
+        if ready.order is not None:
+            ready.take_in(ready.order)
+        if ready.expiry.perishable:
+            self.drop_expired(now_us)
+        delivery: Delivery | None = None
+        while delivery is None and not ready.is_empty() and self.turn.looks > 0:
+            delivery = self.take(consumer, 1, now_us)
+        if delivery is not None:
+            self.counts.get(delivery.lease is None, delivery.deliveries > 1)
+        return delivery
+
+    def next_key(self, fairness: Fairness) -> bytes:
+        """The field of the next record that the strategy goes by."""
+        offset = self.ready_queue.head()
+        block = self.reader.log.block(offset)
+        if block is None:
+            return b""  # `take` finds that nothing is left
+        index = max(offset, block.base) - block.base
+        return block.routing_key(index) if fairness.key_of == BY_TOPIC else block.exchange(index)
+
+    def take(self, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
+        """Hand out the next run of at most `most` records; None where unwanted ones were passed, or none is left."""
+        selector = consumer.selector
+        order = self.ready_queue.order
+        if selector is not None and order is not None:
+            return self.take_wanted(order, selector, consumer, most, now_us) if order.count else None
+        block, first, count = self.ready_queue.take(most)
+        return None if block is None else self.hand_out(consumer, block, first, count, now_us)
+
+    def take_wanted(
+        self, order: Order, selector: Selector, consumer: Consumer, most: i64, now_us: i64
+    ) -> Delivery | None:
+        """Hand out the next run that the consumer's filter wants."""
+        filters = self.filters
+        first = filters.find_wanted(order, selector)
+        if first < 0:
+            return None
+        block = self.reader.log.block(first)
+        if block is None or block.base > first:
+            filters.take_found(order, selector, 1)
+            self.ready_queue.settle(first, 1)
+            return None
+        expiry = self.ready_queue.expiry
+        if expiry.perishable and expiry.of(block, first - block.base) < now_us:
+            filters.take_found(order, selector, 1)
+            self.dead_letter_ready(first, 1, EXPIRED)
+            return None
+        count = self.ready_queue.alike(block, first, filters.found_length(order, selector, most))
+        filters.take_found(order, selector, count)
+        return self.hand_out(consumer, block, first, count, now_us)
+
+    def hand_out(self, consumer: Consumer, block: Block, first: i64, count: i64, now_us: i64) -> Delivery:
+        """Lease records that were taken out of the ready queue; to a consumer that settles nothing they are settled."""
+        self.delivered += count
+        if self.trace is not None:
+            self.trace.note(DELIVERED, self.name, consumer, first, count, now_us, "")
+        ready = self.ready_queue
+        index = first - block.base
+        octets = block.body_span(index, count)
+        self.turn.octets -= octets + 64 * count
+        if ready.octets.measuring:
+            ready.octets.count -= octets
+        attempts: i64 = self.attempts.of(first) if self.attempts.by_offset else 0
+        lease: Lease | None = None
+        if consumer.no_ack:
+            consumer.send(count)
+            self.settled += count
+            ready.settle(first, count)
+        else:
+            lease = self.leases.grant(consumer, first, count, attempts, now_us)
+        delivery = Delivery(consumer, block, index, count, lease)
+        if attempts:
+            delivery.deliveries = deliveries_in(attempts) + 1
+            delivery.failures = failures_in(attempts)
+        return delivery
+
+    # ---- settling
+
+    def ack(self, lease: Lease, first: i64, count: i64) -> i64:
+        if self.trace is not None:
+            self.trace_held(self.trace, ACKED, lease, first, count)
+        settled = self.settle(lease, first, count)
+        self.counts.acked += settled
+        return settled
+
+    def trace_held(self, trace: QueueTrace, type: str, lease: Lease, first: i64, count: i64) -> None:
+        """Write down what happens to those of these records that the lease holds."""
+        if lease.left:
+            for start, length in held_runs(lease, first, count):
+                trace.note(type, self.name, lease.consumer, start, length, self.turn.now_us, "")
+
+    def settle(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Settle records of a lease, whatever became of them; how many were held by it until now."""
+        if lease.left == 0:
+            return 0  # expired: the records belong to others, or are ready again
+        assert lease.first <= first and first + count <= lease.first + lease.count
+        settled: i64 = 0
+        if lease.holes is None:
+            settled = self.leases.settle(lease, first, count)
+            self.ready_queue.forget(first, count)
+        else:  # it lost records one by one: those may be leased to somebody else by now
+            for start, length in held_runs(lease, first, count):
+                settled += self.leases.settle(lease, start, length)
+                self.ready_queue.forget(start, length)
+        self.settled += settled
+        return settled
+
+    def give_back(self, lease: Lease, first: i64, count: i64, due_us: i64, how: i64) -> i64:
+        given: i64 = 0
+        failed = is_failure(self.limits, how)
+        failures = lease.failures + (1 if failed else 0)
+        limit = self.limits.delivery_limit
+        if due_us == 0:
+            rest_us = retry_us(self.limits, how, lease.deliveries, failures)
+            due_us = FROM_NOW + rest_us if rest_us else 0
+        for start, length in self.leases.withdraw(lease, first, count):
+            given += length
+            if self.trace is not None:
+                why = "failed" if failed else "given back"
+                self.trace.note(RETURNED_EVENT, self.name, lease.consumer, start, length, self.turn.now_us, why)
+            attempts = lease.deliveries + failures * FAILURE
+            if failed and 0 <= limit < failures:
+                self.dead_letter(start, length, DELIVERY_LIMIT, attempts)
+            elif failed and self.limits.retry_timeout_us:
+                self.retry_each(start, length, attempts, due_us)
+            else:
+                self.attempts.note(start, length, attempts)
+                self.wait(start, length, due_us)
+        return given
+
+    def retry_each(self, first: i64, count: i64, attempts: i64, due_us: i64) -> None:
+        """Records that failed return, or die where their first failure is too long ago."""
+        now_us = max(self.turn.now_us, self.facts.looks.now_us)  # nobody may have had to do with this group for long
+        for offset in range(first, first + count):
+            since_us = self.attempts.note_failing(offset, now_us)
+            if now_us - since_us >= self.limits.retry_timeout_us:
+                self.dead_letter(offset, 1, DELIVERY_LIMIT, attempts)
+            else:
+                self.attempts.note(offset, 1, attempts)
+                self.wait(offset, 1, due_us)
+
+    def wait(self, first: i64, count: i64, due_us: i64) -> None:
+        """Records wait again; from `due_us` on, see `DelayedRecords`, or from now on where that is 0."""
+        if due_us != 0:
+            self.settlement.mark(first, first + count, DELAYED)
+            self.delayed.add(first, count, due_us)
+        else:
+            self.ready_queue.add(first, count)
+
+    def reject(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Have records of a lease die; how many of them were held by it."""
+        if self.limits.dead_letter_exchange is None:
+            return self.discard(lease, first, count)
+        given: i64 = 0
+        for start, length in self.leases.withdraw(lease, first, count):
+            given += length
+            self.dead_letter(start, length, REJECTED, lease.deliveries + lease.failures * FAILURE)
+        return given
+
+    def discard(self, lease: Lease, first: i64, count: i64) -> i64:
+        """Settle records that a consumer rejects, and that go nowhere from here; how many were held by the lease."""
+        if self.trace is not None:
+            self.trace_held(self.trace, TRACE_REJECTED, lease, first, count)
+        settled = self.settle(lease, first, count)
+        self.counts.rejected += settled
+        return settled
+
+    # ---- dead letters
+
+    def dead_letter(self, first: i64, count: i64, cause: str, attempts: i64) -> None:
+        """Records that wait nowhere any more, and that nobody holds, die."""
+        self.counts.die(cause, count)
+        if self.trace is not None:
+            self.trace.note(DIED, self.name, None, first, count, self.turn.now_us, cause)
+        if self.limits.dead_letter_exchange is None:
+            self.ready_queue.settle(first, count)
+            return
+        if self.attempts.by_offset:
+            self.attempts.forget(first, count)
+        self.settlement.mark(first, first + count, DEAD_LETTER)
+        self.dead_letters.add(first, count, cause, attempts)
+
+    def dead_letter_ready(self, first: i64, count: i64, cause: str) -> None:
+        """As `dead_letter`, for records that were ready until now."""
+        ready = self.ready_queue
+        if ready.octets.measuring:
+            ready.octets.count -= self.reader.body_octets(first, first + count)
+        if not self.attempts.by_offset:
+            self.dead_letter(first, count, cause, 0)
+            return
+        for offset in range(first, first + count):
+            self.dead_letter(offset, 1, cause, self.attempts.of(offset))
+
+    def settle_dead_letters(self, first: i64, count: i64) -> None:
+        """Dead letters were moved, or nobody wants them: they are settled."""
+        self.dead_letters.count -= count
+        self.ready_queue.settle(first, count)
+
+    def drop_head(self, most: i64, cause: str) -> i64:
+        """Have the next records die, at most so many; how many did. 0 where none can be next."""
+        first, count = self.ready_queue.take_head(most)
+        if count:
+            self.dead_letter_ready(first, count, cause)
+        return count
+
+    def drop_excess(self) -> None:
+        """Have die from the front what is more than the queue's limits allow."""
+        limits = self.limits
+        if limits.max_messages >= 0:
+            excess = self.ready() - limits.max_messages
+            while excess > 0:
+                dropped = self.drop_head(excess, MAXLEN)
+                if dropped == 0:
+                    break
+                excess -= dropped
+        ready = self.ready_queue
+        ready.measure()
+        while ready.octets.measuring and ready.octets.count > limits.max_octets:
+            if self.drop_head(1, MAXLEN) == 0:
+                break
+
+    def drop_expired(self, now_us: i64) -> None:
+        """Have die what has expired at the head; at that of each level, where the queue has priorities."""
+        ready = self.ready_queue
+        order = ready.order
+        if order is not None:
+            while self.drop_expired_heads(order, now_us):
+                pass  # what died let others of its message group come, perhaps at another level
+            return
+        first, count = ready.take_expired(now_us)
+        while count:
+            self.dead_letter_ready(first, count, EXPIRED)
+            first, count = ready.take_expired(now_us)
+
+    def drop_expired_heads(self, order: Order, now_us: i64) -> bool:
+        """Have die what has expired at the head of each level; whether anything did."""
+        expiry = self.ready_queue.expiry
+        dropped = False
+        for level in order.heads():
+            while level.count and expiry.at(level.first()) < now_us:
+                first = level.first()
+                level.take(1)
+                order.count -= 1
+                self.dead_letter_ready(first, 1, EXPIRED)
+                order.trim(level)
+                dropped = True
+        return dropped
+
+    # ---- time
+
+    def expire(self, now_us: i64) -> None:
+        """Return what is past its deadline, and delayed records whose time has come."""
+        self.turn.now_us = now_us
+        leases = self.leases
+        lease = leases.take_over(now_us)
+        while lease is not None:
+            for first, count in leases.ended_runs(lease, now_us):
+                self.give_back(lease, first, count, 0, FAILED)
+            consumer = lease.consumer
+            if consumer.cancels and not consumer.timed_out:
+                consumer.timed_out = True
+                self.overdue.append(consumer)
+                self.detach(consumer)
+            lease = leases.take_over(now_us)
+        leases.forget_settled()
+        if self.delayed.heap:
+            for first, count in self.delayed.take_due(now_us):
+                self.settlement.mark(first, first + count, RETURNED)
+                self.ready_queue.add(first, count)
+
+    def look_after(self, now_us: i64) -> bool:
+        """After everybody has got what there was: let expire what is left, and drop what is too much.
+
+        Whether a limit of the turn left some of it for the next.
+        """
+        more = False
+        ready = self.ready_queue
+        if ready.expiry.perishable:
+            if ready.order is not None:
+                more = not ready.take_in(ready.order)
+            # What expires just now was only for whom it could be given to at once: all with a time to live of 0.
+            self.drop_expired(now_us + 1)
+        limits = self.limits
+        if limits.overflow == DROP_HEAD and (limits.max_messages >= 0 or limits.max_octets >= 0):
+            self.drop_excess()
+        return more
+
+    def next_due_us(self) -> i64:
+        """When the group next has something to do though nobody asks; 0 for never."""
+        due = self.leases.next_due_us()
+        delayed_us = self.delayed.next_due_us()
+        if delayed_us and (due == 0 or delayed_us < due):
+            due = delayed_us
+        if self.ready_queue.expiry.perishable and self.reader.damage is None:
+            head_due = self.ready_queue.next_expiry_us()
+            if head_due < NEVER and (due == 0 or head_due < due):
+                due = head_due
+        return due
+
+    # ---- the whole of it
+
+    def ready(self) -> i64:
+        return self.ready_queue.count()
+
+    def purge(self) -> i64:
+        count = self.ready_queue.clear()
+        self.counts.purged += count
+        return count
+
+    def move(self, offset: i64, gone: list[tuple[int, int]]) -> None:
+        """Begin anew at `offset`: what is below is settled, what follows waits as if it had never been handed out.
+
+        What consumers hold leaves their leases. There must be no dead letters. Intervals that are `gone` as soon as a
+        file is rewritten do not come back.
+        """
+        assert self.dead_letters.count == 0
+        for lease in self.leases.all_live():
+            for first, count in self.leases.withdraw(lease, lease.first, lease.count):
+                if self.trace is not None:
+                    why = "the group was moved"
+                    self.trace.note(RETURNED_EVENT, self.name, lease.consumer, first, count, self.turn.now_us, why)
+        self.leases = LeaseTable(self.settlement)
+        self.delayed = DelayedRecords()
+        self.start_over(offset, gone)
+        self.ready_queue.start_over()
+        self.ready_queue.restore()
+        self.filters.start_over()
+
+    def start_over(self, offset: i64, gone: list[tuple[int, int]]) -> None:
+        """Know nothing but that what is below `offset` is settled, and that intervals are `gone`."""
+        self.attempts.start_over()
+        self.settlement.start_over(offset, gone)
+
+    def next_offset(self) -> i64:
+        return self.settlement.cursor
+
+    def take_progress(self) -> bytes:
+        return self.settlement.take_progress()
+
+    def restore(self, progress: bytes) -> None:
+        self.settlement.restore(progress)
+
+    def finish_restore(self) -> None:
+        """After the last `restore`: what was passed over is ready again, lowest first.
+
+        Records that housekeeping has left out, as they were settled, are so, though a crash took the note that says it.
+        """
+        self.settlement.settle_missing([])
+        self.ready_queue.restore()
+
+    def snapshot(self) -> bytes:
+        return self.settlement.snapshot()
