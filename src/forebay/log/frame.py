@@ -74,7 +74,7 @@ class BadFrame(ValueError):
 
 
 @final
-class Entry:
+class FrameEntry:
     """Something that was written down: a piece of a frame that is not a block."""
 
     def __init__(self, kind: int, queue: int, group: int, payload: bytes) -> None:
@@ -84,7 +84,7 @@ class Entry:
         self.payload = payload
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Entry) and self.key() == other.key()
+        return isinstance(other, FrameEntry) and self.key() == other.key()
 
     def __hash__(self) -> int:
         return hash(self.key())
@@ -113,7 +113,7 @@ class StoredBlock:
 class Frame:
     """A whole frame: its blocks as places to read from, everything else as entries."""
 
-    def __init__(self, lsn: i64, octets: i64, flags: i64, entries: list[Entry], blocks: list[StoredBlock]) -> None:
+    def __init__(self, lsn: i64, octets: i64, flags: i64, entries: list[FrameEntry], blocks: list[StoredBlock]) -> None:
         self.lsn: i64 = lsn
         self.octets: i64 = octets
         self.flags: i64 = flags
@@ -238,7 +238,7 @@ def parse_loose(data: bytes, start: i64, salt: int) -> Frame:
     if octets > i64(len(data)) - start:
         raise BadFrame(f"frame of {octets} octets has only {i64(len(data)) - start}")
     checked = [data[start + 8 : start + FRAME_HEAD_OCTETS]]
-    entries: list[Entry] = []
+    entries: list[FrameEntry] = []
     blocks: list[StoredBlock] = []
     at = start + FRAME_HEAD_OCTETS
     for _ in range(u32(data, start + 24)):
@@ -260,7 +260,7 @@ def parse_loose(data: bytes, start: i64, salt: int) -> Frame:
             blocks.append(StoredBlock(queue, base, u32(data, payload + 12), payload - start, length, stamp_us))
         else:
             checked.append(data[at:after])
-            entries.append(Entry(int(kind), queue, int(u32(data, at + 8)), data[payload : payload + length]))
+            entries.append(FrameEntry(int(kind), queue, int(u32(data, at + 8)), data[payload : payload + length]))
         at = after
     if at != end:
         raise BadFrame("pieces end before the frame does")

@@ -24,9 +24,9 @@ from forebay.log.frame import (
     FILE_MAGIC,
     FRAME_HEAD_OCTETS,
     BadFrame,
-    Entry,
     FileHead,
     Frame,
+    FrameEntry,
     StoredBlock,
     check_block,
     encode_file_head,
@@ -119,7 +119,7 @@ class WalMender:
     losses   for people
     """
 
-    def __init__(self, disk: Disk, number: int, head: FileHead, before: Callable[[], list[Entry]]) -> None:
+    def __init__(self, disk: Disk, number: int, head: FileHead, before: Callable[[], list[FrameEntry]]) -> None:
         self.disk = disk
         self.path = wal_path(number)
         self.handle = disk.open(self.path, False)

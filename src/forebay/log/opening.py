@@ -7,7 +7,7 @@ from typing import Final
 from forebay.core.errors import CorruptFile
 from forebay.core.ports import Disk
 from forebay.log.block_files import BlockFile
-from forebay.log.frame import CHECKPOINT, DROPPED, SEGMENTS, START, WALS, Entry, parse_start
+from forebay.log.frame import CHECKPOINT, DROPPED, SEGMENTS, START, WALS, FrameEntry, parse_start
 from forebay.log.logs import Logs
 from forebay.log.manifest import Manifest, read_manifest
 from forebay.log.recovery import WalReader
@@ -36,7 +36,7 @@ class Opening:
         self.wals: list[WalFile] = []
         self.lsn = 0
         self.bounds: dict[int, Bounds] = {}
-        self.entries: list[Entry] = []
+        self.entries: list[FrameEntry] = []
         self.required = Required()
         self.report: list[str] = []
 

@@ -138,14 +138,14 @@ class WalReader:
         return -1
 
     def stands_later(self, at: i64) -> bool:
-        """Whether a whole frame stands there that was written after the last one read."""
+        """True if a whole frame stands there that was written after the last one read."""
         try:
             return self.frame_at(at).lsn > self.lsn
         except BadFrame:
             return False
 
     def has_grown(self) -> bool:
-        """Whether the next frame, which was not there when its place was read, stands there now: somebody writes."""
+        """True if the next frame, which was not there when its place was read, stands there now: somebody writes."""
         self.chunk = b""
         try:
             return self.frame_at(self.position).lsn == self.lsn + 1

@@ -12,7 +12,7 @@ from typing import Final
 
 from forebay.core.errors import CorruptFile
 from forebay.core.ports import Disk
-from forebay.log.frame import SEGMENTS, WALS, Entry
+from forebay.log.frame import SEGMENTS, WALS, FrameEntry
 from forebay.log.manifest import NAME, Manifest
 from forebay.log.segment import Segment, segment_path
 from forebay.log.stored_log import StoredLog
@@ -50,7 +50,7 @@ class Required:
         self.segments = {}
         self.wals = []
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: FrameEntry) -> None:
         """Take in a SEGMENTS or WALS; it replaces what was said before."""
         if entry.kind == SEGMENTS:
             self.segments[entry.queue] = list(SPAN.iter_unpack(entry.payload))

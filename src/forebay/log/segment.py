@@ -61,7 +61,7 @@ SPAN_MAX: Final = (1 << 31) - 1  # offsets of one entry of an index
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SegmentEntry:
     """One block of a segment."""
 
     base: int
@@ -83,7 +83,7 @@ class Segment:
     first: int
     end: int
     octets: int
-    entries: list[Entry]
+    entries: list[SegmentEntry]
     fault: str = ""
 
     def index(self, number: int) -> BlockIndex:
@@ -113,7 +113,7 @@ def encode_head(queue: int, first: int, end: int) -> bytes:
     return HEAD_MAGIC + crc32c(tail).to_bytes(4, "little") + tail
 
 
-def encode_foot(head: bytes, queue: int, first: int, end: int, position: int, entries: list[Entry]) -> bytes:
+def encode_foot(head: bytes, queue: int, first: int, end: int, position: int, entries: list[SegmentEntry]) -> bytes:
     """The index and all behind it."""
     index = b"".join(ENTRY.pack(e.base, e.stamp_us, e.position, e.octets, e.count) for e in entries)
     tail = FOOT.pack(FOOT_MAGIC, 0, VERSION, queue, first, end, position, len(entries), 0)[8:]
@@ -140,7 +140,7 @@ def read_damaged(disk: Disk, path: str, fault: str) -> Segment:
     if len(head) == HEAD_OCTETS and crc32c(head[8:]) == int.from_bytes(head[4:8], "little"):
         magic, _, version, queue, first, end, _ = HEAD.unpack(head)
         if (magic, version) == (HEAD_MAGIC, VERSION) and first < end <= first + SPAN_MAX:
-            return Segment(path, queue, first, end, octets, [Entry(first, 0, 0, octets, end - first)], fault)
+            return Segment(path, queue, first, end, octets, [SegmentEntry(first, 0, 0, octets, end - first)], fault)
     raise CorruptFile(disk.path(path), 0, fault)
 
 
@@ -167,7 +167,7 @@ def parse_segment(disk: Disk, path: str, handle: int, head: bytes | None = None)
     if (foot_version, foot_queue, foot_first, foot_end) != (version, queue, first, end):
         raise CorruptFile(full_path, octets - FOOT_OCTETS, f"{where}: the segment's head and end disagree")
     entries = [
-        Entry(base, stamp_us, at, block_octets, records)
+        SegmentEntry(base, stamp_us, at, block_octets, records)
         for base, stamp_us, at, block_octets, records in ENTRY.iter_unpack(index)
     ]
     return Segment(path, queue, first, end, octets, entries)
@@ -184,13 +184,15 @@ class SegmentWriter:
         self.handle = disk.open(self.path + ".tmp", True)
         self.disk.truncate(self.handle, 0)  # a leftover of this name may be there
         self.position = HEAD_OCTETS
-        self.entries: list[Entry] = []
+        self.entries: list[SegmentEntry] = []
         self.parts: list[bytes] = []
         self.written = HEAD_OCTETS
 
     def add(self, block: Block) -> None:
         octets = int(block.octets())
-        self.entries.append(Entry(int(block.base), int(block.timestamp_us(0)), self.position, octets, int(block.count)))
+        self.entries.append(
+            SegmentEntry(int(block.base), int(block.timestamp_us(0)), self.position, octets, int(block.count))
+        )
         self.parts += [block.head, *block.parts()]
         self.position += octets
         if self.position - self.written >= WRITE_OCTETS:
@@ -202,7 +204,7 @@ class SegmentWriter:
 
     def add_damaged(self, base: int, stamp_us: int, count: int, octets: bytes) -> None:
         """Take a block that cannot be read as it is, with what is known of it."""
-        self.entries.append(Entry(base, stamp_us, self.position, len(octets), count))
+        self.entries.append(SegmentEntry(base, stamp_us, self.position, len(octets), count))
         self.parts.append(octets)
         self.position += len(octets)
 

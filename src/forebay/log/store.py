@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from crc32c import crc32c
+from mypy_extensions import mypyc_attr
 
 from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Clock, Disk
@@ -28,8 +29,8 @@ from forebay.log.frame import (
     START,
     START_OCTETS_MAX,
     WALS,
-    Entry,
     FileHead,
+    FrameEntry,
     encode_start,
 )
 from forebay.log.housekeeping import Job, Liveness, Rewrite
@@ -47,7 +48,7 @@ from forebay.log.stored import Recovery, StoreOptions
 from forebay.log.stored_log import moved_logs
 from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile, spare_path, wal_path
 
-__all__ = ["Commit", "Entry", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
+__all__ = ["Commit", "FrameEntry", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
 
 RETRY_US: Final = 1_000_000  # a full disk is asked again for room at most this often
 JOB_RETRY_US: Final = 10_000_000  # so is one on which a rewrite found no room
@@ -56,6 +57,7 @@ ROOM_SLACK_OCTETS: Final = 4096  # heads and padding of the frame that takes wha
 OWN_KINDS: Final = (START, SEGMENTS, WALS, DROPPED)  # of notes; all others are the user's
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Store:
     """See the contract of each method; in the order open, create_log ..., start, then everything else, then close.
 
@@ -104,7 +106,7 @@ class Store:
             self.next_wal = self.wals[-1].head.number + 1
         return recovery
 
-    def start(self, checkpoint: list[Entry]) -> None:
+    def start(self, checkpoint: list[FrameEntry]) -> None:
         """Begin a WAL file of this run with the user's state; from then on the store accepts writes.
 
         A log that was found but not created again is one that the user no longer knows: it is dropped.
@@ -235,15 +237,19 @@ class Store:
     def rewriting(self, queue: int) -> Job | None:
         """The background work that rewrites a file of this log just now, if any does."""
         job = self.job_running
-        if job is None or not any(rewrite.log.queue == queue for rewrite in job.rewrites):
-            return None
-        return job
+        if job is not None:
+            for rewrite in job.rewrites:
+                if rewrite.log.queue == queue:
+                    return job
+        return None
 
     def pending(self) -> int:
         """Octets that are accepted but not on the disk yet."""
         running = self.commit_running
-        gathered = 0 if self.frame is None else self.frame.octets
-        return gathered + sum(frame.octets for frame in self.ready) + (0 if running is None else running.octets)
+        octets = 0 if self.frame is None else self.frame.octets
+        for frame in self.ready:
+            octets += frame.octets
+        return octets if running is None else octets + running.octets
 
     def in_flight(self) -> bool:
         """A commit has been given out and is not back."""
@@ -278,7 +284,7 @@ class Store:
         return self.commit_running
 
     def fits(self, frame: GatheredFrame) -> bool:
-        """Whether the file has room for a frame. Notes beyond all margins wait in memory, whole frames at a time."""
+        """True if the file has room for a frame. Notes beyond all margins wait in memory, whole frames at a time."""
         return frame.end() <= frame.file.reserved or self.grow(frame.file, frame.end())
 
     def synced(self, commit: Commit) -> int:
@@ -310,7 +316,7 @@ class Store:
             return True
         return frame.file.blocks.blocks == 0 and frame.file.reserved > 2 * self.spare_octets
 
-    def rotate(self, checkpoint: list[Entry]) -> bool:
+    def rotate(self, checkpoint: list[FrameEntry]) -> bool:
         """Begin a new WAL file with the user's state, all that was noted included; False if the disk is full."""
         frame = self.frame
         assert frame is not None and self.finished is None
@@ -333,8 +339,10 @@ class Store:
         self.begin_file(file, checkpoint)
         return True
 
-    def checkpoint_octets(self, checkpoint: list[Entry]) -> int:
-        entries = sum(PIECE_OCTETS + len(entry.payload) + 8 for entry in checkpoint)
+    def checkpoint_octets(self, checkpoint: list[FrameEntry]) -> int:
+        entries = 0
+        for entry in checkpoint:
+            entries += PIECE_OCTETS + len(entry.payload) + 8
         starts = len(self.logs.stored) * (2 * PIECE_OCTETS + START_OCTETS_MAX)
         files = SPAN_OCTETS * self.logs.segment_totals()[0] + PIECE_OCTETS + NUMBER_OCTETS * (len(self.wals) + 1)
         octets = FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts + files
@@ -372,7 +380,7 @@ class Store:
         salt = crc32c(b"%d %d" % (number, self.clock.now_us()))
         return WalFile(FileHead(number, salt, first_lsn), file, FILE_HEAD_OCTETS, reserved, False)
 
-    def begin_file(self, file: WalFile, checkpoint: list[Entry]) -> None:
+    def begin_file(self, file: WalFile, checkpoint: list[FrameEntry]) -> None:
         """Gather the first frame of a file."""
         frame = GatheredFrame(self.lsn, file, CHECKPOINT)
         self.wals.append(file)

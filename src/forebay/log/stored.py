@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.log.frame import Entry
+from forebay.log.frame import FrameEntry
 from forebay.log.queue_log import QueueLog
 
 REWRITE_AGE_US: Final = 5_000_000  # what is settled soon after its WAL file became full is not copied at all
@@ -40,6 +40,6 @@ class Recovery:
     report   what was cut or removed, for people
     """
 
-    entries: list[Entry]
+    entries: list[FrameEntry]
     logs: dict[int, QueueLog]
     report: list[str]

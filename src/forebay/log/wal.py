@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from forebay.core.ports import Disk
 from forebay.log.block import Block
 from forebay.log.block_files import BlockFile
@@ -125,6 +127,7 @@ class GatheredFrame:
         return parts
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Commit:
     """Frames on their way to the disk, the older first.
 
@@ -136,7 +139,9 @@ class Commit:
         self.frames = frames
         self.finished = finished
         self.lsn = frames[-1].lsn
-        self.octets = sum(frame.octets for frame in frames)
+        self.octets = 0
+        for frame in frames:
+            self.octets += frame.octets
         self.ran = False
 
     def run(self) -> None:
@@ -148,15 +153,32 @@ class Commit:
             self.disk.truncate(self.finished.blocks.handle, self.finished.tail)
         self.ran = True
 
+    def is_plain(self) -> bool:
+        """True where one write and one sync are all of it."""
+        return len(self.frames) == 1 and self.finished is None and self.frames[0].file.named
+
+    def begin(self) -> int:
+        """Write a plain commit; the handle of the file whose sync makes it durable, behind which comes `end`."""
+        return self.put(self.frames[0])
+
+    def end(self) -> None:
+        """Take note that the sync behind `begin` has returned."""
+        self.ran = True
+
     def write(self, frame: GatheredFrame) -> None:
         file = frame.file
         handle = file.blocks.handle
         if file.named:
-            self.disk.pwrite(handle, frame.encode(), frame.position)
-            self.disk.sync(handle)
+            self.disk.sync(self.put(frame))
             return
         assert frame.position == FILE_HEAD_OCTETS
         self.disk.pwrite(handle, [encode_file_head(file.head), *frame.encode()], 0)
         self.disk.sync(handle)
         self.disk.rename(spare_path(file.head.number), wal_path(file.head.number))
         file.named = True
+
+    def put(self, frame: GatheredFrame) -> int:
+        """Write a frame into a file that has its name; the file's handle, to be synced."""
+        handle = frame.file.blocks.handle
+        self.disk.pwrite(handle, frame.encode(), frame.position)
+        return handle

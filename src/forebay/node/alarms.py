@@ -63,7 +63,7 @@ class Alarms:
 
 
 def facts_of(damage: Damage) -> dict[str, object]:
-    """Which queue, which of its messages, and why."""
+    """The queue, the messages that are damaged, and the reason."""
     return {
         "queue": damage.name,
         "first": damage.base,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forebay.broker.control.operations import Connections
 from forebay.broker.vhosts import Vhosts
+from forebay.management.control import Connections
 from forebay.node.link import Link
 
 

@@ -13,48 +13,53 @@ from typing import Final
 from forebay.core.errors import ForebayError, StorageError
 
 # The log, and what vhosts and their queues are made of.
-SHARED: Final = ("forebay.broker.", "forebay.queue.", "forebay.log.")
+SHARED: Final = (
+    "forebay.broker.",
+    "forebay.queue.",
+    "forebay.log.",
+    "forebay.management.definitions.",
+    "forebay.management.groups",
+)
 # What reads, checks or translates, and changes nothing itself: where its caller changes something, that is in the
 # traceback as well.
 APART: Final = (
     "forebay.broker.address",
-    "forebay.broker.arguments",
+    "forebay.broker.consumer_arguments",
     "forebay.broker.audit",
-    "forebay.broker.auth",
-    "forebay.broker.control.",
-    "forebay.broker.explain.",
-    "forebay.broker.facts",
-    "forebay.broker.judge",
-    "forebay.broker.passwords",
-    "forebay.broker.permissions",
+    "forebay.broker.auth.login",
+    "forebay.broker.publish.commands",
+    "forebay.broker.publish.properties",
+    "forebay.broker.auth.authorizer",
+    "forebay.broker.auth.passwords",
+    "forebay.broker.auth.permissions",
     "forebay.broker.primary",
-    "forebay.broker.saslprep",
-    "forebay.broker.scopes",
-    "forebay.broker.scram",
-    "forebay.broker.session_facts",
-    "forebay.broker.throttle",
-    "forebay.broker.topic_acl",
+    "forebay.broker.auth.saslprep",
+    "forebay.broker.auth.scopes",
+    "forebay.broker.auth.scram",
+    "forebay.broker.mqtt.session_notes",
+    "forebay.broker.auth.throttle",
+    "forebay.broker.auth.topic_acl",
     "forebay.log.block",
-    "forebay.queue.arguments",
+    "forebay.queue.declaration.arguments",
     "forebay.queue.facts",
-    "forebay.queue.spec",
+    "forebay.queue.declaration.spec",
 )
 APART_STEPS: Final = (
-    ("forebay.broker.deduplication", "identity_of"),
-    ("forebay.broker.special", "check_message"),
-    ("forebay.broker.special", "read_special"),
+    ("forebay.broker.publish.deduplication", "identity_of"),
+    ("forebay.broker.publish.headers", "check_message"),
+    ("forebay.broker.publish.headers", "read_publish_headers"),
 )
 # Steps of sessions that belong together: half of one must not become durable.
 WHOLE: Final = (
-    ("forebay.session.amqp091_modes", "on_tx_commit"),
-    ("forebay.session.mqtt_publish", "release"),
-    ("forebay.session.mqtt_publish", "remember"),
-    ("forebay.session.mqtt_publish", "write_answer"),
+    ("forebay.session.amqp091.modes", "on_tx_commit"),
+    ("forebay.session.mqtt.publish", "release"),
+    ("forebay.session.mqtt.publish", "remember"),
+    ("forebay.session.mqtt.publish", "write_answer"),
 )
 
 
 def leaves_doubt(error: BaseException) -> bool:
-    """Whether what all connections share may be half changed."""
+    """True if what all connections share may be half changed."""
     if isinstance(error, ForebayError) and not isinstance(error, StorageError):
         return False  # a refusal that nobody has answered: nothing changed
     at: TracebackType | None = error.__traceback__
@@ -67,7 +72,7 @@ def leaves_doubt(error: BaseException) -> bool:
 
 
 def is_shared(module: str, step: str) -> bool:
-    """Whether an error in this function may leave something of all connections half changed."""
+    """True if an error in this function may leave something of all connections half changed."""
     if not module.startswith(SHARED):
         return (module, step) in WHOLE
     for name in APART:

@@ -16,18 +16,18 @@ import msgspec
 from mypy_extensions import u8
 
 from forebay.broker.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_facts
-from forebay.broker.fanout import Target
-from forebay.broker.routes import Route
+from forebay.broker.mqtt.fanout import Recipient
+from forebay.broker.publish.router import Route
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
 from forebay.core.nearest import hint
 from forebay.node.link import Link
-from forebay.queue.leases import Delivery
+from forebay.queue.declaration.spec import QueueSpec
+from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import STREAM
-from forebay.queue.spec import QueueSpec
-from forebay.session.effects import Session
-from forebay.wire.mqtt_properties import CONTENT_TYPE, Property, encode_properties
+from forebay.session.session import Session
+from forebay.wire.mqtt.properties import CONTENT_TYPE, Property, encode_properties
 
 MICROSECONDS: Final = 1_000_000
 QOS_1: Final = 1 << QOS_SHIFT
@@ -147,7 +147,7 @@ class Announcer:
                 block.exchange(index), block.routing_key(index), block.format(index), block.body(index)
             )
             facts["connection"] = int(session.id)
-            if isinstance(consumer, Target):
+            if isinstance(consumer, Recipient):
                 facts["client_id"] = consumer.client.client_id
             else:
                 facts["queue"] = consumer.queue_name
@@ -191,7 +191,7 @@ class EventStream(Listener):
         self.lost = 0
 
     def keep(self, patterns: Sequence[str], max_age_s: int, octets_max: int) -> None:
-        """Which types to keep from now on, and for how long."""
+        """Keep events of these types from now on, for so long."""
         self.types = matching(patterns)
         self.arguments = {"x-queue-type": "stream", "x-max-length-bytes": octets_max}
         if max_age_s:

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import forebay
-from forebay.broker.client_session import ClientSession
+from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.vhost import Vhost
 from forebay.core.message import MQTT
 from forebay.core.metrics import Totals
 from forebay.core.options import Options
 from forebay.node.sys_topics import SysTopics
-from forebay.session.amqp091 import Amqp091Session
-from forebay.session.effects import Session
-from forebay.session.mqtt import MqttSession
+from forebay.session.amqp091.connection import Amqp091Session
+from forebay.session.mqtt.connection import MqttSession
+from forebay.session.session import Session
 from forebay.session.traffic import Traffic
 
 COUNTED_BY_SESSIONS: Final = (
@@ -54,7 +54,7 @@ class Figures:
             self.past_traffic.add(session.traffic())
 
     def is_due(self, second: int) -> bool:
-        """Whether the figures are to be told, so many seconds after the start."""
+        """True if the figures are to be told, so many seconds after the start."""
         return self.interval_s > 0 and second % self.interval_s == 0
 
     def tell(self, vhosts: Sequence[Vhost], sessions: Iterable[Session], now_us: int) -> None:

@@ -1,6 +1,6 @@
 """Publishers that are not read for a moment, as an MQTT client to which they publish does not keep up.
 
-They go on as soon as it does, or when they have waited for long enough (broker/crowding.py). One that awaits
+They go on as soon as it does, or when they have waited for long enough (broker/limits/crowding.py). One that awaits
 acknowledgements itself is read a little all the time: they may stand behind its publishes, and two clients that
 publish to each other must not wait for each other.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from forebay.broker.client_session import ClientSession
-from forebay.broker.crowding import Crowding
+from forebay.broker.limits.crowding import Crowding
+from forebay.broker.mqtt.client_session import ClientSession
 from forebay.node.link import HELD, Link
 
 

@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from forebay.core.pieces import Part
 from forebay.node.peer import Peer
-from forebay.session.effects import Session
+from forebay.session.session import Session
 
 if TYPE_CHECKING:
     from forebay.node.node import Node
@@ -218,7 +218,7 @@ class Link:
     # ---- what only the socket's side knows, or has to do at once
 
     def sends_files(self) -> bool:
-        """Whether parts of files can be sent as they are."""
+        """True if parts of files can be sent as they are."""
         return False
 
     def waiting_octets(self) -> int:
@@ -235,7 +235,7 @@ class Link:
         """Send within the turn what is written: what waits for clients is known before the next is given as much."""
 
     def is_sending(self) -> bool:
-        """Whether part of a file is on its way, or has to wait: nothing else may be sent before it is."""
+        """True if part of a file is on its way, or has to wait: nothing else may be sent before it is."""
         return False
 
     def drop(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from forebay.broker.audit import Origin
-from forebay.broker.auth import Auth
+from forebay.broker.auth.authorizer import Principal
+from forebay.broker.auth.login import Auth
+from forebay.broker.auth.throttle import SECOND_US, Throttle
 from forebay.broker.common import Common
-from forebay.broker.judge import Principal
-from forebay.broker.throttle import SECOND_US, Throttle
 from forebay.core.options import Options
 from forebay.node.figures import Figures
 

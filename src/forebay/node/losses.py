@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.client_session import ClientSession
+from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.vhosts import Vhosts
 from forebay.node.journal import Journal
 from forebay.routing.exchange import text
@@ -51,7 +51,7 @@ def sessions_over_quota(vhosts: Vhosts) -> int:
 
 
 def note_told(client: ClientSession, now_us: int) -> tuple[int, int]:
-    """How many messages a client has lost since it was told last, and in all."""
+    """The messages that a client has lost since it was told last, and in all."""
     lost = int(client.lost())
     messages = lost - int(client.told)
     client.told = lost
@@ -60,7 +60,7 @@ def note_told(client: ClientSession, now_us: int) -> tuple[int, int]:
 
 
 def messages_lost(vhosts: Vhosts) -> int:
-    """How many messages MQTT clients have lost since the start."""
+    """The number of messages that MQTT clients have lost since the start."""
     lost = 0
     for vhost in vhosts.all():
         lost += int(vhost.sessions.dropped + vhost.fanout.dropped)

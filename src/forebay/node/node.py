@@ -26,19 +26,19 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from forebay.broker.auth import Auth, Place
-from forebay.broker.configured import declare_configured
-from forebay.broker.control.table import Control
-from forebay.broker.judge import Proof
-from forebay.broker.scram import make_scram
-from forebay.broker.shares_of_room import SharesOfRoom
-from forebay.broker.throttle import Throttle
+from forebay.broker.auth.authorizer import Proof
+from forebay.broker.auth.login import Auth, LoginContext
+from forebay.broker.auth.scram import make_scram
+from forebay.broker.auth.throttle import Throttle
+from forebay.broker.limits.quota import Quota
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import DamagedBlock
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
-from forebay.log.store import Entry, Job, Store
+from forebay.log.store import FrameEntry, Job, Store
 from forebay.log.wal import Commit
+from forebay.management.definitions.configured import declare_configured
+from forebay.management.table import Control
 from forebay.node.alarms import Alarms
 from forebay.node.connections import OpenConnections
 from forebay.node.doubt import leaves_doubt
@@ -57,7 +57,7 @@ from forebay.node.ready import CONNECTION, OWN_STATE, STORAGE, Fault, Ready, Sto
 from forebay.node.seconds import look_at
 from forebay.node.tracing import Tracer
 from forebay.node.wanted import Wanted, store_options
-from forebay.session.effects import Session
+from forebay.session.session import Session
 
 SECRET_OCTETS: Final = 32
 TICKS_A_SECOND: Final = 10
@@ -107,12 +107,12 @@ class Node:
         self.auth = Auth(options.users, options.loopback_users, mechanisms, self.vhosts.users, throttle)
         set_throttle(throttle, options)
         self.connections: dict[int, Link] = {}
-        self.open: set[Link] = set()
+        self.open: dict[Link, None] = {}  # in the order in which they came, as all is to be repeatable
         self.listed = OpenConnections(self.connections)
         self.control = Control(self.vhosts, self.listed)
         self.figures = Figures(options, clock.now_us(), built_us)
         self.totals = self.figures.totals
-        shares = SharesOfRoom(self.vhosts, options)
+        shares = Quota(self.vhosts, options)
         self.pressure = Pressure(options, self.store, shares, self.connections, self.journal)
         self.alarms = Alarms(self.pressure, self.vhosts, self.store, self.journal)
         self.announcer = Announcer(self.vhosts)
@@ -139,7 +139,7 @@ class Node:
         """The store of everything durable."""
         return Store(self.disk, self.clock, store_options(self.options))
 
-    def checkpoint(self) -> list[Entry]:
+    def checkpoint(self) -> list[FrameEntry]:
         """Everything durable, as recovery has to apply it."""
         return self.vhosts.checkpoint()
 
@@ -187,7 +187,7 @@ class Node:
         if is_full or not self.rates.may_connect(link.peer, link.opened_us):
             self.cut(link)
         else:
-            self.open.add(link)
+            self.open[link] = None
 
     def received(self, link: Link, octets: bytes) -> None:
         """A client has sent this."""
@@ -209,7 +209,7 @@ class Node:
             control=self.control,
         )
         self.connections[id] = link
-        session.place = self.auth.places[id] = Place(split_name(link.peer)[0], protocol_of(session))
+        session.place = self.auth.places[id] = LoginContext(split_name(link.peer)[0], protocol_of(session))
         return session
 
     def seat(self, link: Link, make: Callable[[int], Session]) -> None:
@@ -236,7 +236,7 @@ class Node:
             self.touch(link)  # a session may hold answers back while its connection takes no more
 
     def is_tight(self, session: Session) -> bool:
-        """Whether the turn is to bring little more: much waits for clients already, or is to be handed out to many."""
+        """True if the turn is to bring little more: much waits for clients already, or is to be handed out to many."""
         return self.pressure.buffers.is_too_much(int(session.vhost.fanout.octets))
 
     def go_on(self, link: Link) -> None:
@@ -272,7 +272,7 @@ class Node:
     def lost(self, link: Link) -> None:
         """The connection is gone."""
         link.closing = True
-        self.open.discard(link)
+        self.open.pop(link, None)
         self.leave(link)
 
     def failed(self, link: Link, error: Exception) -> None:
@@ -320,7 +320,7 @@ class Node:
         self.is_due = True
 
     def has_stopped(self) -> bool:
-        """Whether it must not go on."""
+        """True if it must not go on."""
         return self.stopped is not None
 
     def leave(self, link: Link) -> None:
@@ -347,6 +347,7 @@ class Node:
             session.closed()
         except Exception as error:  # noqa: BLE001  others would wait in vain for what it had
             self.stop(OWN_STATE, error)
+        session.vhost.pause(session.id, False)  # it may have stopped reading when its session was over already
         session.vhost.touch()
         self.is_due = True
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from operator import itemgetter
 from typing import Final
 
-from forebay.broker.client_session import ClientSession
-from forebay.broker.shares_of_room import SharesOfRoom
+from forebay.broker.limits.quota import Quota
+from forebay.broker.mqtt.client_session import ClientSession
 from forebay.core.options import Options
 from forebay.log.store import Store
 from forebay.node.holding import Holding
@@ -48,7 +48,7 @@ class Pressure:
         self,
         options: Options,
         store: Store,
-        shares: SharesOfRoom,
+        shares: Quota,
         connections: Mapping[int, Link],
         journal: Journal,
     ) -> None:
@@ -73,7 +73,7 @@ class Pressure:
     # ---- what there is too much of
 
     def over_limit(self) -> bool:
-        """Whether nobody who publishes is read: too much is not on the disk yet, or there is no room for more."""
+        """True if nobody who publishes is read: too much is not on the disk yet, or there is no room for more."""
         return self.over_memory or self.low_disk or self.store.pending() > PENDING_OCTETS_MAX
 
     def alarms(self) -> list[str]:

@@ -1,17 +1,17 @@
-"""Which session a connection gets, by its first octets."""
+"""The choice of a connection's session by its first octets."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.auth import Auth
-from forebay.broker.control.table import Control
+from forebay.broker.auth.login import Auth
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
-from forebay.session.amqp091 import Amqp091Session
-from forebay.session.blocks import BlocksSession
-from forebay.session.effects import Session
-from forebay.session.mqtt import MqttSession
+from forebay.management.table import Control
+from forebay.session.amqp091.connection import Amqp091Session
+from forebay.session.blocks.connection import BlocksSession
+from forebay.session.mqtt.connection import MqttSession
+from forebay.session.session import Session
 
 MQTT_CONNECT: Final = 0x10
 MQTT_ONLY: Final = "mqtt only"  # the client has asked for MQTT before its first octet

@@ -1,4 +1,4 @@
-"""How fast clients may come, publish and subscribe. Nothing is done here while no option asks for it.
+"""Rates at which clients may come, publish and subscribe. Nothing is done here while no option asks for it.
 
 Who connects too often is cut off. Who publishes too fast is not read for as long as it takes: nothing is lost, and what
 the client sends meanwhile waits in the sockets. One read may be taken beyond the limit; its debt is paid by waiting.
@@ -14,9 +14,9 @@ from forebay.core.buckets import Bucket
 from forebay.core.options import Options
 from forebay.node.link import INDEBTED, Link
 from forebay.node.peer import split_name
-from forebay.session.amqp091 import Amqp091Session
-from forebay.session.effects import Session
-from forebay.session.mqtt import MqttSession
+from forebay.session.amqp091.connection import Amqp091Session
+from forebay.session.mqtt.connection import MqttSession
+from forebay.session.session import Session
 
 REMEMBERED_MAX: Final = 10_000
 MINUTE_S: Final = 60.0
@@ -52,7 +52,7 @@ class Rates:
         self.queue: list[tuple[int, int, Link]] = []  # the middle is the count of all, so that no links are compared
 
     def is_on(self) -> bool:
-        """Whether publishers are held to anything."""
+        """True if publishers are held to anything."""
         options = self.options
         return bool(
             options.client_messages_per_s
@@ -62,7 +62,7 @@ class Rates:
         )
 
     def may_connect(self, peer: str, now_us: int) -> bool:
-        """Whether somebody from there may connect once more."""
+        """True if somebody from there may connect once more."""
         rate = self.options.address_connections_per_min / MINUTE_S
         if not rate:
             return True
@@ -123,7 +123,7 @@ class Rates:
         return bucket
 
     def due_us(self) -> int:
-        """When the next of them has paid; 0 where nobody owes anything."""
+        """The time at which the next of them has paid; 0 where nobody owes anything."""
         return self.queue[0][0] if self.queue else 0
 
     def resume(self, now_us: int) -> None:
@@ -151,7 +151,7 @@ def made(rate: int, burst: int, now_us: int) -> Bucket | None:
 
 
 def published_by(session: Session) -> int:
-    """How many messages a session has taken in."""
+    """The number of messages that a session has taken in."""
     if isinstance(session, MqttSession):
         return int(session.inbox.received)
     return int(session.traffic().received) if isinstance(session, Amqp091Session) else 0

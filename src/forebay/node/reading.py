@@ -1,4 +1,4 @@
-"""Which connections are read, and which have to wait: for their turn, an answer, or for less of what is too much."""
+"""Connections that are read or have to wait: for their turn, an answer, or for less of what is too much."""
 
 from __future__ import annotations
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, final
 
-from forebay.broker.audit import Entry
-from forebay.broker.judge import Proof
+from forebay.broker.audit import AuditEntry
+from forebay.broker.auth.authorizer import Proof
 from forebay.log.store import Job
 from forebay.log.wal import Commit
 from forebay.node.events import Told
 from forebay.node.journal import Line
 from forebay.node.link import Link
-from forebay.queue.leases import Delivery
+from forebay.queue.leases.lease import Delivery
 
 # Why a node stops.
 CONNECTION: Final = "connection"  # the place of a fault
@@ -101,7 +101,7 @@ class Ready:
         self.reading: list[Link] = []
         self.proofs: Sequence[Proof] = ()
         self.events: Sequence[Told] = ()
-        self.audit: Sequence[Entry] = ()
+        self.audit: Sequence[AuditEntry] = ()
         self.faults: list[Fault] = []
         self.lines: Sequence[Line] = ()
         self.now_us = 0

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from forebay.broker.fanout import Target
+from forebay.broker.mqtt.fanout import Recipient
 from forebay.core.options import Options
 from forebay.node.link import Link
 from forebay.queue.facts import TURN_OCTETS
-from forebay.queue.leases import Delivery
+from forebay.queue.leases.lease import Delivery
 
 SHARE: Final = 4  # one part in so many of what is left
 LEAST_OCTETS: Final = 16 << 10  # a share in any case: a turn's worth for a reader that keeps up
@@ -34,7 +34,7 @@ class SendBuffers:
         self.options = options
         self.total = 0
         self.is_tight = False
-        self.waiting: set[Link] = set()
+        self.waiting: dict[Link, None] = {}
         self.held: set[Link] = set()
 
     def share(self) -> int:
@@ -47,15 +47,15 @@ class SendBuffers:
         self.total += octets - connection.left
         connection.left = octets
         if octets:
-            self.waiting.add(connection)
+            self.waiting[connection] = None
         else:
-            self.waiting.discard(connection)
+            self.waiting.pop(connection, None)
         self.is_tight = self.total > self.options.send_buffers_octets_max // SHARE
         if octets > LEAST_OCTETS and octets > self.share():
             self.hold(connection)
 
     def is_too_much(self, octets: int) -> bool:
-        """Whether nothing should be read before these octets of the turn, and what waits already, are sent."""
+        """True if nothing should be read before these octets of the turn, and what waits already, are sent."""
         return self.is_tight or octets > self.options.send_buffers_octets_max // SHARE
 
     def turn_octets(self) -> int:
@@ -92,7 +92,7 @@ class SendBuffers:
             self.note(connection, connection.waiting_octets())
 
     def spares(self, connection: Link, delivery: Delivery) -> bool:
-        """Whether a delivery is lost, and counted so: it would be too much, and its reader has not taken the last."""
+        """True if a delivery is lost, and counted so: it would be too much, and its reader has not taken the last."""
         if not connection.left:
             return False
         session = connection.session
@@ -101,7 +101,7 @@ class SendBuffers:
         if self.total + octets * session.swell <= self.options.send_buffers_octets_max:
             return False
         target = delivery.consumer
-        if not isinstance(target, Target) or target.qos != 0:
+        if not isinstance(target, Recipient) or target.qos != 0:
             return False
         session.vhost.fanout.miss(target.client, delivery.count)
         return True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from forebay.broker.common import Sealed
 from forebay.broker.vhost import Vhost
-from forebay.queue.leases import Delivery
+from forebay.queue.leases.lease import Delivery
 
 
 class Tracer(ABC):

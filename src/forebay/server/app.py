@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import forebay
-from forebay.broker.auth import NOWHERE, Place
-from forebay.broker.judge import Principal, Proof, Undecided
+from forebay.broker.auth.authorizer import Principal, Proof, Undecided
+from forebay.broker.auth.login import NOWHERE, LoginContext
 from forebay.core.options import Options
 from forebay.log.store import Job
 from forebay.log.wal import Commit
@@ -25,24 +25,26 @@ from forebay.node.journal import Line
 from forebay.node.node import TICKS_A_SECOND, Node
 from forebay.node.ready import Ready
 from forebay.node.tracing import Tracer
-from forebay.server.acl_file import load_acl
-from forebay.server.audit_log import AuditLog
-from forebay.server.backends import make_backends
+from forebay.server.auth.acl_file import load_acl
+from forebay.server.auth.backends import make_backends
+from forebay.server.auth.logins import Logins
 from forebay.server.chance import SystemRandom
 from forebay.server.clock import SystemClock
-from forebay.server.definitions import import_definitions
-from forebay.server.disk import DataDisk, DiskThread
-from forebay.server.door import Door
-from forebay.server.event_log import EventLog
+from forebay.server.config.definitions import import_definitions
+from forebay.server.disk import DataDisk
+from forebay.server.disk_work import DiskWork
 from forebay.server.faults import Faults
 from forebay.server.handles import room_for_connections
 from forebay.server.heap import Heap, resident_octets
-from forebay.server.histograms import Histograms
-from forebay.server.logins import Logins
+from forebay.server.kernel_sync import make_kernel_sync
 from forebay.server.net import Connection, Host
-from forebay.server.sending import FileSender
-from forebay.server.tls import Tls
-from forebay.session.effects import Session
+from forebay.server.telemetry.audit_log import AuditLog
+from forebay.server.telemetry.event_log import EventLog
+from forebay.server.telemetry.histograms import Histograms
+from forebay.server.transport.door import Door
+from forebay.server.transport.sending import FileSender
+from forebay.server.transport.tls import TlsContexts
+from forebay.session.session import Session
 
 TICK_S: Final = 0.1
 NO_SESSION: Final = 0
@@ -67,7 +69,7 @@ class App(Host):
     leaving  about to stop: health checks say so
     """
 
-    def __init__(self, options: Options, loop: asyncio.AbstractEventLoop, tls: Tls) -> None:
+    def __init__(self, options: Options, loop: asyncio.AbstractEventLoop, tls: TlsContexts) -> None:
         self.options = options
         self.tls = tls
         self.loop = loop
@@ -90,12 +92,15 @@ class App(Host):
         self.announcer = self.node.announcer
         self.rates = self.node.rates
         self.connections = cast("dict[int, Connection]", self.node.connections)
-        self.open = cast("set[Connection]", self.node.open)
+        self.open = cast("dict[Connection, None]", self.node.open)
         self.node.handles = room_for_connections()
         self.audit_log = AuditLog(options.audit_log, loop.call_soon_threadsafe)
         self.logins = Logins(self.auth, self.login_concluded, loop.call_soon_threadsafe)
         self.sender = FileSender(loop.call_soon_threadsafe)
-        self.thread = DiskThread(self.commit_done, self.job_done, loop.call_soon_threadsafe)
+        kernel = make_kernel_sync(self.disk, self.commit_done)
+        if kernel is not None:
+            loop.add_reader(kernel.fileno, self.step, kernel.came_back)
+        self.work = DiskWork(self.commit_done, self.job_done, loop.call_soon_threadsafe, kernel)
         self.door = Door(self.pressure)
         self.event_log = EventLog()
         self.announcer.listeners.append(self.event_log)
@@ -159,7 +164,7 @@ class App(Host):
         elif not waiting.done():
             waiting.set_result(None)
 
-    async def login(self, user: str, password: str, loopback: bool, place: Place = NOWHERE) -> Principal:
+    async def login(self, user: str, password: str, loopback: bool, place: LoginContext = NOWHERE) -> Principal:
         """The user that a caller without a session has proven to be; LoginRefused."""
         proof = self.auth.begin(NO_SESSION, user, password, place)
         if proof is None:
@@ -242,7 +247,7 @@ class App(Host):
         if ready.commit is not None:
             self.start_commit(ready.commit)
         if ready.job is not None:
-            self.thread.submit_job(ready.job)
+            self.work.submit_job(ready.job)
         self.note(ready)
         if ready.cut:
             for cut in cast("list[Connection]", ready.cut):
@@ -286,7 +291,7 @@ class App(Host):
         """Have this written and synced."""
         if commit is not None:
             self.histograms.begin_commit(commit.octets)
-            self.thread.submit(commit)
+            self.work.submit(commit)
 
     def commit_done(self, commit: Commit, error: BaseException | None) -> None:
         """A write and sync came back."""
@@ -308,6 +313,12 @@ class App(Host):
             self.start_commit(self.store.flush())
             if not self.store.in_flight():
                 self.idle.set()
+
+    def end_work(self) -> None:
+        """Wait for the disk, and have nothing run any more."""
+        if self.work.kernel is not None:
+            self.loop.remove_reader(self.work.kernel.fileno)
+        self.work.stop()
 
     def job_done(self, job: Job, error: BaseException | None) -> None:
         """Files are rewritten."""

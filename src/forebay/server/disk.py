@@ -1,4 +1,4 @@
-"""The disk: real files under one data directory, and the threads that wait for it."""
+"""The disk: real files under one data directory."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ import fcntl
 import logging
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from queue import SimpleQueue
 from time import monotonic_ns
-from typing import Any, Final, Protocol
+from typing import Final
 
 from forebay.core.errors import DiskFull, StorageError, UnreadableFile
 from forebay.core.ports import Disk
-from forebay.log.store import Job
-from forebay.log.wal import Commit
 
 LOCK: Final = "LOCK"
 PARTS_MAX: Final = 1024  # IOV_MAX of Linux
@@ -188,11 +184,15 @@ class DataDisk(Disk):
         began_ns = monotonic_ns()
         with storage_errors("sync", path):
             os.fdatasync(handle)
-            if self.synced is not None:
-                self.synced(began_ns)
+            self.note_sync(began_ns)
             if handle in self.nameless:
                 sync_folder(os.path.dirname(path))
                 self.nameless.discard(handle)
+
+    def note_sync(self, began_ns: int) -> None:
+        """Tell of a sync that has ended."""
+        if self.synced is not None:
+            self.synced(began_ns)
 
     def reserve(self, handle: int, octets: int) -> None:
         with storage_errors("reserve room for", self.paths[handle]):
@@ -227,7 +227,7 @@ def write_rest(handle: int, data: bytes, written: int, position: int) -> None:
 
 
 def says(path: str, octets: bytes) -> bool:
-    """Whether the file is there and holds this."""
+    """True if the file is there and holds this."""
     with suppress(FileNotFoundError), open(path, "rb") as file:
         return file.read(len(octets) + 1) == octets
     return False
@@ -254,68 +254,3 @@ def sync_folder(path: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-class DiskThread:
-    """Two threads that run what takes long: commits in their order on one, housekeeping on the other.
-
-    Each comes back with the error that it ended with, or None, through `hand_back(done, work, error)`, which must be
-    safe to call from another thread: `loop.call_soon_threadsafe`.
-    """
-
-    def __init__(
-        self,
-        commit_done: Callable[[Commit, BaseException | None], None],
-        job_done: Callable[[Job, BaseException | None], None],
-        hand_back: Callable[..., object],
-    ) -> None:
-        self.commits = Worker("commit", commit_done, hand_back)
-        self.jobs = Worker("housekeeping", job_done, hand_back)
-        self.job: Job | None = None  # the last that was submitted
-
-    def submit(self, commit: Commit) -> None:
-        self.commits.work.put(commit)
-
-    def submit_job(self, job: Job | None) -> None:
-        if job is not None:
-            self.job = job
-            self.jobs.work.put(job)
-
-    def stop(self) -> None:
-        """Wait until all commits have run, and what can be of housekeeping soon; and end."""
-        if self.job is not None:
-            self.job.stop()
-        self.commits.stop()
-        self.jobs.stop()
-
-
-class Work(Protocol):
-    """The work that a thread can do."""
-
-    def run(self) -> None: ...
-
-
-class Worker:
-    """One thread and the work it has before it."""
-
-    def __init__(
-        self, name: str, done: Callable[[Any, BaseException | None], None], hand_back: Callable[..., object]
-    ) -> None:
-        self.done = done
-        self.hand_back = hand_back
-        self.work: SimpleQueue[Work | None] = SimpleQueue()
-        self.thread = threading.Thread(target=self.run, name=f"forebay-{name}", daemon=True)
-        self.thread.start()
-
-    def run(self) -> None:
-        while (work := self.work.get()) is not None:
-            error: BaseException | None = None
-            try:
-                work.run()
-            except Exception as raised:  # noqa: BLE001 - the task's boundary: who submitted it decides
-                error = raised
-            self.hand_back(self.done, work, error)
-
-    def stop(self) -> None:
-        self.work.put(None)
-        self.thread.join()

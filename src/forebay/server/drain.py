@@ -39,7 +39,7 @@ async def drain(app: App, hurry: asyncio.Event) -> None:
     app.node.ended = True
     await written(app)  # what the end of the connections has left: queues that go with them
     app.sender.stop()
-    app.thread.stop()
+    app.end_work()
     app.logins.stop()
     app.audit_log.stop()
     app.store.close()
@@ -58,7 +58,7 @@ async def left(app: App, hurry: asyncio.Event) -> None:
 
 
 def is_awaited(connection: Connection, now_us: int) -> bool:
-    """Whether a client has not taken everything yet, or only just."""
+    """True if a client has not taken everything yet, or only just."""
     return not connection.is_served() or now_us - connection.closing_us <= STAY_US
 
 

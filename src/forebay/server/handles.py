@@ -1,4 +1,4 @@
-"""How many files and sockets the system lets this process have open, and how many of them are for connections."""
+"""The number of files and sockets that this process may have open, and of those that are for connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def raise_limit(connections_max: int) -> None:
 
 
 def room_for_connections() -> int:
-    """How many connections there may be at one time, so that handles are left for the broker's own files."""
+    """The number of connections that leave enough handles for the broker's own files."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most == resource.RLIM_INFINITY:
         return 1 << 31

@@ -22,9 +22,9 @@ from forebay.core.options import Options
 from forebay.node.peer import UNKNOWN, Peer, peer_at
 from forebay.node.protocols import MQTT_ONLY
 from forebay.server.net import Connection, Host
-from forebay.server.proxy import announced_peer, malformed, missing_octets
-from forebay.server.tls import Tls
-from forebay.server.websocket import WebSocket, WebSocketSettings
+from forebay.server.transport.proxy import announced_peer, malformed, missing_octets
+from forebay.server.transport.tls import TlsContexts
+from forebay.server.transport.websocket import WebSocket, WebSocketSettings
 
 BACKLOG: Final = 16_384  # clients that come back all at once would wait for seconds; the system has a limit of its own
 HTTP: Final = "http"
@@ -61,7 +61,7 @@ class Endpoint:
     name: str
     address: str
     protocol: str
-    tls: Tls | None
+    tls: TlsContexts | None
     websocket: WebSocketSettings | None
     identity: str
     proxied: bool
@@ -71,11 +71,11 @@ class Endpoint:
 
 
 # Name, address, protocol, TLS and WebSocket of an endpoint.
-Wanted = tuple[str, str, str, Tls | None, WebSocketSettings | None]
+Wanted = tuple[str, str, str, TlsContexts | None, WebSocketSettings | None]
 MakeProtocol = Callable[[Endpoint, Peer | None], asyncio.Protocol]
 
 
-def endpoints(options: Options, tls: Tls | None = None) -> list[Endpoint]:
+def endpoints(options: Options, tls: TlsContexts | None = None) -> list[Endpoint]:
     """Every listener that has an address.
 
     tls  shared by all that need it
@@ -91,7 +91,7 @@ def endpoints(options: Options, tls: Tls | None = None) -> list[Endpoint]:
     if not websocket.path.startswith("/"):
         raise OptionError(f"mqtt_websocket_path: {websocket.path!r} must begin with /")
     secure = options.amqps or options.mqtts or options.mqtt_websocket_tls
-    context = ready(tls or Tls(options)) if secure else None
+    context = ready(tls or TlsContexts(options)) if secure else None
     wanted: tuple[Wanted, ...] = (
         ("amqp", options.amqp, "amqp", None, None),
         ("mqtt", options.mqtt, "mqtt", None, None),
@@ -103,7 +103,7 @@ def endpoints(options: Options, tls: Tls | None = None) -> list[Endpoint]:
     return wanted_endpoints(options, wanted)
 
 
-def http_endpoints(options: Options, tls: Tls) -> list[Endpoint]:
+def http_endpoints(options: Options, tls: TlsContexts) -> list[Endpoint]:
     """Every listener for HTTP that has an address; OptionError as `endpoints`."""
     context = ready(tls) if options.https else None
     return wanted_endpoints(
@@ -116,7 +116,7 @@ def metrics_endpoints(options: Options) -> list[Endpoint]:
     return wanted_endpoints(options, (("prometheus", options.prometheus, HTTP, None, None),))
 
 
-def ready(tls: Tls) -> Tls:
+def ready(tls: TlsContexts) -> TlsContexts:
     """The same, with its files read; OptionError where that cannot be."""
     assert tls.context is not None
     return tls
@@ -146,13 +146,13 @@ def leave_seconds(options: Options) -> float:
 
 
 def make_protocol(host: Host, endpoint: Endpoint, peer: Peer | None) -> Connection | WebSocket:
-    """What the transport of a new connection calls."""
+    """The protocol that the transport of a new connection calls."""
     connection = Connection(host, endpoint.protocol, peer, endpoint.identity)
     return connection if endpoint.websocket is None else WebSocket(connection, endpoint.websocket)
 
 
 def why_not_begun(error: OSError | PeerError, secured: bool) -> str:
-    """Why a connection never came to its protocol, for people."""
+    """The reason why a connection never came to its protocol, for people."""
     if isinstance(error, ssl.SSLError):
         alert = (error.reason or "").partition("_ALERT_")[2].lower().replace("_", " ")
         if alert in DISTRUST:

@@ -17,10 +17,10 @@ from forebay.core.pieces import Part
 from forebay.node.link import Link
 from forebay.node.node import Node
 from forebay.node.peer import Peer, peer_at
-from forebay.server.backlog import WRITE_OCTETS, Backlog, octets_of
-from forebay.server.certificate_names import name_in
-from forebay.server.sending import FileSender, Sending
-from forebay.session.effects import FilePart, Session
+from forebay.server.auth.certificate_names import name_in
+from forebay.server.transport.backlog import WRITE_OCTETS, Backlog, octets_of
+from forebay.server.transport.sending import FileSender, Sending
+from forebay.session.session import FilePart, Session
 
 FULL_SHIFT: Final = 3  # a connection is full when an eighth of what it may have to send waits
 
@@ -227,7 +227,7 @@ class Connection(Link, asyncio.Protocol):
                 transport.resume_reading()
 
     def is_served(self) -> bool:
-        """Whether the client has been sent everything, and only its own end is still to come."""
+        """True if the client has been sent everything, and only its own end is still to come."""
         return self.closing and self.transport.get_write_buffer_size() == 0
 
     def count_sent(self, octets: int) -> None:

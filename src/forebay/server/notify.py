@@ -30,6 +30,6 @@ def reloading() -> str:
 
 
 def is_watched() -> bool:
-    """Whether the service manager expects WATCHDOG now and then."""
+    """True if the service manager expects WATCHDOG now and then."""
     own = str(os.getpid())
     return bool(os.environ.get("WATCHDOG_USEC")) and os.environ.get("WATCHDOG_PID", own) == own

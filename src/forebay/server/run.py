@@ -18,17 +18,17 @@ import uvloop
 from forebay.core.errors import CorruptFile, OptionError, RequestError, StorageError
 from forebay.core.options import Options
 from forebay.server.app import TICK_S, App
-from forebay.server.config import Loaded, Source, placed
+from forebay.server.config.checks import check_options
+from forebay.server.config.reload import Reloader
+from forebay.server.config.sources import Loaded, OptionSource, placed
 from forebay.server.drain import drain
 from forebay.server.handles import raise_limit
 from forebay.server.heap import pause_collector, tune_collector
 from forebay.server.listen import endpoints, listen, make_protocol
-from forebay.server.logs import start_log
 from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify, reloading
-from forebay.server.option_checks import check_options
-from forebay.server.reload import Reloader
-from forebay.server.status import AppFacts
-from forebay.server.tls import Tls
+from forebay.server.telemetry.logs import start_log
+from forebay.server.telemetry.status import AppFacts
+from forebay.server.transport.tls import TlsContexts
 
 logger = logging.getLogger("forebay")
 
@@ -76,10 +76,10 @@ class Signals:
         return 128 + self.number if self.number else 0
 
 
-async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> int:
+async def run(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService]) -> int:
     loop = asyncio.get_running_loop()
     options = loaded.options
-    tls = Tls(options)
+    tls = TlsContexts(options)
     listeners = endpoints(options, tls)
     with placed(loaded):
         check_options(options)
@@ -105,7 +105,7 @@ async def run(source: Source, loaded: Loaded, makers: Sequence[MakeService]) -> 
             reloader.followers.append(services[-1].reload)
     except OptionError:
         app.sender.stop()
-        app.thread.stop()  # while there is a loop for it to come back to
+        app.end_work()  # while there is a loop for it to come back to
         raise
     tune_collector()
     loop.call_later(TICK_S, app.step, app.tick)
@@ -154,7 +154,7 @@ def on_hangup(reloader: Reloader) -> None:
     notify(READY)
 
 
-def serve(source: Source, loaded: Loaded, makers: Sequence[MakeService] = ()) -> int:
+def serve(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService] = ()) -> int:
     """Run a broker until SIGTERM; the process's exit code. StorageError or OptionError: it could not start.
 
     source  to be asked again when the broker is told to

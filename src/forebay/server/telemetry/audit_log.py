@@ -14,9 +14,9 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from forebay.broker.audit import DONE, Entry
+from forebay.broker.audit import DONE, AuditEntry
 from forebay.core.errors import OptionError
-from forebay.server.disk import Worker
+from forebay.server.disk_work import Worker
 
 MICROSECONDS = 1_000_000
 MODE = 0o640
@@ -51,10 +51,10 @@ class AuditLog:
             except OSError as error:
                 raise OptionError(f"audit_log: {path!r} cannot be written: {error.strerror}") from None
 
-    def write(self, entries: list[Entry], now_us: int) -> None:
+    def write(self, entries: list[AuditEntry], now_us: int) -> None:
         """Add a line for each; what ordinary clients declare would fill the broker's log, and is for the file alone."""
         if self.worker is not None:
-            self.worker.work.put(Lines(self.path, "".join(f"{line(each, now_us)}\n" for each in entries)))
+            self.worker.put(Lines(self.path, "".join(f"{line(each, now_us)}\n" for each in entries)))
             return
         for each in entries:
             if each.protocol != AMQP or each.result != DONE:
@@ -71,7 +71,7 @@ class AuditLog:
             self.worker.stop()
 
 
-def line(entry: Entry, now_us: int) -> str:
+def line(entry: AuditEntry, now_us: int) -> str:
     """The entry as JSON, without characters that could be taken for another line."""
     moment = datetime.fromtimestamp(now_us / MICROSECONDS, UTC).isoformat(timespec="milliseconds")
     fields = {

@@ -52,5 +52,5 @@ class Backlog:
 
 
 def octets_of(parts: Sequence[Part]) -> int:
-    """How many octets these are."""
+    """The number of these octets."""
     return sum(map(len, parts))

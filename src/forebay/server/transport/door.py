@@ -58,7 +58,7 @@ class Door:
             del self.addresses[address]
 
     def lack(self, octets: int) -> str:
-        """Why a request that holds so much cannot be taken in; empty where it can."""
+        """The reason why a request that holds so much cannot be taken in; empty where it can."""
         if octets <= SMALL_OCTETS:
             return ""
         most = self.pressure.options.http_requests_octets_max
@@ -71,7 +71,7 @@ class Door:
         return ""
 
     def head_fault(self, octets: int) -> str:
-        """Why a head that takes so much cannot be taken in; empty where it can."""
+        """The reason why a head that takes so much cannot be taken in; empty where it can."""
         most = self.pressure.options.http_head_octets_max
         if octets <= most:
             return ""

@@ -19,9 +19,9 @@ from joserfc import jws
 from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import Key, KeySet, OctKey
 
-from forebay.broker.auth import Backend, LoginRefused, Place, shown
-from forebay.broker.judge import Principal
-from forebay.broker.scopes import ScopeJudge, parse_scopes
+from forebay.broker.auth.authorizer import Principal
+from forebay.broker.auth.login import Backend, LoginContext, LoginRefused, shown
+from forebay.broker.auth.scopes import ScopeAuthorizer, parse_scopes
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
 
@@ -121,10 +121,10 @@ class OAuth(Backend):
         if not options.oauth_audience:
             raise OptionError("oauth_audience: '' is nobody; tokens must say that they are for this broker")
 
-    def takes(self, password: str, place: Place) -> bool:
+    def takes(self, password: str, place: LoginContext) -> bool:
         return password.startswith("ey") and password.count(".") == 2
 
-    def prove(self, user: str, password: str, place: Place) -> Principal:
+    def prove(self, user: str, password: str, place: LoginContext) -> Principal:
         if len(password) > TOKEN_CHARACTERS_MAX:
             raise LoginRefused(f"a token of more than {TOKEN_CHARACTERS_MAX} characters")
         claims = self.verified(password)
@@ -136,7 +136,7 @@ class OAuth(Backend):
             raise LoginRefused(f"token of the issuer {shown(str(claims.get('iss')))}")
         scopes, tags = parse_scopes(self.words(claims), self.prefix)
         until_us = int(claims["exp"]) * MICROSECONDS
-        return Principal(self.user_in(claims), ScopeJudge(scopes), tags, until_us, known_until_us=until_us)
+        return Principal(self.user_in(claims), ScopeAuthorizer(scopes), tags, until_us, known_until_us=until_us)
 
     def verified(self, token: str) -> dict[str, Any]:
         """The claims of a token that is signed as it must be; LoginRefused."""

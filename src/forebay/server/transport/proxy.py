@@ -44,7 +44,7 @@ PORT_MAX: Final = 65_535
 
 
 def missing_octets(head: bytes) -> int:
-    """How many octets the header that begins so has still to come; at least that many where it cannot be known.
+    """The octets that are still to come of the header which begins so; at least that many where it cannot be known.
 
     Never too many: what follows the header belongs to TLS or to the protocol.
     raises  PeerError: no header begins so

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from forebay.session.effects import FilePart
+from forebay.session.session import FilePart
 
 CHUNK_OCTETS: Final = 2 << 20  # for one client before the next one's turn
 

@@ -1,11 +1,11 @@
-"""Whom a broker asks about logins, as its options want it."""
+"""The backends of logins that the options name."""
 
 from __future__ import annotations
 
-from forebay.broker.auth import Backend
+from forebay.broker.auth.login import Backend
 from forebay.core.option_names import HTTP, OAUTH
 from forebay.core.options import Options
-from forebay.server.callout import Callout
+from forebay.server.auth.callout import Callout
 
 
 def make_backends(options: Options) -> list[Backend | None]:
@@ -13,7 +13,7 @@ def make_backends(options: Options) -> list[Backend | None]:
     made: list[Backend | None] = []
     for name in options.auth_backends:
         if name == OAUTH:
-            from forebay.server.oauth import OAuth  # noqa: PLC0415  what it needs takes long to load
+            from forebay.server.auth.oauth import OAuth  # noqa: PLC0415  what it needs takes long to load
 
             made.append(OAuth(options))
         else:

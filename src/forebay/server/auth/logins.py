@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from forebay.broker.auth import Auth
-from forebay.broker.judge import Proof
-from forebay.server.disk import Worker
+from forebay.broker.auth.authorizer import Proof
+from forebay.broker.auth.login import Auth
+from forebay.server.disk_work import Worker
 
 ASKED_MAX: Final = 16  # at one time
 
@@ -40,7 +40,7 @@ class Logins:
         """Begin what sessions have asked for."""
         for proof in proofs:
             if proof.copies:
-                self.copier.work.put(proof)
+                self.copier.put(proof)
         self.waiting.extend(proof for proof in proofs if not proof.waits and not proof.copies)
         self.questions.extend(proof for proof in proofs if proof.waits)
         self.ask_on()
@@ -54,7 +54,7 @@ class Logins:
                 self.concluded(proof)
             else:
                 self.running = proof
-                self.worker.work.put(proof)
+                self.worker.put(proof)
 
     def ask_on(self) -> None:
         """Have as many asked as there may be at one time."""
@@ -67,7 +67,7 @@ class Logins:
             asker = self.idle.pop()
             proof = self.questions.popleft()
             self.asking[proof] = asker
-            asker.work.put(proof)
+            asker.put(proof)
 
     def done(self, proof: Proof, error: BaseException | None) -> None:
         """A proof has run; one that ended with an error proves nothing."""

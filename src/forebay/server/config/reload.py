@@ -12,24 +12,29 @@ from dataclasses import replace
 from typing import Final
 
 from forebay.broker.address import TOPIC_EXCHANGE
-from forebay.broker.configured import declare_configured, unbind_configured, wanted_queues, wanted_routes
-from forebay.broker.control.operations import Configuration
-from forebay.broker.publishing import session_octets_of
-from forebay.broker.scram import make_scram
-from forebay.broker.topology import FOREVER_MS
+from forebay.broker.auth.scram import make_scram
+from forebay.broker.catalog.topology import FOREVER_MS
+from forebay.broker.publish.publishing import session_octets_of
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, OptionError, RequestError
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
+from forebay.management.control import Configuration
+from forebay.management.definitions.configured import (
+    declare_configured,
+    unbind_configured,
+    wanted_queues,
+    wanted_routes,
+)
 from forebay.node.logins import set_throttle
 from forebay.queue.queue import SHARE
 from forebay.routing.topic_trie import swap_key
-from forebay.server.acl_file import load_acl
 from forebay.server.app import App
+from forebay.server.auth.acl_file import load_acl
 from forebay.server.chance import SystemRandom
-from forebay.server.config import Loaded, Source, placed, shown_value
-from forebay.server.logs import change_log
-from forebay.server.option_checks import check_options
+from forebay.server.config.checks import check_options
+from forebay.server.config.sources import Loaded, OptionSource, placed, shown_value
+from forebay.server.telemetry.logs import change_log
 
 MICROSECONDS: Final = 1000
 TLS_PREFIX: Final = "tls_"
@@ -42,7 +47,7 @@ class Reloader(Configuration):
     followers  told after the broker has taken new options: what runs beside it
     """
 
-    def __init__(self, app: App, source: Source, loaded: Loaded) -> None:
+    def __init__(self, app: App, source: OptionSource, loaded: Loaded) -> None:
         self.app = app
         self.source = source
         self.loaded = loaded
@@ -132,7 +137,7 @@ def set_users(app: App, old: Options, new: Options) -> None:
 
 
 def set_limits(vhost: Vhost, options: Options) -> None:
-    """What a vhost took from the options when it was made."""
+    """The settings that a vhost took from the options when it was made."""
     vhost.visibility_ms = options.visibility_timeout_ms
     for queue in vhost.queues.values():
         if queue.kind != SHARE:

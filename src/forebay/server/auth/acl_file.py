@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.broker.topic_acl import AclBook
+from forebay.broker.auth.topic_acl import AclBook
 from forebay.core.errors import OptionError, RequestError
 
 

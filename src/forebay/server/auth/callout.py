@@ -19,9 +19,9 @@ import urllib.parse
 import urllib.request
 from typing import Final
 
-from forebay.broker.auth import Backend, LoginRefused, Place, shown
-from forebay.broker.judge import Judge, Principal, Proof, Undecided
-from forebay.broker.users import TAGS
+from forebay.broker.auth.authorizer import Authorizer, Principal, Proof, Undecided
+from forebay.broker.auth.login import Backend, LoginContext, LoginRefused, shown
+from forebay.broker.auth.users import TAGS
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
 
@@ -56,10 +56,10 @@ class Callout(Backend):
         self.protocols = frozenset(options.auth_http_protocols)
         self.context = ssl.create_default_context(cafile=options.auth_http_ca or None)
 
-    def takes(self, password: str, place: Place) -> bool:
+    def takes(self, password: str, place: LoginContext) -> bool:
         return place.protocol in self.protocols
 
-    def prove(self, user: str, password: str, place: Place) -> Principal:
+    def prove(self, user: str, password: str, place: LoginContext) -> Principal:
         fields = (
             ("username", user),
             ("password", password),
@@ -73,9 +73,9 @@ class Callout(Backend):
         if not words or words[0] != ALLOW:
             raise LoginRefused(f"user '{shown(user)}' was refused by the server that knows users", user)
         tags = [word.strip("[],") for word in words[1:]]
-        judge = CalloutJudge(self, user, tags, place.address)
+        authorizer = CalloutAuthorizer(self, user, tags, place.address)
         until_us = int((time.time() + self.cache_s) * MICROSECONDS) if self.cache_s else 0
-        return Principal(user, judge, [tag for tag in tags if tag in TAGS], known_until_us=until_us)
+        return Principal(user, authorizer, [tag for tag in tags if tag in TAGS], known_until_us=until_us)
 
     def ask(self, what: str, fields: Fields) -> list[str] | None:
         """The words of the answer; None where there is none. Takes as long as `auth_http_timeout_ms`."""
@@ -93,7 +93,7 @@ class Callout(Backend):
         return octets.decode("utf-8", "replace").lower().split()
 
 
-class CalloutJudge(Judge):
+class CalloutAuthorizer(Authorizer):
     """Asks what one principal may do."""
 
     def __init__(self, callout: Callout, user: str, tags: list[str], address: str) -> None:
@@ -127,18 +127,20 @@ class Question(Proof):
 
     waits = True
 
-    def __init__(self, judge: CalloutJudge, what: str, fields: Fields) -> None:
+    def __init__(self, authorizer: CalloutAuthorizer, what: str, fields: Fields) -> None:
         super().__init__(0)
-        self.judge = judge
+        self.authorizer = authorizer
         self.what = what
         self.fields = fields
 
     def run(self) -> None:
-        judge = self.judge
-        words = judge.callout.ask(self.what, (("username", judge.user), *self.fields, ("tags", judge.tags)))
+        authorizer = self.authorizer
+        words = authorizer.callout.ask(
+            self.what, (("username", authorizer.user), *self.fields, ("tags", authorizer.tags))
+        )
         self.right = bool(words) and words is not None and words[0] == ALLOW
         # At least as long as it takes to try again, or nothing would ever be decided.
-        kept_s = max(judge.callout.cache_s, FAILURE_S) if words is not None else FAILURE_S
-        while len(judge.answers) >= ANSWERS_MAX:
-            judge.answers.pop(next(iter(judge.answers)), None)
-        judge.answers[self.what, self.fields] = (self.right, time.monotonic() + kept_s)
+        kept_s = max(authorizer.callout.cache_s, FAILURE_S) if words is not None else FAILURE_S
+        while len(authorizer.answers) >= ANSWERS_MAX:
+            authorizer.answers.pop(next(iter(authorizer.answers)), None)
+        authorizer.answers[self.what, self.fields] = (self.right, time.monotonic() + kept_s)

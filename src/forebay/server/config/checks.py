@@ -9,18 +9,18 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Final
 
-from forebay.broker.auth import Auth
-from forebay.broker.configured import check_exchange, configured_arguments
-from forebay.broker.topic_acl import AclBook
-from forebay.broker.users import check_configured
+from forebay.broker.auth.login import Auth
+from forebay.broker.auth.topic_acl import AclBook
+from forebay.broker.auth.users import check_configured
 from forebay.broker.vhosts import check_vhost_name
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
+from forebay.management.definitions.configured import check_exchange, configured_arguments
 from forebay.node.events import check_patterns
 from forebay.routing.topic_trie import check_filter
-from forebay.server.acl_file import load_acl
-from forebay.server.backends import make_backends
-from forebay.server.tls import make_context
+from forebay.server.auth.acl_file import load_acl
+from forebay.server.auth.backends import make_backends
+from forebay.server.transport.tls import make_context
 
 
 def check_options(options: Options) -> None:
@@ -82,7 +82,7 @@ def check_telemetry(options: Options) -> None:
 
 
 def installed(module: str) -> bool:
-    """Whether a module could be imported."""
+    """True if a module could be imported."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # of a package above it

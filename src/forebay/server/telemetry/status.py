@@ -7,8 +7,8 @@ import platform
 import shutil
 from typing import Final
 
-from forebay.broker.control.operations import ServerFacts
 from forebay.log import block
+from forebay.management.control import ServerFacts
 from forebay.node.losses import messages_lost, sessions_over_quota
 from forebay.server.app import App
 from forebay.server.heap import resident_octets

@@ -16,7 +16,7 @@ from typing import Final
 from forebay.core.errors import OptionError
 from forebay.core.option_table import SECRETS, TABLE, TABLES, BadOptions, option_fields, split_address
 from forebay.core.options import Options, check_values, make_options
-from forebay.server.config_files import Lines, line_of, read_lines
+from forebay.server.config.files import Lines, line_of, read_lines
 
 ENVIRONMENT_PREFIX = "FOREBAY_"
 KEY: Final = re.compile(r"([a-z_0-9]+)(?:\[\d+\])?(?:\.[a-z_]+)*")  # that the text of an error begins with
@@ -73,8 +73,8 @@ class Loaded:
         ]
 
 
-class Source:
-    """Where the options of one broker come from; it may be asked again while the broker runs.
+class OptionSource:
+    """The sources of the options of one broker; it may be asked again while the broker runs.
 
     flags        values given on the command line, by option name
     environment  the process's; FOREBAY_<NAME> sets an option, FOREBAY_CONFIG names the file where `file` is None
@@ -114,8 +114,8 @@ class Source:
 
 
 def load_options(flags: Mapping[str, str], environment: Mapping[str, str], file: str | None = None) -> Options:
-    """The options of one start; see `Source`."""
-    return Source(flags, environment, file).load().options
+    """The options of one start; see `OptionSource`."""
+    return OptionSource(flags, environment, file).load().options
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -177,10 +177,10 @@ class Finding:
 
 def check(file: str | None, environment: Mapping[str, str] | None = None) -> list[Finding]:
     """The faults at which a start with this file and environment would stop, or else what people should know before."""
-    from forebay.server.option_checks import check_options  # noqa: PLC0415  a start asks after the options are read
+    from forebay.server.config.checks import check_options  # noqa: PLC0415  a start asks after the options are read
 
     try:
-        loaded = Source({}, environment or {}, file).load()
+        loaded = OptionSource({}, environment or {}, file).load()
     except OptionError as error:
         return [Finding(ERROR, line) for line in str(error).splitlines()]
     try:
@@ -196,7 +196,7 @@ def check(file: str | None, environment: Mapping[str, str] | None = None) -> lis
 
 
 def _open_to_all(options: Options) -> list[tuple[str, str]]:
-    """Where others than this machine may do what they should not."""
+    """The options that let others than this machine do what they should not."""
     found: list[tuple[str, str]] = []
     if options.users.get("guest") == "guest" and "guest" not in options.loopback_users:
         found.append(("loopback_users", "guest may log in from everywhere with the password that everybody knows"))

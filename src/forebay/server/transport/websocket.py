@@ -48,7 +48,7 @@ class WebSocketSettings:
     leave_s: float
 
     def admits(self, origin: str, host: str) -> bool:
-        """Whether a page of this origin may connect; `host` is what the request calls us, where that is proof."""
+        """True if a page of this origin may connect; `host` is what the request calls us, where that is proof."""
         if origin in self.origins or "*" in self.origins:
             return True
         try:

@@ -17,7 +17,7 @@ CLIENTS: Final = {NONE: ssl.CERT_NONE, OPTIONAL: ssl.CERT_OPTIONAL, REQUIRED: ss
 logger = logging.getLogger("forebay")
 
 
-class Tls:
+class TlsContexts:
     """The context of every TLS listener: one for all, and another in its place when the files have changed.
 
     Connections that are open keep theirs. The files are read by `load`, and not before a listener needs them.
@@ -52,7 +52,7 @@ class Tls:
         return True
 
     def in_use(self) -> bool:
-        """Whether a listener needs it."""
+        """True if a listener needs it."""
         return self._context is not None
 
     def look_at(self, second: int, every_s: int) -> None:
@@ -81,7 +81,7 @@ class Tls:
 
 
 def states_of(options: Options) -> list[tuple[int, int, int]]:
-    """What changes with the files: a link that leads elsewhere, or another file in the place of one, as well."""
+    """The state of the files: it changes where a link leads elsewhere or another file takes the place of one, too."""
     states: list[tuple[int, int, int]] = []
     for path in (options.tls_certificate, options.tls_key, options.tls_client_ca, options.tls_client_crl):
         try:

@@ -1,4 +1,4 @@
-"""How long things take, and how much goes at once: histograms with one bucket for each power of two.
+"""Histograms of times and amounts, with one bucket for each power of two.
 
 Recording is an index and an addition, for it happens in every turn. The last minute is what has come since the
 snapshot of a minute ago.
@@ -11,7 +11,7 @@ from threading import Lock
 from time import monotonic_ns
 from typing import Final
 
-from forebay.queue.leases import Delivery
+from forebay.queue.leases.lease import Delivery
 
 BUCKETS: Final = 32
 SNAPSHOT_S: Final = 5
@@ -72,7 +72,7 @@ def bound(bucket: int) -> int:
 
 
 def summary(counts: list[int], total: int) -> dict[str, float]:
-    """How many, their mean, and their quantiles as far as the buckets tell."""
+    """The count, the mean, and the quantiles as far as the buckets tell."""
     count = sum(counts)
     found: dict[str, float] = {"count": count, "mean": total / count if count else 0.0}
     for quantile in QUANTILES:
@@ -98,7 +98,7 @@ class Histograms:
     turn      a turn of the loop, from the first connection that had something to the last that was written
     commit    octets that one write and sync took to the disk
     sync      one fdatasync
-    wait      from when a commit is given to the disk's thread to when it is back
+    wait      from when a commit is given to the disk to when it is back
     confirm   from when a publish that somebody waits for came in to when it is on the disk; the first of each turn
     delivery  from publish to delivery; the first of each turn
     """

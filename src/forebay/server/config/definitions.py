@@ -8,12 +8,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.definitions.imported import Plan
-from forebay.broker.parameters import IMPORTED
-from forebay.broker.passwords import ARGON2_NAME, SALT_OCTETS, hash_password
+from forebay.broker.auth.passwords import ARGON2_NAME, SALT_OCTETS, hash_password
+from forebay.broker.catalog.parameters import IMPORTED
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
+from forebay.management.definitions.imported import ImportPlan
 from forebay.server.chance import SystemRandom
 
 OPTION: Final = "definitions_import_path"
@@ -71,7 +71,7 @@ def document_of(octets: bytes) -> dict[str, object]:
 
 def take_in(vhosts: Vhosts, document: dict[str, object]) -> int:
     """Check a file, and then do what it asks for; how many entries that were. RequestError."""
-    plan = Plan(vhosts, document)
+    plan = ImportPlan(vhosts, document)
     steps = list(plan.steps())
     for step in steps:
         step.do()
