@@ -6,25 +6,27 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from forebay import __version__
-from forebay.admin import figures, pages, probes, sessions, whoami
-from forebay.admin.bodies import JsonBodies
+from forebay.admin import probes, whoami
 from forebay.admin.bridge import publish, subscribe
-from forebay.admin.exact import Checked
 from forebay.admin.forebay import routes as forebay_routes
-from forebay.admin.guards import Guards
+from forebay.admin.forebay import stats
+from forebay.admin.http.bodies import JsonBodies
+from forebay.admin.http.exact import Checked
+from forebay.admin.http.guards import Guards
+from forebay.admin.http.paths import RawPaths
+from forebay.admin.http.refusals import handle_errors
 from forebay.admin.metrics import routes as metrics_routes
-from forebay.admin.openapi import describe
-from forebay.admin.paths import RawPaths
+from forebay.admin.openapi.document import describe
+from forebay.admin.page import files, login_routes
+from forebay.admin.page.logins import WebLogins
 from forebay.admin.rabbitmq import routes as rabbitmq_routes
 from forebay.admin.rabbitmq.queues import Declared
 from forebay.admin.rabbitmq.set_routes import ROUTERS
-from forebay.admin.rates import Rates
-from forebay.admin.refusals import handle_errors
-from forebay.admin.webpage_logins import WebLogins
+from forebay.admin.samples.rates import RateSamples
 from forebay.server.app import App
 
 
-def make_api(app: App, rates: Rates) -> FastAPI:
+def make_api(app: App, rates: RateSamples) -> FastAPI:
     """All routes over one broker, with the samples of it; its OpenAPI document is at /api/openapi.json."""
     api = FastAPI(
         title="forebay",
@@ -63,12 +65,12 @@ def build_routes(api: FastAPI) -> None:
 
 def add_routes(api: FastAPI) -> None:
     """Have the application answer at all paths."""
-    api.include_router(pages.make_router())
-    api.include_router(sessions.router)
+    api.include_router(files.make_router())
+    api.include_router(login_routes.router)
     api.include_router(whoami.router)
     api.include_router(probes.router)
     api.include_router(metrics_routes.router)
-    for own in (figures.router, forebay_routes.router, publish.router, subscribe.router):
+    for own in (stats.router, forebay_routes.router, publish.router, subscribe.router):
         api.include_router(own, dependencies=Checked)
     for router in (*rabbitmq_routes.ROUTERS, *ROUTERS):
         api.include_router(router)

@@ -10,8 +10,8 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
+from forebay.admin.http.refusals import fault_of
 from forebay.admin.login import Caller
-from forebay.admin.refusals import fault_of
 from forebay.broker.audit import DONE
 from forebay.core.errors import RequestError
 from forebay.server.app import App

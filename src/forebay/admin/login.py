@@ -9,12 +9,12 @@ from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
-from forebay.admin.webpage_logins import COOKIE, WebLogins
+from forebay.admin.page.logins import COOKIE, WebLogins
 from forebay.broker.audit import Origin
-from forebay.broker.auth import LoginRefused, Place
-from forebay.broker.judge import Principal
-from forebay.broker.permissions import Rights
-from forebay.broker.users import ADMINISTRATOR, TAGS
+from forebay.broker.auth.authorizer import Principal
+from forebay.broker.auth.login import LoginContext, LoginRefused
+from forebay.broker.auth.permissions import Rights
+from forebay.broker.auth.users import ADMINISTRATOR, TAGS
 from forebay.core.errors import REFUSED, RequestError
 from forebay.node.peer import peer_at
 from forebay.routing.exchange import text
@@ -49,9 +49,9 @@ class Caller:
             raise RequestError(REFUSED, f"user '{self.user}' lacks the tag administrator")
 
     def may_enter(self, vhost: bytes) -> bool:
-        """Whether the caller could connect to a vhost."""
-        if self.principal.judge is not None:
-            return self.principal.judge.may_enter(text(vhost))
+        """True if the caller could connect to a vhost."""
+        if self.principal.authorizer is not None:
+            return self.principal.authorizer.may_enter(text(vhost))
         return self.app.vhosts.users.granted(self.user, vhost, self.principal.vouched).permission is not None
 
     def rights(self, vhost: bytes) -> Rights:
@@ -84,7 +84,7 @@ async def client_of(request: Request) -> Caller:
     app = await broker_of(request)
     host, port = request.client if request.client is not None else ("", 0)
     loopback = bool(host) and peer_at(host, port).loopback
-    place = Place(host, HTTP)
+    place = LoginContext(host, HTTP)
     try:
         principal = await principal_of(app, request, place, loopback)
     except LoginRefused as error:
@@ -92,10 +92,10 @@ async def client_of(request: Request) -> Caller:
             app.auth.refuse_at(place, error)
             app.schedule()
         raise
-    if principal.judge is not None:
+    if principal.authorizer is not None:
         # Handlers ask who may enter which vhost, and cannot wait for others to say so.
         for vhost in app.vhosts.all():
-            await app.decided(partial(principal.judge.may_enter, text(vhost.name)))
+            await app.decided(partial(principal.authorizer.may_enter, text(vhost.name)))
     return Caller(app, principal, host)
 
 
@@ -108,7 +108,7 @@ async def caller_of(request: Request) -> Caller:
     return caller
 
 
-async def principal_of(app: App, request: Request, place: Place, loopback: bool) -> Principal:
+async def principal_of(app: App, request: Request, place: LoginContext, loopback: bool) -> Principal:
     header = request.headers.get("authorization", "")
     scheme, _, code = header.partition(" ")
     if scheme.lower() == BEARER:
@@ -128,7 +128,7 @@ async def principal_of(app: App, request: Request, place: Place, loopback: bool)
 
 
 def is_ours(request: Request) -> bool:
-    """Whether our own page has sent the request."""
+    """True if our own page has sent the request."""
     return bool(request.headers.get(REQUESTED_WITH, "") == OURS)
 
 

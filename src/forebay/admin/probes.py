@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.answer import as_json
+from forebay.admin.http.answer import as_json
 from forebay.admin.login import Broker
 
 UNREADY: Final = 503
@@ -20,13 +20,13 @@ NO: Final[dict[str, Any]] = {**YES, "description": "No: nobody should be sent he
 
 @router.get("/health", responses={200: YES})
 async def is_alive() -> Response:
-    """Whether turns go on: whoever gets an answer knows."""
+    """Checks whether turns go on: whoever gets an answer knows."""
     return as_json({"status": "healthy"})
 
 
 @router.get("/ready", responses={200: YES, 503: NO})
 async def is_ready(app: Broker) -> Response:
-    """Whether clients should come: not where the broker is about to stop.
+    """Checks whether clients should come: not where the broker is about to stop.
 
     While an alarm is set they should: those that consume make room.
     """

@@ -1,4 +1,4 @@
-"""Which caller sees and may change what, by RabbitMQ's tags.
+"""The rights of callers to see and to change, by RabbitMQ's tags.
 
 `management` lets a user in: it sees the vhosts that it may enter, and its own connections. `policymaker` may also set
 policies and parameters there, `monitoring` sees everything, `administrator` may do everything.
@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from fastapi import Depends
 
 from forebay.admin.login import Asker, Caller
-from forebay.broker.users import ADMINISTRATOR
+from forebay.broker.auth.users import ADMINISTRATOR
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.routing.exchange import text
@@ -73,12 +73,12 @@ Administrator = Annotated[Caller, Depends(administrator_of)]
 
 
 def is_monitor(caller: Caller) -> bool:
-    """Whether the caller sees what belongs to all vhosts and to others."""
+    """True if the caller sees what belongs to all vhosts and to others."""
     return bool(caller.tags & MONITORS)
 
 
 def may_enter(app: App, caller: Caller, vhost: Vhost) -> bool:
-    """Whether the caller could connect to the vhost."""
+    """True if the caller could connect to the vhost."""
     return caller.may_enter(vhost.name)
 
 

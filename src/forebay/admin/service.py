@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from forebay.admin.bridge.transport import end_all
-from forebay.admin.rates import Rates
+from forebay.admin.samples.rates import RateSamples
 from forebay.node.peer import Peer, split_name
 from forebay.server.app import App
 from forebay.server.faults import CALLBACK
@@ -25,7 +25,7 @@ from forebay.server.run import Service
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from forebay.admin.answering import HttpServer
+    from forebay.admin.http.answering import HttpServer
 
 ONE_AT_A_TIME: Final = threading.Lock()  # two that import what imports each other may see half of it
 
@@ -120,7 +120,7 @@ class HttpService(Service):
         early = self.early
         try:
             application = await asyncio.to_thread(self.prepare)
-            from forebay.admin.answering import HttpServer  # noqa: PLC0415  see above
+            from forebay.admin.http.answering import HttpServer  # noqa: PLC0415  see above
 
             self.server = HttpServer(self.app, application)
         except Exception as error:  # noqa: BLE001  whoever waits for it must not wait for ever
@@ -141,7 +141,7 @@ class HttpService(Service):
         """Import and build; nothing of that is garbage, so the collector need not look for it."""
         with ONE_AT_A_TIME:
             gc.disable()
-            import forebay.admin.answering  # noqa: F401, PLC0415  see above
+            import forebay.admin.http.answering  # noqa: F401, PLC0415  see above
 
             return self.make_application()
 
@@ -159,7 +159,7 @@ class AdminService(HttpService):
 
     def __init__(self, app: App) -> None:
         super().__init__(app, http_endpoints(app.options, app.tls))
-        self.rates = Rates(app)
+        self.rates = RateSamples(app)
         self.sampling: asyncio.Task[None] | None = None
 
     def make_application(self) -> ASGIApp:

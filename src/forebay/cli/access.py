@@ -17,7 +17,7 @@ import typer
 
 from forebay.cli.as_json import JsonOption, show_json
 from forebay.client.blocks import whole
-from forebay.client.connecting import Tls
+from forebay.client.connecting import ClientTls
 from forebay.client.control import ControlClient
 from forebay.core.errors import ForebayError, OptionError
 
@@ -109,8 +109,8 @@ def queue_names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
-    """Which broker is meant, and who asks, as the options say.
+class LoginOptions:
+    """The broker and the user that the options name.
 
     vhost    None for commands that are about no one vhost
     as_json  print JSON instead of tables and sentences
@@ -120,7 +120,7 @@ class Login:
     user: str
     password: str
     vhost: str | None
-    tls: Tls | None
+    tls: ClientTls | None
     as_json: bool
 
     def control(self) -> ControlClient:
@@ -134,7 +134,7 @@ class Login:
         return AmqpClient.connect(self.server, self.user, self.password, self.vhost or "/", tls=self.tls)
 
 
-class Access:
+class AdminAccess:
     """An administrator's connection while one command runs.
 
     vhost    None for commands that are about no one vhost
@@ -197,7 +197,7 @@ class Access:
 
 
 def logs_in(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., None]:
-    """Make a command of a function whose first parameter is a `Login`: it gets the options that all have."""
+    """Make a command of a function whose first parameter is a `LoginOptions`: it gets the options that all have."""
     signature = inspect.signature(command, eval_str=True)
     common = [*COMMON, *TLS, VHOST] if in_vhost else [*COMMON, *TLS]
     parameters = [each.replace(kind=KEYWORD) for each in list(signature.parameters.values())[1:]] + common
@@ -219,9 +219,11 @@ def logs_in(command: Callable[..., None], in_vhost: bool = True) -> Callable[...
         if password is None:
             password = USER if user == USER else asked_password(f"Password of {user}", False)
         secure = (
-            Tls(ca_file, certificate, certificate_key) if tls or ca_file or certificate or certificate_key else None
+            ClientTls(ca_file, certificate, certificate_key)
+            if tls or ca_file or certificate or certificate_key
+            else None
         )
-        command(Login(server, user, password, vhost, secure, as_json), **own)
+        command(LoginOptions(server, user, password, vhost, secure, as_json), **own)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -234,13 +236,13 @@ def logs_in_broker(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def asks(command: Callable[..., None], in_vhost: bool = True) -> Callable[..., None]:
-    """Make a command of a function whose first parameter is an `Access`, which is there while it runs."""
+    """Make a command of a function whose first parameter is an `AdminAccess`, which is there while it runs."""
     signature = inspect.signature(command, eval_str=True)
 
     @functools.wraps(command)
-    def run(login: Login, **own: Any) -> None:
+    def run(login: LoginOptions, **own: Any) -> None:
         with login.control() as client:
-            command(Access(client, login.vhost, login.as_json), **own)
+            command(AdminAccess(client, login.vhost, login.as_json), **own)
 
     run.__signature__ = signature  # type: ignore[attr-defined]
     return logs_in(run, in_vhost)
@@ -272,7 +274,7 @@ def confirm(question: str, yes: bool) -> None:
         refuse("nothing was done")
 
 
-def go_through(access: Access, operation: str, what: str, **arguments: object) -> tuple[int, int]:
+def go_through(access: AdminAccess, operation: str, what: str, **arguments: object) -> tuple[int, int]:
     """Run an operation over a queue, portion by portion; how many messages it took, and how many were held.
 
     What arrives meanwhile is left alone: a message that dies again must not go round for ever.
@@ -291,7 +293,7 @@ def go_through(access: Access, operation: str, what: str, **arguments: object) -
     return done, held
 
 
-def report(access: Access, sentence: str, done: int, held: int) -> None:
+def report(access: AdminAccess, sentence: str, done: int, held: int) -> None:
     """Say how many messages an operation took, and how many it left."""
     if access.as_json:
         show_json({"done": done, "held": held})
@@ -344,7 +346,7 @@ def value_of(text: str) -> object:
 
 @contextmanager
 def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator[Callable[[float], None]]:
-    """How far a long operation is, on standard error where that is a terminal; give the function what is done more.
+    """A progress bar on standard error, where that is a terminal; give the function what is done more.
 
     total  None: nobody knows
     """
@@ -421,7 +423,7 @@ def moment_ms(text: str) -> int | None:
 
 
 def console() -> Console:
-    """Where tables go: as wide as the terminal, or without an end."""
+    """The console that tables go to: as wide as the terminal, or without an end."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE

@@ -9,7 +9,7 @@ from forebay import __version__
 
 
 def build() -> str:
-    """Whether the hot modules are compiled; none is loaded to find out."""
+    """True if the hot modules are compiled; none is loaded to find out."""
     spec = find_spec("forebay.log.block")
     assert spec is not None and spec.origin is not None
     return "interpreted" if spec.origin.endswith(".py") else "compiled"

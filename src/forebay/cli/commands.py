@@ -1,4 +1,4 @@
-"""Which commands there are, and what each of them loads: a command should not wait for the others."""
+"""The table of commands, and what each of them loads: a command should not wait for the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Loaded = Mapping[str, typer.Typer | Callable[..., Any]]  # groups, and commands 
 
 
 def _bench() -> Loaded:
-    from forebay.cli.bench import bench
+    from forebay.cli.bench.command import bench
 
     return {"bench": bench}
 
@@ -36,67 +36,67 @@ def _config() -> Loaded:
 
 
 def _consume() -> Loaded:
-    from forebay.cli.consuming import consume
+    from forebay.cli.messages.consume import consume
 
     return {"consume": consume}
 
 
 def _definitions() -> Loaded:
-    from forebay.cli import definitions
+    from forebay.cli.manage import definitions
 
     return {"definitions": definitions.app}
 
 
 def _delayed() -> Loaded:
-    from forebay.cli import delayed
+    from forebay.cli.manage import delayed
 
     return {"delayed": delayed.app}
 
 
 def _dlq() -> Loaded:
-    from forebay.cli import dlq
+    from forebay.cli.manage import dlq
 
     return {"dlq": dlq.app}
 
 
 def _exchanges() -> Loaded:
-    from forebay.cli import exchanges
+    from forebay.cli.manage import exchanges
 
     return {"binding": exchanges.bindings, "exchange": exchanges.app}
 
 
 def _logs() -> Loaded:
-    from forebay.cli import logs
+    from forebay.cli.log import command
 
-    return {"log": logs.app}
+    return {"log": command.app}
 
 
 def _message() -> Loaded:
-    from forebay.cli import message
+    from forebay.cli.manage import message
 
     return {"message": message.app, "stream": message.streams}
 
 
 def _policies() -> Loaded:
-    from forebay.cli import policies
+    from forebay.cli.manage import policies
 
     return {"operator-policy": policies.operators, "policy": policies.app}
 
 
 def _publish() -> Loaded:
-    from forebay.cli.publishing import publish
+    from forebay.cli.messages.publish import publish
 
     return {"publish": publish}
 
 
 def _queues() -> Loaded:
-    from forebay.cli import queues
+    from forebay.cli.manage import queues
 
     return {"queue": queues.app}
 
 
 def _readers() -> Loaded:
-    from forebay.cli import readers
+    from forebay.cli.manage import readers
 
     return {
         "channel": readers.channels,
@@ -114,49 +114,49 @@ def _running() -> Loaded:
 
 
 def _sessions() -> Loaded:
-    from forebay.cli import sessions
+    from forebay.cli.manage import sessions
 
     return {"retained": sessions.retained, "session": sessions.app, "subscription": sessions.subscriptions}
 
 
 def _spark() -> Loaded:
-    from forebay.cli import spark
+    from forebay.cli.spark import command
 
-    return {"spark": spark.app}
+    return {"spark": command.app}
 
 
 def _status() -> Loaded:
-    from forebay.cli.status import status
+    from forebay.cli.manage.status import status
 
     return {"status": status}
 
 
 def _top() -> Loaded:
-    from forebay.cli.top import top
+    from forebay.cli.manage.top import top
 
     return {"top": top}
 
 
 def _traces() -> Loaded:
-    from forebay.cli import traces
+    from forebay.cli.manage import traces
 
     return {"trace": traces.app}
 
 
 def _transactions() -> Loaded:
-    from forebay.cli import transactions
+    from forebay.cli.manage import transactions
 
     return {"transaction": transactions.app}
 
 
 def _users() -> Loaded:
-    from forebay.cli import users
+    from forebay.cli.manage import users
 
     return {"permission": users.permissions, "topic-permission": users.topics, "user": users.app}
 
 
 def _vhosts() -> Loaded:
-    from forebay.cli import vhosts
+    from forebay.cli.manage import vhosts
 
     return {"vhost": vhosts.app}
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import Access, asks_broker, cell, show_table
+from forebay.cli.access import AdminAccess, asks_broker, cell, show_table
 from forebay.cli.as_json import JsonOption, show_json
 
 app = typer.Typer(help="The configuration: of a file, and of a running broker.", no_args_is_help=True)
@@ -30,7 +30,7 @@ def check_config(
 
     Example: forebay config check /etc/forebay/forebay.yaml
     """
-    from forebay.server.config import ERROR, check
+    from forebay.server.config.sources import ERROR, check
 
     found = check(file, os.environ)
     errors = [each for each in found if each.level == ERROR]
@@ -47,7 +47,7 @@ def check_config(
 @app.command("show")
 @asks_broker
 def show_config(
-    access: Access,
+    access: AdminAccess,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only options with this in their names.")] = None,
     changed: Annotated[bool, typer.Option("--changed", help="Only those that are not the default.")] = False,
 ) -> None:
@@ -68,7 +68,7 @@ def show_config(
 
 @app.command("reload")
 @asks_broker
-def reload_config(access: Access) -> None:
+def reload_config(access: AdminAccess) -> None:
     """Have a running broker read its configuration again; what cannot be changed while it runs is named.
 
     Example: forebay config reload
@@ -78,7 +78,7 @@ def reload_config(access: Access) -> None:
 
 @webhooks.command("list")
 @asks_broker
-def list_webhooks(access: Access) -> None:
+def list_webhooks(access: AdminAccess) -> None:
     """List where events are sent: how many wait, were sent, failed, or were dropped.
 
     Example: forebay webhook list

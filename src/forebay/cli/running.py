@@ -39,14 +39,14 @@ def serve(
 
     Example: forebay serve --data /var/lib/forebay --amqp 0.0.0.0:5672
     """
-    from forebay.server.config import Source
+    from forebay.server.config.sources import OptionSource
 
     given = {"data": data, "amqp": amqp, "mqtt": mqtt, "http": http}
     flags = {name: value for name, value in given.items() if value is not None}
-    source = Source(flags, os.environ, config)
+    source = OptionSource(flags, os.environ, config)
     loaded = source.load()
     options = loaded.options
-    from forebay.admin.webhooks import WebhookService
+    from forebay.admin.webhooks.service import WebhookService
     from forebay.server.run import serve as run  # after the options: a mistake in them needs no event loop
 
     services: list[MakeService] = []
@@ -60,7 +60,7 @@ def serve(
 
         services.append(MetricsService)
     if options.otel_endpoint:
-        from forebay.admin.telemetry import TelemetryService
+        from forebay.admin.telemetry.export import TelemetryService
 
         services.append(TelemetryService)
     raise typer.Exit(run(source, loaded, services))
@@ -81,7 +81,7 @@ def demo(
     Example: forebay demo --rows 10000
     """
     try:
-        from forebay.cli import demo as job
+        from forebay.cli.demo import command as job
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("forebay"):
             raise

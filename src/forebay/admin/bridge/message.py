@@ -10,16 +10,15 @@ from typing import Final
 
 import orjson
 
-from forebay.broker.deduplication import Identity, identity_of
-from forebay.broker.permissions import Rights
+from forebay.broker.auth.permissions import Rights
+from forebay.broker.publish.commands import topic_command_at
+from forebay.broker.publish.deduplication import Identity, identity_of
 from forebay.core.errors import INVALID, TOO_LARGE, PeerError, RequestError
 from forebay.core.nearest import hint
 from forebay.core.options import Options
-from forebay.session.mqtt_commands import command_at
-from forebay.session.mqtt_publish import SYS_PREFIX, check_user_properties, user_text
-from forebay.session.mqtt_rights import check_publish
-from forebay.wire.mqtt_codes import PUBLISH, check_topic_name
-from forebay.wire.mqtt_properties import (
+from forebay.session.mqtt.publish import SYS_PREFIX, check_user_properties, user_text
+from forebay.wire.mqtt.codes import PUBLISH, check_topic_name
+from forebay.wire.mqtt.properties import (
     CONTENT_TYPE,
     MESSAGE_EXPIRY,
     USER_PROPERTY,
@@ -59,7 +58,7 @@ FIELDS: Final = frozenset(
 
 
 @dataclass(slots=True)
-class Wanted:
+class PublishRequest:
     """A message that somebody wants to publish, before it is checked.
 
     key              message group: messages of one are handed out in order, one at a time
@@ -92,7 +91,7 @@ class Message:
     identity: Identity | None
 
 
-def checked(wanted: Wanted, options: Options) -> Message:
+def checked(wanted: PublishRequest, options: Options) -> Message:
     """The message; RequestError(INVALID), with field and value, or PeerError(TOO_LARGE)."""
     topic = wanted.topic.encode("utf-8", "surrogateescape")
     within("qos", wanted.qos, QOS_MAX)
@@ -111,7 +110,7 @@ def checked(wanted: Wanted, options: Options) -> Message:
             check_user_properties(properties)
     except PeerError as error:
         raise RequestError(INVALID, error.text) from None
-    if command_at(topic) or topic.startswith((SYS_PREFIX, DELAYED_PREFIX)):
+    if topic_command_at(topic) or topic.startswith((SYS_PREFIX, DELAYED_PREFIX)):
         raise RequestError(INVALID, f"topic: {wanted.topic!r} is none that messages are published to")
     identity = identity_of(
         user_text(properties, b"x-producer-id"),
@@ -123,7 +122,7 @@ def checked(wanted: Wanted, options: Options) -> Message:
 
 def check_right(rights: Rights, message: Message) -> None:
     """RequestError(REFUSED) where the publisher may not publish there; Undecided."""
-    check_publish(rights, message.topic)
+    rights.check_publish_topic(message.topic)
 
 
 def within(name: str, value: int, most: int) -> None:
@@ -131,7 +130,7 @@ def within(name: str, value: int, most: int) -> None:
         raise RequestError(INVALID, f"{name}: {value} is not within 0 .. {most}")
 
 
-def properties_of(wanted: Wanted) -> bytes:
+def properties_of(wanted: PublishRequest) -> bytes:
     """The block of MQTT properties that says the same."""
     found: list[Property] = []
     if wanted.expiration_s is not None:
@@ -159,7 +158,7 @@ def own_headers(headers: Mapping[str, str] | list[tuple[str, str]]) -> list[tupl
     return [(name, value) for name, value in pairs if name.startswith("x-") and not name.startswith(NOT_PROPERTIES)]
 
 
-def wanted_of(item: object) -> Wanted:
+def wanted_of(item: object) -> PublishRequest:
     """One item of a batch; RequestError(INVALID) names the field that is wrong."""
     if not isinstance(item, dict):
         raise RequestError(INVALID, "is no object")
@@ -173,7 +172,7 @@ def wanted_of(item: object) -> Wanted:
     headers = item.get("headers") or {}
     if not isinstance(headers, dict):
         raise RequestError(INVALID, "headers: is no object")
-    return Wanted(
+    return PublishRequest(
         topic,
         body,
         text_at(item, "content_type") or content_type,

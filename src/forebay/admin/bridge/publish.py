@@ -10,20 +10,20 @@ import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from mypy_extensions import u8
 
-from forebay.admin.answer import as_json, refusal
-from forebay.admin.bridge.message import Message, Wanted, check_right, checked, own_headers, wanted_of
+from forebay.admin.bridge.message import Message, PublishRequest, check_right, checked, own_headers, wanted_of
 from forebay.admin.changing import Responses
+from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.login import Broker, Caller, Client
-from forebay.broker.permissions import Rights
-from forebay.broker.routes import Route
-from forebay.broker.sessions import is_topic
+from forebay.broker.auth.permissions import Rights
+from forebay.broker.mqtt.sessions import is_topic
+from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, PeerError, RequestError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT, REJECTED, RETAIN
 from forebay.queue.queue import SHARE
 from forebay.routing.exchange import text
 from forebay.server.app import App
-from forebay.session.mqtt_publish import topic_address
+from forebay.session.mqtt.publish import topic_address
 
 OK: Final = 200
 ACCEPTED_STATUS: Final = 202
@@ -62,7 +62,7 @@ Priority = Annotated[int | None, Query(ge=0, le=255, description="In queues with
 Key = Annotated[str | None, Query(description="Message group: handed out in order, one at a time.")]
 
 
-class Outcome:
+class PublishOutcome:
     """The outcome of one publish.
 
     offsets   by queue, of those that took it
@@ -116,7 +116,7 @@ async def publish_one(
     again: what was taken once is answered, and not published again.
     """
     body = await request.body()
-    wanted = Wanted(
+    wanted = PublishRequest(
         unquote(topic),
         body,
         request.headers.get("content-type"),
@@ -230,30 +230,30 @@ async def pay(app: App, caller: Caller, messages: int, octets: int) -> None:
 
 
 async def with_room(app: App) -> None:
-    """Where only too much is on its way to the disk, wait for it: over TCP such a publisher would not be read."""
+    """Wait where only too much is on its way to the disk: over TCP such a publisher would not be read."""
     while app.pressure.over_limit() and not app.pressure.alarms():
         await app.on_disk()
 
 
-def publish(app: App, vhost: Vhost, message: Message) -> Outcome:
+def publish(app: App, vhost: Vhost, message: Message) -> PublishOutcome:
     """Publish a checked message; nothing of what is refused is on its way."""
     if app.pressure.over_limit():
         alarms = ", ".join(app.pressure.alarms()) or "too much is not on the disk yet"
-        return Outcome(UNAVAILABLE, f"the broker takes in nothing for now: {alarms}")
+        return PublishOutcome(UNAVAILABLE, f"the broker takes in nothing for now: {alarms}")
     vhost.touch()
     identity = message.identity
     seen = vhost.deduplication
     if identity is not None:
         if seen.is_known(topic_address(message.topic), identity, vhost.now_us):
-            known = Outcome(OK)
+            known = PublishOutcome(OK)
             known.routed = known.duplicate = True
             return known
         if not vhost.take_room(seen.octets(identity)):
-            return Outcome(UNAVAILABLE, vhost.refusal)
+            return PublishOutcome(UNAVAILABLE, vhost.refusal)
     try:
         outcome = delay(app, vhost, message) if message.delay_ms else publish_now(vhost, message)
     except RequestError as error:
-        return Outcome(BAD_REQUEST, error.text)
+        return PublishOutcome(BAD_REQUEST, error.text)
     if identity is not None and outcome.status < BAD_REQUEST and (outcome.routed or outcome.due_us):
         seen.remember(identity)
     return outcome
@@ -263,17 +263,17 @@ def format_of(message: Message) -> u8:
     return u8(MQTT | message.qos << QOS_SHIFT | (RETAIN if message.retain else 0))
 
 
-def delay(app: App, vhost: Vhost, message: Message) -> Outcome:
+def delay(app: App, vhost: Vhost, message: Message) -> PublishOutcome:
     """Keep a message until its time."""
     due_us = app.now_us() + message.delay_ms * MICROSECONDS
     if not vhost.delay(b"", due_us, format_of(message), message.topic, message.properties, message.body):
-        return Outcome(UNAVAILABLE, vhost.refusal)
-    outcome = Outcome(ACCEPTED_STATUS)
+        return PublishOutcome(UNAVAILABLE, vhost.refusal)
+    outcome = PublishOutcome(ACCEPTED_STATUS)
     outcome.due_us = due_us
     return outcome
 
 
-def publish_now(vhost: Vhost, message: Message) -> Outcome:
+def publish_now(vhost: Vhost, message: Message) -> PublishOutcome:
     format = format_of(message)
     route = vhost.route_topic(message.topic, None)
     if route.headers_exchange is not None:
@@ -287,24 +287,24 @@ def publish_now(vhost: Vhost, message: Message) -> Outcome:
         and is_topic(message.topic)
         and not vhost.retain(message.topic, format, message.properties, message.body)
     ):
-        return Outcome(UNAVAILABLE, vhost.refusal)
+        return PublishOutcome(UNAVAILABLE, vhost.refusal)
     offsets = {
         text(queue.name): int(queue.log.end + queue.log.writer.count) for queue in route.queues if queue.kind != SHARE
     }
     result = vhost.publish(route, format, message.properties, message.body)
     if result == REJECTED:
-        return Outcome(UNAVAILABLE, vhost.refusal)
-    outcome = Outcome(OK)
+        return PublishOutcome(UNAVAILABLE, vhost.refusal)
+    outcome = PublishOutcome(OK)
     outcome.routed = result == ACCEPTED
     outcome.offsets = offsets if outcome.routed else {}
     return outcome
 
 
-def refused_by_queue(route: Route, octets: int) -> Outcome | None:
+def refused_by_queue(route: Route, octets: int) -> PublishOutcome | None:
     """The outcome where a queue would refuse a message of so many octets, or holds too much: nobody is given it."""
     for queue in route.queues:
         if queue.crowded or queue.is_full():
-            return Outcome(TOO_MANY, f"queue '{text(queue.name)}' is full, or over its share of the broker")
+            return PublishOutcome(TOO_MANY, f"queue '{text(queue.name)}' is full, or over its share of the broker")
         if queue.is_too_long(octets):
-            return Outcome(TOO_LARGE, f"queue '{text(queue.name)}' {queue.refusal(octets)}")
+            return PublishOutcome(TOO_LARGE, f"queue '{text(queue.name)}' {queue.refusal(octets)}")
     return None

@@ -12,22 +12,22 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
-from forebay.admin.answer import as_json, refusal
 from forebay.admin.bridge.publish import ANSWERS, UNAVAILABLE, InVhost, place_of, refused
 from forebay.admin.bridge.transport import EventTransport, connect
 from forebay.admin.changing import Responses
-from forebay.admin.exact import Exact
+from forebay.admin.http.answer import as_json, refusal
+from forebay.admin.http.exact import Exact
 from forebay.admin.login import Broker, Caller, Client
-from forebay.broker.permissions import READ
-from forebay.broker.sessions import is_topic
+from forebay.broker.auth.permissions import READ
+from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PeerError, RequestError
 from forebay.node.peer import UNKNOWN, Peer, peer_at
-from forebay.queue.leases import Lease
+from forebay.queue.leases.lease import Lease
 from forebay.server.app import App
 from forebay.session.http import EventSession
-from forebay.session.mqtt_rights import check_subscribe
-from forebay.wire.mqtt_codes import filter_error
+from forebay.session.mqtt.rights import check_subscribe
+from forebay.wire.mqtt.codes import filter_error
 
 NO_SESSION: Final = 0  # a request is no connection that could have a queue for itself
 PREFETCH_MAX: Final = 1000
@@ -97,7 +97,7 @@ async def subscribe(
         transport.connection.connection_lost(None)
         return refused(error)
     app.touch(transport.connection)
-    return Events(transport)
+    return EventAnswer(transport)
 
 
 async def begun(app: App, request: Request, caller: Caller, vhost: Vhost) -> tuple[EventTransport, EventSession]:
@@ -138,7 +138,7 @@ def arguments_of(start: str | None, last_id: int | None, group: str, where: str,
     return arguments
 
 
-class Events(StreamingResponse):
+class EventAnswer(StreamingResponse):
     """The answer to a subscriber; when it ends, for whatever reason, so does its session.
 
     Nothing is cancelled when the client goes: what was being sent would stay in the traceback, for the collector.
@@ -174,8 +174,8 @@ class Events(StreamingResponse):
 # ---- settling
 
 
-class Settlement(Exact):
-    """Which messages of a work queue are settled, and how."""
+class SettleRequest(Exact):
+    """A request that settles messages of a work queue."""
 
     queue: str = Field(description="The queue.")
     offsets: list[Annotated[int, Field(ge=0, le=1 << 62)]] = Field(
@@ -189,7 +189,7 @@ class Settlement(Exact):
 
 
 @router.post("/ack", responses=DONE)
-async def settle(app: Broker, caller: Client, settlement: Settlement, vhost: InVhost = "/") -> Response:
+async def settle(app: Broker, caller: Client, settlement: SettleRequest, vhost: InVhost = "/") -> Response:
     """Settle messages that subscribers hold; those that they do not hold, or no more, are not counted."""
     try:
         where, rights = await place_of(app, caller, vhost)
@@ -217,7 +217,7 @@ def held(vhost: Vhost, queue: bytes, group: bytes, offset: int) -> Lease | None:
 
 
 def is_held_by(app: App, caller: Caller, vhost: Vhost, lease: Lease) -> bool:
-    """Whether a caller has the message by its events; of a queue that is sublet, whoever may read it settles it."""
+    """True if a caller has the message by its events; of a queue that is sublet, whoever may read it settles it."""
     connection = app.connections.get(int(lease.consumer.session_id))
     session = None if connection is None else connection.session
     if isinstance(session, EventSession) and session.principal.user == caller.user:
@@ -226,7 +226,7 @@ def is_held_by(app: App, caller: Caller, vhost: Vhost, lease: Lease) -> bool:
     return queue is not None and queue.limits.sublet
 
 
-def settle_one(vhost: Vhost, lease: Lease, offset: int, settlement: Settlement) -> int:
+def settle_one(vhost: Vhost, lease: Lease, offset: int, settlement: SettleRequest) -> int:
     if settlement.action == "ack":
         return int(vhost.ack(lease, offset, 1))
     if settlement.action == "nack":

@@ -10,7 +10,7 @@ from typing import Final
 from forebay.node.peer import Peer
 from forebay.server.app import App
 from forebay.server.net import Connection
-from forebay.session.effects import Session
+from forebay.session.session import Session
 
 PIECE_OCTETS: Final = 64 << 10
 LOW: Final = 4  # the part of the limit at which the connection is given more again

@@ -1,4 +1,4 @@
-"""How routes run the operations of administrators: who may, in which portions, and answered when it is on disk."""
+"""Routes run the operations of administrators here: rights, portions, and an answer when it is on disk."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 
 from fastapi import Response
 
-from forebay.admin.answer import as_json
 from forebay.admin.forebay.needs import ADMINISTER, CONFIGURE_QUEUE, ENTER, MOVE, NEEDS
+from forebay.admin.http.answer import as_json
 from forebay.admin.login import Caller
 from forebay.admin.rights import check_vhost
 from forebay.broker.address import named_queue
-from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
-from forebay.broker.permissions import CONFIGURE, READ, WRITE, Rights
-from forebay.broker.users import ADMINISTRATOR
+from forebay.broker.auth.permissions import CONFIGURE, READ, WRITE, Rights
+from forebay.broker.auth.users import ADMINISTRATOR
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
+from forebay.management.control import LIMIT_DEFAULT, LIMIT_MAX
 from forebay.server.app import App
 
 NO_SESSION: Final = 0

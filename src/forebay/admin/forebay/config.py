@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.answer import as_json
 from forebay.admin.forebay.asking import answer
 from forebay.admin.forebay.operations import ANSWERS
+from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
 from forebay.admin.rights import Administrator
 
@@ -37,6 +37,6 @@ async def reload_config(app: Broker, caller: Asker) -> Response:
 
 @router.get("/webhooks", responses=LIST)
 async def list_webhooks(app: Broker, caller: Administrator) -> Response:
-    """Where events are sent, and how that goes."""
+    """The webhooks that events are sent to, and how that goes."""
     webhooks = app.control.webhooks
     return as_json([] if webhooks is None else webhooks.listed())

@@ -7,15 +7,15 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 
-from forebay.admin.answer import as_json
 from forebay.admin.forebay.answers import answers
 from forebay.admin.forebay.asking import answer, check
+from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
 from forebay.admin.rights import check_vhost
-from forebay.broker.explain.explain import delayed_explained, explained, queues_to_search
-from forebay.broker.explain.places import Search
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
+from forebay.management.explain.explain import delayed_explained, explained, queues_to_search
+from forebay.management.explain.places import Search
 
 STEPS_MAX: Final = 2000  # of one search
 FOUND_MAX: Final = 20
@@ -67,7 +67,7 @@ async def explain_message(
     client_id: OfClient = None,
     topic: OnTopic = None,
 ) -> Response:
-    """Where a message is and why it has not been delivered: reasons with facts, the worst first (docs/explain.md)."""
+    """The place of a message, and the reasons why it has not been delivered, the worst first (docs/explain.md)."""
     values: dict[str, object] = {"vhost": vhost, "queue": queue, "offset": offset, "message_id": message_id}
     values |= {"client_id": client_id, "topic": topic}
     if message_id is None or offset is not None or client_id is not None:

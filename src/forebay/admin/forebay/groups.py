@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
-from forebay.admin.answer import as_json
-from forebay.admin.exact import Exact
 from forebay.admin.forebay.answers import EMPTY, LIST, OBJECT, answers, fields
 from forebay.admin.forebay.asking import answer, perform
 from forebay.admin.forebay.queues import First, Limit, Offset
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.exact import Exact
+from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.admin.paths import QueueName, VhostName
-from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.management.control import LIMIT_DEFAULT, LIMIT_MAX
 
 router = APIRouter(prefix="/api/forebay", tags=["forebay"])
 
@@ -27,7 +27,7 @@ Key = Annotated[str, Path(description="The key that its publisher gave it, or it
 
 
 class Seek(Exact):
-    """Where to go on reading."""
+    """The place to go on reading."""
 
     to: str = Field(
         description="first, last, next, an offset, timestamp=<milliseconds since 1970>, or 90m for a time ago."

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Path, Query, Response
 from forebay.admin.forebay.answers import EMPTY, LIST, OBJECT
 from forebay.admin.forebay.asking import answer
 from forebay.admin.forebay.queues import Body, First, Limit
+from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.admin.paths import VhostName
-from forebay.broker.control.operations import LIMIT_DEFAULT
+from forebay.management.control import LIMIT_DEFAULT
 
 router = APIRouter(prefix="/api/forebay", tags=["forebay"])
 

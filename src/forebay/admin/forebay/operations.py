@@ -11,10 +11,11 @@ from typing import Any, Final
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from forebay.admin.answer import as_json
 from forebay.admin.forebay.asking import answer
+from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
-from forebay.broker.control.operations import (
+from forebay.core.errors import INVALID, RequestError
+from forebay.management.control import (
     FLAG,
     INTEGER_MAX,
     RANGES,
@@ -25,9 +26,8 @@ from forebay.broker.control.operations import (
     Operation,
     Parameter,
 )
-from forebay.broker.control.table import OPERATIONS
-from forebay.core.errors import INVALID, RequestError
-from forebay.wire.blocks import CONTROL_OCTETS_MAX
+from forebay.management.table import OPERATIONS
+from forebay.wire.blocks.frames import CONTROL_OCTETS_MAX
 
 OFFSET: Final[dict[str, object]] = {"type": "integer", "minimum": 0}
 SCHEMAS: Final[dict[str, dict[str, object]]] = {

@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
-from forebay.admin.answer import as_json
-from forebay.admin.exact import Exact
 from forebay.admin.forebay.answers import DONE, LIST, OBJECT, answers, fields
 from forebay.admin.forebay.asking import answer, in_portions, messages, perform
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.exact import Exact
+from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.admin.paths import QueueName, VhostName
-from forebay.broker.control.operations import LIMIT_DEFAULT, LIMIT_MAX
 from forebay.core.errors import INVALID, RequestError
+from forebay.management.control import LIMIT_DEFAULT, LIMIT_MAX
 
 router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"])
 
@@ -30,7 +30,7 @@ TimeMs = Annotated[int, Query(ge=0, le=1 << 50, description="Milliseconds since 
 
 
 class Choice(Exact):
-    """Which messages of a queue."""
+    """The chosen messages of a queue."""
 
     where: Annotated[str, Field(description="Only those for which this filter holds.")] = ""
     offsets: Annotated[
@@ -48,7 +48,7 @@ class Choice(Exact):
 
 
 class Move(Choice):
-    """Which messages go where: to a queue, or to an exchange."""
+    """The chosen messages, and the queue or exchange that they go to."""
 
     to: Annotated[str, Field(description="The queue that they go to.")] = ""
     exchange: Annotated[str | None, Field(description="Or the exchange.")] = None
@@ -128,5 +128,5 @@ async def offset_of_time(app: Broker, caller: Asker, vhost: VhostName, queue: Qu
 
 @router.get("/unsettled", responses=OBJECT)
 async def list_unsettled(app: Broker, caller: Asker, vhost: VhostName, queue: QueueName, first: First = 0) -> Response:
-    """Which offsets some group still wants, as ranges."""
+    """The offsets that some group still wants, as ranges."""
     return await answer(app, caller, "queue.unsettled", {"vhost": vhost, "queue": queue, "from": first})

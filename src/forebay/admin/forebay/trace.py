@@ -7,17 +7,17 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
-from forebay.admin.answer import as_json
-from forebay.admin.exact import Exact
 from forebay.admin.forebay.answers import EMPTY, LIST, answers, fields
 from forebay.admin.forebay.asking import answer, check
 from forebay.admin.forebay.explain import FOUND_MAX, AtOffset, InQueue, InVhost, MessageId, searched
 from forebay.admin.forebay.queues import First, Limit
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.exact import Exact
+from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.admin.paths import VhostName
 from forebay.admin.rights import check_vhost
-from forebay.broker.control.operations import LIMIT_DEFAULT
-from forebay.broker.explain.history import history
+from forebay.management.control import LIMIT_DEFAULT
+from forebay.management.explain.history import history
 
 router = APIRouter(prefix="/api/forebay", tags=["forebay"])
 
@@ -25,7 +25,7 @@ TraceName = Annotated[str, Path(description="The trace's name, percent-encoded."
 
 
 class Start(Exact):
-    """Which messages are to be traced."""
+    """The messages to be traced."""
 
     pattern: Annotated[str, Field(description="A regular expression: queues whose names have it.")] = ".*"
     where: Annotated[str, Field(description="Only messages for which this filter holds.")] = ""

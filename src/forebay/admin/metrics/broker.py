@@ -11,10 +11,10 @@ from typing import Final
 import forebay
 from forebay.admin.metrics import family
 from forebay.admin.metrics.family import Number, Row, counter, gauge, histogram
-from forebay.admin.metrics.look import Look, Spread, Timing
+from forebay.admin.metrics.look import MetricsLook, Spread, Timing
 from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SPREADS, MQTT_ROWS
-from forebay.admin.rabbitmq.node import NODE, SPOKEN_VERSION
-from forebay.admin.rates import number_of
+from forebay.admin.rabbitmq.node.node import NODE, SPOKEN_VERSION
+from forebay.admin.samples.rates import number_of
 from forebay.node.losses import sessions_over_quota
 from forebay.node.pressure import DISK, MEMORY
 from forebay.server.heap import resident_octets
@@ -22,7 +22,7 @@ from forebay.server.heap import resident_octets
 SECOND_US: Final = 1_000_000
 
 
-def collections(look: Look) -> dict[tuple[str, ...], Number]:
+def collections(look: MetricsLook) -> dict[tuple[str, ...], Number]:
     """Runs of Python's collector, by generation."""
     return {(str(generation),): each["collections"] for generation, each in enumerate(gc.get_stats())}
 
@@ -32,30 +32,30 @@ def by_protocol(counts: Counter[str]) -> dict[tuple[str, ...], Number]:
     return {(protocol,): count for protocol, count in counts.items()}
 
 
-def webhooks(look: Look) -> list[dict[str, object]]:
+def webhooks(look: MetricsLook) -> list[dict[str, object]]:
     """The webhooks, as they tell of themselves."""
     found = look.app.control.webhooks
     return [] if found is None else found.listed()
 
 
-def webhook_events(look: Look) -> dict[tuple[str, ...], Number]:
+def webhook_events(look: MetricsLook) -> dict[tuple[str, ...], Number]:
     """The outcomes of each webhook's events."""
     fates = ("sent", "failed", "dropped", "retried")
     return {(str(hook["name"]), fate): number_of(hook, fate) for hook in webhooks(look) for fate in fates}
 
 
-def expiry_of(look: Look) -> float | None:
+def expiry_of(look: MetricsLook) -> float | None:
     """Until when the certificate is good, in seconds since 1970."""
     until = look.app.tls.expiry()
     return None if until is None else until.timestamp()
 
 
-def descriptors(look: Look) -> int:
+def descriptors(look: MetricsLook) -> int:
     """Handles of files and sockets that are open."""
     return len(os.listdir("/proc/self/fd"))
 
 
-NODE_ROWS: Final[tuple[Row[Look], ...]] = (
+NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     Row(gauge("rabbitmq_connections", family.NODE_COARSE, "Connections open."), lambda look: len(look.app.connections)),
     Row(gauge("rabbitmq_channels", family.NODE_COARSE, "Channels open."), lambda look: look.channels),
     Row(gauge("rabbitmq_queues", family.NODE_COARSE, "Queues."), lambda look: look.queues),
@@ -204,7 +204,7 @@ NODE_ROWS: Final[tuple[Row[Look], ...]] = (
     ),
 )
 
-LOG_ROWS: Final[tuple[Row[Look], ...]] = (
+LOG_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     Row(
         counter("rabbitmq_io_sync_ops", family.PERSISTER, "Times that a file was synced."),
         lambda look: sum(look.app.histograms.sync.counts),

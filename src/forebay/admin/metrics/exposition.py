@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.admin.metrics.family import COUNTER, Metric, Number
-from forebay.server.histograms import BUCKETS, Histogram, bound
+from forebay.server.telemetry.histograms import BUCKETS, Histogram, bound
 
 PLAIN_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def wants_open_metrics(accept: str) -> bool:
-    """Whether who sends this Accept header reads OpenMetrics."""
+    """True if who sends this Accept header reads OpenMetrics."""
     return "application/openmetrics-text" in accept
 
 
@@ -47,7 +47,7 @@ def escaped(value: str) -> str:
 
 
 class Sink(ABC):
-    """Where metrics are written."""
+    """The text that metrics are written to."""
 
     @abstractmethod
     def add(self, metric: Metric, samples: Samples) -> None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final, TypeVar
 
+from forebay.admin.http.slices import sliced
 from forebay.admin.metrics.broker import ROWS, SPREADS, TIMINGS
 from forebay.admin.metrics.exposition import UNLABELLED, Labels, Sink, labelled
 from forebay.admin.metrics.family import Metric, Number, Row
-from forebay.admin.metrics.look import Look
+from forebay.admin.metrics.look import MetricsLook
 from forebay.admin.metrics.objects import (
     CHANNELS,
     CONNECTIONS,
@@ -21,9 +22,8 @@ from forebay.admin.metrics.objects import (
     QUEUES,
     VHOSTS,
     Member,
-    Place,
+    VhostTotals,
 )
-from forebay.admin.slices import sliced
 from forebay.broker.vhost import Vhost
 from forebay.node.figures import add_client, add_session, look_at_vhosts
 from forebay.queue.counts import Counts
@@ -50,7 +50,7 @@ Facts = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ScrapeRequest:
     """The metrics that a scrape asks for.
 
     each    every object has samples of its own; else the sums of all
@@ -63,11 +63,11 @@ class Wanted:
     vhosts: frozenset[str] | None = None
 
     def wants(self, metric: Metric) -> bool:
-        """Whether the metric is asked for."""
+        """True if the metric is asked for."""
         return self.groups is None or metric.group in self.groups
 
     def wants_vhost(self, vhost: Vhost) -> bool:
-        """Whether objects of this vhost are asked for."""
+        """True if objects of this vhost are asked for."""
         return self.vhosts is None or text(vhost.name) in self.vhosts
 
 
@@ -107,7 +107,7 @@ class Sheet:
             await asyncio.sleep(0)
 
 
-def wanted_rows(rows: Iterable[Row[Item]], wanted: Wanted) -> list[Row[Item]]:
+def wanted_rows(rows: Iterable[Row[Item]], wanted: ScrapeRequest) -> list[Row[Item]]:
     """Those of the table that a scrape asks for."""
     return [row for row in rows if wanted.wants(row.metric) and (wanted.each or row.combine is not None)]
 
@@ -115,7 +115,7 @@ def wanted_rows(rows: Iterable[Row[Item]], wanted: Wanted) -> list[Row[Item]]:
 class Gathering:
     """One scrape: everything is read, then written."""
 
-    def __init__(self, app: App, wanted: Wanted) -> None:
+    def __init__(self, app: App, wanted: ScrapeRequest) -> None:
         self.app = app
         self.wanted = wanted
         self.began_s = monotonic()
@@ -168,7 +168,7 @@ class Gathering:
             await asyncio.sleep(0)
         if is_wanted:
             await self.look_at_exchanges(vhost, name)
-            self.vhost_sheet.take(VHOSTS, Place(vhost, totals), (name,))
+            self.vhost_sheet.take(VHOSTS, VhostTotals(vhost, totals), (name,))
         self.counts.add(totals.counts)
         self.queues += int(totals.queues)
         self.consumers += int(totals.consumers)
@@ -211,7 +211,7 @@ class Gathering:
 
         await sliced(self.app.connections.values(), take)
 
-    async def look_at_broker(self) -> Look:
+    async def look_at_broker(self) -> MetricsLook:
         app = self.app
         sessions = [each.session for each in app.connections.values() if each.session is not None]
         traffic = app.figures.traffic(sessions)
@@ -222,7 +222,7 @@ class Gathering:
         look_at_vhosts(totals, vhosts)
         for vhost in vhosts:
             await sliced(vhost.sessions.by_number.values(), lambda client: add_client(totals, client))
-        return Look(
+        return MetricsLook(
             app=app,
             now_us=self.now_us,
             totals=totals,
@@ -240,7 +240,7 @@ class Gathering:
 
     # ---- writing
 
-    async def write(self, look: Look, out: Sink) -> None:
+    async def write(self, look: MetricsLook, out: Sink) -> None:
         """Objects first, then what there is one of."""
         await self.queue_sheet.write(QUEUES, out)
         await self.counted_sheet.write(COUNTED, out)
@@ -261,7 +261,7 @@ class Gathering:
                 out.add_histogram(timing.metric, timing.read(self.app), timing.scale)
 
     def wants_single(self, metric: Metric) -> bool:
-        """Whether a sum is asked for: not where each object, if there is any, has a number of its own."""
+        """True if a sum is asked for: not where each object, if there is any, has a number of its own."""
         return self.wanted.wants(metric) and not (self.wanted.each and metric.name in OF_OBJECTS)
 
 

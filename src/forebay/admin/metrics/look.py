@@ -10,12 +10,12 @@ from forebay.core.metrics import Totals
 from forebay.queue.counts import Counts
 from forebay.routing.flow import Flow
 from forebay.server.app import App
-from forebay.server.histograms import Histogram
+from forebay.server.telemetry.histograms import Histogram
 from forebay.session.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class MetricsLook:
     """The sums that one look at the broker has found; they include what is gone since the start.
 
     counts, flow  of all queues and exchanges
@@ -42,7 +42,7 @@ class Spread:
     """A metric with several samples: how their labels' values and their numbers are found."""
 
     metric: Metric
-    read: Callable[[Look], dict[tuple[str, ...], Number]]
+    read: Callable[[MetricsLook], dict[tuple[str, ...], Number]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 from forebay.admin.metrics import family
 from forebay.admin.metrics.family import Number, Row, counter, gauge
-from forebay.admin.metrics.look import Look, Spread
+from forebay.admin.metrics.look import MetricsLook, Spread
 from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED, Counts
 
 AMQP091: Final = "amqp091"
@@ -23,7 +23,7 @@ def by_reason(counts: Counts) -> dict[tuple[str, ...], Number]:
     }
 
 
-def dropped_by_reason(look: Look) -> dict[tuple[str, ...], Number]:
+def dropped_by_reason(look: MetricsLook) -> dict[tuple[str, ...], Number]:
     """Messages that somebody did not get, by why; of what died in queues also what went on as a dead letter."""
     totals = look.totals
     return {
@@ -37,7 +37,7 @@ def dropped_by_reason(look: Look) -> dict[tuple[str, ...], Number]:
     }
 
 
-MESSAGE_ROWS: Final[tuple[Row[Look], ...]] = (
+MESSAGE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     Row(
         counter("rabbitmq_channel_messages_published", family.CHANNEL, "Messages published on channels."),
         lambda look: int(look.traffic.received),
@@ -104,7 +104,7 @@ MESSAGE_ROWS: Final[tuple[Row[Look], ...]] = (
     ),
 )
 
-GLOBAL_ROWS: Final[tuple[Row[Look], ...]] = (
+GLOBAL_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     Row(
         counter(
             "rabbitmq_global_messages_received_confirm", family.GLOBAL, "Messages whose publisher asks for confirms."
@@ -193,7 +193,7 @@ GLOBAL_ROWS: Final[tuple[Row[Look], ...]] = (
     ),
 )
 
-MQTT_ROWS: Final[tuple[Row[Look], ...]] = (
+MQTT_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     Row(
         gauge("forebay_mqtt_connections", family.MQTT, "MQTT clients that are connected."),
         lambda look: look.totals.clients_connected,

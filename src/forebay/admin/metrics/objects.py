@@ -7,14 +7,14 @@ from typing import Final
 
 from forebay.admin.metrics import family
 from forebay.admin.metrics.family import Row, counter, gauge, plus
-from forebay.admin.rates import number_of
+from forebay.admin.samples.rates import number_of
 from forebay.broker.vhost import Vhost
 from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.queue import Queue
-from forebay.queue.stream_group import StreamGroup
+from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.totals import QueueTotals, oldest_us, unacked
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import Exchange
 from forebay.server.net import Connection
 
@@ -155,7 +155,7 @@ QUEUES: Final[tuple[Row[Queue], ...]] = (
     ),
     Row(
         gauge("forebay_queue_holds", family.QUEUE, "Readers for whom records of a queue are kept."),
-        lambda queue: len(queue.holds.by_name),
+        lambda queue: len(queue.pins.by_name),
         plus,
     ),
     Row(
@@ -181,19 +181,19 @@ def lag_of(member: Member) -> int:
     """Messages that the group has not settled, or a reader not read."""
     group = member.group
     if isinstance(group, WorkGroup):
-        return int(group.ready() + group.leased_count + group.delayed_count + group.dying_count)
+        return int(group.ready() + group.leases.count + group.delayed.count + group.dead_letters.count)
     assert isinstance(group, StreamGroup)
     return int(member.queue.log.end - max(group.committed, member.queue.log.start))
 
 
 def lag_seconds(member: Member) -> float:
-    """How long ago the oldest of these came."""
+    """The age of the oldest of these."""
     if lag_of(member) <= 0:
         return 0.0
     group = member.group
     log = member.queue.log
     assert isinstance(group, WorkGroup | StreamGroup)
-    first = group.advance() if isinstance(group, WorkGroup) else group.committed
+    first = group.settlement.advance() if isinstance(group, WorkGroup) else group.committed
     at = log.find(max(first, log.start))
     if at >= log.index.size():
         return 0.0  # not sealed yet
@@ -222,17 +222,17 @@ GROUPS: Final[tuple[Row[Member], ...]] = (
     ),
     Row(
         gauge("forebay_group_leased_messages", family.GROUP, "Messages that consumers of a group hold."),
-        lambda member: int(member.group.leased_count) if isinstance(member.group, WorkGroup) else None,
+        lambda member: int(member.group.leases.count) if isinstance(member.group, WorkGroup) else None,
         plus,
     ),
     Row(
         gauge("forebay_group_resting_messages", family.GROUP, "Messages that came back and wait to be tried again."),
-        lambda member: int(member.group.delayed_count) if isinstance(member.group, WorkGroup) else None,
+        lambda member: int(member.group.delayed.count) if isinstance(member.group, WorkGroup) else None,
         plus,
     ),
     Row(
         gauge("forebay_group_dying_messages", family.GROUP, "Dead letters that their exchange did not take so far."),
-        lambda member: int(member.group.dying_count) if isinstance(member.group, WorkGroup) else None,
+        lambda member: int(member.group.dead_letters.count) if isinstance(member.group, WorkGroup) else None,
         plus,
     ),
 )
@@ -260,14 +260,14 @@ EXCHANGES: Final[tuple[Row[Exchange], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VhostTotals:
     """A vhost, and what its queues come to."""
 
     vhost: Vhost
     totals: QueueTotals
 
 
-VHOSTS: Final[tuple[Row[Place], ...]] = (
+VHOSTS: Final[tuple[Row[VhostTotals], ...]] = (
     Row(gauge("forebay_vhost_queues", family.VHOST, "Queues of a vhost."), lambda place: int(place.totals.queues)),
     Row(
         gauge("forebay_vhost_connections", family.VHOST, "Connections to a vhost."),

@@ -7,7 +7,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from forebay.admin.login import Broker
-from forebay.admin.metrics.gather import Wanted
+from forebay.admin.metrics.gather import ScrapeRequest
 from forebay.admin.metrics.scraping import ACCEPT, PER_OBJECT, detailed, scraped
 from forebay.admin.rights import Monitor
 
@@ -20,13 +20,13 @@ TEXT_ANSWER: Final[dict[int | str, dict[str, Any]]] = {
 @router.get("/metrics", response_class=Response, responses=TEXT_ANSWER)
 async def aggregated(app: Broker, caller: Monitor, request: Request) -> Response:
     """Prometheus: the broker as a whole, and sums over all queues, connections and channels."""
-    return await scraped(app, request.headers.get(ACCEPT, ""), Wanted())
+    return await scraped(app, request.headers.get(ACCEPT, ""), ScrapeRequest())
 
 
 @router.get(PER_OBJECT, response_class=Response, responses=TEXT_ANSWER)
 async def per_object(app: Broker, caller: Monitor, request: Request) -> Response:
     """Prometheus: each queue, group, exchange, connection and channel has samples of its own."""
-    return await scraped(app, request.headers.get(ACCEPT, ""), Wanted(each=True))
+    return await scraped(app, request.headers.get(ACCEPT, ""), ScrapeRequest(each=True))
 
 
 @router.get("/metrics/detailed", response_class=Response, responses=TEXT_ANSWER)

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from forebay.admin.answer import refusal
-from forebay.admin.guards import Guards
+from forebay.admin.http.answer import refusal
+from forebay.admin.http.guards import Guards
 from forebay.admin.metrics.exposition import Text, wants_open_metrics
-from forebay.admin.metrics.gather import Gathering, Wanted, known_groups
+from forebay.admin.metrics.gather import Gathering, ScrapeRequest, known_groups
 from forebay.server.app import App
 
 DETAILED: Final = "detailed_"
@@ -24,7 +24,7 @@ PER_OBJECT: Final = "/metrics/per-object"
 ACCEPT: Final = "accept"
 
 
-async def scraped(app: App, accept: str, wanted: Wanted, prefix: str = "") -> Response:
+async def scraped(app: App, accept: str, wanted: ScrapeRequest, prefix: str = "") -> Response:
     """The metrics that are asked for, in the format that is."""
     out = Text(wants_open_metrics(accept), prefix)
     await Gathering(app, wanted).run(out)
@@ -37,7 +37,7 @@ async def detailed(app: App, accept: str, families: list[str], vhosts: list[str]
     if unknown:
         known = ", ".join(sorted(known_groups()))
         return refusal(400, f"family: '{unknown[0]}' is not known; known are {known}")
-    chosen = Wanted(True, frozenset(families), frozenset(vhosts) if vhosts else None)
+    chosen = ScrapeRequest(True, frozenset(families), frozenset(vhosts) if vhosts else None)
     return await scraped(app, accept, chosen, DETAILED)
 
 
@@ -45,10 +45,10 @@ def make_metrics_app(app: App) -> Starlette:
     """The application behind the listener for Prometheus: metrics, and nothing else."""
 
     async def on_metrics(request: Request) -> Response:
-        return await scraped(app, request.headers.get(ACCEPT, ""), Wanted())
+        return await scraped(app, request.headers.get(ACCEPT, ""), ScrapeRequest())
 
     async def on_per_object(request: Request) -> Response:
-        return await scraped(app, request.headers.get(ACCEPT, ""), Wanted(each=True))
+        return await scraped(app, request.headers.get(ACCEPT, ""), ScrapeRequest(each=True))
 
     async def on_detailed(request: Request) -> Response:
         query = request.query_params

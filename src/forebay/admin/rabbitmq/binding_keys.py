@@ -27,5 +27,5 @@ def properties_key(routing_key: bytes, arguments: dict[str, object]) -> str:
 
 
 def names_key(wanted: str, key: str) -> bool:
-    """Whether a segment of a path means this key: percent-encoded once more, or as it stands in lists."""
+    """True if a segment of a path means this key: percent-encoded once more, or as it stands in lists."""
     return wanted in {key, unquote(key), unquote_plus(key)}

@@ -9,15 +9,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
+from forebay.admin.http.paging import Wanted, answer_list, answer_one
+from forebay.admin.http.paths import ExchangeName, QueueName, VhostName, exchange_named
 from forebay.admin.login import Broker
-from forebay.admin.paging import Wanted, answer_list, answer_one
-from forebay.admin.paths import ExchangeName, QueueName, VhostName, exchange_named
+from forebay.admin.openapi.shapes import BINDINGS, ONE_BINDING
 from forebay.admin.rabbitmq.binding_keys import names_key, properties_key
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
-from forebay.admin.shapes import BINDINGS, ONE_BINDING
-from forebay.broker.definitions.exported import binding_entry
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.management.definitions.exported import binding_entry
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import Binding, text
 

@@ -10,15 +10,15 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Header, Query, Response
 
 from forebay.admin.changing import CREATED, DONE_STATUS, GONE, MADE, ChangeRoute, Responses, finished, put_done
+from forebay.admin.http.paths import ExchangeName, QueueName, UserName, VhostName, exchange_named, quoted
 from forebay.admin.login import Broker, Caller
-from forebay.admin.paths import ExchangeName, QueueName, UserName, VhostName, exchange_named, quoted
+from forebay.admin.openapi.change_shapes import BindingBody, ExchangeBody, QueueBody
 from forebay.admin.rabbitmq.binding_keys import properties_key
 from forebay.admin.rabbitmq.bindings import PropertiesKey, bindings_between, find_binding
-from forebay.admin.rabbitmq.connections import ConnectionName, find_connection, open_connections, user_of
+from forebay.admin.rabbitmq.clients.connections import ConnectionName, find_connection, open_connections, user_of
 from forebay.admin.rights import Manager, check_vhost, is_monitor
-from forebay.admin.shapes_changes import BindingBody, ExchangeBody, QueueBody
-from forebay.broker.authorizer import check_bind_exchange, check_declare_exchange, check_declare_queue
-from forebay.broker.permissions import CONFIGURE
+from forebay.broker.auth.declare_rights import check_bind_exchange, check_declare_exchange, check_declare_queue
+from forebay.broker.auth.permissions import CONFIGURE
 from forebay.broker.vhost import Vhost
 from forebay.queue.queue import Queue
 from forebay.server.app import App

@@ -15,19 +15,23 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 
 from forebay import __version__
-from forebay.admin.answer import as_json
 from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.paging import Facts
+from forebay.admin.http.paths import VhostName
+from forebay.admin.http.slices import sliced
 from forebay.admin.login import Broker
-from forebay.admin.paging import Facts
-from forebay.admin.paths import VhostName
-from forebay.admin.rabbitmq.node import SPOKEN_VERSION
-from forebay.admin.rabbitmq.overview import cluster_name
+from forebay.admin.rabbitmq.node.node import SPOKEN_VERSION
+from forebay.admin.rabbitmq.node.overview import cluster_name
 from forebay.admin.rabbitmq.parameters import parameters_of
 from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
 from forebay.admin.rabbitmq.users import kept_hash
 from forebay.admin.rights import Administrator, check_vhost
-from forebay.admin.slices import sliced
-from forebay.broker.definitions.exported import (
+from forebay.broker.auth.passwords import exported_hash
+from forebay.broker.catalog.parameters import IMPORTED
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import INVALID, RequestError
+from forebay.management.definitions.exported import (
     binding_entry,
     bindings_of,
     exchange_entry,
@@ -39,12 +43,8 @@ from forebay.broker.definitions.exported import (
     user_entry,
     vhost_entry,
 )
-from forebay.broker.definitions.imported import Plan, Step, incomplete
-from forebay.broker.definitions.limits import limits_of
-from forebay.broker.parameters import IMPORTED
-from forebay.broker.passwords import exported_hash
-from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, RequestError
+from forebay.management.definitions.imported import ImportPlan, ImportStep, incomplete
+from forebay.management.definitions.limits import limits_of
 from forebay.server.app import App
 
 router = APIRouter(prefix="/api/definitions", tags=["definitions"], route_class=ChangeRoute)
@@ -224,8 +224,8 @@ def part_of(kind: str, body: bytes) -> bytes:
 async def take_in(app: App, document: Facts, only: Vhost | None) -> None:
     """Check a file, and then do what it asks for, in portions; RequestError names the entry and the field."""
     await hash_passwords(document)
-    plan = Plan(app.vhosts, document, only)
-    steps: list[Step] = []
+    plan = ImportPlan(app.vhosts, document, only)
+    steps: list[ImportStep] = []
     for step in plan.steps():
         steps.append(step)
         await pause(len(steps))

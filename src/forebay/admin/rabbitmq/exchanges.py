@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
+from forebay.admin.http.paging import Wanted, answer_list, answer_one
+from forebay.admin.http.paths import ExchangeName, VhostName, exchange_named
 from forebay.admin.login import Broker
-from forebay.admin.paging import Wanted, answer_list, answer_one
-from forebay.admin.paths import ExchangeName, VhostName, exchange_named
-from forebay.admin.rates import EXCHANGE, Rates, exchange_numbers
+from forebay.admin.openapi.shapes import EXCHANGES, ONE_EXCHANGE
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
-from forebay.admin.samples import Windows
-from forebay.admin.shapes import EXCHANGES, ONE_EXCHANGE
-from forebay.admin.windows import Asked, Sampled
-from forebay.broker.definitions.exported import exchange_entry
+from forebay.admin.samples.rates import EXCHANGE, RateSamples, exchange_numbers
+from forebay.admin.samples.samples import Windows
+from forebay.admin.samples.windows import Asked, Sampled
 from forebay.broker.vhost import Vhost
+from forebay.management.definitions.exported import exchange_entry
 from forebay.routing.exchange import Exchange, text
 
 Facts = dict[str, object]
@@ -31,7 +31,7 @@ def name_of(placed: Placed) -> str:
     return text(placed[1].name)
 
 
-def exchange_facts(rates: Rates, asked: Windows, placed: Placed) -> Facts:
+def exchange_facts(rates: RateSamples, asked: Windows, placed: Placed) -> Facts:
     """One exchange."""
     vhost, exchange = placed
     policy = vhost.policies.of_exchange(exchange)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.answer import as_json
 from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.paging import Facts
+from forebay.admin.http.paths import LimitName, UserName, VhostName
 from forebay.admin.login import Broker
-from forebay.admin.paging import Facts
-from forebay.admin.paths import LimitName, UserName, VhostName
+from forebay.admin.openapi.change_shapes import LimitBody
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
-from forebay.admin.shapes_changes import LimitBody
-from forebay.broker.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings, limits_of, limits_of_user
-from forebay.broker.users import Users
+from forebay.broker.auth.users import Users
+from forebay.broker.catalog.settings import UNLIMITED
 from forebay.broker.vhost import Vhost
-from forebay.broker.vhost_settings import UNLIMITED
+from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings, limits_of, limits_of_user
 from forebay.routing.exchange import text
 from forebay.server.app import App
 

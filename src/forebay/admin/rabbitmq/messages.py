@@ -12,26 +12,26 @@ from typing import Final
 from fastapi import APIRouter, Response
 from mypy_extensions import u8
 
-from forebay.admin.answer import as_json, refusal
 from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, ChangeRoute, Responses, finished
+from forebay.admin.http.answer import as_json, refusal
+from forebay.admin.http.paging import Facts
+from forebay.admin.http.paths import ExchangeName, QueueName, VhostName, exchange_named
+from forebay.admin.http.slices import SLICE_ITEMS
 from forebay.admin.login import Broker, Caller
-from forebay.admin.paging import Facts
-from forebay.admin.paths import ExchangeName, QueueName, VhostName, exchange_named
+from forebay.admin.openapi.change_shapes import ActionBody, GetBody, PublishBody, Routed
 from forebay.admin.rabbitmq.properties import octets_of_properties, properties_facts
 from forebay.admin.rights import Manager, check_vhost
-from forebay.admin.shapes_changes import ActionBody, GetBody, PublishBody, Routed
-from forebay.admin.slices import SLICE_ITEMS
-from forebay.broker.permissions import READ
-from forebay.broker.special import ASKS, MARKS, check_message, publish_special, read_special
+from forebay.broker.auth.permissions import READ
+from forebay.broker.publish.headers import ASKS, MARKS, check_message, publish_with_headers, read_publish_headers
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
-from forebay.queue.leases import FAILED as AS_FAILED
-from forebay.queue.leases import UNTRIED, Delivery
+from forebay.queue.leases.lease import FAILED as AS_FAILED
+from forebay.queue.leases.lease import UNTRIED, Delivery
 from forebay.records.properties import properties_of
 from forebay.routing.exchange import text
 from forebay.server.app import App
-from forebay.wire.amqp091 import TABLE_DEPTH_MAX
+from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
 
 router = APIRouter(prefix="/api", route_class=ChangeRoute)
 
@@ -81,10 +81,10 @@ def publish(
     format = u8(AMQP091 | asked & MARKS)
     route = vhost.route(exchange, routing_key)
     if asked & ASKS:
-        special = read_special(properties)
-        for key in special.keys:
+        headers = read_publish_headers(properties)
+        for key in headers.keys:
             rights.check_publish(exchange, key, is_topic)
-        return int(publish_special(vhost, route, special, format, payload))
+        return int(publish_with_headers(vhost, route, headers, format, payload))
     if route.headers_exchange is not None:
         route = vhost.resolve(route, format, properties)
     return int(vhost.publish(route, format, properties, payload))

@@ -11,17 +11,17 @@ from typing import Final
 from fastapi import APIRouter, Response
 
 from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.http.paging import Facts, Wanted, answer_list, answer_one
+from forebay.admin.http.paths import ComponentName, ParameterName, VhostName
 from forebay.admin.login import Broker
-from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
-from forebay.admin.paths import ComponentName, ParameterName, VhostName
+from forebay.admin.openapi.change_shapes import ValueBody
 from forebay.admin.rabbitmq.limits import change_limits
 from forebay.admin.rights import Administrator, Policymaker, check_vhost, seen_vhosts
-from forebay.admin.shapes_changes import ValueBody
-from forebay.broker.definitions.exported import policy_value
-from forebay.broker.definitions.limits import limits_of
-from forebay.broker.governing import clear_policy, set_policy
+from forebay.broker.catalog.policy_changes import clear_policy, set_policy
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
+from forebay.management.definitions.exported import policy_value
+from forebay.management.definitions.limits import limits_of
 from forebay.routing.exchange import text
 from forebay.server.app import App
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.answer import as_json
 from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.paging import Facts, Wanted, answer_list
+from forebay.admin.http.paths import UserName, VhostName
 from forebay.admin.login import Broker, Caller
-from forebay.admin.paging import Facts, Wanted, answer_list
-from forebay.admin.paths import UserName, VhostName
+from forebay.admin.openapi.change_shapes import PermissionBody, TopicPermissionBody
 from forebay.admin.rights import Administrator, check_vhost
-from forebay.admin.shapes_changes import PermissionBody, TopicPermissionBody
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.server.app import App
 

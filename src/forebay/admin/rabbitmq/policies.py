@@ -5,15 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.http.paging import Facts, Wanted, answer_list, answer_one
+from forebay.admin.http.paths import PolicyName, VhostName
 from forebay.admin.login import Broker, Caller
-from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
-from forebay.admin.paths import PolicyName, VhostName
+from forebay.admin.openapi.change_shapes import PolicyBody
 from forebay.admin.rights import Administrator, Manager, Policymaker, check_vhost, seen_vhosts
-from forebay.admin.shapes_changes import PolicyBody
-from forebay.broker.definitions.exported import policy_value
-from forebay.broker.governing import clear_policy, set_policy
-from forebay.broker.policies import Policy
+from forebay.broker.catalog.policies import Policy
+from forebay.broker.catalog.policy_changes import clear_policy, set_policy
 from forebay.broker.vhost import Vhost
+from forebay.management.definitions.exported import policy_value
 from forebay.routing.exchange import text
 from forebay.server.app import App
 

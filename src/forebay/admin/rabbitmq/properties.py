@@ -6,8 +6,8 @@ import base64
 from collections.abc import Mapping
 from typing import Final
 
-from forebay.admin.paging import Facts
-from forebay.broker.special import check_expiration
+from forebay.admin.http.paging import Facts
+from forebay.broker.publish.headers import check_expiration
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import Properties
 from forebay.records.encoded import amqp_octets

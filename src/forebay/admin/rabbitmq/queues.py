@@ -6,23 +6,23 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from forebay.admin.http.paging import Wanted, answer_list, answer_one
+from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Broker
-from forebay.admin.paging import Wanted, answer_list, answer_one
-from forebay.admin.paths import QueueName, VhostName
-from forebay.admin.rabbitmq.connections import peer_facts
-from forebay.admin.rabbitmq.consumers import consumer_facts, single_active
-from forebay.admin.rabbitmq.node import NODE
+from forebay.admin.openapi.shapes import ONE_QUEUE, QUEUES
+from forebay.admin.rabbitmq.clients.connections import peer_facts
+from forebay.admin.rabbitmq.clients.consumers import consumer_facts, single_active
+from forebay.admin.rabbitmq.node.node import NODE
 from forebay.admin.rabbitmq.properties import value_shown
-from forebay.admin.rates import QUEUE, Rates, queue_numbers
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
-from forebay.admin.samples import Windows
-from forebay.admin.shapes import ONE_QUEUE, QUEUES
-from forebay.admin.windows import Asked, Sampled
-from forebay.broker.control.queues import pin_facts
-from forebay.broker.policies import Policy
+from forebay.admin.samples.rates import QUEUE, RateSamples, queue_numbers
+from forebay.admin.samples.samples import Windows
+from forebay.admin.samples.windows import Asked, Sampled
+from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
+from forebay.management.operations.queues import pin_facts
+from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.queue import KIND_NAMES, QUORUM, STREAM, Queue
-from forebay.queue.spec import QueueSpec
 from forebay.queue.totals import oldest_us
 from forebay.routing.exchange import text
 from forebay.server.app import App
@@ -114,14 +114,20 @@ def effective(user: Policy | None, operator: Policy | None) -> Facts:
 
 
 class Details:
-    """How queues are shown: with which samples, and whether with their figures.
+    """The view of queues that a request wants: its samples, with or without statistics.
 
     figures  False: only what they were declared with
     totals   their lengths all the same
     """
 
     def __init__(
-        self, app: App, rates: Rates, declared: Declared, asked: Windows, figures: bool = True, totals: bool = False
+        self,
+        app: App,
+        rates: RateSamples,
+        declared: Declared,
+        asked: Windows,
+        figures: bool = True,
+        totals: bool = False,
     ) -> None:
         self.app = app
         self.rates = rates
@@ -229,7 +235,7 @@ async def details_of(
     disable_stats: WithoutStats = False,
     enable_queue_totals: WithTotals = False,
 ) -> Details:
-    """How a request wants queues to be shown."""
+    """The view of queues that a request wants."""
     return Details(app, rates, declared, asked, not disable_stats, enable_queue_totals)
 
 

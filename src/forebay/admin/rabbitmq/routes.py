@@ -6,18 +6,9 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from forebay.admin.rabbitmq import (
-    bindings,
-    channels,
-    connections,
-    consumers,
-    exchanges,
-    health,
-    nodes,
-    others,
-    overview,
-    queues,
-)
+from forebay.admin.rabbitmq import bindings, exchanges, queues
+from forebay.admin.rabbitmq.clients import channels, connections, consumers
+from forebay.admin.rabbitmq.node import health, nodes, others, overview
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     overview.router,

@@ -9,7 +9,6 @@ from fastapi import APIRouter
 from forebay.admin.rabbitmq import (
     changes,
     definitions,
-    extras,
     limits,
     messages,
     parameters,
@@ -18,6 +17,7 @@ from forebay.admin.rabbitmq import (
     users,
     vhosts,
 )
+from forebay.admin.rabbitmq.node import extras
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     vhosts.router,

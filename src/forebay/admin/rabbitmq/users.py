@@ -7,20 +7,20 @@ from functools import partial
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.answer import as_json
 from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.paging import Wanted, answer_list, answer_one
+from forebay.admin.http.paths import UserName
 from forebay.admin.login import Broker
-from forebay.admin.paging import Wanted, answer_list, answer_one
-from forebay.admin.paths import UserName
+from forebay.admin.openapi.change_shapes import UserBody, UserNames
 from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
 from forebay.admin.rabbitmq.vhosts import texts_of
 from forebay.admin.rights import Administrator
-from forebay.admin.shapes_changes import UserBody, UserNames
-from forebay.broker.definitions.exported import user_entry
-from forebay.broker.passwords import SALT_OCTETS, hash_password, imported_hash
-from forebay.broker.provisioning import check_user, put_user
-from forebay.broker.users import User
+from forebay.broker.auth.passwords import SALT_OCTETS, hash_password, imported_hash
+from forebay.broker.auth.provisioning import check_user, put_user
+from forebay.broker.auth.users import User
 from forebay.core.errors import INVALID, RequestError
+from forebay.management.definitions.exported import user_entry
 from forebay.server.chance import SystemRandom
 
 router = APIRouter(prefix="/api/users", tags=["users"], route_class=ChangeRoute)

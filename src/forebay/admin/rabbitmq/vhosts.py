@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.answer import as_json, refusal
 from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.http.answer import as_json, refusal
+from forebay.admin.http.paging import Facts, Wanted, answer_list, answer_one
+from forebay.admin.http.paths import NodeName, VhostName
 from forebay.admin.login import Broker
-from forebay.admin.paging import Facts, Wanted, answer_list, answer_one
-from forebay.admin.paths import NodeName, VhostName
-from forebay.admin.rabbitmq.node import NODE, check_node
+from forebay.admin.openapi.change_shapes import Texts, VhostBody
+from forebay.admin.openapi.shapes import ONE_VHOST, VHOSTS
+from forebay.admin.rabbitmq.node.node import NODE, check_node
 from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
-from forebay.admin.rates import VHOST, Rates, sum_of
 from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhosts
-from forebay.admin.samples import Windows
-from forebay.admin.shapes import ONE_VHOST, VHOSTS
-from forebay.admin.shapes_changes import Texts, VhostBody
-from forebay.admin.windows import Asked, Sampled
-from forebay.broker.definitions.exported import vhost_entry
+from forebay.admin.samples.rates import VHOST, RateSamples, sum_of
+from forebay.admin.samples.samples import Windows
+from forebay.admin.samples.windows import Asked, Sampled
+from forebay.broker.catalog.settings import PROTECTED, VhostSettings
 from forebay.broker.vhost import Vhost
-from forebay.broker.vhost_settings import PROTECTED, VhostSettings
 from forebay.core.errors import INVALID, RequestError
+from forebay.management.definitions.exported import vhost_entry
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
@@ -134,7 +134,7 @@ def texts_of(field: str, given: Texts) -> list[str]:
     return [each for each in found if each]
 
 
-def vhost_facts(rates: Rates, asked: Windows, vhost: Vhost) -> Facts:
+def vhost_facts(rates: RateSamples, asked: Windows, vhost: Vhost) -> Facts:
     numbers = sum_of(vhost).numbers()
     series = rates.vhosts.get(int(vhost.number))
     return {

@@ -1,0 +1,142 @@
+"""/api/forebay/figures: what the server measures of itself, for the page that shows it."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+from fastapi import APIRouter, Response
+from typing_extensions import TypedDict
+
+from forebay.admin.http.answer import as_json
+from forebay.admin.login import Broker
+from forebay.admin.openapi.shapes import answers
+from forebay.admin.rights import Monitor
+from forebay.server.app import App
+from forebay.server.heap import resident_octets
+
+
+class SpanSummary(TypedDict):
+    """Values of one span of time."""
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+class Measured(TypedDict):
+    """A histogram: `counts[k]` values were at most `bounds[k]` and above the bound before; the last has no bound."""
+
+    unit: str
+    total: SpanSummary
+    minute: SpanSummary
+    bounds: list[int]
+    counts: list[int]
+    minute_counts: list[int]
+
+
+class Memory(TypedDict):
+    """Of the process."""
+
+    octets: int
+    octets_max: int
+    cache_octets: int
+    cache_octets_max: int
+    cache_blocks: int
+    blocks_read: int
+    octets_read: int
+
+
+class DiskUse(TypedDict):
+    """Of the data folder."""
+
+    free_octets: int
+    free_min_octets: int
+    full: bool
+    pending_octets: int
+    wal_files: int
+    wal_octets: int
+    segment_files: int
+    segment_octets: int
+    rewriting: bool
+
+
+class Collector(TypedDict):
+    """Python's garbage collector, by generation."""
+
+    collections: int
+    collected: int
+    uncollectable: int
+
+
+class ServerStats(TypedDict):
+    """Everything."""
+
+    time_us: int
+    uptime_us: int
+    cpu_s: float
+    alarms: list[str]
+    choked: int
+    slow: int
+    histograms: dict[str, Measured]
+    memory: Memory
+    disk: DiskUse
+    collector: list[Collector]
+
+
+router = APIRouter(prefix="/api/forebay", tags=["metrics"])
+
+
+def memory_of(app: App) -> dict[str, object]:
+    """As `Memory` has it."""
+    cache = app.store.logs.cache
+    files = app.store.logs.files
+    return {
+        "octets": resident_octets(),
+        "octets_max": app.options.memory_octets_max,
+        "cache_octets": int(cache.octets),
+        "cache_octets_max": app.options.cache_octets_max,
+        "cache_blocks": int(cache.count),
+        "blocks_read": int(files.reads),
+        "octets_read": int(files.octets_read),
+    }
+
+
+def disk_of(app: App) -> dict[str, object]:
+    """As `DiskUse` has it."""
+    store = app.store
+    segment_files, segment_octets = store.logs.segment_totals()
+    return {
+        "free_octets": app.disk.free_octets(),
+        "free_min_octets": app.options.disk_free_min_octets,
+        "full": store.full,
+        "pending_octets": store.pending(),
+        "wal_files": len(store.wals),
+        "wal_octets": sum(wal.tail for wal in store.wals),
+        "segment_files": segment_files,
+        "segment_octets": segment_octets,
+        "rewriting": store.job_running is not None,
+    }
+
+
+@router.get("/figures", responses=answers(ServerStats, "The figures."))
+async def figures(app: Broker, caller: Monitor) -> Response:
+    """The times of turns, syncs, confirms and deliveries, since the start and in the last minute; memory and disk."""
+    now_us = app.clock.now_us()
+    used = os.times()
+    return as_json(
+        {
+            "time_us": now_us,
+            "uptime_us": now_us - app.figures.topics.started_us,
+            "cpu_s": used.user + used.system,
+            "alarms": app.alarms.names(),
+            "choked": len(app.pressure.choked),
+            "slow": len(app.pressure.slow),
+            "histograms": {name: each.facts() for name, each in app.histograms.all().items()},
+            "memory": memory_of(app),
+            "disk": disk_of(app),
+            "collector": gc.get_stats(),
+        }
+    )

@@ -1,0 +1,215 @@
+"""Lists as a caller wants them: a page, a filter on names, an order, some of the fields; as RabbitMQ has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeVar
+
+import orjson
+from fastapi import Depends, Query, Response
+
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.slices import encoded, sliced
+from forebay.core.errors import INVALID, RequestError
+from forebay.filter.pattern import Pattern
+from forebay.filter.program import BadPattern
+
+JSON: Final = "application/json"
+PAGE_SIZE_DEFAULT: Final = 100
+PAGE_SIZE_MAX: Final = 500
+PAGE_MAX: Final = 1 << 31
+NAME_CHARACTERS_MAX: Final = 1000
+COLUMNS_CHARACTERS_MAX: Final = 4000
+
+Facts = dict[str, object]
+Path = tuple[str, ...]  # of a field within an object: a.b is ("a", "b")
+Source = TypeVar("Source")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list as a caller wants it.
+
+    page     counted from 1; None: all of it, as a plain list
+    name     what names have to contain, in whichever case; empty: anything
+    pattern  the same as a regular expression
+    sort     path of the field that decides the order; empty: the list's own order
+    columns  paths of the fields that are wanted; empty: all
+    """
+
+    page: int | None = None
+    page_size: int = PAGE_SIZE_DEFAULT
+    name: str = ""
+    pattern: Pattern | None = None
+    sort: Path = ()
+    reverse: bool = False
+    columns: tuple[Path, ...] = ()
+
+    def wants(self, name: str) -> bool:
+        """True if the filter lets something of this name pass."""
+        if self.pattern is not None:
+            return self.pattern.find(name) is True
+        return not self.name or self.name in name.lower()
+
+
+async def listing_of(
+    page: Annotated[
+        int | None, Query(ge=1, le=PAGE_MAX, description="Which page, from 1; without it the whole list.")
+    ] = None,
+    page_size: Annotated[
+        int, Query(ge=1, le=PAGE_SIZE_MAX, description="How many items a page has.")
+    ] = PAGE_SIZE_DEFAULT,
+    # Not `name`, which a path may have.
+    part: Annotated[
+        str, Query(alias="name", max_length=NAME_CHARACTERS_MAX, description="Only what has this in its name.")
+    ] = "",
+    use_regex: Annotated[bool, Query(description="`name` is a regular expression, as in docs/filters.md.")] = False,
+    sort: Annotated[
+        str,
+        Query(
+            max_length=NAME_CHARACTERS_MAX,
+            description="Order by this field, say `messages` or `message_stats.publish`.",
+        ),
+    ] = "",
+    sort_reverse: Annotated[bool, Query(description="The last first.")] = False,
+    columns: Annotated[
+        str,
+        Query(max_length=COLUMNS_CHARACTERS_MAX, description="Only these fields, say `name,messages_details.rate`."),
+    ] = "",
+) -> Listing:
+    """The list that the query of a request asks for; RequestError(INVALID) names the parameter and the value."""
+    pattern = None
+    if use_regex and part:
+        try:
+            pattern = Pattern(part if part.startswith("(?i)") else f"(?i){part}")
+        except BadPattern as error:
+            raise RequestError(INVALID, f"name: {part!r} is no regular expression: {error}") from None
+    return Listing(
+        page,
+        page_size,
+        part.lower(),
+        pattern,
+        path_of(sort),
+        sort_reverse,
+        tuple(map(path_of, filter(None, columns.split(",")))),
+    )
+
+
+Wanted = Annotated[Listing, Depends(listing_of)]
+
+
+def path_of(field: str) -> Path:
+    """The path of a field whose name may have dots in it."""
+    return tuple(field.split(".")) if field else ()
+
+
+def field_at(facts: Facts, path: Path) -> object:
+    """The field of that path; None where there is none."""
+    value: object = facts
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def rank(value: object) -> tuple[int, float, str]:
+    """The key by which values of any types are sorted: what is missing first, then numbers, then texts."""
+    if isinstance(value, bool | int | float):
+        return (1, float(value), "")
+    if isinstance(value, str):
+        return (2, 0.0, value)
+    return (0, 0.0, "") if value is None else (3, 0.0, str(value))
+
+
+def only(facts: Facts, columns: Sequence[Path]) -> Facts:
+    """Those of the fields that have these paths."""
+    found: Facts = {}
+    for path in columns:
+        value = field_at(facts, path)
+        if value is None and path[-1] not in holder_of(facts, path):
+            continue
+        into = found
+        for name in path[:-1]:
+            inner = into.setdefault(name, {})
+            if not isinstance(inner, dict):
+                break
+            into = inner
+        else:
+            into[path[-1]] = value
+    return found
+
+
+def holder_of(facts: Facts, path: Path) -> Facts:
+    """The object that has, or would have, the field of that path."""
+    holder = field_at(facts, path[:-1])
+    return holder if isinstance(holder, dict) else {}
+
+
+async def ordered(items: Sequence[Source], make: Callable[[Source], Facts], wanted: Listing) -> list[Facts] | None:
+    """All items made and in the order that is asked for; None where the list's own will do."""
+    if not wanted.sort:
+        return None
+    made = await sliced(items, make)
+    keys = await sliced(made, lambda facts: rank(field_at(facts, wanted.sort)))
+    await asyncio.sleep(0)
+    order = sorted(range(len(made)), key=keys.__getitem__, reverse=wanted.reverse)
+    return [made[index] for index in order]
+
+
+async def answer_list(
+    items: Sequence[Source],
+    name_of: Callable[[Source], str],
+    make: Callable[[Source], Facts],
+    wanted: Listing,
+    title_of: Callable[[Source], str] | None = None,
+) -> Response:
+    """The part of a list that a caller wants.
+
+    items  in the list's own order, and only those that the caller may see
+    make   what is shown of one; it is asked for as few as will do
+    title_of  another name that people see, by which they filter as well
+    raises  RequestError(INVALID): there are not so many pages
+    """
+    total = len(items)
+    if wanted.name:
+        passed = await sliced(
+            items,
+            lambda item: wanted.wants(name_of(item)) or (title_of is not None and wanted.wants(title_of(item))),
+        )
+        items = [item for item, passes in zip(items, passed, strict=True) if passes]
+    found = len(items)
+    made = await ordered(items, make, wanted)
+    if made is None and wanted.reverse:
+        items = items[::-1]
+    first, end = 0, found
+    if wanted.page is not None:
+        first = (wanted.page - 1) * wanted.page_size
+        end = first + wanted.page_size
+        if first >= found and wanted.page > 1:
+            where = f"page: {wanted.page} page size: {wanted.page_size}, len: {found}"
+            raise RequestError(INVALID, f"Page out of range, {where}")
+    shown = await sliced(items[first:end], make) if made is None else made[first:end]
+    if wanted.columns:
+        shown = await sliced(shown, lambda facts: only(facts, wanted.columns))
+    octets = await encoded(shown)
+    if wanted.page is None:
+        return Response(octets, media_type=JSON)
+    return as_json(
+        {
+            "filtered_count": found,
+            "item_count": len(shown),
+            "items": orjson.Fragment(octets),
+            "page": wanted.page,
+            "page_count": -(-found // wanted.page_size),
+            "page_size": wanted.page_size,
+            "total_count": total,
+        }
+    )
+
+
+def answer_one(facts: Facts, wanted: Listing) -> Response:
+    """One object, with the fields that a caller wants."""
+    return as_json(only(facts, wanted.columns) if wanted.columns else facts)

@@ -1,0 +1,85 @@
+"""The answers to what was refused, whoever refused it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from forebay.admin.http.answer import refusal
+from forebay.admin.http.exact import unknown_field
+from forebay.broker.auth.authorizer import Undecided
+from forebay.broker.auth.login import LoginRefused
+from forebay.core.errors import DAMAGED, INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
+
+STATUS: Final = {NOT_FOUND: 404, NOT_ALLOWED: 401, REFUSED: 401, INVALID: 400, DAMAGED: 503}
+BAD_REQUEST: Final = 400
+TOO_MANY: Final = 429
+UNAVAILABLE: Final = 503
+NOT_JSON: Final = "json_invalid"  # what FastAPI calls it
+UNKNOWN: Final = "extra_forbidden"  # what pydantic calls a field that a model does not have
+BODY_FIELD: Final = 2  # steps to a field of the body: "body" and its name
+SHOWN_CHARACTERS_MAX: Final = 80  # of a value that was refused
+
+
+def handle_errors(api: FastAPI) -> None:
+    """Have what the broker refuses answered with a status and its words."""
+
+    async def on_login(request: Request, error: Exception) -> Response:
+        assert isinstance(error, LoginRefused)
+        if error.wait_s:
+            answer = refusal(TOO_MANY, "too many wrong logins")
+            answer.headers["Retry-After"] = str(error.wait_s)
+            return answer
+        answer = refusal(401, error.text)
+        if "x-requested-with" not in request.headers:  # our own page asks for the password itself
+            answer.headers["WWW-Authenticate"] = 'Basic realm="forebay", charset="UTF-8"'
+        return answer
+
+    async def on_undecided(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Undecided)
+        await request.app.state.broker.prove(error.proof)
+        answer = refusal(UNAVAILABLE, "somebody else had to be asked who may do that: ask again")
+        answer.headers["Retry-After"] = "0"
+        return answer
+
+    async def on_request(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestError)
+        return refusal(STATUS.get(error.reason, BAD_REQUEST), error.text)
+
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return refusal(BAD_REQUEST, fault_of(error, request.scope.get("route")))
+
+    async def on_other(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        answer = refusal(error.status_code, error.detail)
+        answer.headers.update(error.headers or {})
+        return answer
+
+    api.add_exception_handler(RequestValidationError, on_invalid)
+    api.add_exception_handler(HTTPException, on_other)
+    api.add_exception_handler(LoginRefused, on_login)
+    api.add_exception_handler(Undecided, on_undecided)
+    api.add_exception_handler(RequestError, on_request)
+
+
+def fault_of(error: RequestValidationError, route: object = None) -> str:
+    """The fault of a request's parameters or body: the field, and the value where it is short.
+
+    route  that was asked for; a field that it does not know comes before one that is missing, perhaps for a slip
+    """
+    errors = error.errors()
+    unknown = [each for each in errors if each["type"] == UNKNOWN and len(each["loc"]) == BODY_FIELD]
+    if unknown and isinstance(route, APIRoute):
+        return unknown_field(route, str(unknown[0]["loc"][-1]))
+    first = errors[0]
+    if first["type"] == NOT_JSON:
+        return f"body: not JSON at character {first['loc'][-1]}: {first['ctx']['error']}"
+    field = ".".join(str(part) for part in first["loc"])
+    value = repr(first.get("input"))
+    shown = f" {value}:" if len(value) <= SHOWN_CHARACTERS_MAX else ""
+    return f"{field}:{shown} {first['msg']}"

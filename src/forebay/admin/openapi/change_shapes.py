@@ -1,0 +1,165 @@
+"""The bodies of changes. Unknown fields say nothing, as with RabbitMQ."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from forebay.management.definitions.given import fault_of
+
+
+def storable(value: Any) -> Any:
+    """The same value of JSON; ValueError where the broker cannot keep it."""
+    fault = fault_of(value)
+    if fault:
+        raise ValueError(fault)
+    return value
+
+
+def table_of(value: Any) -> Any:
+    """The same; of an empty list an empty table, for languages that have one word for both (RabbitMQ takes it)."""
+    return {} if value == [] else value
+
+
+Table = Annotated[dict[str, Any], BeforeValidator(table_of), AfterValidator(storable)]
+Texts = str | list[str]
+
+
+class Body(BaseModel):
+    """A body whose fields go by the names of RabbitMQ's API."""
+
+    model_config = ConfigDict(populate_by_name=True, coerce_numbers_to_str=True)
+
+
+class VhostBody(Body):
+    """Settings of a vhost; those that are not given stay."""
+
+    description: str | None = None
+    tags: Annotated[Texts | None, Field(description="A list, or text with commas between.")] = None
+    default_queue_type: Annotated[str | None, Field(description="classic, quorum or stream.")] = None
+    protected_from_deletion: bool | None = None
+    tracing: Annotated[bool | None, Field(description="Taken and left at that.")] = None
+
+
+class UserBody(Body):
+    """A user; with neither password nor hash nobody can log in as it by a password."""
+
+    password: str | None = None
+    password_hash: Annotated[str | None, Field(description="As /api/users shows it.")] = None
+    hashing_algorithm: Annotated[
+        str | None, Field(description="Of the hash; RabbitMQ's salted SHA-256 if not given.")
+    ] = None
+    tags: Annotated[Texts | None, Field(description="A list, or text with commas between; must be given.")] = None
+
+
+class UserNames(Body):
+    """Users by name."""
+
+    users: list[str]
+
+
+class PermissionBody(Body):
+    """A user's permissions in a vhost: for what has a name in which these regular expressions are found."""
+
+    configure: str
+    write: str
+    read: str
+
+
+class TopicPermissionBody(Body):
+    """With which routing keys of a topic exchange a user may do so."""
+
+    exchange: str
+    write: str
+    read: str
+
+
+class PolicyBody(Body):
+    """A policy; docs/policies.md lists what it may define."""
+
+    pattern: str
+    definition: Table
+    priority: int = 0
+    apply_to: Annotated[str, Field(alias="apply-to")] = "all"
+
+
+class ValueBody(Body):
+    """The value of a parameter or a limit."""
+
+    value: Annotated[Any, AfterValidator(storable)]
+
+
+class LimitBody(Body):
+    """The value of a limit; below 0 it sets none."""
+
+    value: int
+
+
+class NameBody(Body):
+    """A name."""
+
+    name: str
+
+
+class QueueBody(Body):
+    """The declaration of a queue."""
+
+    durable: bool = False
+    auto_delete: bool = False
+    arguments: Table = {}
+    node: Annotated[str | None, Field(description="Taken and left at that: there is one node.")] = None
+
+
+class ExchangeBody(Body):
+    """The declaration of an exchange."""
+
+    type: str = "direct"
+    durable: bool = False
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Table = {}
+
+
+class BindingBody(Body):
+    """The key and the arguments of a binding."""
+
+    routing_key: str = ""
+    arguments: Table = {}
+
+
+class PublishBody(Body):
+    """One message."""
+
+    properties: Annotated[Table, Field(description="Of AMQP 0.9.1: content_type, headers, delivery_mode, expiration…")]
+    routing_key: str
+    payload: str
+    payload_encoding: Literal["string", "base64"]
+
+
+class GetBody(Body):
+    """The number of messages to get, and what becomes of them."""
+
+    count: Annotated[int, Field(description="Below 0: all that there are.")]
+    ackmode: Literal["ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false"]
+    encoding: Annotated[str, Field(description="auto: text where the payload is UTF-8, else base64; or base64.")]
+    truncate: Annotated[int | None, Field(ge=0, description="Octets of each payload at most.")] = None
+
+
+class ActionBody(Body):
+    """sync and cancel_sync, of mirrored queues, have nothing to do; rebalance the same."""
+
+    action: Literal["sync", "cancel_sync"]
+
+
+class Routed(BaseModel):
+    """The outcome of a publish: a queue or a subscriber took the message, or nobody did."""
+
+    routed: bool
+
+
+class Refusal(BaseModel):
+    """An error, and its reason."""
+
+    error: str
+    reason: Any

@@ -1,0 +1,73 @@
+"""/api/login and /api/logout: the web page's own way in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Cookie, Request, Response
+from pydantic import BaseModel, Field
+
+from forebay.admin.http.answer import as_json
+from forebay.admin.login import HTTP, Broker, Caller
+from forebay.admin.page.logins import COOKIE, WebLogins
+from forebay.broker.auth.login import LoginContext, LoginRefused
+from forebay.broker.auth.users import TAGS
+from forebay.core.errors import REFUSED, RequestError
+from forebay.node.peer import peer_at
+
+router = APIRouter(prefix="/api", tags=["login"])
+
+CHARACTERS_MAX: Final = 65_536  # a token may be long
+REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    401: {"description": "Wrong name or password, or no user of the administration."},
+    429: {"description": "Too many wrong logins; Retry-After says how long to wait."},
+}
+
+
+class Credentials(BaseModel):
+    """A name and a password; with an empty name, the password is a token."""
+
+    username: str = Field(max_length=255)
+    password: str = Field(max_length=CHARACTERS_MAX)
+
+
+@router.post("/login", responses=REFUSALS)
+async def login(request: Request, broker: Broker, credentials: Credentials) -> Response:
+    """Log in for a web page: the answer has the caller's name and tags, and sets a cookie."""
+    host, port = request.client if request.client is not None else ("", 0)
+    place = LoginContext(host, HTTP)
+    loopback = bool(host) and peer_at(host, port).loopback
+    try:
+        principal = await broker.login(credentials.username, credentials.password, loopback, place)
+    except LoginRefused as error:
+        broker.auth.refuse_at(place, error)
+        broker.schedule()
+        raise
+    caller = Caller(broker, principal, host)
+    if not caller.tags.intersection(TAGS):
+        raise RequestError(REFUSED, "Not management user")
+    answer = as_json({"name": caller.user, "tags": sorted(caller.tags)})
+    answer.set_cookie(
+        COOKIE,
+        logins_of(request).begin(principal, host),
+        path="/",
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+@router.post("/logout", status_code=204)
+async def logout(request: Request, token: Annotated[str, Cookie(alias=COOKIE)] = "") -> Response:
+    """End the login that the cookie stands for; no error where there is none."""
+    logins_of(request).end(token)
+    answer = Response(status_code=204)
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+def logins_of(request: Request) -> WebLogins:
+    logins = request.app.state.logins
+    assert isinstance(logins, WebLogins)
+    return logins

@@ -1,0 +1,147 @@
+"""/api/channels: the channels of AMQP connections, and what goes over them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from forebay.admin.http.paging import Listing, Wanted, answer_list, answer_one
+from forebay.admin.http.paths import VhostName
+from forebay.admin.http.slices import sliced
+from forebay.admin.login import Broker, Caller
+from forebay.admin.openapi.shapes import CHANNELS, ONE_CHANNEL
+from forebay.admin.rabbitmq.clients.connections import (
+    ConnectionName,
+    find_connection,
+    open_connections,
+    peer_facts,
+    state_of,
+    user_of,
+)
+from forebay.admin.rabbitmq.clients.consumers import consumer_facts
+from forebay.admin.rabbitmq.node.node import NODE
+from forebay.admin.rights import Manager, check_vhost
+from forebay.admin.samples.rates import CHANNEL, RateSamples, channel_numbers, number_of
+from forebay.admin.samples.samples import Windows
+from forebay.admin.samples.windows import Asked, Sampled
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.server.app import App
+from forebay.server.net import Connection
+
+ChannelName = Annotated[
+    str, Path(description="The channel's name: its connection's, and its number in brackets; encoded.")
+]
+
+Facts = dict[str, object]
+Placed = tuple[Connection, Facts]  # a channel as its session describes it
+router = APIRouter(prefix="/api", tags=["channels"])
+
+
+def channels_of(connection: Connection) -> list[Placed]:
+    session = connection.session
+    return [] if session is None else [(connection, each) for each in session.describe_channels()]
+
+
+async def channels_over(connections: list[Connection]) -> list[Placed]:
+    """The channels of these connections."""
+    found = await sliced(connections, channels_of)
+    return [each for some in found for each in some]
+
+
+def name_of(placed: Placed) -> str:
+    connection, channel = placed
+    return f"{connection.name} ({channel['channel']})"
+
+
+def channel_facts(app: App, rates: RateSamples, asked: Windows, placed: Placed) -> Facts:
+    """One channel."""
+    connection, channel = placed
+    session = connection.session
+    assert session is not None
+    number = number_of(channel, "channel")
+    numbers = channel_numbers(channel)
+    facts: Facts = {
+        "name": name_of(placed),
+        "number": number,
+        "node": NODE,
+        "user": user_of(connection),
+        "user_who_performed_action": user_of(connection),
+        "vhost": session.rights.vhost,
+        "connection_details": peer_facts(connection),
+        "state": state_of(app, connection),
+        "consumer_count": channel["consumers"],
+        "confirm": channel["confirms"],
+        "transactional": channel["transactional"],
+        "prefetch_count": channel["prefetch"],
+        "global_prefetch_count": channel["limit"],
+        "messages_unacknowledged": channel["unacked"],
+        "messages_unconfirmed": channel["unconfirmed"],
+        "messages_uncommitted": 0,
+        "acks_uncommitted": 0,
+    }
+    if any(numbers):
+        series = rates.channels.get((int(session.id), number))
+        facts["message_stats"] = rates.stats(series, CHANNEL, numbers, asked.messages, 0, len(numbers))
+    return facts
+
+
+async def answer_channels(
+    app: App, rates: RateSamples, asked: Windows, channels: list[Placed], wanted: Listing
+) -> Response:
+    return await answer_list(channels, name_of, lambda placed: channel_facts(app, rates, asked, placed), wanted)
+
+
+@router.get("/channels", responses=CHANNELS)
+async def list_channels(app: Broker, caller: Manager, rates: Sampled, wanted: Wanted, asked: Asked) -> Response:
+    """Open channels: all for a monitor, one's own for others."""
+    return await answer_channels(app, rates, asked, await channels_over(open_connections(app, caller)), wanted)
+
+
+@router.get("/vhosts/{vhost:name}/channels", responses=CHANNELS)
+async def list_channels_of_vhost(
+    app: Broker, caller: Manager, rates: Sampled, vhost: VhostName, wanted: Wanted, asked: Asked
+) -> Response:
+    """Open channels in a vhost."""
+    where = check_vhost(app, caller, vhost)
+    own = [each for each in open_connections(app, caller) if each.session and each.session.vhost is where]
+    return await answer_channels(app, rates, asked, await channels_over(own), wanted)
+
+
+@router.get("/connections/{connection:name}/channels", responses=CHANNELS)
+async def list_channels_of_connection(
+    app: Broker, caller: Manager, rates: Sampled, connection: ConnectionName, wanted: Wanted, asked: Asked
+) -> Response:
+    """Open channels of a connection; one of MQTT has none."""
+    own = find_connection(app, caller, connection)
+    return await answer_channels(app, rates, asked, channels_of(own), wanted)
+
+
+@router.get("/channels/{channel:name}", responses=ONE_CHANNEL)
+async def show_channel(
+    app: Broker, caller: Manager, rates: Sampled, channel: ChannelName, wanted: Wanted, asked: Asked
+) -> Response:
+    """One channel with its consumers."""
+    placed = find_channel(app, caller, channel)
+    facts = channel_facts(app, rates, asked, placed)
+    connection, described = placed
+    session = connection.session
+    assert session is not None
+    own = [each for each in session.vhost.consumers.get(int(session.id), []) if each.channel == described["channel"]]
+    vhost = session.vhost
+    queues = vhost.queues_by_id
+    facts["consumer_details"] = [
+        consumer_facts(app, (vhost, queues[each.queue], each)) for each in own if each.queue in queues
+    ]
+    facts["deliveries"] = []
+    facts["publishes"] = []
+    return answer_one(facts, wanted)
+
+
+def find_channel(app: App, caller: Caller, name: str) -> Placed:
+    """The channel of that name; RequestError: NOT_FOUND, REFUSED."""
+    connection, bracket, _ = name.rpartition(" (")
+    for placed in channels_of(find_connection(app, caller, connection)) if bracket else []:
+        if name_of(placed) == name:
+            return placed
+    raise RequestError(NOT_FOUND, f"channel: '{name}' does not exist")

@@ -1,0 +1,114 @@
+"""/api/consumers: who takes messages from which queue."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.http.paging import Wanted, answer_list
+from forebay.admin.http.paths import VhostName
+from forebay.admin.http.slices import sliced
+from forebay.admin.login import Broker
+from forebay.admin.openapi.shapes import CONSUMERS
+from forebay.admin.rabbitmq.clients.connections import peer_of, user_of
+from forebay.admin.rabbitmq.node.node import NODE
+from forebay.admin.rights import Manager, check_vhost, seen_vhosts
+from forebay.broker.vhost import Vhost
+from forebay.queue.group import Group
+from forebay.queue.leases.lease import Consumer
+from forebay.queue.queue import Queue
+from forebay.queue.work.work_group import WorkGroup
+from forebay.records.shown import plain
+from forebay.routing.exchange import text
+from forebay.server.app import App
+
+MILLISECONDS_US: Final = 1000
+
+Facts = dict[str, object]
+Placed = tuple[Vhost, Queue, Consumer]
+router = APIRouter(prefix="/api", tags=["consumers"])
+
+
+async def consumers_in(vhosts: list[Vhost]) -> list[Placed]:
+    """Every consumer of these vhosts' queues, by vhost and queue."""
+    queues = [(vhost, vhost.queues[name]) for vhost in vhosts for name in sorted(vhost.queues)]
+    found = await sliced(queues, consumers_of)
+    return [each for some in found for each in some]
+
+
+def consumers_of(place: tuple[Vhost, Queue]) -> list[Placed]:
+    vhost, queue = place
+    return [(vhost, queue, consumer) for consumer in queue.consumers()]
+
+
+def single_active(group: Group | None) -> Consumer | None:
+    """The one consumer that is given everything; None where all are given something."""
+    if not isinstance(group, WorkGroup) or not group.limits.single_active:
+        return None
+    if group.active() is None and group.consumers:
+        return group.consumers[0]  # as the group will choose when there is something to hand out
+    return group.active()
+
+
+def status_of(group: Group | None, consumer: Consumer) -> str:
+    """RabbitMQ's word for whether the consumer is given anything."""
+    active = single_active(group)
+    if active is None:
+        return "up"
+    return "single_active" if active is consumer else "waiting"
+
+
+def channel_details(app: App, consumer: Consumer) -> Facts:
+    """The channel that a consumer is on; empty where its connection is gone already."""
+    connection = app.connections.get(int(consumer.session_id))
+    if connection is None:
+        return {}
+    host, port = peer_of(connection)
+    return {
+        "name": f"{connection.name} ({int(consumer.channel)})",
+        "number": int(consumer.channel),
+        "user": user_of(connection),
+        "connection_name": connection.name,
+        "peer_host": host,
+        "peer_port": port,
+        "node": NODE,
+    }
+
+
+def consumer_facts(app: App, placed: Placed) -> Facts:
+    """One consumer."""
+    vhost, queue, consumer = placed
+    group = queue.groups.get(int(consumer.group))
+    status = status_of(group, consumer)
+    return {
+        "queue": {"name": text(queue.name), "vhost": text(vhost.name)},
+        "consumer_tag": text(consumer.tag),
+        "channel_details": channel_details(app, consumer),
+        "ack_required": not consumer.no_ack,
+        "exclusive": consumer.exclusive,
+        "prefetch_count": int(consumer.prefetch),
+        "active": status != "waiting",
+        "activity_status": status,
+        "arguments": plain(consumer.arguments or {}),
+        "consumer_timeout": int(consumer.timeout_us // MILLISECONDS_US),
+        "forebay": {"group": text(consumer.group_name), "filter": consumer.filter, "held": int(consumer.held)},
+    }
+
+
+def tag_of(placed: Placed) -> str:
+    return text(placed[2].tag)
+
+
+@router.get("/consumers", responses=CONSUMERS)
+async def list_consumers(app: Broker, caller: Manager, wanted: Wanted) -> Response:
+    """Consumers of all queues that the caller may see."""
+    found = await consumers_in(seen_vhosts(app, caller))
+    return await answer_list(found, tag_of, lambda placed: consumer_facts(app, placed), wanted)
+
+
+@router.get("/consumers/{vhost:name}", responses=CONSUMERS)
+async def list_consumers_of_vhost(app: Broker, caller: Manager, vhost: VhostName, wanted: Wanted) -> Response:
+    """Consumers of a vhost's queues."""
+    found = await consumers_in([check_vhost(app, caller, vhost)])
+    return await answer_list(found, tag_of, lambda placed: consumer_facts(app, placed), wanted)

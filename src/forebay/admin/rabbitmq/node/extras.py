@@ -1,0 +1,86 @@
+"""Other requests of RabbitMQ's tools: the cluster's name, hashes of passwords, what a single node need not do."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.paths import NodeName, Password
+from forebay.admin.login import Broker
+from forebay.admin.openapi.change_shapes import NameBody
+from forebay.admin.openapi.shapes import answers
+from forebay.admin.rabbitmq.node.node import check_node
+from forebay.admin.rabbitmq.users import kept_hash
+from forebay.admin.rights import Administrator, Manager, Monitor
+from forebay.broker.catalog.parameters import CLUSTER_NAME
+
+ATTEMPTS = answers(list[dict[str, object]], "Logins.")
+router = APIRouter(prefix="/api", tags=["broker"], route_class=ChangeRoute)
+
+
+@router.put("/cluster-name", status_code=DONE_STATUS, responses=CHANGED)
+async def put_cluster_name(broker: Broker, caller: Administrator, body: NameBody) -> Response:
+    """Give the broker a name for people, which tools show."""
+    broker.vhosts.parameters.set_global(CLUSTER_NAME, body.name)
+    return await finished(broker)
+
+
+@router.get("/auth/hash_password/{password:name}")
+async def hash_of_password(broker: Broker, caller: Manager, password: Password) -> Response:
+    """The hash of a password, as users are made with (`password_hash`); its algorithm is forebay_argon2id."""
+    return as_json({"ok": await kept_hash(password, None, None)})
+
+
+@router.get("/auth/attempts/{node:name}", responses=ATTEMPTS)
+async def list_attempts(broker: Broker, caller: Monitor, node: NodeName) -> Response:
+    """Logins since the broker's start, by protocol: how many there were, and how many were right."""
+    check_node(node)
+    right, wrong = broker.figures.logins, broker.figures.refused_logins
+    return as_json(
+        [
+            {
+                "protocol": protocol,
+                "auth_attempts": right[protocol] + wrong[protocol],
+                "auth_attempts_failed": wrong[protocol],
+                "auth_attempts_succeeded": right[protocol],
+            }
+            for protocol in sorted({*right, *wrong})
+        ]
+    )
+
+
+@router.get("/auth/attempts/{node:name}/source", responses=ATTEMPTS)
+async def list_attempts_by_source(broker: Broker, caller: Monitor, node: NodeName) -> Response:
+    """Nothing: where wrong logins come from is in the log, and whoever goes on guessing waits."""
+    check_node(node)
+    return as_json([])
+
+
+@router.delete("/auth/attempts/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def reset_attempts(broker: Broker, caller: Administrator, node: NodeName) -> Response:
+    """Nothing: counters go from the broker's start on."""
+    check_node(node)
+    return Response(status_code=DONE_STATUS)
+
+
+@router.post("/rebalance/queues", status_code=DONE_STATUS, responses=CHANGED)
+async def rebalance_queues(broker: Broker, caller: Administrator) -> Response:
+    """Nothing: there is one node, and all queues are on it."""
+    await asyncio.sleep(0)
+    return Response(status_code=DONE_STATUS)
+
+
+@router.delete("/reset", status_code=DONE_STATUS, responses=CHANGED)
+async def reset(broker: Broker, caller: Administrator) -> Response:
+    """Nothing: counters go from the broker's start on, so that rates stay right."""
+    return Response(status_code=DONE_STATUS)
+
+
+@router.delete("/reset/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def reset_node(broker: Broker, caller: Administrator, node: NodeName) -> Response:
+    """Nothing, as for all nodes."""
+    check_node(node)
+    return Response(status_code=DONE_STATUS)

@@ -1,0 +1,145 @@
+"""/api/health/checks: one question each, 200 for yes and 503 with the reason for no."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Response
+
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.paths import NodeName, VhostName
+from forebay.admin.login import Broker
+from forebay.admin.openapi.shapes import CHECK
+from forebay.admin.rabbitmq.node.node import NODE, check_node, listeners
+from forebay.admin.rights import Manager, check_vhost
+from forebay.core.errors import INVALID, RequestError
+
+UNHEALTHY: Final = 503
+WITHIN_MAX: Final = 10_000
+DAYS: Final = {"days": 1, "weeks": 7, "months": 30, "years": 365}
+PORT_MAX: Final = 65_535
+# Names by which RabbitMQ's tools ask for listeners that have another name in lists.
+ALIASES: Final = {"amqps": "amqp/ssl", "mqtts": "mqtt/ssl", "amqp091": "amqp", "amqp0.9.1": "amqp"}
+
+Within = Annotated[int, Path(ge=0, le=WITHIN_MAX, description="How many of the units.")]
+Unit = Annotated[str, Path(description="days, weeks, months or years.")]
+Port = Annotated[int, Path(ge=0, le=PORT_MAX, description="A port.")]
+Protocol = Annotated[str, Path(description="A protocol, as /api/overview calls it: amqp, mqtt, http, ...")]
+
+Facts = dict[str, object]
+router = APIRouter(prefix="/api", tags=["health"])
+
+
+def healthy(**facts: object) -> Response:
+    return as_json({"status": "ok", **facts})
+
+
+def unhealthy(reason: str, **facts: object) -> Response:
+    return as_json({"status": "failed", "reason": reason, **facts}, UNHEALTHY)
+
+
+def check_alarms(alarms: list[str]) -> Response:
+    if not alarms:
+        return healthy()
+    return unhealthy("resource alarm(s) in effect", alarms=[{"node": NODE, "resource": each} for each in alarms])
+
+
+@router.get("/health/checks/alarms", responses=CHECK)
+async def no_alarms(app: Broker, caller: Manager) -> Response:
+    """Checks whether there is enough of everything, and every file can be read: no alarm is set."""
+    return check_alarms(app.alarms.names())
+
+
+@router.get("/health/checks/local-alarms", responses=CHECK)
+async def no_local_alarms(app: Broker, caller: Manager) -> Response:
+    """The same of this node alone, which there is no other beside."""
+    return check_alarms(app.alarms.names())
+
+
+@router.get("/health/checks/certificate-expiration/{within}/{unit:name}", responses=CHECK)
+async def certificates_last(app: Broker, caller: Manager, within: Within, unit: Unit) -> Response:
+    """Checks whether the certificate of the TLS listeners is valid for so long yet."""
+    if unit not in DAYS:
+        raise RequestError(INVALID, f"unit: '{unit}' is none of {', '.join(DAYS)}")
+    until = app.tls.expiry()
+    if until is None or until > datetime.now(UTC) + timedelta(days=within * DAYS[unit]):
+        return healthy()
+    path = app.options.tls_certificate
+    return unhealthy("Certificates expiring", expired=[{"certfile": path, "certfile_expires_on": [until.isoformat()]}])
+
+
+@router.get("/health/checks/port-listener/{port}", responses=CHECK)
+async def port_listens(app: Broker, caller: Manager, port: Port) -> Response:
+    """Checks whether something listens on a port."""
+    ports = [each["port"] for each in listeners(app)]
+    if port in ports:
+        return healthy(port=port)
+    return unhealthy("No active listener", missing=port, ports=ports)
+
+
+@router.get("/health/checks/protocol-listener/{protocol:name}", responses=CHECK)
+async def protocol_listens(app: Broker, caller: Manager, protocol: Protocol) -> Response:
+    """Checks whether something listens for a protocol."""
+    protocols = sorted({str(each["protocol"]) for each in listeners(app)})
+    if ALIASES.get(protocol.lower(), protocol.lower()) in protocols:
+        return healthy(protocol=protocol)
+    return unhealthy("No active listener", missing=protocol, protocols=protocols)
+
+
+@router.get("/health/checks/virtual-hosts", responses=CHECK)
+async def vhosts_run(app: Broker, caller: Manager) -> Response:
+    """Checks whether all vhosts run: they do as long as the broker does, and it stops where a disk fails."""
+    return healthy()
+
+
+@router.get("/health/checks/node-is-quorum-critical", responses=CHECK)
+async def is_not_critical(app: Broker, caller: Manager) -> Response:
+    """Checks whether queues outlive this node's end elsewhere: not asked of a single node."""
+    return healthy(reason="single node cluster")
+
+
+@router.get("/health/checks/is-in-service", responses=CHECK)
+async def is_in_service(app: Broker, caller: Manager) -> Response:
+    """Checks whether the broker takes connections: it is not about to stop."""
+    return unhealthy("the broker is about to stop") if app.leaving else healthy()
+
+
+@router.get("/health/checks/below-node-connection-limit", responses=CHECK)
+async def has_room_for_connections(app: Broker, caller: Manager) -> Response:
+    """Checks whether another connection would be taken."""
+    most = app.options.connections_max
+    if len(app.open) < most:
+        return healthy()
+    return unhealthy("connections_max is reached", limit=most, connections=len(app.open))
+
+
+@router.get("/health/checks/ready-to-serve-clients", responses=CHECK)
+async def is_ready(app: Broker, caller: Manager) -> Response:
+    """Checks whether clients can connect and publish: it takes connections, and there is enough of everything."""
+    room = check_alarms(app.pressure.alarms())
+    for answer in (await is_in_service(app, caller), await has_room_for_connections(app, caller), room):
+        if answer.status_code != 200:
+            return answer
+    return healthy()
+
+
+@router.get("/healthchecks/node", responses=CHECK)
+async def node_works(app: Broker, caller: Manager) -> Response:
+    """Checks whether the node works, for tools that ask as RabbitMQ's did before each check was of one thing."""
+    return check_alarms(app.pressure.alarms())
+
+
+@router.get("/healthchecks/node/{node:name}", responses=CHECK)
+async def named_node_works(app: Broker, caller: Manager, node: NodeName) -> Response:
+    """The same by the node's name."""
+    check_node(node)
+    return check_alarms(app.pressure.alarms())
+
+
+@router.get("/aliveness-test/{vhost:name}", responses=CHECK)
+async def is_alive(app: Broker, caller: Manager, vhost: VhostName) -> Response:
+    """Checks whether a vhost works: what is done now comes to the disk."""
+    check_vhost(app, caller, vhost)
+    await app.on_disk()
+    return healthy()

@@ -1,0 +1,141 @@
+"""The one node that this broker is, as RabbitMQ's API tells of nodes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import socket
+from typing import Final
+
+from forebay import __version__
+from forebay.admin.samples.rates import NODE as NODE_FIELDS
+from forebay.admin.samples.rates import RateSamples
+from forebay.admin.samples.samples import Windows
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.core.option_table import split_address
+from forebay.node.pressure import DISK, MEMORY
+from forebay.routing.kinds import KINDS
+from forebay.server.app import App
+from forebay.session.amqp091.sasl import MECHANISMS
+
+SPOKEN_VERSION: Final = "4.0.5"  # the version of RabbitMQ whose API this is; tools decide by it what they may ask
+RATES_MODE: Final = "basic"
+MILLISECONDS_US: Final = 1000
+# Listeners by their options, as RabbitMQ calls their protocols.
+PROTOCOLS: Final = {
+    "amqp": "amqp",
+    "amqps": "amqp/ssl",
+    "mqtt": "mqtt",
+    "mqtts": "mqtt/ssl",
+    "mqtt_websocket": "http/web-mqtt",
+    "mqtt_websocket_tls": "https/web-mqtt",
+    "http": "http",
+    "https": "https",
+    "prometheus": "http/prometheus",
+}
+KIND_NOTES: Final = {
+    "direct": "AMQP direct exchange, as per the AMQP specification",
+    "fanout": "AMQP fanout exchange, as per the AMQP specification",
+    "topic": "AMQP topic exchange, as per the AMQP specification",
+    "headers": "AMQP headers exchange, as per the AMQP specification",
+    "x-consistent-hash": "Consistent hashing exchange",
+    "x-delayed-message": "Delayed message exchange",
+}
+MECHANISM_NOTES: Final = {
+    "PLAIN": "SASL PLAIN authentication mechanism",
+    "AMQPLAIN": "QPid AMQPLAIN mechanism",
+    "EXTERNAL": "SASL EXTERNAL: the client's certificate says who it is",
+}
+
+Facts = dict[str, object]
+HOST: Final = socket.gethostname()
+NODE: Final = f"forebay@{HOST}"
+
+
+def check_node(name: str) -> None:
+    """RequestError(NOT_FOUND) for every node but this one."""
+    if name != NODE:
+        raise RequestError(NOT_FOUND, f"node: '{name}' does not exist; there is '{NODE}'")
+
+
+def exchange_types() -> list[Facts]:
+    """The kinds of exchanges that clients may declare."""
+    names = [kind.decode() for kind in KINDS]
+    return [{"name": name, "description": KIND_NOTES.get(name, name), "enabled": True} for name in names]
+
+
+def listeners(app: App) -> list[Facts]:
+    """The addresses at which the broker listens, and their protocols."""
+    found: list[Facts] = []
+    for option, address in app.addresses.items():
+        host, port = split_address(address)
+        protocol = PROTOCOLS.get(option, option)
+        found.append({"node": NODE, "protocol": protocol, "ip_address": host.strip("[]"), "port": port})
+    return found
+
+
+def contexts(app: App) -> list[Facts]:
+    """The addresses at which HTTP is answered."""
+    return [
+        {
+            "node": NODE,
+            "description": "forebay",
+            "path": "/",
+            "ip": each["ip_address"],
+            "port": str(each["port"]),
+            "protocol": each["protocol"],
+            "ssl_opts": [],
+        }
+        for each in listeners(app)
+        if each["protocol"] in {"http", "https"}
+    ]
+
+
+def node_facts(app: App, rates: RateSamples, asked: Windows) -> Facts:
+    """The node: what it is, what it uses, and how much of that there is."""
+    alarms = app.pressure.alarms()
+    usage = rates.usage.numbers(rates.usage.traffic())
+    descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    threads_max, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    started_us = app.figures.topics.started_us
+    return {
+        "name": NODE,
+        "type": "disc",
+        "running": True,
+        "being_drained": app.leaving,
+        "os_pid": str(os.getpid()),
+        "uptime": (app.clock.now_us() - started_us) // MILLISECONDS_US,
+        "processors": os.cpu_count() or 1,
+        "run_queue": 0,
+        "rates_mode": RATES_MODE,
+        "mem_limit": app.options.memory_octets_max,
+        "mem_alarm": MEMORY in alarms,
+        "mem_calculation_strategy": "rss",
+        "disk_free_limit": app.options.disk_free_min_octets,
+        "disk_free_alarm": DISK in alarms,
+        "fd_total": descriptors_max,
+        "sockets_total": app.options.connections_max,
+        "proc_total": threads_max if threads_max != resource.RLIM_INFINITY else 1 << 20,
+        "partitions": [],
+        "cluster_links": [],
+        "net_ticktime": 60,
+        "log_files": ["stderr"],
+        "db_dir": app.disk.root,
+        "config_files": [],
+        "enabled_plugins": [],
+        "exchange_types": exchange_types(),
+        "auth_mechanisms": auth_mechanisms(),
+        "applications": [
+            {"name": "forebay", "description": "The broker", "version": __version__},
+            {"name": "python", "description": platform.python_implementation(), "version": platform.python_version()},
+        ],
+        "contexts": contexts(app),
+        **rates.stats(rates.node, NODE_FIELDS, usage, asked.node, 0, len(usage)),
+    }
+
+
+def auth_mechanisms() -> list[Facts]:
+    """The mechanisms by which AMQP clients may log in."""
+    names = [*MECHANISMS.decode().split(), "EXTERNAL"]
+    return [{"name": name, "description": MECHANISM_NOTES.get(name, name), "enabled": True} for name in names]

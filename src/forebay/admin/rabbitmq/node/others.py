@@ -1,0 +1,93 @@
+"""Paths of RabbitMQ's API that are about what a broker has or has not: its features, and plugins' objects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, Response
+
+from forebay.admin.http.answer import as_json
+from forebay.admin.http.paging import Wanted, answer_list
+from forebay.admin.http.paths import VhostName
+from forebay.admin.login import Broker
+from forebay.admin.openapi.shapes import AUTH, EXTENSIONS, FEATURES, NOTHING_LISTED
+from forebay.admin.rights import Manager, Monitor, check_vhost
+
+# Those of RabbitMQ 4.0 that change what clients may do, all of which hold here.
+FEATURE_FLAGS: Final = {
+    "classic_queue_type_delivery_support": "Bug fix for classic queue deliveries using mixed versions",
+    "direct_exchange_routing_v2": "v2 direct exchange routing implementation",
+    "feature_flags_v2": "Feature flags subsystem V2",
+    "listener_records_in_ets": "Store listener records in ETS instead of Mnesia",
+    "message_containers": "Message containers",
+    "quorum_queue": "Support queues of type `quorum`",
+    "stream_queue": "Support queues of type `stream`",
+    "stream_single_active_consumer": "Single active consumer for streams",
+    "user_limits": "Configure connection and channel limits for a user",
+    "virtual_host_metadata": "Virtual host metadata (description, tags, etc)",
+}
+
+router = APIRouter(prefix="/api", tags=["others"])
+
+
+@router.get("/extensions", responses=EXTENSIONS)
+async def list_extensions(caller: Manager) -> Response:
+    """Parts that plugins add to RabbitMQ's own page: none."""
+    return as_json([])
+
+
+@router.get("/feature-flags", responses=FEATURES)
+async def list_feature_flags(caller: Manager, wanted: Wanted) -> Response:
+    """RabbitMQ's feature flags, for tools that ask before they use something: what they stand for is there."""
+
+    def make(flag: tuple[str, str]) -> dict[str, object]:
+        name, note = flag
+        return {
+            "name": name,
+            "desc": note,
+            "doc_url": "",
+            "state": "enabled",
+            "stability": "required",
+            "provided_by": "forebay",
+        }
+
+    return await answer_list(list(FEATURE_FLAGS.items()), lambda flag: flag[0], make, wanted)
+
+
+@router.get("/deprecated-features", responses=NOTHING_LISTED)
+@router.get("/deprecated-features/used", responses=NOTHING_LISTED)
+async def list_deprecated_features(caller: Manager) -> Response:
+    """Features that are to go: none."""
+    return as_json([])
+
+
+@router.get("/auth", responses=AUTH)
+async def show_oauth() -> Response:
+    """The login of RabbitMQ's own page; it needs nothing of this broker."""
+    return as_json({"oauth_enabled": False})
+
+
+@router.get("/federation-links", responses=NOTHING_LISTED)
+@router.get("/shovels", responses=NOTHING_LISTED)
+@router.get("/stream/connections", responses=NOTHING_LISTED)
+async def list_nothing(caller: Monitor) -> Response:
+    """Objects of plugins that have no counterpart here: none."""
+    return as_json([])
+
+
+@router.get("/federation-links/{vhost:name}", responses=NOTHING_LISTED)
+@router.get("/shovels/{vhost:name}", responses=NOTHING_LISTED)
+@router.get("/stream/connections/{vhost:name}", responses=NOTHING_LISTED)
+@router.get("/stream/publishers/{vhost:name}", responses=NOTHING_LISTED)
+@router.get("/stream/consumers/{vhost:name}", responses=NOTHING_LISTED)
+async def list_nothing_in_vhost(app: Broker, caller: Manager, vhost: VhostName) -> Response:
+    """Objects of plugins in a vhost: none."""
+    check_vhost(app, caller, vhost)
+    return as_json([])
+
+
+@router.get("/stream/publishers", responses=NOTHING_LISTED)
+@router.get("/stream/consumers", responses=NOTHING_LISTED)
+async def list_no_stream_clients(caller: Manager) -> Response:
+    """Clients of RabbitMQ's stream protocol: none, streams are read over the other protocols."""
+    return as_json([])

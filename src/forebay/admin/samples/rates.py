@@ -1,0 +1,257 @@
+"""Samples, every five seconds, of everything that is counted: by queue, exchange, channel, connection, vhost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from forebay.admin.http.slices import sliced
+from forebay.admin.samples.samples import Fields, Samples, Series
+from forebay.admin.samples.usage import NodeUsage
+from forebay.broker.vhost import Vhost
+from forebay.queue.counts import Counts
+from forebay.queue.queue import Queue
+from forebay.queue.totals import QueueTotals, unacked
+from forebay.routing.exchange import Exchange
+from forebay.routing.flow import Flow
+from forebay.server.app import App
+from forebay.server.net import Connection
+from forebay.session.traffic import Traffic
+
+SAMPLE_S: Final = 5
+MICROSECONDS_MS: Final = 1000
+BROKER_SAMPLES: Final = 121  # ten minutes and both their ends
+SAMPLES: Final = 13  # a minute
+
+Facts = dict[str, object]
+
+
+QUEUE: Final = Fields(
+    (
+        "publish",
+        "deliver_get",
+        "deliver",
+        "deliver_no_ack",
+        "get",
+        "get_no_ack",
+        "redeliver",
+        "ack",
+        "messages",
+        "messages_ready",
+        "messages_unacknowledged",
+    ),
+    3,
+)
+EXCHANGE: Final = Fields(("publish_in", "publish_out"))
+CHANNEL: Final = Fields(
+    (
+        "publish",
+        "confirm",
+        "return_unroutable",
+        "deliver_get",
+        "deliver",
+        "deliver_no_ack",
+        "get",
+        "get_no_ack",
+        "redeliver",
+        "ack",
+    )
+)
+CONNECTION: Final = Fields(("recv_oct", "send_oct"))
+VHOST: Final = Fields((*QUEUE.names[: QUEUE.counters], "drop_unroutable", *QUEUE.names[QUEUE.counters :]), 3)
+BROKER: Final = Fields(("confirm", "return_unroutable", "get_empty", *VHOST.names), 3)
+NODE: Final = Fields(
+    (
+        "connection_created",
+        "connection_closed",
+        "channel_created",
+        "channel_closed",
+        "queue_declared",
+        "queue_created",
+        "queue_deleted",
+        "mem_used",
+        "disk_free",
+        "fd_used",
+        "sockets_used",
+        "proc_used",
+    ),
+    5,
+)
+
+
+class RateSamples(Samples):
+    """The samples of everything that is counted."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        super().__init__(self.now_ms(), BROKER_SAMPLES)
+        self.usage = NodeUsage(app)
+        self.node = Series()
+        self.broker = Series()
+        self.vhosts: dict[int, Series] = {}
+        self.queues: dict[int, Series] = {}
+        self.exchanges: dict[tuple[int, int], Series] = {}
+        self.connections: dict[int, Series] = {}
+        self.channels: dict[tuple[int, int], Series] = {}
+
+    def now_ms(self) -> int:
+        return self.app.clock.now_us() // MICROSECONDS_MS
+
+    # ---- taking samples
+
+    async def run(self) -> None:
+        """Take samples until the task is cancelled."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            due = max(due + SAMPLE_S, loop.time())
+            await asyncio.sleep(due - loop.time())
+            await self.take()
+
+    async def take(self) -> None:
+        """One round."""
+        self.begin(self.now_ms())
+        whole = Sum()
+        whole.counts.add(self.app.vhosts.past_counts)
+        whole.flow.add(self.app.vhosts.past_flow)
+        for vhost in self.app.vhosts.all():
+            own = await self.take_vhost(vhost)
+            self.note(self.vhosts.setdefault(int(vhost.number), Series()), VHOST, own.numbers(), SAMPLES)
+            whole.add(own)
+        await sliced(self.app.connections.items(), self.take_connection)
+        await self.usage.look()
+        traffic = self.usage.traffic()
+        self.note(self.broker, BROKER, [*traffic_numbers(traffic), *whole.numbers()], BROKER_SAMPLES)
+        self.note(self.node, NODE, self.usage.numbers(traffic), BROKER_SAMPLES)
+        for known in (self.vhosts, self.queues, self.connections):
+            self.forget(known)
+        for placed in (self.exchanges, self.channels):
+            self.forget(placed)
+
+    async def take_vhost(self, vhost: Vhost) -> Sum:
+        """One round of a vhost's queues and exchanges; what they come to together."""
+
+        def take_queue(queue: Queue) -> None:
+            self.note(self.queues.setdefault(int(queue.id), Series()), QUEUE, queue_numbers(queue), SAMPLES)
+
+        def take_exchange(exchange: Exchange) -> None:
+            place = (int(vhost.number), exchange.number)
+            self.note(self.exchanges.setdefault(place, Series()), EXCHANGE, exchange_numbers(exchange), SAMPLES)
+
+        await sliced(vhost.queues.values(), take_queue)
+        await sliced(vhost.bindings.exchanges.values(), take_exchange)
+        return sum_of(vhost)
+
+    def take_connection(self, item: tuple[int, Connection]) -> None:
+        id, connection = item
+        octets = (connection.octets_received, connection.octets_sent)
+        self.note(self.connections.setdefault(id, Series()), CONNECTION, octets, SAMPLES)
+        if connection.session is not None:
+            for channel in connection.session.describe_channels():
+                place = (id, number_of(channel, "channel"))
+                self.note(self.channels.setdefault(place, Series()), CHANNEL, channel_numbers(channel), SAMPLES)
+
+
+class Sum:
+    """The sum over the queues and exchanges of a vhost, or of all of them.
+
+    vhost  whose queues and exchanges that are gone are counted in
+    """
+
+    def __init__(self, vhost: Vhost | None = None) -> None:
+        self.counts = Counts()
+        self.flow = Flow()
+        self.wanted = 0
+        self.ready = 0
+        self.leased = 0
+        if vhost is not None:
+            self.counts.add(vhost.past_counts)
+            self.flow.add(vhost.past_flow)
+
+    def take(self, queues: list[Queue]) -> None:
+        """Add queues."""
+        totals = QueueTotals()
+        totals.add(queues)
+        self.counts.add(totals.counts)
+        self.wanted += int(totals.wanted)
+        self.ready += int(totals.ready)
+        self.leased += int(totals.unacked)
+
+    def add(self, other: Sum) -> None:
+        """Add another sum."""
+        self.counts.add(other.counts)
+        self.flow.add(other.flow)
+        self.wanted += other.wanted
+        self.ready += other.ready
+        self.leased += other.leased
+
+    def numbers(self) -> list[int]:
+        """As VHOST has them: a publish counts once, however many queues take it."""
+        counters = count_numbers(self.counts)
+        counters[0] = int(self.flow.published_in)
+        return [*counters, int(self.flow.unroutable), self.wanted, self.ready, self.leased]
+
+
+def sum_of(vhost: Vhost) -> Sum:
+    """The sum over the queues and exchanges of a vhost now."""
+    found = Sum(vhost)
+    found.take(list(vhost.queues.values()))
+    for exchange in vhost.bindings.exchanges.values():
+        found.flow.add(exchange.flow)
+    return found
+
+
+def count_numbers(counts: Counts) -> list[int]:
+    """The counters as QUEUE has them."""
+    delivered, settled = int(counts.delivered), int(counts.delivered_settled)
+    got, got_settled = int(counts.got), int(counts.got_settled)
+    return [
+        int(counts.published),
+        delivered + settled + got + got_settled,
+        delivered,
+        settled,
+        got,
+        got_settled,
+        int(counts.redelivered),
+        int(counts.acked),
+    ]
+
+
+def queue_numbers(queue: Queue) -> list[int]:
+    """A queue's numbers now, as QUEUE has them."""
+    return [*count_numbers(queue.counts), int(queue.wanted()), int(queue.ready()), int(unacked(queue))]
+
+
+def exchange_numbers(exchange: Exchange) -> tuple[int, int]:
+    """An exchange's numbers now, as EXCHANGE has them."""
+    return int(exchange.flow.published_in), int(exchange.flow.published_out)
+
+
+def channel_numbers(channel: Facts) -> list[int]:
+    """A described channel's numbers now, as CHANNEL has them."""
+    delivered, settled, got, got_settled = (
+        number_of(channel, name) for name in ("delivered", "delivered_settled", "got", "got_settled")
+    )
+    return [
+        number_of(channel, "published"),
+        number_of(channel, "confirmed"),
+        number_of(channel, "returned"),
+        delivered + settled + got + got_settled,
+        delivered,
+        settled,
+        got,
+        got_settled,
+        number_of(channel, "redelivered"),
+        number_of(channel, "acked"),
+    ]
+
+
+def traffic_numbers(traffic: Traffic) -> list[int]:
+    """The numbers with which BROKER begins."""
+    return [int(traffic.confirmed), int(traffic.returned), int(traffic.gets_empty)]
+
+
+def number_of(facts: Facts, name: str) -> int:
+    """A described object's number; 0 where it has none of that name."""
+    value = facts.get(name, 0)
+    return value if isinstance(value, int) else 0

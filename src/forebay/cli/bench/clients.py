@@ -1,0 +1,321 @@
+"""The clients of `forebay bench`: each is a process that publishes or consumes until the time is over."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import MutableSequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier, Event
+from threading import BrokenBarrierError
+from typing import Final
+
+from mypy_extensions import u8
+
+from forebay.cli.access import LoginOptions
+from forebay.client.amqp import AmqpClient
+from forebay.client.mqtt import MqttClient
+from forebay.client.staging import StagingClient
+from forebay.core.errors import ForebayError
+from forebay.core.message import AMQP091, Properties
+from forebay.log.block import HEAD_OCTETS, BlockWriter, block_octets, trusted_block
+from forebay.wire.amqp091.properties import encode_properties
+
+AMQP, MQTT, BLOCKS = PROTOCOLS = ("amqp", "mqtt", "blocks")
+STAMP_OCTETS: Final = 8  # the first of every body: when it was published, in ns of this machine's clock
+UNCONFIRMED_MAX: Final = 1000
+PREFETCH: Final = 2000
+ACK_AFTER: Final = 200
+ROWS: Final = 1000  # of a batch of the block protocol
+POLL_S: Final = 0.2
+LOOK_AFTER: Final = 64  # messages between two looks at the clock
+STEP: Final = math.log(1.02)  # of two neighbouring latencies that are told apart
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPlan:
+    """The work of each client.
+
+    place  the queue, or the topic
+    size   octets of a body
+    rate   messages a second that this client publishes at most; 0 for no limit
+    """
+
+    protocol: str
+    login: LoginOptions
+    place: str
+    size: int
+    rate: float
+    transient: bool
+
+
+class Latencies:
+    """The latencies of messages, counted in steps of 2 %."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        self.most_us = 0.0
+
+    def add(self, body: bytes, now_ns: int) -> None:
+        """Take in a message that came just now."""
+        us = max((now_ns - int.from_bytes(body[:STAMP_OCTETS], "little")) / 1000, 1.0)
+        self.most_us = max(us, self.most_us)
+        step = int(math.log(us) / STEP)
+        self.counts[step] = self.counts.get(step, 0) + 1
+
+    def merge(self, other: Latencies) -> None:
+        """Take in what another process has counted."""
+        self.most_us = max(other.most_us, self.most_us)
+        for step, count in other.counts.items():
+            self.counts[step] = self.counts.get(step, 0) + count
+
+    def quantile_ms(self, part: float) -> float | None:
+        """The latency that so great a part of the messages did not exceed; None without messages."""
+        left = part * sum(self.counts.values())
+        for step in sorted(self.counts):
+            left -= self.counts[step]
+            if left <= 0:
+                return round(math.exp((step + 1) * STEP) / 1000, 3)
+        return None
+
+
+@dataclass(slots=True)
+class Done:
+    """The result of one client: messages, in `seconds`, for which it took `cpu_s` of a CPU; or why it could not."""
+
+    publishes: bool
+    messages: int = 0
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    latencies: Latencies | None = None
+    error: str = ""
+
+
+class BenchPublisher(ABC):
+    """One connection that publishes."""
+
+    @abstractmethod
+    def __init__(self, plan: BenchPlan) -> None: ...
+
+    @abstractmethod
+    def publish(self, body: bytes) -> None:
+        """Publish a message; messages that are confirmed late hold the next ones up."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Wait until all that was published is confirmed."""
+
+
+class AmqpPublisher(BenchPublisher):
+    """Over AMQP 0.9.1 to a queue, with confirms."""
+
+    def __init__(self, plan: BenchPlan) -> None:
+        properties = Properties()
+        properties.durable = not plan.transient
+        self.properties = encode_properties(properties)
+        self.queue = plan.place
+        self.client: AmqpClient = plan.login.amqp()
+        self.client.select_confirms()
+
+    def publish(self, body: bytes) -> None:
+        self.client.publish("", self.queue, self.properties, body)
+        if self.client.unconfirmed >= UNCONFIRMED_MAX:
+            self.client.settle(UNCONFIRMED_MAX // 2)
+
+    def finish(self) -> None:
+        self.client.settle(0)
+
+
+class MqttPublisher(BenchPublisher):
+    """Over MQTT to a topic, at QoS 1."""
+
+    def __init__(self, plan: BenchPlan) -> None:
+        self.client = mqtt_client(plan, "p")
+        self.topic = plan.place.encode()
+
+    def publish(self, body: bytes) -> None:
+        self.client.publish(self.topic, body)
+        if self.client.unconfirmed >= UNCONFIRMED_MAX:
+            self.client.settle(UNCONFIRMED_MAX // 2)
+
+    def finish(self) -> None:
+        self.client.settle(0)
+
+
+class BlocksPublisher(BenchPublisher):
+    """Over the block protocol to a queue, in transactions of many rows."""
+
+    def __init__(self, plan: BenchPlan) -> None:
+        login = plan.login
+        self.client = StagingClient.connect(
+            login.server, login.user, login.password, vhost=login.vhost or "/", tls=login.tls
+        )
+        self.queue = plan.place.encode()
+        self.query = f"{plan.place}-{os.getpid()}"
+        self.properties = encode_properties(Properties())
+        self.writer = BlockWriter()
+        self.rows = 0
+        self.batch = 0
+
+    def publish(self, body: bytes) -> None:
+        self.writer.append(u8(AMQP091), b"", self.queue, self.properties, body)
+        self.rows += 1
+        if self.rows >= ROWS:
+            self.finish()
+
+    def finish(self) -> None:
+        if self.rows:
+            block = self.writer.seal(0, 0, True)
+            self.client.stage(self.query, self.batch, "0", [block.head, *block.parts()])
+            self.client.commit(self.query, self.batch, {"0": self.rows})
+            self.batch += 1
+            self.rows = 0
+
+
+class BenchConsumer(ABC):
+    """One connection that consumes."""
+
+    @abstractmethod
+    def __init__(self, plan: BenchPlan) -> None: ...
+
+    @abstractmethod
+    def take(self, latencies: Latencies) -> int:
+        """Take what has come, and settle it; how many messages, 0 where none comes for a while."""
+
+
+class AmqpConsumer(BenchConsumer):
+    """Over AMQP 0.9.1 from a queue, with acknowledgements."""
+
+    def __init__(self, plan: BenchPlan) -> None:
+        self.client: AmqpClient = plan.login.amqp()
+        self.client.consume(plan.place, PREFETCH, False, {})
+
+    def take(self, latencies: Latencies) -> int:
+        message = self.client.next(POLL_S)
+        taken = 0
+        while message is not None:
+            latencies.add(message.body, time.monotonic_ns())
+            taken += 1
+            tag = message.tag
+            message = self.client.next(0) if self.client.has_next and taken < ACK_AFTER else None
+        if taken:
+            self.client.ack(tag)
+        return taken
+
+
+class MqttConsumer(BenchConsumer):
+    """Over MQTT; the consumers share the subscription."""
+
+    def __init__(self, plan: BenchPlan) -> None:
+        self.client = mqtt_client(plan, "c")
+        self.client.subscribe(f"$share/bench/{plan.place}")
+
+    def take(self, latencies: Latencies) -> int:
+        body = self.client.next(POLL_S)
+        if body is None:
+            return 0
+        latencies.add(body, time.monotonic_ns())
+        return 1
+
+
+class BlocksConsumer(BenchConsumer):
+    """Over the block protocol: reads the queue's log, and settles nothing."""
+
+    def __init__(self, plan: BenchPlan) -> None:
+        login = plan.login
+        self.client = StagingClient.connect(
+            login.server, login.user, login.password, vhost=login.vhost or "/", tls=login.tls
+        )
+        self.queue = plan.place
+        self.next = 0
+
+    def take(self, latencies: Latencies) -> int:
+        end = self.client.ends({self.queue: self.next}, POLL_S)[self.queue].end
+        taken = 0
+        for fetched in self.client.fetch(self.queue, self.next, end):
+            now_ns = time.monotonic_ns()
+            at = 0
+            while at < len(fetched.blocks):
+                head = fetched.blocks[at : at + HEAD_OCTETS]
+                octets = block_octets(head)
+                block = trusted_block(head, fetched.blocks[at + HEAD_OCTETS : at + octets])
+                for index in range(max(self.next - int(block.base), 0), int(block.count)):
+                    latencies.add(block.body(index), now_ns)
+                    taken += 1
+                at += octets
+            self.next = fetched.next
+        return taken
+
+
+PUBLISHERS: Final[dict[str, type[BenchPublisher]]] = {AMQP: AmqpPublisher, MQTT: MqttPublisher, BLOCKS: BlocksPublisher}
+CONSUMERS: Final[dict[str, type[BenchConsumer]]] = {AMQP: AmqpConsumer, MQTT: MqttConsumer, BLOCKS: BlocksConsumer}
+
+
+def mqtt_client(plan: BenchPlan, role: str) -> MqttClient:
+    login = plan.login
+    return MqttClient.connect(
+        login.server, login.user, login.password, f"{plan.place}-{role}{os.getpid()}".replace("/", "-"), tls=login.tls
+    )
+
+
+def publish_all(
+    plan: BenchPlan, ready: Barrier, over: Event, stop: Event, counts: MutableSequence[int], place: int, out: Connection
+) -> None:
+    """The process of one publisher: publishes until the time is over, and all of it is confirmed."""
+    done = Done(True)
+    try:
+        publisher = PUBLISHERS[plan.protocol](plan)
+        ready.wait()
+        began = time.monotonic()
+        rest = bytes(plan.size - STAMP_OCTETS)
+        while done.messages % LOOK_AFTER or not over.is_set():
+            if plan.rate:
+                wait_s = began + done.messages / plan.rate - time.monotonic()
+                if wait_s > 0:
+                    publisher.finish()
+                    if over.wait(wait_s):
+                        break
+            publisher.publish(time.monotonic_ns().to_bytes(STAMP_OCTETS, "little") + rest)
+            done.messages += 1
+            counts[place] = done.messages
+        publisher.finish()
+        done.seconds = time.monotonic() - began
+    except BrokenBarrierError:
+        done.error = "another client could not begin"
+    except ForebayError as error:
+        done.error = str(error)
+        ready.abort()
+    done.cpu_s = time.process_time()
+    out.send(done)
+
+
+def consume_all(
+    plan: BenchPlan, ready: Barrier, over: Event, stop: Event, counts: MutableSequence[int], place: int, out: Connection
+) -> None:
+    """The process of one consumer: takes messages until the time is over and no more comes, or it must `stop`."""
+    done = Done(False)
+    try:
+        consumer = CONSUMERS[plan.protocol](plan)
+        ready.wait()
+        began = last = time.monotonic()
+        latencies = Latencies()
+        while True:
+            taken = consumer.take(latencies)
+            done.messages += taken
+            counts[place] = done.messages
+            if taken:
+                last = time.monotonic()
+            if stop.is_set() or (over.is_set() and not taken):
+                break
+        done.seconds = last - began
+        done.latencies = latencies
+    except BrokenBarrierError:
+        done.error = "another client could not begin"
+    except ForebayError as error:
+        done.error = str(error)
+        ready.abort()
+    done.cpu_s = time.process_time()
+    out.send(done)

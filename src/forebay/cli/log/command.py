@@ -1,0 +1,356 @@
+"""`forebay log`: a data folder is read without a broker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from forebay.cli.access import YesOption, cell, confirm, moment, progress_bar, show_message, show_table
+from forebay.cli.as_json import JsonOption, show_json
+from forebay.cli.units import octets_said
+from forebay.core.errors import CorruptFile, OptionError, StorageError
+
+if TYPE_CHECKING:
+    from forebay.cli.log.files import FileFacts, Survey
+    from forebay.cli.log.folder import ReadingDisk, Recovered
+    from forebay.queue.queue import Queue
+
+app = typer.Typer(help="The files of a broker's data folder, read without a broker.", no_args_is_help=True)
+
+BODY_OCTETS: Final = 1024
+MICROSECONDS: Final = 1000
+LOOKS_MAX: Final = 20  # at a folder in which a broker is busy
+Folder = Annotated[str, typer.Argument(metavar="DIR", help="The broker's data folder.")]
+QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="Only of this queue.")]
+VhostName = Annotated[str, typer.Option("--vhost", metavar="NAME", help="The queue's vhost.")]
+
+
+@app.command("inspect")
+def inspect_log(
+    folder: Folder,
+    queue: QueueOption = None,
+    vhost: VhostName = "/",
+    offset: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Show messages of the queue from this offset on.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many messages at most.")] = 10,
+    body: Annotated[bool, typer.Option("--body", help="All of each body, not its beginning.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is in a data folder: its files, its queues, and what a broker that starts on it would do.
+
+    Nothing is changed. With --queue: the blocks of one queue; with --offset its messages.
+
+    Example: forebay log inspect /var/lib/forebay --queue orders --offset 0 --limit 3
+    """
+    disk = opened(folder)
+    recovered, failure = recovery_of(disk)
+    if offset is not None:
+        if queue is None:
+            raise OptionError("--offset: it needs --queue")
+        if recovered is None:
+            raise StorageError(failure)
+        show_records(recovered, queue, vhost, offset, limit, body, as_json)
+        return
+    chosen = None if queue is None else number_of(recovered, failure, queue, vhost)
+    with progress_bar("octets", total_octets(disk)) as advance:
+        survey = surveyed(disk, chosen, False, advance)
+    found: dict[str, Any] = {
+        "used_by": disk.user or None,
+        "files": [each.facts() for each in survey.files],
+        "queues": [] if recovered is None else queue_rows(recovered, chosen),
+        "report": [] if recovered is None or disk.user else recovered.report,
+        "changes": [] if disk.user else disk.changes,
+        "failure": failure or None,
+    }
+    if queue is not None:
+        found["blocks"] = [asdict(each) for each in survey.places]
+    if as_json:
+        show_json(found)
+    else:
+        show_inspected(found, survey)
+    if failure:
+        raise typer.Exit(1)
+
+
+@app.command("verify")
+def verify_log(folder: Folder, as_json: JsonOption = False) -> None:
+    """Read every octet of a data folder, and compare all checksums: of files, frames, blocks and their columns.
+
+    Nothing is changed. Exits with 1 if anything is damaged, and names file, position and offsets.
+
+    Example: forebay log verify /var/lib/forebay
+    """
+    disk = opened(folder)
+    with progress_bar("octets", total_octets(disk)) as advance:
+        survey = surveyed(disk, None, True, advance)
+    failure = "" if survey.damages else recovery_of(disk)[1]
+    disk.close_all()
+    records = sum(each.records for file in survey.files for each in file.queues.values())
+    if as_json:
+        show_json(
+            {
+                "used_by": disk.user or None,
+                "files": len(survey.files),
+                "octets": sum(each.octets for each in survey.files),
+                "records": records,
+                "unconfirmed_octets": sum(each.rest for each in survey.files),
+                "damages": [asdict(each) for each in survey.damages],
+                "failure": failure or None,
+            }
+        )
+    else:
+        octets = octets_said(sum(each.octets for each in survey.files))
+        print(f"{len(survey.files)} files, {octets}, {records:,} records in blocks")
+        for each in survey.files:
+            if each.rest:
+                print(f"{each.path}: {each.rest} octets at {each.used} of a write that was never confirmed")
+        for damage in survey.damages:
+            print(f"damaged: {damage.said()}")
+        if failure:
+            print(f"a broker cannot start on it: {failure}")
+        if not survey.damages and not failure:
+            print("every checksum is right")
+    if survey.damages or failure:
+        raise typer.Exit(1)
+
+
+@app.command("repair")
+def repair_log(
+    folder: Folder,
+    yes: YesOption = False,
+    cut: Annotated[
+        bool,
+        typer.Option("--cut", help="Give up all of the write-ahead log from the first damage on, where no less helps."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and what is lost by it, and change nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Mend a data folder in which something is damaged or missing. The broker must be stopped.
+
+    Whatever is whole is kept: of a damaged file all other blocks and frames. What is lost is said before anything is
+    done. Files are made anew beside the others and then put in their place, one after the other; what was there stays
+    beside them under the name <file>.damaged. Where a file is missing, put it back instead if you have it.
+
+    Example: forebay log repair /var/lib/forebay
+    """
+    from forebay.cli.log.folder import folder_of
+    from forebay.cli.log.repair import Repair
+
+    if folder_of(folder).user:
+        raise StorageError(f"{folder} is in use: stop the broker first")
+    repair = Repair(folder, cut)
+    try:
+        repair.plan()
+        steps = [
+            {"file": each.path, "what": each.said(), "kept": each.kept, "lost": each.losses}
+            for each in repair.steps.values()
+        ]
+        if not as_json:
+            show_repair(steps, repair.notes, repair.names)
+        kept = []
+        if steps and not dry_run:
+            confirm(f"Do this to {folder}?", yes)
+            kept = repair.apply()
+        if as_json:
+            names = {str(queue): {"vhost": vhost, "name": name} for queue, (vhost, name) in repair.names.items()}
+            show_json({"steps": steps, "lost": repair.notes, "queues": names, "set_aside": kept})
+        elif steps and not dry_run:
+            print("done; what was there is kept as")
+            for path in kept:
+                print(f"  {path}")
+    finally:
+        repair.close()
+
+
+def show_repair(steps: list[dict[str, Any]], notes: list[str], names: dict[int, tuple[str, str]]) -> None:
+    """Print the steps of a repair, and the messages that are kept and lost by it."""
+    if not steps:
+        print("nothing has to be mended")
+    for step in steps:
+        print(f"{step['what']}: {step['file']}")
+        if step["kept"]:
+            print(f"  kept: {step['kept']}")
+        for loss in step["lost"] or ["nothing"]:
+            print(f"  lost: {loss}")
+    for note in notes:
+        print(f"  lost: {note}")
+    losses = [loss for step in steps for loss in step["lost"]]
+    for queue, (vhost, name) in sorted(names.items()):
+        if any(f"queue {queue}," in loss for loss in losses):
+            print(f"queue {queue} is '{cell(name)}' of vhost '{cell(vhost)}'")
+
+
+def opened(folder: str) -> ReadingDisk:
+    """The folder; if a broker uses it that is said, and it is read as it is at this moment."""
+    from forebay.cli.log.folder import folder_of
+
+    disk = folder_of(folder)
+    if disk.user:
+        print(
+            f"forebay: {folder} is in use by the process {disk.user}: what it writes from now on is not looked at",
+            file=sys.stderr,
+        )
+    return disk
+
+
+def recovery_of(disk: ReadingDisk) -> tuple[Recovered | None, str]:
+    """The state to which a broker would come; or None, and why it could not start."""
+    from forebay.cli.log.folder import Recovered
+
+    failure = ""
+    for _ in range(LOOKS_MAX):
+        disk.changes.clear()
+        try:
+            return Recovered(disk), ""
+        except CorruptFile as error:
+            if str(error) == failure or not disk.renew():
+                return None, str(error)
+            failure = str(error)  # of a broker's folder: is it the same at another moment?
+    return None, failure
+
+
+def surveyed(disk: ReadingDisk, queue: int | None, whole: bool, advance: Callable[[float], None]) -> Survey:
+    from forebay.cli.log.files import Survey
+
+    survey = Survey(disk, queue, advance)
+    survey.run(whole)
+    return survey
+
+
+def total_octets(disk: ReadingDisk) -> int:
+    from forebay.cli.log.files import octets_in
+
+    return octets_in(disk)
+
+
+def queue_of(recovered: Recovered, name: str, vhost: str) -> Queue:
+    """The queue of that name; OptionError where there is none."""
+    found = recovered.vhosts.by_name.get(vhost.encode())
+    if found is None:
+        raise OptionError(f"--vhost: there is no vhost {vhost!r} in the folder")
+    queue = found.queues.get(name.encode())
+    if queue is None:
+        raise OptionError(f"--queue: there is no queue {name!r} in vhost {vhost!r}")
+    return queue
+
+
+def number_of(recovered: Recovered | None, failure: str, name: str, vhost: str) -> int:
+    """A queue's number; where nobody can tell names any more, the number may be given for the name."""
+    if recovered is not None:
+        return int(queue_of(recovered, name, vhost).id)
+    if not name.isdigit():
+        raise OptionError(f"--queue: give its number, names cannot be read: {failure}")
+    return int(name)
+
+
+def queue_rows(recovered: Recovered, chosen: int | None) -> list[dict[str, object]]:
+    """The queues as recovery finds them."""
+    from forebay.management.operations.queues import queue_facts
+    from forebay.queue.totals import oldest_us
+
+    rows: list[dict[str, object]] = []
+    for vhost in recovered.vhosts.by_name.values():
+        for queue in vhost.queues.values():
+            if chosen is not None and queue.id != chosen:
+                continue
+            log = queue.log
+            stored_us = int(oldest_us(queue))
+            rows.append(
+                {
+                    "number": int(queue.id),
+                    "vhost": vhost.name.decode("utf-8", "replace"),
+                    **queue_facts(queue),
+                    "start": int(log.start),
+                    "end": int(log.end),
+                    "blocks": int(log.index.size() - log.first),
+                    "oldest_ms": None if stored_us < 0 else stored_us // MICROSECONDS,
+                }
+            )
+    return rows
+
+
+def show_inspected(found: dict[str, Any], survey: Survey) -> None:
+    show_table(
+        ("file", "octets", "used", "queues", "blocks", "records", "first", "last", "remarks"),
+        [file_row(each) for each in survey.files],
+    )
+    if found["queues"]:
+        print()
+        rows = [
+            {**each, "oldest": "" if each["oldest_ms"] is None else moment(each["oldest_ms"])}
+            for each in found["queues"]
+        ]
+        show_table(("number", "vhost", "queue", "type", "start", "end", "ready", "blocks", "octets", "oldest"), rows)
+    if "blocks" in found:
+        print()
+        rows = [{**each, "stored": moment(each["stamp_us"] // MICROSECONDS)} for each in found["blocks"]]
+        show_table(("path", "position", "base", "count", "octets", "stored"), rows)
+    print()
+    if found["failure"]:
+        print(f"a broker cannot start on it: {found['failure']}")
+        return
+    if found["used_by"]:
+        return
+    for each in found["report"]:
+        print(f"a broker that starts would say: {each}")
+    for each in found["changes"] or ["change nothing"]:
+        print(f"a broker that starts would {each}")
+
+
+def file_row(file: FileFacts) -> dict[str, object]:
+    stretches = file.queues.values()
+    remarks = []
+    if file.frames:
+        remarks.append(f"frames {file.first_lsn} to {file.last_lsn}")
+    if file.clean:
+        remarks.append("stopped in good order")
+    if file.rest:
+        remarks.append(f"{file.rest} octets of a write that was never confirmed")
+    if file.kind == "leftover":
+        remarks.append("made ahead" if file.path.startswith("wal/") else "of a write that never came to its end")
+    return {
+        "file": file.path,
+        "octets": file.octets,
+        "used": file.used,
+        "queues": len(file.queues),
+        "blocks": sum(each.blocks for each in stretches),
+        "records": sum(each.records for each in stretches),
+        "first": moment(min(each.first_us for each in stretches) // MICROSECONDS) if stretches else "",
+        "last": moment(max(each.last_us for each in stretches) // MICROSECONDS) if stretches else "",
+        "remarks": ", ".join(remarks),
+    }
+
+
+def show_records(
+    recovered: Recovered, name: str, vhost: str, offset: int, limit: int, body: bool, as_json: bool
+) -> None:
+    """Messages as they stand in the log, settled or not."""
+    from forebay.records.shown import record_shown
+    from forebay.records.subject import RecordSubject
+
+    queue = queue_of(recovered, name, vhost)
+    log = queue.log
+    now_us = recovered.store.clock.now_us()
+    items: list[dict[str, object]] = []
+    while len(items) < limit:
+        block = log.kept_block(offset)
+        if block is None:
+            break
+        offset = max(offset, int(block.base))
+        subject = RecordSubject(queue.name, block, offset - int(block.base), now_us)
+        items.append(record_shown(subject, int(block.body_span(offset - int(block.base), 1)) if body else BODY_OCTETS))
+        offset += 1
+    if as_json:
+        show_json(items)
+        return
+    for item in items:
+        show_message(item)
+    if not items:
+        print(f"{cell(name)} has no message from offset {offset} on; it has {log.kept} to {log.end - 1}")

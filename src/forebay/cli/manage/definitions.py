@@ -1,0 +1,125 @@
+"""`forebay definitions`: users, vhosts, queues and all else that is declared, in a file as RabbitMQ has them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.parse
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forebay.cli.access import LoginOptions, YesOption, confirm, logs_in_broker, part_list
+from forebay.cli.as_json import show_json
+from forebay.client.web import WebClient
+from forebay.core.errors import OptionError
+
+app = typer.Typer(help="All that is declared in a broker, in one file.", no_args_is_help=True)
+
+PATH = "/api/definitions"
+OfVhost = Annotated[
+    str | None, typer.Option("--vhost", metavar="NAME", envvar="FOREBAY_VHOST", help="Only what is in this vhost.")
+]
+Without = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Leave these parts out: users, permissions, policies and the like.")
+]
+
+
+@app.command("export")
+@logs_in_broker
+def export_definitions(
+    login: LoginOptions,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where it goes; - is standard output.")] = "-",
+    of_vhost: OfVhost = None,
+    without: Without = None,
+) -> None:
+    """Write what is declared to a file: vhosts, users, permissions, policies, queues, exchanges and bindings.
+
+    Messages are not in it; hashes of passwords are. It goes over the broker's HTTP API.
+
+    Example: forebay definitions export broker.json
+    """
+    document = left(web(login, lambda client: client.get(path_of(of_vhost))), without)
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    if file == "-":
+        print(text, end="")
+        return
+    try:
+        path = Path(file)
+        path.touch(mode=0o600)  # what is in it is nobody else's business
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"FILE: {file}: cannot be written: {error.strerror}") from None
+    if login.as_json:
+        show_json(counted(document))
+    else:
+        print(f"{file} has {said(document)}")
+
+
+@app.command("import")
+@logs_in_broker
+def import_definitions(
+    login: LoginOptions,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where it is; - is standard input.")],
+    of_vhost: OfVhost = None,
+    without: Without = None,
+    yes: YesOption = False,
+) -> None:
+    """Make what a file declares and the broker has not; nothing is taken away. All of it is checked before.
+
+    Files of RabbitMQ do as well. It goes over the broker's HTTP API.
+
+    Example: forebay definitions import broker.json --without users,permissions --yes
+    """
+    document = left(read(file), without)
+    if file != "-":
+        confirm(f"Declare {said(document)} in {login.server}?", yes)
+    web(login, lambda client: client.post(path_of(of_vhost), document))
+    if login.as_json:
+        show_json(counted(document))
+    else:
+        print(f"the broker has {said(document)} of the file")
+
+
+def web(login: LoginOptions, ask: Any) -> Any:
+    """An answer of the broker's HTTP API."""
+    with login.control() as control:
+        client = WebClient.beside(control, login.user, login.password, login.tls)
+    return ask(client)
+
+
+def path_of(vhost: str | None) -> str:
+    return PATH if vhost is None else f"{PATH}/{urllib.parse.quote(vhost, safe='')}"
+
+
+def read(file: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        document = json.loads(text)
+    except OSError as error:
+        raise OptionError(f"FILE: {file}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise OptionError(f"FILE: {file}: is no JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise OptionError(f"FILE: {file}: is no JSON object")
+    return document
+
+
+def left(document: dict[str, Any], without: str | None) -> dict[str, Any]:
+    """The document without some parts; OptionError for a part that it cannot have."""
+    parts = part_list(without) or []
+    for part in parts:
+        if not isinstance(document.get(part, []), list):
+            raise OptionError(f"--without: {part!r} is no list of the file: {', '.join(counted(document))} are")
+    return {name: value for name, value in document.items() if name not in parts}
+
+
+def counted(document: dict[str, Any]) -> dict[str, int]:
+    """The number of objects of each kind."""
+    return {name: len(value) for name, value in document.items() if isinstance(value, list)}
+
+
+def said(document: dict[str, Any]) -> str:
+    counts = [f"{count} {name.replace('_', ' ')}" for name, count in counted(document).items() if count]
+    return ", ".join(counts) or "nothing"

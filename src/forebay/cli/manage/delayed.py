@@ -1,0 +1,49 @@
+"""`forebay delayed`: messages that wait for their time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.cli.access import AdminAccess, YesOption, asks, confirm
+
+app = typer.Typer(help="Messages that wait for their time.", no_args_is_help=True)
+
+
+@app.command("list")
+@asks
+def list_delayed(access: AdminAccess) -> None:
+    """List the messages that wait, the next one first.
+
+    Example: forebay delayed list
+    """
+    access.list(("number", "key", "due_ms", "exchange", "topic", "octets"), "delayed.list")
+
+
+@app.command("cancel")
+@asks
+def cancel_delayed(
+    access: AdminAccess,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The key that its publisher gave it, or its number.")],
+    yes: YesOption = False,
+) -> None:
+    """Forget a message that waits.
+
+    Example: forebay delayed cancel reminder-7 --yes
+    """
+    confirm(f"Forget the message {name}?", yes)
+    access.change(f"message {name} will not be published", "delayed.cancel", name=name)
+
+
+@app.command("publish")
+@asks
+def publish_delayed(
+    access: AdminAccess,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The key that its publisher gave it, or its number.")],
+) -> None:
+    """Publish a message that waits now, not at its time.
+
+    Example: forebay delayed publish reminder-7
+    """
+    access.change(f"message {name} is published", "delayed.publish", name=name)

@@ -1,0 +1,138 @@
+"""`forebay message` and `forebay stream`: one message and what became of it, and the log of a queue."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from forebay.cli.access import AdminAccess, asks, cell, moment, moment_ms, queue_names, show_message, show_table
+from forebay.cli.as_json import show_json
+from forebay.core.errors import OptionError
+
+app = typer.Typer(help="One message: where it is, what holds it up, and what became of it.", no_args_is_help=True)
+streams = typer.Typer(help="The log of a queue or stream.", no_args_is_help=True)
+
+Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)]
+Offset = Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")]
+QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="The queue that has it.")]
+OffsetOption = Annotated[int | None, typer.Option(metavar="N", help="Its offset in the queue.")]
+IdOption = Annotated[str | None, typer.Option("--id", metavar="ID", help="Or its message id, in any queue.")]
+
+
+@app.command("show")
+@asks
+def show_one(
+    access: AdminAccess,
+    queue: Queue,
+    offset: Offset,
+    body_octets: Annotated[int, typer.Option(metavar="N", help="How much of its body.")] = 100_000,
+) -> None:
+    """Show one message, settled or not, as long as the log has it.
+
+    Example: forebay message show orders 17
+    """
+    found = access.run("message.show", queue=queue, offset=offset, body_octets_max=body_octets)
+    if access.as_json:
+        show_json(found)
+    else:
+        show_message(found)
+
+
+@app.command("explain")
+@asks
+def explain(
+    access: AdminAccess,
+    queue: QueueOption = None,
+    offset: OffsetOption = None,
+    id: IdOption = None,
+    client: Annotated[str | None, typer.Option(metavar="CLIENT", help="Or the MQTT session that waits for it.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="And the topic on which it was published.")] = None,
+) -> None:
+    """Say why a message is not delivered: who holds it, or which limit, filter, order or credit stops it.
+
+    Example: forebay message explain --queue orders --offset 17
+    """
+    answer: dict[str, Any] = access.run(
+        "message.explain", queue=queue, offset=offset, message_id=id, client_id=client, topic=topic
+    )
+    if access.as_json:
+        show_json(answer)
+        return
+    for found in answer["found"]:
+        print(explained(found))
+    say_if_none(answer)
+
+
+@app.command("history")
+@asks
+def history(access: AdminAccess, queue: QueueOption = None, offset: OffsetOption = None, id: IdOption = None) -> None:
+    """Tell what became of a message since it was stored, as far as the broker remembers.
+
+    Example: forebay message history --queue orders --offset 17
+    """
+    answer: dict[str, Any] = access.run("message.history", queue=queue, offset=offset, message_id=id)
+    if access.as_json:
+        show_json(answer)
+        return
+    for found in answer["found"]:
+        print(f"queue {cell(found['queue'])}, offset {found['offset']}")
+        rows = [{**each, "time": time_said(each)} for each in found["events"]]
+        show_table(("time", "type", "source", "group", "connection", "consumer", "detail"), rows)
+        for each in found["not_kept"]:
+            print(f"not kept: {cell(each)}")
+    say_if_none(answer)
+
+
+@streams.command("show")
+@asks
+def show_stream(access: AdminAccess, queue: Queue) -> None:
+    """Show the log of a queue: its bounds as offsets and times, its size, and the files that hold it.
+
+    Example: forebay stream show prices
+    """
+    access.show("stream.show", queue=queue)
+
+
+@streams.command("offset")
+@asks
+def offset_at(
+    access: AdminAccess,
+    queue: Queue,
+    time: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601, or milliseconds since 1970.")],
+) -> None:
+    """Find the first message that was stored at or after a time.
+
+    Example: forebay stream offset prices 2026-11-21T12:00
+    """
+    time_ms = int(time) if time.isdigit() else moment_ms(time)
+    if time_ms is None:
+        raise OptionError(f"TIME: {time!r} is no time such as 2026-11-21T12:00")
+    answer = access.run("stream.offset", queue=queue, time_ms=time_ms)
+    if access.as_json:
+        show_json(answer)
+    else:
+        print(answer["offset"])
+
+
+def say_if_none(answer: dict[str, Any]) -> None:
+    """The reason why a search has found nothing, if it has."""
+    if not answer["found"]:
+        print(
+            "there is no such message" if answer["complete"] else "it was not among the newest messages of the queues"
+        )
+
+
+def time_said(event: dict[str, Any]) -> str:
+    """The time at which something happened, if anybody knows."""
+    return moment(event["time_ms"]) if event.get("time_ms") is not None else ""
+
+
+def explained(found: dict[str, Any]) -> str:
+    """One explanation: its summary, and the reasons behind it."""
+    place = f"queue {cell(found['queue'])}" if "queue" in found else f"session {cell(found.get('client_id'))}"
+    if "offset" in found:
+        place += f", offset {found['offset']}"
+    lines = [f"{place}: {cell(found['summary'])}"]
+    lines += [f"    {each['code']}: {cell(each['text'])}" for each in found["reasons"]]
+    return "\n".join(lines)

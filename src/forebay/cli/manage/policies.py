@@ -1,0 +1,110 @@
+"""`forebay policy` and `forebay operator-policy`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.cli.access import AdminAccess, asks, json_object
+
+app = typer.Typer(help="Policies: settings for queues and exchanges by their names.", no_args_is_help=True)
+operators = typer.Typer(help="Operator policies, which only limit.", no_args_is_help=True)
+
+COLUMNS = ("policy", "pattern", "apply_to", "priority", "definition")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the policy.")]
+Pattern = Annotated[str, typer.Argument(metavar="PATTERN", help="Regular expression, found in names.")]
+Definition = Annotated[str, typer.Argument(metavar="JSON", help="What it sets, such as '{\"message-ttl\": 60000}'.")]
+ApplyTo = Annotated[
+    str,
+    typer.Option(metavar="KIND", help="all, queues, classic_queues, quorum_queues, streams or exchanges."),
+]
+Priority = Annotated[int, typer.Option(metavar="N", help="Of those that match the highest applies.")]
+
+
+@app.command("list")
+@asks
+def list_policies(access: AdminAccess) -> None:
+    """List the policies.
+
+    Example: forebay policy list
+    """
+    access.list(COLUMNS, "policy.list")
+
+
+@app.command("set")
+@asks
+def set_policy(
+    access: AdminAccess,
+    name: Name,
+    pattern: Pattern,
+    definition: Definition,
+    apply_to: ApplyTo = "all",
+    priority: Priority = 0,
+) -> None:
+    """Make a policy, or replace the one of that name; it applies at once.
+
+    Example: forebay policy set short '^tmp[.]' '{"message-ttl": 60000}' --apply-to queues
+    """
+    change(access, "policy.set", name, pattern, definition, apply_to, priority)
+
+
+@app.command("clear")
+@asks
+def clear_policy(access: AdminAccess, name: Name) -> None:
+    """Take a policy away.
+
+    Example: forebay policy clear short
+    """
+    access.change(f"policy {name} is gone", "policy.clear", policy=name)
+
+
+@operators.command("list")
+@asks
+def list_operator_policies(access: AdminAccess) -> None:
+    """List the operator policies.
+
+    Example: forebay operator-policy list
+    """
+    access.list(COLUMNS, "operator_policy.list")
+
+
+@operators.command("set")
+@asks
+def set_operator_policy(
+    access: AdminAccess,
+    name: Name,
+    pattern: Pattern,
+    definition: Definition,
+    apply_to: ApplyTo = "all",
+    priority: Priority = 0,
+) -> None:
+    """Make an operator policy, or replace the one of that name; it applies at once.
+
+    Example: forebay operator-policy set most '.*' '{"max-length": 1000000}'
+    """
+    change(access, "operator_policy.set", name, pattern, definition, apply_to, priority)
+
+
+@operators.command("clear")
+@asks
+def clear_operator_policy(access: AdminAccess, name: Name) -> None:
+    """Take an operator policy away.
+
+    Example: forebay operator-policy clear most
+    """
+    access.change(f"policy {name} is gone", "operator_policy.clear", policy=name)
+
+
+def change(
+    access: AdminAccess, operation: str, name: str, pattern: str, definition: str, apply_to: str, priority: int
+) -> None:
+    access.change(
+        f"policy {name} is in force",
+        operation,
+        policy=name,
+        pattern=pattern,
+        definition=json_object("JSON", definition),
+        apply_to=apply_to,
+        priority=priority,
+    )

@@ -1,0 +1,132 @@
+"""`forebay session`, `subscription` and `retained`: what the broker keeps for clients of MQTT."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.cli.access import AdminAccess, YesOption, asks, confirm
+
+app = typer.Typer(help="MQTT sessions.", no_args_is_help=True)
+subscriptions = typer.Typer(help="Subscriptions of MQTT sessions.", no_args_is_help=True)
+retained = typer.Typer(help="Retained messages.", no_args_is_help=True)
+
+Client = Annotated[str, typer.Argument(metavar="CLIENT", help="The client identifier.")]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the message.")]
+BodyOctets = Annotated[int, typer.Option(metavar="N", help="How much of each body.")]
+
+
+@app.command("list")
+@asks
+def list_sessions(
+    access: AdminAccess,
+    connected: Annotated[
+        bool | None, typer.Option("--connected/--offline", help="Only those that are connected, or that are not.")
+    ] = None,
+) -> None:
+    """List the sessions, and how much waits for whom.
+
+    Example: forebay session list --offline
+    """
+    columns = ("client_id", "connected", "durable", "subscriptions", "waiting", "inflight", "dropped", "expiry_s")
+    access.list(columns, "session.list", connected=connected)
+
+
+@app.command("show")
+@asks
+def show_session(access: AdminAccess, client: Client) -> None:
+    """Show one session: its subscriptions, what is in flight to it, and its will.
+
+    Example: forebay session show kitchen-7
+    """
+    access.show("session.show", client_id=client)
+
+
+@app.command("messages")
+@asks
+def list_session_messages(
+    access: AdminAccess,
+    client: Client,
+    limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 20,
+    first: Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")] = 0,
+    body_octets: BodyOctets = 200,
+) -> None:
+    """Look at what waits for a durable session, without taking it.
+
+    Example: forebay session messages kitchen-7 --limit 5
+    """
+    access.show_messages("session.messages", limit, first, client_id=client, body_octets_max=body_octets)
+
+
+@app.command("close")
+@asks
+def close_session(access: AdminAccess, client: Client, yes: YesOption = False) -> None:
+    """End a session's connection; a durable session stays, and its client may come back.
+
+    Example: forebay session close kitchen-7 --yes
+    """
+    confirm(f"End the connection of {client}?", yes)
+    access.change(f"the connection of {client} is ended", "session.close", client_id=client)
+
+
+@app.command("delete")
+@asks
+def delete_session(access: AdminAccess, client: Client, yes: YesOption = False) -> None:
+    """Forget a session with its subscriptions and all that waits for it.
+
+    Example: forebay session delete kitchen-7 --yes
+    """
+    confirm(f"Forget the session of {client} with all that waits for it?", yes)
+    access.change(f"session {client} is gone, and with it {{waiting}} messages", "session.delete", client_id=client)
+
+
+@subscriptions.command("list")
+@asks
+def list_subscriptions(
+    access: AdminAccess,
+    client: Annotated[str | None, typer.Option(metavar="CLIENT", help="Only those of this session.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Only those that get what is published to this topic.")
+    ] = None,
+) -> None:
+    """List subscriptions.
+
+    Example: forebay subscription list --topic kitchen/temperature
+    """
+    columns = ("client_id", "connected", "filter", "qos", "no_local", "retain_as_published", "identifier")
+    access.list(columns, "subscription.list", client_id=client, topic=topic)
+
+
+@retained.command("list")
+@asks
+def list_retained(
+    access: AdminAccess, filter: Annotated[str, typer.Argument(metavar="FILTER", help="A topic filter.")] = "#"
+) -> None:
+    """List retained messages.
+
+    Example: forebay retained list 'kitchen/#'
+    """
+    columns = ("topic", "octets", "qos", "protocol", "stored_ms", "expires_ms", "durable")
+    access.list(columns, "retained.list", filter=filter)
+
+
+@retained.command("show")
+@asks
+def show_retained(access: AdminAccess, topic: Topic, body_octets: BodyOctets = 1000) -> None:
+    """Show one retained message with its properties and body.
+
+    Example: forebay retained show kitchen/temperature
+    """
+    access.show("retained.show", topic=topic, body_octets_max=body_octets)
+
+
+@retained.command("delete")
+@asks
+def delete_retained(access: AdminAccess, topic: Topic, yes: YesOption = False) -> None:
+    """Forget the retained message of a topic; who has it already is not told.
+
+    Example: forebay retained delete kitchen/temperature --yes
+    """
+    confirm(f"Forget the retained message of {topic}?", yes)
+    access.change(f"nothing is retained for {topic} any more", "retained.delete", topic=topic)

@@ -1,0 +1,211 @@
+"""`forebay user`, `forebay permission` and `forebay topic-permission`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from forebay.cli.access import (
+    AdminAccess,
+    YesOption,
+    asked_password,
+    asks,
+    asks_broker,
+    confirm,
+    part_list,
+)
+
+app = typer.Typer(help="Users.", no_args_is_help=True)
+permissions = typer.Typer(help="What users may do in a vhost.", no_args_is_help=True)
+topics = typer.Typer(help="Routing keys of topic exchanges that users are restricted to.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
+Configure = Annotated[str, typer.Argument(metavar="CONFIGURE", help="Pattern: what it may make and delete.")]
+Write = Annotated[str, typer.Argument(metavar="WRITE", help="Pattern: where it may publish.")]
+Read = Annotated[str, typer.Argument(metavar="READ", help="Pattern: what it may consume.")]
+Exchange = Annotated[str, typer.Argument(metavar="EXCHANGE", help="A topic exchange.")]
+Hash = Annotated[
+    str | None,
+    typer.Option("--hash", metavar="TEXT", help="An Argon2id hash; else the password is asked for."),
+]
+NoPassword = Annotated[bool, typer.Option("--no-password", help="It logs in by a certificate, or not at all.")]
+OfUser = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only of this user.")]
+OfVhost = Annotated[str | None, typer.Option("--vhost", metavar="NAME", help="Only in this vhost.")]
+
+
+@app.command("list")
+@asks_broker
+def list_users(access: AdminAccess) -> None:
+    """List the users.
+
+    Example: forebay user list
+    """
+    access.list(("name", "tags", "configured"), "user.list")
+
+
+@app.command("add")
+@asks_broker
+def add_user(
+    access: AdminAccess,
+    name: Name,
+    tags: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Of administrator, management, monitoring and policymaker.")
+    ] = None,
+    hash: Hash = None,
+    no_password: NoPassword = False,
+) -> None:
+    """Make a user, whose password is asked for or piped in; it may not enter any vhost yet.
+
+    Example: forebay user add ann --tags monitoring
+    """
+    password = new_password(name, hash, no_password)
+    access.change(f"user {name} is there", "user.add", user=name, password=password, tags=part_list(tags))
+
+
+@app.command("password")
+@asks_broker
+def change_password(access: AdminAccess, name: Name, hash: Hash = None, no_password: NoPassword = False) -> None:
+    """Set a user's password, which is asked for or piped in.
+
+    Example: forebay user password ann
+    """
+    password = new_password(name, hash, no_password)
+    access.change(f"the password of {name} is changed", "user.password", user=name, password=password)
+
+
+@app.command("tags")
+@asks_broker
+def set_tags(
+    access: AdminAccess,
+    name: Name,
+    tags: Annotated[str, typer.Argument(metavar="A,B", help="All tags that it has from now on.")] = "",
+) -> None:
+    """Set a user's tags, in place of those it has.
+
+    Example: forebay user tags ann policymaker,management
+    """
+    access.change(f"the tags of {name} are changed", "user.tags", user=name, tags=part_list(tags))
+
+
+@app.command("limits")
+@asks_broker
+def set_limits(
+    access: AdminAccess,
+    name: Name,
+    connections_max: Annotated[
+        int | None, typer.Option(metavar="N", help="Connections at one time; -1 sets no limit.")
+    ] = None,
+    channels_max: Annotated[
+        int | None, typer.Option(metavar="N", help="Channels at one time; -1 sets no limit.")
+    ] = None,
+) -> None:
+    """Limit what a user may have open at one time; what is not given stays.
+
+    Example: forebay user limits ann --connections-max 10
+    """
+    limits = {"connections_max": connections_max, "channels_max": channels_max}
+    given = {limit: value for limit, value in limits.items() if value is not None}
+    access.change(f"the limits of {name} are changed", "user.limits", user=name, limits=given)
+
+
+@app.command("delete")
+@asks_broker
+def delete_user(access: AdminAccess, name: Name, yes: YesOption = False) -> None:
+    """Delete a user with its permissions.
+
+    Example: forebay user delete ann --yes
+    """
+    confirm(f"Delete user {name} with its permissions?", yes)
+    access.change(f"user {name} is deleted", "user.delete", user=name)
+
+
+@permissions.command("list")
+@asks_broker
+def list_permissions(access: AdminAccess, of: OfUser = None, of_vhost: OfVhost = None) -> None:
+    """List what users may do; users of the configuration without any may do everything.
+
+    Example: forebay permission list --of ann
+    """
+    access.list(("user", "vhost", "configure", "write", "read"), "permission.list", user=of, vhost=of_vhost)
+
+
+@permissions.command("set")
+@asks
+def set_permission(access: AdminAccess, name: Name, configure: Configure, write: Write, read: Read) -> None:
+    """Let a user enter the vhost, and say by regular expressions over names what it may do there.
+
+    Example: forebay permission set ann '^shop[.]' '.*' '.*' --vhost shop
+    """
+    access.change(
+        f"the permissions of {name} are changed",
+        "permission.set",
+        user=name,
+        configure=configure,
+        write=write,
+        read=read,
+    )
+
+
+@permissions.command("clear")
+@asks
+def clear_permission(access: AdminAccess, name: Name) -> None:
+    """Let a user enter the vhost no more.
+
+    Example: forebay permission clear ann --vhost shop
+    """
+    access.change(f"{name} may not enter any more", "permission.clear", user=name)
+
+
+@topics.command("list")
+@asks_broker
+def list_topic_permissions(access: AdminAccess, of: OfUser = None, of_vhost: OfVhost = None) -> None:
+    """List restrictions on topic exchanges.
+
+    Example: forebay topic-permission list --of ann
+    """
+    access.list(("user", "vhost", "exchange", "write", "read"), "topic_permission.list", user=of, vhost=of_vhost)
+
+
+@topics.command("set")
+@asks
+def set_topic_permission(access: AdminAccess, name: Name, exchange: Exchange, write: Write, read: Read) -> None:
+    """Restrict a user to the routing keys of a topic exchange in which these patterns are found.
+
+    Example: forebay topic-permission set ann amq.topic '^kitchen[.]' '.*'
+    """
+    access.change(
+        f"the topic permissions of {name} are changed",
+        "topic_permission.set",
+        user=name,
+        exchange=exchange,
+        write=write,
+        read=read,
+    )
+
+
+@topics.command("clear")
+@asks
+def clear_topic_permission(
+    access: AdminAccess,
+    name: Name,
+    exchange: Annotated[str | None, typer.Argument(metavar="EXCHANGE", help="All where none is named.")] = None,
+) -> None:
+    """Lift a user's restriction on a topic exchange, or on all.
+
+    Example: forebay topic-permission clear ann amq.topic
+    """
+    access.change(f"{name} is not restricted so", "topic_permission.clear", user=name, exchange=exchange)
+
+
+def new_password(name: str, hash: str | None, no_password: bool) -> str:
+    """The hash that the broker is to keep of a new password: it takes a time in which a broker does much else."""
+    if no_password:
+        return ""
+    if hash is not None:
+        return hash
+    password = asked_password(f"New password of {name}", True)
+    from forebay.broker.auth.passwords import SALT_OCTETS, hash_password
+
+    return hash_password(password, os.urandom(SALT_OCTETS))

@@ -1,0 +1,242 @@
+"""`forebay consume`: messages of a queue, a stream or a topic, to a terminal, a file or another program."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Annotated, BinaryIO, Final
+
+import typer
+
+from forebay.cli.access import LoginOptions, cell, logs_in, moment_ms, progress_bar, queue_names, refuse
+from forebay.cli.messages.topics import SWAPPED, TOPIC_EXCHANGE, consumed_address
+from forebay.cli.units import messages
+from forebay.client.amqp import AmqpClient, Delivered
+from forebay.core.errors import OptionError
+from forebay.core.message import Properties
+from forebay.records.shown import plain
+from forebay.wire.amqp091.properties import decode_properties
+
+PREFETCH: Final = 500
+PREFETCH_MAX: Final = 65_535
+ACK_AFTER: Final = 100  # messages, or when no more has come
+POLL_S: Final = 0.2
+DEPTH_MAX: Final = 16  # of tables in headers
+FIELDS: Final = (
+    "content_type",
+    "content_encoding",
+    "priority",
+    "correlation_id",
+    "reply_to",
+    "expiration_ms",
+    "message_id",
+    "timestamp_s",
+    "type",
+    "user_id",
+    "app_id",
+)
+TEXT, JSON, RAW, LINES = OUTPUTS = ("text", "json", "raw", "lines")
+ACK, NO_ACK, REQUEUE = MODES = ("ack", "no-ack", "requeue")
+
+
+@logs_in
+def consume(
+    login: LoginOptions,
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-q", metavar="NAME", help="Of this queue.", autocompletion=queue_names)
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", "-t", metavar="FILTER", help="Of these topics, or of $queue/NAME/FILTER."),
+    ] = None,
+    filter: Annotated[
+        str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(metavar="NAME", help="The consumer group; it has its own place.")] = None,
+    starting: Annotated[
+        str | None,
+        typer.Option("--from", metavar="PLACE", help="first, last, next, resume, an offset, a time, or 90m ago."),
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=0, help="So many; 0 is all.")] = 0,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more until Ctrl-C; so does --topic.")] = False,
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Without --follow: how long nothing may come.")
+    ] = 2.0,
+    settle: Annotated[
+        str, typer.Option("--settle", metavar="WORD", help="ack, no-ack or requeue: what becomes of the messages.")
+    ] = ACK,
+    output: Annotated[str, typer.Option("--output", "-o", metavar="WORD", help="text, json, raw or lines.")] = TEXT,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Add them to this file.")] = None,
+) -> None:
+    """Take messages, print them, and acknowledge what is printed.
+
+    Exits with 1 if fewer came than --count says. json is an object a line; lines are bodies, each with a line's end;
+    raw are bodies alone.
+
+    Example: forebay consume --queue orders --filter '/total > 100' --count 10
+    """
+    form = JSON if login.as_json else checked("--output", output, OUTPUTS)
+    mode = checked("--settle", settle, MODES)
+    if (queue is None) == (topic is None):
+        raise OptionError("one of --queue and --topic says which messages are meant")
+    if mode == NO_ACK and count:
+        raise OptionError("--count: with --settle no-ack the broker sends more than that, and what it sends is gone")
+    address = None if topic is None else consumed_address(topic)
+    arguments = {"x-filter": filter, "x-consumer-group": group, "x-stream-offset": place(starting)}
+    given = {name: value for name, value in arguments.items() if value is not None}
+    with login.amqp() as client, progress_bar("messages", count or None, out is not None) as advance:
+        source = queue or address or client.temporary_queue(TOPIC_EXCHANGE, str(topic).translate(SWAPPED))
+        prefetch = min(count, PREFETCH_MAX) if mode == REQUEUE else min(count or PREFETCH, PREFETCH)
+        client.consume(source, prefetch, mode == NO_ACK, given)
+        reading = Consumption(client, Printer(form, opened(out)), mode, count, prefetch)
+        reading.run(follow or topic is not None, wait, advance)
+    if reading.taken < count and not reading.stopped:
+        refuse(f"{messages(reading.taken)} came, not {count:,}")
+
+
+class Consumption:
+    """Messages being taken until there are enough, no more, or somebody ends it.
+
+    taken    messages printed
+    stopped  by Ctrl-C or SIGTERM
+    """
+
+    def __init__(self, client: AmqpClient, printer: Printer, mode: str, count: int, prefetch: int) -> None:
+        self.client = client
+        self.printer = printer
+        self.mode = mode
+        self.count = count
+        self.prefetch = prefetch
+        self.taken = 0
+        self.stopped = False
+        self._printed_tag = 0
+        self._acked = 0
+
+    def run(self, follow: bool, wait_s: float, advance: Callable[[int], None]) -> None:
+        """Take and print messages; all that are printed are settled when it returns."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._stop)
+        until = time.monotonic() + wait_s
+        while not self.stopped and (self.taken < self.count or not self.count):
+            if not self.client.has_next or self.taken - self._acked >= ACK_AFTER:
+                self._settle(False)
+            message = self.client.next(POLL_S)
+            if message is not None:
+                self.printer.show(message)
+                self._printed_tag = message.tag
+                self.taken += 1
+                advance(1)
+                until = time.monotonic() + wait_s
+            elif not follow and time.monotonic() > until:
+                break
+        self._settle(True)
+
+    def _settle(self, last: bool) -> None:
+        """Acknowledge what is printed, once it has left this process.
+
+        Each acknowledgement has the broker send another: not beyond --count, whose rest would go back as redelivered.
+        """
+        self.printer.flush()
+        if last:
+            self.client.cancel()
+        if self.taken == self._acked or (not last and self.count and self.taken + self.prefetch > self.count):
+            return
+        if self.mode == ACK:
+            self.client.ack(self._printed_tag)
+            self._acked = self.taken
+        elif self.mode == REQUEUE and last:
+            self.client.requeue(self._printed_tag)
+        self.client.flush()
+
+    def _stop(self, signum: int, frame: FrameType | None) -> None:
+        self.stopped = True
+
+
+class Printer:
+    """Writes messages in one form; those for people without what a terminal would obey."""
+
+    def __init__(self, form: str, out: BinaryIO) -> None:
+        self.form = form
+        self.out = out
+        self._is_file = out is not sys.stdout.buffer
+
+    def show(self, message: Delivered) -> None:
+        if self.form == RAW:
+            self.out.write(message.body)
+        elif self.form == LINES:
+            self.out.write(message.body + b"\n")
+        elif self.form == JSON:
+            self.out.write(json.dumps(described(message), ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        else:
+            self.out.write(said(described(message)).encode("utf-8", "replace"))
+
+    def flush(self) -> None:
+        """Flush what is shown; if it goes to a file, it is on disk after this."""
+        self.out.flush()
+        if self._is_file:
+            os.fsync(self.out.fileno())
+
+
+def described(message: Delivered) -> dict[str, object]:
+    """A message as JSON can say it; a body that is no text in base64."""
+    properties = decode_properties(message.properties, DEPTH_MAX)
+    facts: dict[str, object] = {
+        "exchange": message.exchange,
+        "routing_key": message.routing_key,
+        "redelivered": message.redelivered,
+        "properties": fields_of(properties),
+        "headers": {name: plain(value) for name, value in properties.headers},
+    }
+    try:
+        facts["body"] = message.body.decode()
+    except UnicodeDecodeError:
+        facts["body_base64"] = base64.b64encode(message.body).decode()
+    return facts
+
+
+def fields_of(properties: Properties) -> dict[str, object]:
+    values = {name: getattr(properties, name) for name in FIELDS}
+    return {name: plain(value) for name, value in values.items() if value is not None}
+
+
+def said(facts: dict[str, object]) -> str:
+    """A message for people: a line of facts, its properties and headers, and its body."""
+    again = "  redelivered" if facts["redelivered"] else ""
+    parts = [f"exchange {cell(facts['exchange']) or '(default)'}  key {cell(facts['routing_key'])}{again}"]
+    for part, word in (("properties", "property"), ("headers", "header")):
+        values = facts[part]
+        assert isinstance(values, dict)
+        parts += [f"    {word} {cell(name)}: {cell(value)}" for name, value in values.items()]
+    body = cell(facts["body"]) if "body" in facts else f"{facts['body_base64']} (base64)"
+    return "\n".join([*parts, f"    {body}", ""])
+
+
+def place(text: str | None) -> object:
+    """The start, as `x-stream-offset` says it: a time in ISO 8601 becomes its milliseconds."""
+    if text is None:
+        return None
+    if text.isdigit():
+        return int(text)
+    time_ms = moment_ms(text)
+    return text if time_ms is None else f"timestamp={time_ms}"  # of what is neither, the broker says what it may be
+
+
+def checked(option: str, word: str, words: tuple[str, ...]) -> str:
+    if word not in words:
+        raise OptionError(f"{option}: {word!r} is none of {', '.join(words)}")
+    return word
+
+
+def opened(path: str | None) -> BinaryIO:
+    if path is None:
+        return sys.stdout.buffer
+    try:
+        return open(path, "ab")
+    except OSError as error:
+        raise OptionError(f"--out: {path}: cannot be written: {error.strerror}") from None

@@ -1,0 +1,163 @@
+"""`forebay publish`: messages from the command line, each confirmed when it is on disk."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Annotated, BinaryIO, Final
+
+import typer
+
+from forebay.cli.access import LoginOptions, logs_in, pairs, progress_bar, queue_names, refuse, value_of
+from forebay.cli.as_json import show_json
+from forebay.cli.messages.topics import TOPIC_EXCHANGE, Destination, heed_delay, place_of
+from forebay.cli.units import messages
+from forebay.client.amqp import AmqpClient
+from forebay.core.errors import OptionError
+from forebay.core.message import Properties
+from forebay.wire.amqp091.properties import encode_properties
+
+UNCONFIRMED_MAX: Final = 1000  # messages on their way at a time
+UNCONFIRMED_OCTETS: Final = 8 << 20  # the same, of their bodies
+TEXTS: Final = ("content_type", "content_encoding", "message_id", "reply_to", "type", "user_id", "app_id")
+NUMBERS: Final = ("priority", "expiration_ms", "timestamp_s")
+
+
+@logs_in
+def publish(
+    login: LoginOptions,
+    body: Annotated[str | None, typer.Argument(metavar="BODY", help="The body; else standard input.")] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-q", metavar="NAME", help="To this queue.", autocompletion=queue_names)
+    ] = None,
+    exchange: Annotated[str | None, typer.Option("--exchange", "-e", metavar="NAME", help="To this exchange.")] = None,
+    key: Annotated[str, typer.Option("--key", "-k", metavar="KEY", help="The routing key, with --exchange.")] = "",
+    topic: Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="To this topic of MQTT.")] = None,
+    file: Annotated[str | None, typer.Option("--file", "-f", metavar="FILE", help="The body is in this file.")] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", "-l", help="Each line of the file, or of standard input, is a message.")
+    ] = False,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; the value as JSON if it is any."),
+    ] = None,
+    property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "-P",
+            metavar="NAME=VALUE",
+            help=f"Of {', '.join((*TEXTS, *NUMBERS, 'correlation_id'))}.",
+        ),
+    ] = None,
+    transient: Annotated[bool, typer.Option("--transient", help="As not persistent.")] = False,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, help="So many times.")] = 1,
+    rate: Annotated[float, typer.Option(metavar="N", min=0, help="Messages a second at most; 0 is no limit.")] = 0,
+) -> None:
+    """Publish messages, and end when all are on disk.
+
+    Exits with 1 if any was refused, or led to no queue or subscriber. A topic may be $queue/NAME/KEY, the address
+    of a queue, or begin with $delayed/SECONDS/.
+
+    Example: forebay publish --queue orders '{"total": 100}' -H region=eu
+    """
+    where = place(queue, exchange, key, topic)
+    given = properties_of(header, property, transient)
+    heed_delay(where, given)
+    properties = encode_properties(given)
+    bodies = bodies_of(body, file, lines, count)
+    total = None if lines else count
+    with login.amqp() as client, progress_bar("published", total, shown=lines or count > 1) as advance:
+        client.select_confirms()
+        began = time.monotonic()
+        for each in bodies:
+            if rate:
+                wait_turn(client, began + client.published / rate)
+            client.publish(where.exchange, where.key, properties, each)
+            unconfirmed_max = min(UNCONFIRMED_MAX, UNCONFIRMED_OCTETS // (len(each) + 1))
+            if client.unconfirmed > unconfirmed_max:
+                client.settle(unconfirmed_max // 2)
+            advance(1)
+        client.settle(0)
+        report(login, client, where, time.monotonic() - began)
+
+
+def report(login: LoginOptions, client: AmqpClient, where: Destination, seconds: float) -> None:
+    """Say what became of the messages."""
+    if login.as_json:
+        counts = {"published": client.published, "confirmed": client.confirmed, "refused": client.refused}
+        show_json({**counts, "unroutable": client.returned, "seconds": round(seconds, 3)})
+    elif client.confirmed > client.returned:
+        print(f"{messages(client.confirmed - client.returned, 'is', 'are')} on disk")
+    if client.refused:
+        refuse(f"{client.refused:,} of {messages(client.published)}: refused, their queue is full")
+    if not client.returned:
+        return
+    lost = f"{client.returned:,} of {messages(client.published)}"
+    if where.cancels:
+        refuse(f"no message waits under the delay-id of {lost}")
+    if where.exchange == TOPIC_EXCHANGE:
+        refuse(f"{lost} led to nobody: no queue and no subscriber is there for the topic")
+    refuse(f"{lost} led to no queue")
+
+
+def place(queue: str | None, exchange: str | None, key: str, topic: str | None) -> Destination:
+    """The place that messages go to; OptionError unless just one place is meant."""
+    if sum(each is not None for each in (queue, exchange, topic)) != 1:
+        raise OptionError("one of --queue, --exchange and --topic says where the messages go")
+    if key and exchange is None:
+        raise OptionError("--key: it goes with --exchange")
+    if topic is not None:
+        return place_of(topic)
+    return Destination("", queue) if queue is not None else Destination(exchange or "", key)
+
+
+def properties_of(headers: list[str] | None, fields: list[str] | None, transient: bool) -> Properties:
+    """The properties that the options describe; OptionError naming the one that is wrong."""
+    properties = Properties()
+    properties.durable = not transient
+    properties.headers = [(name, value_of(value)) for name, value in pairs("--header", headers).items()]
+    for given, value in pairs("--property", fields).items():
+        name = given.replace("-", "_")
+        if name in TEXTS:
+            setattr(properties, name, value)
+        elif name == "correlation_id":
+            properties.correlation_id = value.encode()
+        elif name in NUMBERS:
+            if not value.isdigit():
+                raise OptionError(f"--property: {given}: {value!r} is no whole number")
+            setattr(properties, name, int(value))
+        else:
+            raise OptionError(f"--property: {given!r} is none of {', '.join((*TEXTS, *NUMBERS, 'correlation_id'))}")
+    return properties
+
+
+def bodies_of(body: str | None, file: str | None, lines: bool, count: int) -> Iterator[bytes]:
+    """The bodies of all messages, as they are read."""
+    if body is not None and (file is not None or lines):
+        raise OptionError("BODY, --file and --lines: one of them says what is published")
+    if lines and count != 1:
+        raise OptionError("--count: each line is published once")
+    if body is not None:
+        return repeat(body.encode("utf-8", "surrogateescape"), count)
+    try:
+        if lines:
+            return (line.rstrip(b"\r\n") for line in source(file))
+        return repeat(source(file).read(), count)
+    except OSError as error:
+        raise OptionError(f"--file: {file}: cannot be read: {error.strerror}") from None
+
+
+def source(file: str | None) -> BinaryIO:
+    """The source of bodies: a file or standard input, either open until the command ends."""
+    return sys.stdin.buffer if file in {None, "-"} else open(str(file), "rb")
+
+
+def wait_turn(client: AmqpClient, due: float) -> None:
+    """Wait until it is time for the next message; what was published before leaves first."""
+    wait_s = due - time.monotonic()
+    if wait_s > 0:
+        client.flush()
+        time.sleep(wait_s)

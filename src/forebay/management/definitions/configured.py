@@ -1,0 +1,260 @@
+"""The vhosts, queues, exchanges and bindings that the configuration names."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Final
+
+from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
+from forebay.broker.catalog.topology import RESERVED
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import OptionError, RequestError
+from forebay.core.option_groups import QUORUM, STREAM, ExchangeOptions, QueueOptions
+from forebay.core.options import Options
+from forebay.management.definitions.imported import ImportPlan, ImportStep
+from forebay.queue.declaration.limits import DOUBLING
+from forebay.queue.declaration.spec import QueueSpec
+from forebay.routing.exchange import check_arguments, text
+from forebay.routing.kinds import make_exchange
+from forebay.routing.topic_trie import swap_key
+
+EVERY_QUEUE: Final = "$queue/#"  # what a reserved queue is for: its binding would take also what others take
+CONFIGURABLE: Final = (
+    "x-max-age",
+    "x-max-length-bytes",
+    "x-max-length",
+    "x-max-message-size",
+    "x-overflow",
+    "x-message-ttl",
+    "x-delivery-limit",
+    "x-delayed-retry-type",
+    "x-delayed-retry-min",
+    "x-delayed-retry-max",
+    "x-delayed-retry-backoff",
+    "x-delayed-retry-multiplier",
+    "x-nack-counts",
+    "x-retry-timeout",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-visibility-timeout",
+    "x-primary-group",
+)
+
+
+def declare_configured(vhosts: Vhosts, options: Options) -> None:
+    """Make the configured vhosts, exchanges and bindings, and in "/" the configured queues."""
+    for wanted in options.vhosts:
+        made = vhosts.add(wanted.name.encode())
+        settings: dict[str, object] = {
+            "description": wanted.description,
+            "default_queue_type": wanted.default_queue_type,
+            "connections_max": wanted.connections_max,
+            "octets_max": wanted.octets_max,
+            "queues_max": wanted.queues_max,
+        }
+        if {**made.settings.facts(), **settings} != made.settings.facts():
+            vhosts.change(made, settings)
+    vhost = vhosts.default
+    vhost.fallback = None  # there may have been one in an earlier configuration
+    for name, (spec, entry) in wanted_queues(vhosts, options).items():
+        topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
+        vhost.configure_queue(name, spec, topics, entry is not None and entry.reserved)
+    for step in wanted_routes(vhosts, options):
+        step.do()
+
+
+def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSpec, QueueOptions | None]]:
+    """The configured queues by name, and those of their dead letters, without an entry; nothing is changed.
+
+    raises  OptionError where there is a queue of another type of that name
+    """
+    wanted: dict[bytes, tuple[dict[str, object], QueueOptions | None]] = {}
+    for place, entry in enumerate(options.queues):
+        wanted[entry.name.encode()] = configured_arguments(entry, f"queues[{place}]"), entry
+    for entry in options.queues:
+        if entry.dlq.enabled and not entry.dlq.topic and entry.type != STREAM:
+            wanted.setdefault(DEAD_LETTER_PREFIX + entry.name.encode(), ({"x-queue-type": "classic"}, None))
+    found: dict[bytes, tuple[QueueSpec, QueueOptions | None]] = {}
+    for name, (arguments, origin) in wanted.items():
+        spec = QueueSpec(True, False, False, arguments, options.visibility_timeout_ms)
+        there = vhosts.default.queues.get(name)
+        found[name] = spec if there is None else changed_spec(there.spec, spec, text(name)), origin
+    return found
+
+
+def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
+    """The steps that make the configured exchanges and bindings out of what is there; nothing is changed.
+
+    raises  OptionError where one cannot be made of what is there, or of what the configuration makes
+    """
+    for place, entry in enumerate(options.exchanges):
+        vhost = vhosts.by_name.get(entry.vhost.encode())
+        there = None if vhost is None else vhost.bindings.exchanges.get(entry.name.encode())
+        if vhost is not None and there is not None:
+            kind, name = entry.type.encode(), f"exchanges[{place}]"
+            try:
+                there.check_equivalent(
+                    vhost.name, kind, entry.durable, entry.auto_delete, entry.internal, entry.arguments
+                )
+            except RequestError as error:
+                raise OptionError(f"{name}: {error.text}") from None
+    document: dict[str, object] = {
+        "vhosts": [{"name": entry.name} for entry in options.vhosts],
+        "exchanges": [asdict(entry) for entry in options.exchanges],
+        "queues": [{"name": name.decode(), "vhost": "/"} for name in wanted_queues(vhosts, options)],
+        "bindings": [asdict(entry) for entry in options.bindings],
+    }
+    try:
+        steps = list(ImportPlan(vhosts, document).steps())
+    except RequestError as error:
+        raise OptionError(error.text) from None
+    return [step for step in steps if step.what.startswith(("exchanges[", "bindings["))]
+
+
+def unbind_configured(vhosts: Vhosts, old: Options, new: Options) -> None:
+    """Take bindings away that were in the configuration and are there no more; no exchange or queue goes."""
+    for entry in old.bindings:
+        vhost = vhosts.by_name.get(entry.vhost.encode())
+        if entry in new.bindings or vhost is None:
+            continue
+        unbind = vhost.unbind if entry.destination_type == "queue" else vhost.unbind_exchange
+        unbind(entry.destination.encode(), entry.source.encode(), entry.routing_key.encode(), entry.arguments)
+
+
+def check_exchange(entry: ExchangeOptions, path: str) -> None:
+    """OptionError unless there can be such an exchange, whatever is there; `path` is the entry's."""
+    name = entry.name.encode()
+    if name.startswith(RESERVED):
+        raise OptionError(f"{path}.name: {entry.name!r} begins with 'amq.', which is the broker's own")
+    try:
+        check_arguments(entry.vhost.encode(), name, entry.arguments)
+        make_exchange(
+            entry.type.encode(), name, entry.durable, entry.auto_delete, entry.internal, dict(entry.arguments)
+        )
+    except RequestError as error:
+        raise OptionError(f"{path}: {error.text}") from None
+
+
+def configured_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
+    """The arguments that say the same as an entry of the configuration; OptionError for what cannot be.
+
+    path  of the entry, for errors
+    """
+    if entry.replication.enabled:
+        raise OptionError(f"{path}.replication.enabled: True cannot be: this broker keeps every queue alone")
+    arguments: dict[str, object] = {"x-queue-type": entry.type}
+    if entry.limits.message_ttl_ms:
+        arguments["x-message-ttl"] = entry.limits.message_ttl_ms
+    if entry.type == STREAM:
+        refuse_on_stream(entry, path)
+        retention = entry.retention
+        if retention.max_age_s:
+            arguments["x-max-age"] = f"{retention.max_age_s}s"
+        if retention.max_length_bytes:
+            arguments["x-max-length-bytes"] = retention.max_length_bytes
+        if retention.max_length_messages:
+            arguments["x-max-length"] = retention.max_length_messages
+    else:
+        arguments.update(work_arguments(entry))
+        arguments.update(retention_arguments(entry, f"{path}.retention"))
+    if entry.limits.max_message_size:
+        arguments["x-max-message-size"] = entry.limits.max_message_size
+    if entry.visibility_timeout_ms:
+        arguments["x-visibility-timeout"] = entry.visibility_timeout_ms
+    if entry.primary_group:
+        arguments["x-primary-group"] = entry.primary_group
+    return arguments
+
+
+def work_arguments(entry: QueueOptions) -> dict[str, object]:
+    """The arguments that only queues know whose messages are settled."""
+    arguments: dict[str, object] = {}
+    limits, retry = entry.limits, entry.retry
+    if limits.max_depth:
+        arguments["x-max-length"] = limits.max_depth
+        arguments["x-overflow"] = "reject-publish"
+    if retry.max_retries >= 0:
+        arguments["x-delivery-limit"] = retry.max_retries
+        if entry.type == QUORUM:
+            arguments["x-nack-counts"] = True  # FluxMQ counts every attempt
+    if retry.total_timeout_ms:
+        arguments["x-retry-timeout"] = retry.total_timeout_ms
+    if retry.initial_backoff_ms:
+        arguments["x-delayed-retry-type"] = "all"
+        arguments["x-delayed-retry-min"] = retry.initial_backoff_ms
+        arguments["x-delayed-retry-max"] = retry.initial_backoff_ms
+        factor = float(retry.multiplier)
+        if factor > 1 and retry.max_backoff_ms > retry.initial_backoff_ms:
+            arguments["x-delayed-retry-max"] = retry.max_backoff_ms
+            arguments["x-delayed-retry-backoff"] = "exponential"
+            if factor != DOUBLING:
+                arguments["x-delayed-retry-multiplier"] = factor
+    if entry.dlq.enabled:
+        arguments.update(dead_letter_arguments(entry))
+    return arguments
+
+
+def retention_arguments(entry: QueueOptions, path: str) -> dict[str, object]:
+    """The arguments by which a queue whose messages are settled keeps no more than a stream would.
+
+    raises  OptionError where the oldest would have to give way, and the newest to be refused
+    """
+    arguments: dict[str, object] = {}
+    retention, limits = entry.retention, entry.limits
+    if retention.max_age_s:
+        age_ms = retention.max_age_s * 1000
+        arguments["x-message-ttl"] = min(age_ms, limits.message_ttl_ms or age_ms)
+    if not retention.max_length_messages and not retention.max_length_bytes:
+        return arguments
+    if limits.max_depth:
+        name = "max_length_messages" if retention.max_length_messages else "max_length_bytes"
+        raise OptionError(
+            f"{path}.{name}: {getattr(retention, name)} drops the oldest, and limits.max_depth: {limits.max_depth} "
+            f"refuses the newest; leave one of them out"
+        )
+    arguments["x-overflow"] = "drop-head"
+    if retention.max_length_messages:
+        arguments["x-max-length"] = retention.max_length_messages
+    if retention.max_length_bytes:
+        arguments["x-max-length-bytes"] = retention.max_length_bytes
+    return arguments
+
+
+def dead_letter_arguments(entry: QueueOptions) -> dict[str, object]:
+    """The target of dead letters: a queue's address through the default exchange, or a topic."""
+    topic = entry.dlq.topic or f"$dlq/{entry.name}"
+    if topic.startswith("$"):
+        is_name = topic.startswith("$queue/") and topic.count("/") == 1
+        key = topic.removeprefix("$queue/") if is_name else topic
+        return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": key}
+    return {
+        "x-dead-letter-exchange": text(TOPIC_EXCHANGE),
+        "x-dead-letter-routing-key": text(swap_key(topic.encode())),
+    }
+
+
+def refuse_on_stream(entry: QueueOptions, path: str) -> None:
+    """OptionError for what an entry says that is only of queues whose messages are settled."""
+    for key, is_asked in (
+        ("limits.max_depth", entry.limits.max_depth),
+        ("retry.max_retries", entry.retry.max_retries >= 0),
+        ("retry.initial_backoff", entry.retry.initial_backoff_ms),
+        ("retry.total_timeout", entry.retry.total_timeout_ms),
+        ("dlq.enabled", entry.dlq.enabled),
+    ):
+        if is_asked:
+            raise OptionError(f"{path}.{key} cannot be in force on a stream: its retention says what it keeps")
+
+
+def changed_spec(old: QueueSpec, wanted: QueueSpec, name: str) -> QueueSpec:
+    """The spec of a queue that is there: as the configuration wants it, and otherwise as it was declared.
+
+    raises  OptionError where it is of another type
+    """
+    if old.type != wanted.type:
+        raise OptionError(
+            f"queues: {name!r} is to be a {wanted.type} queue, but there is a {old.type} queue of that name"
+        )
+    arguments = {key: value for key, value in old.arguments.items() if key not in CONFIGURABLE}
+    arguments.update(wanted.arguments)
+    return QueueSpec(old.durable, old.auto_delete, old.exclusive, arguments, wanted.visibility_ms)

@@ -1,0 +1,335 @@
+"""A definitions file is taken in: all of it is checked before anything is changed, and nothing is ever taken away.
+
+What is there already stays as it is (queues, exchanges), or becomes what the file says (users, permissions, policies,
+parameters, settings of vhosts). A file of RabbitMQ may say what means nothing here; the notes of a plan tell of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+from forebay.broker.address import NAME_OCTETS_MAX, check_queue_name
+from forebay.broker.auth.passwords import imported_hash
+from forebay.broker.auth.permissions import check_pattern, check_topic_pattern
+from forebay.broker.auth.provisioning import check_user, put_user
+from forebay.broker.catalog.policies import check_policy
+from forebay.broker.catalog.policy_changes import set_policy
+from forebay.broker.catalog.queues import queue_command
+from forebay.broker.catalog.settings import PROTECTED, VhostSettings
+from forebay.broker.catalog.topology import RESERVED
+from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
+from forebay.core.errors import INVALID, RequestError
+from forebay.management.definitions.given import GivenEntry
+from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
+from forebay.queue.declaration.arguments import BY_KEY
+from forebay.queue.declaration.spec import QueueSpec, check_declaration
+from forebay.queue.queue import kind_of
+from forebay.routing.exchange import Exchange, check_arguments, check_binding, text
+from forebay.routing.kinds import make_exchange
+
+NO_SESSION: Final = 0
+SECTIONS: Final = (
+    "vhosts",
+    "users",
+    "permissions",
+    "topic_permissions",
+    "parameters",
+    "global_parameters",
+    "policies",
+    "exchanges",
+    "queues",
+    "bindings",
+)
+OF_ONE_VHOST: Final = ("parameters", "policies", "exchanges", "queues", "bindings")
+LIMITS: Final = "vhost-limits"
+OPERATOR_POLICY: Final = "operator_policy"
+# Of classic mirrored queues, and of how RabbitMQ keeps messages: nothing is lost with them.
+MEANINGLESS: Final = (
+    "ha-mode",
+    "ha-params",
+    "ha-sync-mode",
+    "ha-sync-batch-size",
+    "ha-promote-on-shutdown",
+    "ha-promote-on-failure",
+    "queue-mode",
+    "queue-version",
+    "queue-master-locator",
+)
+Do = Callable[[], object]
+
+
+class ImportStep:
+    """One thing to do, which was found to be possible; `what` is how errors name it."""
+
+    def __init__(self, what: str, do: Do) -> None:
+        self.what = what
+        self.do = do
+
+
+class ImportPlan:
+    """The plan that a file asks for.
+
+    vhosts     of the broker
+    only       all is about this one, whatever the entries say; None: every entry says where it belongs
+    notes      what of the file means nothing here, for the log
+    """
+
+    def __init__(self, vhosts: Vhosts, document: Mapping[str, object], only: Vhost | None = None) -> None:
+        self.vhosts = vhosts
+        self.document = document
+        self.only = only
+        self.notes: list[str] = []
+        self.names: set[bytes] = set(vhosts.by_name)  # of vhosts that there will be
+        self.users: set[str] = set(vhosts.users.by_name)
+        self.queues: set[tuple[bytes, bytes]] = set()  # that the file makes, with their vhosts
+        self.exchanges: dict[tuple[bytes, bytes], Exchange] = {}  # the same, as they will be, without bindings
+
+    def steps(self) -> Iterator[ImportStep]:
+        """Everything that has to be done, checked one by one; RequestError(INVALID) names the entry and the field."""
+        checks = {
+            "vhosts": self.vhost,
+            "users": self.user,
+            "permissions": self.permission,
+            "topic_permissions": self.topic_permission,
+            "parameters": self.parameter,
+            "global_parameters": self.global_parameter,
+            "policies": self.policy,
+            "exchanges": self.exchange,
+            "queues": self.queue,
+            "bindings": self.binding,
+        }
+        for section in SECTIONS if self.only is None else OF_ONE_VHOST:
+            entries = self.document.get(section, [])
+            if not isinstance(entries, list):
+                raise RequestError(INVALID, f"{section}: is no list")
+            for index, entry in enumerate(entries):
+                given = GivenEntry(section, index, entry)
+                try:
+                    do = checks[section](given)
+                except RequestError as error:
+                    where = "" if error.text.startswith(section) else f"{given.where}: "
+                    raise RequestError(INVALID, where + error.text) from None
+                if do is not None:
+                    yield ImportStep(given.where, do)
+
+    # ---- where entries belong
+
+    def vhost_of(self, given: GivenEntry) -> bytes:
+        """Name of the vhost that an entry is about."""
+        if self.only is not None:
+            return self.only.name
+        name = given.octets("vhost")
+        if name not in self.names:
+            raise given.wrong("vhost", text(name), "does not exist, and is not among the vhosts of the file")
+        return name
+
+    def user_of(self, given: GivenEntry) -> str:
+        name = given.text("user")
+        if name not in self.users:
+            raise given.wrong("user", name, "does not exist, and is not among the users of the file")
+        return name
+
+    def there(self, name: bytes) -> Vhost:
+        """The vhost of that name, now that things are done; they do something in it."""
+        vhost = self.vhosts.by_name[name]
+        vhost.touch()
+        return vhost
+
+    # ---- what entries ask for
+
+    def vhost(self, given: GivenEntry) -> Do | None:
+        name = given.octets("name")
+        if not 0 < len(name) <= NAME_OCTETS_MAX:
+            raise given.wrong("name", text(name), f"has not 1 to {NAME_OCTETS_MAX} octets")
+        said = GivenEntry("vhosts", 0, {**given.table("metadata"), **given.fields})
+        settings: dict[str, object] = {}
+        if "description" in said.fields:
+            settings["description"] = said.text("description")
+        if "tags" in said.fields:
+            settings["tags"] = said.texts("tags")
+        kind = said.fields.get("default_queue_type")
+        if kind not in {None, "undefined"}:
+            settings["default_queue_type"] = kind
+        if "protected_from_deletion" in said.fields:
+            settings[PROTECTED] = said.flag("protected_from_deletion", False)
+        VhostSettings().change(settings)
+        self.names.add(name)
+        return partial(self.make_vhost, name, settings)
+
+    def make_vhost(self, name: bytes, settings: dict[str, object]) -> None:
+        vhost = self.vhosts.add(name)
+        if {**vhost.settings.facts(), **settings} != vhost.settings.facts():
+            self.vhosts.change(vhost, settings)
+
+    def user(self, given: GivenEntry) -> Do | None:
+        name, tags = given.text("name"), given.texts("tags")
+        hash = imported_hash(given.text("password_hash", ""), given.text("hashing_algorithm", ""))
+        limits = limit_settings(given.table("limits"), OF_USERS)
+        check_user(name, hash, tags)
+        self.users.add(name)
+        known = self.vhosts.users.by_name.get(name)
+        if known is not None and known.configured:
+            self.notes.append(f"user '{name}' is of the configuration, and stays as it is")
+            return None
+        return partial(self.make_user, name, hash, tags, limits)
+
+    def make_user(self, name: str, hash: str, tags: list[str], limits: dict[str, object]) -> None:
+        put_user(self.vhosts.users, name, hash, tags)
+        if limits:
+            self.vhosts.users.set_limits(name, limits)
+
+    def permission(self, given: GivenEntry) -> Do | None:
+        vhost, user = self.vhost_of(given), self.user_of(given)
+        patterns = [given.text(field) for field in ("configure", "write", "read")]
+        for field in ("configure", "write", "read"):
+            check_pattern(field, given.text(field))
+        return partial(self.vhosts.users.set_permissions, user, vhost, *patterns)
+
+    def topic_permission(self, given: GivenEntry) -> Do | None:
+        vhost, user = self.vhost_of(given), self.user_of(given)
+        write, read = given.text("write"), given.text("read")
+        check_topic_pattern("write", write)
+        check_topic_pattern("read", read)
+        return partial(self.vhosts.users.set_topic_permissions, user, vhost, given.octets("exchange"), write, read)
+
+    def parameter(self, given: GivenEntry) -> Do | None:
+        vhost, component, name = self.vhost_of(given), given.text("component"), given.text("name")
+        if component == LIMITS:
+            settings = limit_settings(given.table("value"), OF_VHOSTS)
+            VhostSettings().change(settings)
+            return partial(self.make_vhost, vhost, settings) if settings else None
+        if component == OPERATOR_POLICY:
+            return self.policy_named(given, vhost, name, GivenEntry("parameters", 0, given.table("value")), True)
+        self.notes.append(f"parameter '{name}' of '{component}' is kept, and means nothing to this broker")
+        value = given.fields.get("value")
+        return partial(self.vhosts.parameters.set, vhost, component, name, value)
+
+    def global_parameter(self, given: GivenEntry) -> Do | None:
+        return partial(self.vhosts.parameters.set_global, given.text("name"), given.fields.get("value"))
+
+    def policy(self, given: GivenEntry) -> Do | None:
+        return self.policy_named(given, self.vhost_of(given), given.text("name"), given, False)
+
+    def policy_named(self, given: GivenEntry, vhost: bytes, name: str, said: GivenEntry, operator: bool) -> Do | None:
+        """A policy, without what means nothing here."""
+        definition = dict(said.table("definition"))
+        for key in [key for key in definition if key in MEANINGLESS and key not in BY_KEY]:
+            del definition[key]
+            self.notes.append(f"{given.where}: {key} means nothing to this broker")
+        if not definition and said.table("definition"):
+            return None
+        pattern, priority = said.fields.get("pattern"), said.fields.get("priority", 0)
+        apply_to = said.fields.get("apply-to", "all")
+        check_policy(name, operator, pattern, apply_to, definition, priority)
+        return partial(self.make_policy, vhost, name, pattern, definition, priority, apply_to, operator)
+
+    def make_policy(
+        self,
+        vhost: bytes,
+        name: str,
+        pattern: object,
+        definition: object,
+        priority: object,
+        apply_to: object,
+        operator: bool,
+    ) -> None:
+        set_policy(self.there(vhost), name, pattern, definition, priority, apply_to, operator=operator)
+
+    def exchange(self, given: GivenEntry) -> Do | None:
+        vhost, name = self.vhost_of(given), given.octets("name")
+        kind, arguments = given.octets("type"), given.table("arguments")
+        durable, auto_delete = given.flag("durable", True), given.flag("auto_delete", False)
+        internal = given.flag("internal", False)
+        check_arguments(vhost, name, arguments)
+        made = make_exchange(kind, name, durable, auto_delete, internal, arguments)
+        if not name or name.startswith(RESERVED) or self.known_exchange(vhost, name) is not None:
+            return None
+        self.exchanges[vhost, name] = made
+        return partial(self.make_exchange, vhost, name, kind, durable, auto_delete, internal, arguments)
+
+    def make_exchange(
+        self,
+        vhost: bytes,
+        name: bytes,
+        kind: bytes,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: dict[str, object],
+    ) -> None:
+        self.there(vhost).declare_exchange(name, kind, durable, auto_delete, internal, arguments)
+
+    def queue(self, given: GivenEntry) -> Do | None:
+        vhost, name, arguments = self.vhost_of(given), given.octets("name"), given.table("arguments")
+        durable, auto_delete = given.flag("durable", True), given.flag("auto_delete", False)
+        if not name:
+            raise given.wrong("name", "", "is no name")
+        check_queue_name(name)
+        check_declaration(given.where, False, durable, False, auto_delete, arguments)
+        known = self.vhosts.by_name.get(vhost)
+        if (vhost, name) in self.queues or (known is not None and name in known.queues):
+            return None
+        self.queues.add((vhost, name))
+        return partial(self.make_queue, vhost, name, durable, auto_delete, arguments)
+
+    def make_queue(
+        self, vhost: bytes, name: bytes, durable: bool, auto_delete: bool, arguments: dict[str, object]
+    ) -> None:
+        where = self.there(vhost)
+        if not name.startswith(RESERVED):
+            where.declare_queue(name, durable, False, auto_delete, arguments, NO_SESSION)
+        elif name not in where.queues:  # a name that a broker gave: only a client may not choose it
+            spec = QueueSpec(durable, auto_delete, False, arguments, where.visibility_ms)
+            queue = where.make_queue(where.next_queue, name, kind_of(spec), spec)
+            if queue.log.durable:
+                where.command(queue_command(queue))
+
+    def binding(self, given: GivenEntry) -> Do | None:
+        vhost, source, destination = self.vhost_of(given), given.octets("source"), given.octets("destination")
+        key, arguments = given.octets("routing_key"), given.table("arguments")
+        kind = given.text("destination_type", "queue")
+        if kind not in {"queue", "exchange"}:
+            raise given.wrong("destination_type", kind, "is neither queue nor exchange")
+        if not source:
+            return None  # every queue is bound so
+        exchange = self.known_exchange(vhost, source)
+        if exchange is None:
+            raise given.wrong("source", text(source), "is no exchange of the vhost or the file")
+        if not self.is_known(vhost, destination, kind):
+            raise given.wrong("destination", text(destination), f"is no {kind} of the vhost or the file")
+        trial = make_exchange(exchange.kind, source, True, False, False, exchange.arguments)
+        check_binding(vhost, trial, arguments)
+        trial.bind(1, key, arguments)
+        return partial(self.bind, vhost, kind == "queue", destination, source, key, arguments)
+
+    def bind(
+        self, vhost: bytes, to_queue: bool, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
+    ) -> None:
+        if to_queue:
+            self.there(vhost).bind(destination, source, key, arguments)
+        else:
+            self.there(vhost).bind_exchange(destination, source, key, arguments)
+
+    def known_exchange(self, vhost: bytes, name: bytes) -> Exchange | None:
+        """An exchange that is there, or will be."""
+        known = self.vhosts.by_name.get(vhost)
+        there = None if known is None else known.bindings.exchanges.get(name)
+        if there is None and known is None and name.startswith(RESERVED):
+            there = self.vhosts.default.bindings.exchanges.get(name)  # a vhost that the file makes has these, too
+        return there or self.exchanges.get((vhost, name))
+
+    def is_known(self, vhost: bytes, name: bytes, kind: str) -> bool:
+        """True if a destination is there, or will be."""
+        if kind == "exchange":
+            return self.known_exchange(vhost, name) is not None
+        known = self.vhosts.by_name.get(vhost)
+        return (vhost, name) in self.queues or (known is not None and name in known.queues)
+
+
+def incomplete(step: ImportStep, done: int, error: RequestError) -> RequestError:
+    """The error where something could not be done though it had been checked: the broker changed meanwhile."""
+    before = f"; what stands before it was done, {done} entries" if done else ""
+    return RequestError(error.reason, f"{step.what}: {error.text}{before}")

@@ -1,0 +1,201 @@
+"""The place of a message, and why it has not been delivered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import DamagedBlock
+from forebay.log.queue_log import QueueLog
+from forebay.management.control import Connections
+from forebay.management.explain.fate import death_of, dying_reason
+from forebay.management.explain.kept import pinned_reason
+from forebay.management.explain.places import MessagePlace, subject_at
+from forebay.management.explain.reasons import MILLISECOND_US, Reason, count, duration, worst_first
+from forebay.management.explain.streams import group_name, stream_reasons
+from forebay.management.explain.work import WorkReasons, state_in
+from forebay.management.operations.queues import pin_facts
+from forebay.queue.group import Group
+from forebay.queue.queue import KIND_NAMES, STREAM, Queue
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.work_group import WorkGroup
+from forebay.records.shown import record_shown
+from forebay.records.subject import RecordSubject
+from forebay.routing.exchange import text
+
+BODY_OCTETS: Final = 0  # of the body that is shown: who asks why a message waits has no business with what it says
+DELAYED_LOOKED_AT_MAX: Final = 10_000
+
+
+def explained(vhost: Vhost, connections: Connections, place: MessagePlace) -> dict[str, object]:
+    """The explanation of one message for people and programs.
+
+    state    of it in its work group, or `stream`; `gone` and `not_there` where the log has nothing at this offset
+    summary  the worst reason's sentence
+    reasons  all of them, the worst first
+    pinned_by  whom the log keeps its oldest messages for, see `pin_facts`
+    """
+    queue, offset = place.queue, place.offset
+    facts: dict[str, object] = {
+        "vhost": text(vhost.name),
+        "queue": text(queue.name),
+        "type": KIND_NAMES[int(queue.kind)],
+        "offset": offset,
+    }
+    subject: RecordSubject | None = None
+    damage: DamagedBlock | None = None
+    try:
+        subject = subject_at(vhost, queue, offset)
+    except DamagedBlock as error:
+        damage = error
+    if damage is not None:
+        facts["state"] = "damaged"
+        facts["groups"] = groups_shown(queue, offset)
+        reasons = [damage_reason("damaged", damage, "it cannot be read")]
+    elif subject is None:
+        reasons = [absence(vhost, queue, offset)]
+        facts["state"] = reasons[0].code
+        reasons += deaths(vhost, queue, offset)
+    else:
+        facts["message"] = record_shown(subject, BODY_OCTETS)
+        facts["groups"] = groups_shown(queue, offset)
+        facts["state"] = state(queue, offset)
+        reasons = reasons_of(vhost, connections, queue, subject)
+    pin = pin_facts(queue)
+    pinned = None if pin is None else pinned_reason(pin, offset, int(vhost.now_us))
+    reasons = worst_first(reasons if pinned is None else [*reasons, pinned])
+    facts["pinned_by"] = pin
+    facts["summary"] = f"queue '{text(queue.name)}', offset {offset}: {reasons[0].text}"
+    facts["reasons"] = [reason.shown() for reason in reasons]
+    return facts
+
+
+def state(queue: Queue, offset: int) -> str:
+    """The state of a message in the nameless work group; `stream` in a stream."""
+    if queue.kind == STREAM:
+        return "stream"
+    group = queue.find_group(b"")
+    return state_in(group, offset) if isinstance(group, WorkGroup) else "ready"
+
+
+def groups_shown(queue: Queue, offset: int) -> list[dict[str, object]]:
+    """The state of the message in each group."""
+    found: list[dict[str, object]] = []
+    for group in queue.groups.values():
+        if isinstance(group, WorkGroup):
+            found.append({"group": text(group.name), "kind": "work", "state": state_in(group, offset)})
+        elif isinstance(group, StreamGroup):
+            read = "delivered" if offset < group.cursor else "ready"
+            found.append({"group": group_name(group), "kind": "stream", "state": read, "cursor": int(group.cursor)})
+    return found
+
+
+def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: RecordSubject) -> list[Reason]:
+    """The reasons of every group for a message that is in the log; there is always one."""
+    offset = int(subject.offset())
+    found: list[Reason] = []
+    for group in queue.groups.values():
+        if group.reader.damage is not None:
+            found.append(damage_reason("behind_damage", group.reader.damage.error(), "nothing is handed out", group))
+        if isinstance(group, StreamGroup):
+            found += stream_reasons(queue, group, subject, vhost.now_us, connections)
+        elif isinstance(group, WorkGroup):
+            found += WorkReasons(queue, group, subject, vhost.now_us, connections).reasons()
+            state = state_in(group, offset)
+            if state == "dying":
+                found.append(dying_reason(vhost, queue, group, offset))
+            elif state == "settled":
+                death = death_of(vhost, queue, group, offset)
+                found += [] if death is None else [death]
+    if not queue.groups:
+        found += nobody(queue, offset)
+    return found
+
+
+def damage_reason(code: str, damage: DamagedBlock, what: str, group: Group | None = None) -> Reason:
+    """The reasons of a message that cannot be read, or that stands behind such a one."""
+    facts: dict[str, object] = {"file": damage.path, "position": damage.position}
+    facts |= {"first": damage.base, "last": damage.end - 1, "fault": damage.why}
+    return Reason(code, f"{what}: {damage.text}", facts, None if group is None else text(group.name))
+
+
+def nobody(queue: Queue, offset: int) -> list[Reason]:
+    """The reasons of a queue that has no group yet."""
+    name = text(queue.name)
+    ahead = offset - int(queue.log.start)
+    found: list[Reason] = []
+    if queue.owner:
+        words = f"queue '{name}' is exclusive: only connection {queue.owner} may consume"
+        found.append(Reason("exclusive", words, {"connection": int(queue.owner)}))
+    if queue.kind == STREAM:
+        found.append(Reason("no_readers", f"nobody reads stream '{name}'"))
+        if offset >= queue.log.readable_end():
+            found.append(Reason("not_on_disk", "it is not on the disk yet: readers of a stream see it when it is"))
+        return found
+    found.append(Reason("no_consumers", f"queue '{name}' has no consumers"))
+    if ahead:
+        words = f"{count(ahead, 'message')} are handed out before it"
+        found.append(Reason("waits_behind", words, {"ahead": ahead}))
+    return found
+
+
+def absence(vhost: Vhost, queue: Queue, offset: int) -> Reason:
+    """The reason why the log has nothing at an offset."""
+    log: QueueLog = queue.log
+    if offset >= log.end:
+        words = f"queue '{text(queue.name)}' has had no such message: its next offset is {log.end}"
+        facts: dict[str, object] = {"next_offset": int(log.end)}
+        if queue.is_full():
+            facts["full"] = True
+            words += "; it is full, and refuses what is published"
+        if vhost.store.full:
+            facts["disk_full"] = True
+            words += "; the disk is full, and nothing durable is taken"
+        return Reason("not_there", words, facts)
+    if queue.kind == STREAM:
+        words = f"retention has dropped it: the stream starts at offset {log.start}"
+        return Reason("gone", words, {"start": int(log.start)})
+    return Reason("gone", "everybody has settled it, and the log has it no more", {"start": int(log.start)})
+
+
+def deaths(vhost: Vhost, queue: Queue, offset: int) -> list[Reason]:
+    """The dead letter that a message has become which is in the log no more, if it did."""
+    found: list[Reason] = []
+    for group in queue.groups.values():
+        if offset < queue.log.end and isinstance(group, WorkGroup):
+            death = death_of(vhost, queue, group, offset)
+            found += [] if death is None else [death]
+    return found
+
+
+def delayed_explained(vhost: Vhost, message_id: str) -> list[dict[str, object]]:
+    """The same of messages with this id that wait for their time; of very many only the first are looked at."""
+    found: list[dict[str, object]] = []
+    octets = message_id.encode()
+    for message in vhost.delayed.listed(DELAYED_LOOKED_AT_MAX):
+        if octets not in message.properties:
+            continue
+        due_us = int(message.due_us)
+        words = f"it is published in {duration(due_us - int(vhost.now_us))}"
+        facts: dict[str, object] = {
+            "due_ms": due_us // MILLISECOND_US,
+            "number": int(message.offset),
+            "key": text(message.key),
+        }
+        found.append(
+            {
+                "vhost": text(vhost.name),
+                "state": "delayed",
+                "topic": text(message.topic),
+                "summary": words,
+                "reasons": [Reason("delayed", words, facts).shown()],
+            }
+        )
+    return found
+
+
+def queues_to_search(vhost: Vhost, name: bytes | None) -> list[Queue]:
+    """The queue of that name, or all; RequestError(NOT_FOUND)."""
+    if name is not None:
+        return [vhost.queue(name)]
+    return [vhost.queues[each] for each in sorted(vhost.queues)]

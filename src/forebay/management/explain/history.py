@@ -1,0 +1,173 @@
+"""The history of a message, as far as the broker keeps it: in itself, its groups, dead letters and traces."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.vhost import Vhost
+from forebay.management.control import Connections
+from forebay.management.explain.fate import death_of
+from forebay.management.explain.places import MessagePlace, subject_at
+from forebay.management.explain.reasons import MILLISECOND_US, consumer_facts
+from forebay.management.explain.work import state_in
+from forebay.queue.queue import Queue
+from forebay.queue.trace import TraceEvent
+from forebay.queue.work.work_group import WorkGroup
+from forebay.records.shown import plain
+from forebay.records.subject import RecordSubject
+from forebay.routing.exchange import text
+
+SECOND_MS: Final = 1000
+Event = dict[str, object]
+
+
+def history(vhost: Vhost, connections: Connections, place: MessagePlace) -> dict[str, object]:
+    """The events of one message, the oldest first; those whose time is not kept stand last.
+
+    source    of each event: what the `message` says, its `group`, a `dead letter`, or a `trace`
+    not_kept  what nobody knows any more, or never wrote down
+    """
+    queue, offset = place.queue, place.offset
+    events: list[Event] = []
+    missing: list[str] = []
+    traced = traced_events(vhost, queue, offset)
+    subject = subject_at(vhost, queue, offset)
+    if subject is None:
+        missing.append("the message itself: the log has it no more, or never had it")
+    else:
+        events += own_events(subject)
+    for group in queue.groups.values():
+        if isinstance(group, WorkGroup):
+            events += group_events(vhost, connections, queue, group, offset, missing, bool(traced))
+    events += traced
+    if subject is not None and not traced:
+        missing.append("who published it, and who was given it when: start a trace to have that written down")
+    events.sort(key=when)
+    return {
+        "vhost": text(vhost.name),
+        "queue": text(queue.name),
+        "offset": offset,
+        "events": events,
+        "not_kept": missing,
+    }
+
+
+def when(event: Event) -> tuple[int, int]:
+    time_ms = event.get("time_ms")
+    return (0, time_ms) if isinstance(time_ms, int) else (1, 0)
+
+
+def own_events(subject: RecordSubject) -> list[Event]:
+    """The events that a message itself tells of: when it was stored, and where it died before."""
+    published: Event = {"type": "stored", "source": "message", "time_ms": subject.fact("stored_ms")}
+    for name in ("exchange", "routing_key", "protocol", "user_id", "app_id", "timestamp"):
+        value = subject.fact(name)
+        if value is not None:
+            published[name] = plain(value)
+    deaths = subject.header("x-death")
+    found: list[Event] = [published]
+    for death in deaths if isinstance(deaths, list) else []:
+        if isinstance(death, dict):
+            found.append(death_event(death))
+    if len(found) == 1 and subject.fact("death_queue") is not None:
+        found.append(
+            {
+                "type": "died",
+                "source": "message",
+                "time_ms": number(subject.fact("death_ms")),
+                "queue": plain(subject.fact("death_queue")),
+                "reason": plain(subject.fact("death_reason")),
+            }
+        )
+    return found
+
+
+def death_event(death: dict[str, object]) -> Event:
+    """One table of x-death: the deaths in one queue of one reason, of which the time of the first is kept."""
+    seconds = death.get("time")
+    return {
+        "type": "died",
+        "source": "message",
+        "time_ms": seconds * SECOND_MS if isinstance(seconds, int) else None,
+        "queue": plain(death.get("queue")),
+        "reason": plain(death.get("reason")),
+        "times": plain(death.get("count")),
+        "exchange": plain(death.get("exchange")),
+        "routing_keys": plain(death.get("routing-keys")),
+    }
+
+
+def number(value: object) -> int | None:
+    if isinstance(value, str) and value.isdigit():  # a user property of MQTT
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
+def group_events(
+    vhost: Vhost,
+    connections: Connections,
+    queue: Queue,
+    group: WorkGroup,
+    offset: int,
+    missing: list[str],
+    is_traced: bool,
+) -> list[Event]:
+    """The events that a group knows of a message: who holds it, how often it came back, and that it is settled."""
+    name = text(group.name)
+    found: list[Event] = []
+    lease = group.leases.find(offset)
+    attempts = group.attempts.of(offset)
+    deliveries, failures = attempts & 0xFFFF_FFFF, attempts >> 32
+    if lease is not None:
+        deliveries, failures = int(lease.deliveries) - 1, int(lease.failures)
+        since_us = int(lease.deadline_us - lease.consumer.timeout_us)
+        held: Event = {"type": "held", "source": "group", "group": name, "time_ms": since_us // MILLISECOND_US}
+        held["until_ms"] = max(int(lease.deadline_us), group.leases.extended.get(offset, 0)) // MILLISECOND_US
+        found.append({**held, **consumer_facts(lease.consumer, connections)})
+    if deliveries:
+        event: Event = {"type": "returned", "source": "group", "group": name, "time_ms": None}
+        found.append({**event, "deliveries": deliveries, "failures": failures})
+        if not is_traced:
+            missing.append(f"when it was handed out before, and to whom, in group '{name}'")
+    is_gone = offset < queue.log.start
+    if is_gone or (offset < queue.log.end and state_in(group, offset) == "settled"):
+        death = death_of(vhost, queue, group, offset)
+        if death is None:
+            found.append({"type": "settled", "source": "group", "group": name, "time_ms": None})
+            if not is_traced:
+                missing.append(f"when and by whom it was settled in group '{name}'")
+        else:
+            facts = {"to_queue": death.facts["queue"], "to_offset": death.facts["offset"]}
+            event = {"type": "dead-lettered", "source": "dead letter", "group": name}
+            found.append({**event, "time_ms": number(death.facts["time_ms"]), "reason": death.facts["cause"], **facts})
+    return found
+
+
+def traced_events(vhost: Vhost, queue: Queue, offset: int) -> list[Event]:
+    """The events that the traces of the vhost have of one message."""
+    found: list[Event] = []
+    for trace in vhost.traces:
+        for event in trace.events:
+            if event.offset == offset and event.queue == queue.name:
+                found.append({**event_facts(event), "source": "trace", "trace": trace.name})
+    return found
+
+
+def event_facts(event: TraceEvent) -> Event:
+    """One event of a trace."""
+    facts: Event = {
+        "type": event.type,
+        "time_ms": int(event.time_us) // MILLISECOND_US,
+        "queue": text(event.queue),
+        "group": text(event.group) if not event.group.startswith(b"\0") else "",
+        "offset": int(event.offset),
+    }
+    if event.message_id:
+        facts["message_id"] = event.message_id
+    if event.connection:
+        facts["connection"] = int(event.connection)
+        facts["channel"] = int(event.channel)
+        facts["consumer"] = text(event.tag)
+    if event.detail:
+        facts["detail"] = event.detail
+    return facts

@@ -1,0 +1,260 @@
+"""The reasons why a work group has not handed out a message, or what became of it there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.core.message import KEYED
+from forebay.filter.parts import first_miss
+from forebay.management.control import Connections
+from forebay.management.explain.reasons import MILLISECOND_US, Reason, consumer_facts, count, duration, named
+from forebay.queue.declaration.limits import STRICT
+from forebay.queue.leases.lease import Consumer, Lease
+from forebay.queue.leases.page import DEAD_LETTER, DELAYED, LEASED, PAGE_BITS, SETTLED
+from forebay.queue.queue import Queue
+from forebay.queue.ready.expiry import NEVER
+from forebay.queue.ready.order import Order
+from forebay.queue.work.attempts import FAILURE
+from forebay.queue.work.work_group import WorkGroup
+from forebay.records.shown import plain
+from forebay.records.subject import RecordSubject
+from forebay.routing.exchange import text
+
+READY: Final = "ready"
+STATES: Final = {LEASED: "leased", SETTLED: "settled", DEAD_LETTER: "dying", DELAYED: "delayed"}
+LOOKED_AT_MAX: Final = 10_000  # entries of a queue's order that are counted for one answer
+
+
+def state_in(group: WorkGroup, offset: int) -> str:
+    """The state of a record in a group: ready, leased, delayed, dying or settled."""
+    if offset >= group.settlement.cursor:
+        return READY
+    page = group.settlement.pages.get(offset >> PAGE_BITS)
+    return "settled" if page is None else STATES.get(int(page.states[offset - page.base]), READY)
+
+
+class WorkReasons:
+    """The reasons of one group for one message, which is in the log."""
+
+    def __init__(
+        self, queue: Queue, group: WorkGroup, subject: RecordSubject, now_us: int, connections: Connections
+    ) -> None:
+        self.queue = queue
+        self.group = group
+        self.subject = subject
+        self.offset = int(subject.offset())
+        self.now_us = now_us
+        self.connections = connections
+        self.found: list[Reason] = []
+
+    def add(self, code: str, words: str, **facts: object) -> None:
+        self.found.append(Reason(code, words, facts, text(self.group.name)))
+
+    def reasons(self) -> list[Reason]:
+        """All that is known of it, in no order; those of its fate are not among them."""
+        state = state_in(self.group, self.offset)
+        if state == "settled":
+            self.add("settled", "it was settled: acknowledged, discarded or purged, or it died with nowhere to go")
+        elif state == "leased":
+            self.leased()
+        elif state == "delayed":
+            self.resting()
+        elif state == READY:
+            self.waiting()
+        if state in ("leased", "delayed", READY):
+            self.limits()
+        return self.found
+
+    # ---- out, or to come back
+
+    def leased(self) -> None:
+        lease = self.group.leases.find(self.offset)
+        if lease is None:
+            return
+        facts = self.lease_facts(lease)
+        held = f"held by {named(facts)} for {duration(self.now_us - self.since_us(lease))}"
+        rest_us = self.deadline_us(lease) - self.now_us
+        until = f"; it returns in {duration(rest_us)} unless it is settled" if rest_us < 1 << 50 else ""
+        reads = ", whose connection does not read," if lease.consumer.paused else ""
+        times = count(int(lease.deliveries), "delivery").replace("deliverys", "deliveries")
+        self.add("leased", f"{held}{reads} after {times}{until}", **facts)
+
+    def deadline_us(self, lease: Lease) -> int:
+        return max(int(lease.deadline_us), self.group.leases.extended.get(self.offset, 0))
+
+    def since_us(self, lease: Lease) -> int:
+        """The time at which it was handed out; where another record of the lease was extended, not before then."""
+        return min(int(lease.deadline_us - lease.consumer.timeout_us), self.now_us)
+
+    def lease_facts(self, lease: Lease) -> dict[str, object]:
+        facts = consumer_facts(lease.consumer, self.connections)
+        facts["since_ms"] = self.since_us(lease) // MILLISECOND_US
+        facts["until_ms"] = self.deadline_us(lease) // MILLISECOND_US
+        facts["deliveries"] = int(lease.deliveries)
+        facts["failures"] = int(lease.failures)
+        facts["connection_paused"] = lease.consumer.paused
+        return facts
+
+    def resting(self) -> None:
+        for due_us, first, length in self.group.delayed.heap:
+            if first <= self.offset < first + length:
+                due = due_us if due_us > 0 else self.now_us
+                words = f"it came back, and is handed out again in {duration(due - self.now_us)}"
+                self.add("retry_delay", words, not_before_ms=due // MILLISECOND_US)
+
+    def limits(self) -> None:
+        limit = int(self.group.limits.delivery_limit)
+        attempts = self.attempts()
+        failures = attempts // FAILURE
+        lease = self.group.leases.find(self.offset)
+        failures = failures if lease is None else int(lease.failures)
+        if 0 <= limit <= failures:
+            words = f"it has failed {failures} times, and the delivery limit is {limit}: it dies at the next failure"
+            self.add("near_delivery_limit", words, failures=failures, delivery_limit=limit)
+
+    def attempts(self) -> int:
+        return self.group.attempts.of(self.offset)
+
+    # ---- waiting
+
+    def waiting(self) -> None:
+        group = self.group
+        subject = self.subject
+        expiry = group.ready_queue.expiry
+        expiry_us = int(expiry.of(subject.block, subject.index)) if expiry.perishable else NEVER
+        if expiry_us < self.now_us:
+            words = f"it expired {duration(self.now_us - expiry_us)} ago, and dies when it comes to the head"
+            self.add("expired", words, expired_ms=expiry_us // MILLISECOND_US)
+        if group.filter and not group.key_filter.wants(subject.block, subject.index):
+            words = f"the group's filter '{text(group.filter)}' does not match its key: it is passed over"
+            self.add(
+                "group_filter", words, filter=text(group.filter), key=text(subject.block.routing_key(subject.index))
+            )
+            return
+        self.barrier()
+        ahead = self.ahead()
+        if ahead:
+            self.add("waits_behind", f"{count(ahead, 'message')} are handed out before it", ahead=ahead)
+        self.exclusive()
+        if not group.consumers:
+            self.add("no_consumers", f"queue '{text(self.queue.name)}' has no consumers{self.in_group()}")
+            return
+        takers = [consumer for consumer in group.consumers if self.could_take(consumer)]
+        if takers and not any(reason.code in ("message_group", "waits_behind") for reason in self.found):
+            facts = consumer_facts(takers[0], self.connections)
+            self.add("next", f"nothing holds it up: {named(facts)} is given it next", **facts)
+
+    def in_group(self) -> str:
+        return f" in group '{text(self.group.name)}'" if self.group.name else ""
+
+    def exclusive(self) -> None:
+        owner = int(self.queue.owner)
+        if owner:
+            words = f"queue '{text(self.queue.name)}' is exclusive: only connection {owner} may consume"
+            self.add("exclusive", words, connection=owner)
+
+    def could_take(self, consumer: Consumer) -> bool:
+        """True if a consumer would take it now; why not, otherwise, is noted."""
+        facts = consumer_facts(consumer, self.connections)
+        who = named(facts)
+        able = True
+        if self.group.limits.single_active and consumer is not self.active():
+            self.add("not_active", f"{who} waits: another one is the single active consumer", **facts)
+            able = False
+        if consumer.paused:
+            self.add("connection_paused", f"{who} does not read what it was sent", **facts)
+            able = False
+        if consumer.credit <= 0:
+            held = int(consumer.held)
+            words = f"{who} holds {count(held, 'message')}, as many as its prefetch allows"
+            self.add("no_credit", words, held=held, prefetch=held + int(consumer.credit), **facts)
+            able = False
+        return self.is_wanted(consumer, who, facts) and able
+
+    def active(self) -> Consumer | None:
+        consumers = self.group.consumers
+        active = self.group.active()
+        return active if active is not None else consumers[0] if consumers else None
+
+    def is_wanted(self, consumer: Consumer, who: str, facts: dict[str, object]) -> bool:
+        selector = consumer.selector
+        if selector is None:
+            return True
+        missed = first_miss(selector.filter, self.subject)
+        if missed is None:
+            return True
+        said = ", ".join(f"{place} is {said_as(value)}" for place, value in missed.values.items())
+        words = f"{who} wants only {consumer.filter}, and {missed.text} does not hold" + (f": {said}" if said else "")
+        values = {place: plain(value) for place, value in missed.values.items()}
+        self.add("filter", words, filter=consumer.filter, part=missed.text, values=values, **facts)
+        return False
+
+    # ---- what stands before it
+
+    def barrier(self) -> None:
+        """It may stand behind others of its message group."""
+        order = self.group.ready_queue.order
+        block, index = self.subject.block, self.subject.index
+        if order is None or not block.format(index) & KEYED:
+            return
+        key = order.facts.key(block, index)
+        behind = order.busy.get(key)
+        if behind is None or (self.offset < self.group.settlement.cursor and self.offset not in behind):
+            return  # it is the first of its message group itself
+        first = next((offset for offset, each in order.keys.items() if each == key), None)
+        place = sum(1 for offset in behind if offset < self.offset)
+        facts: dict[str, object] = {"key": text(key), "first": first, "behind": place + 1}
+        words = f"message group '{text(key)}' is handed out one at a time"
+        if first is not None:
+            words += f", and offset {first} stands before it: {self.state_words(first, facts)}"
+        self.add("message_group", words, **facts)
+
+    def state_words(self, offset: int, facts: dict[str, object]) -> str:
+        """The state of the message at another offset."""
+        state = state_in(self.group, offset)
+        facts["state"] = state
+        lease = self.group.leases.find(offset)
+        if lease is None:
+            return "it is " + state
+        holder = consumer_facts(lease.consumer, self.connections)
+        facts["holder"] = holder
+        facts["since_ms"] = self.since_us(lease) // MILLISECOND_US
+        return f"{named(holder)} has held it for {duration(self.now_us - self.since_us(lease))}"
+
+    def ahead(self) -> int:
+        """The number of ready messages that go before it, as far as priorities and age say."""
+        group = self.group
+        order = group.ready_queue.order
+        if self.offset >= group.settlement.cursor:
+            waiting = int(group.ready_queue.returned_count) if order is None else int(order.count)
+            return waiting + self.offset - int(group.settlement.cursor)
+        if order is None:
+            returned = group.ready_queue.returned
+            return sum(min(length, self.offset - first) for first, length in returned if first < self.offset)
+        return self.ahead_in(order)
+
+    def ahead_in(self, order: Order) -> int:
+        block, index = self.subject.block, self.subject.index
+        own = order.levels[order.level(block, index)]
+        if block.format(index) & KEYED and self.offset not in order.keys:
+            return 0  # what holds it up is its message group
+        ahead = 0
+        for level in order.all_levels():
+            # Those of a higher level go first; with two levels at two to one, so do the older of the other.
+            if level is not own and order.mode == STRICT and self.is_above(order, level, own):
+                ahead += int(level.count)
+            elif level is own or order.mode != STRICT:
+                runs = level.all_runs()[:LOOKED_AT_MAX]
+                ahead += sum(min(length, self.offset - first) for first, length in runs if first < self.offset)
+        return ahead
+
+    def is_above(self, order: Order, level: object, own: object) -> bool:
+        if level is order.returned:
+            return True
+        places = {id(each): place for place, each in enumerate(order.levels)}
+        return places[id(level)] > places[id(own)]
+
+
+def said_as(value: object) -> str:
+    """A value as sentences say it."""
+    return "not there" if value is None else repr(plain(value))

@@ -1,0 +1,106 @@
+"""Groups of a queue that go, or go on elsewhere in the log, because somebody who administers says so."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from forebay.broker.catalog.queues import group_gone_command, group_moved_command
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
+from forebay.management.explain.reasons import count
+from forebay.queue.group import Group
+from forebay.queue.queue import SHARE, Queue, group_key
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.work_group import WorkGroup
+from forebay.routing.exchange import text
+
+
+def find_group(queue: Queue, key: bytes) -> Group:
+    """The group of that key; RequestError(NOT_FOUND) where there is none, or it is one consumer's own cursor."""
+    group = None if key.startswith(b"\0") else queue.find_group(key)
+    if group is None:
+        reader = " (a reader of that name holds messages: release it)" if key in queue.pins.by_name else ""
+        raise RequestError(NOT_FOUND, f"no group '{text(key)}' on queue '{text(queue.name)}'{reader}")
+    return group
+
+
+def delete_group(vhost: Vhost, queue: Queue, group: Group, if_unused: bool) -> None:
+    """Take a group away, and let the log forget what only it wanted; on the disk with this turn's commit.
+
+    if_unused  only if it has no consumers, nothing is with one, and no dead letter waits; else they lose it
+    raises     RequestError(PRECONDITION): for the queue's own group, a shared subscription's, or one in use
+    """
+    name = called(queue, group)
+    check_not_shared(queue)
+    if isinstance(group, WorkGroup) and not group.name and not group.filter:
+        raise RequestError(PRECONDITION, f"group '': it is queue '{text(queue.name)}'s own, and goes with it")
+    if if_unused:
+        check_unused(group, name)
+    for consumer in list(group.consumers):
+        consumer.lost = f"{name} was deleted"
+        vhost.cancelled.append(consumer)
+        vhost.cancel(consumer)
+    if vhost.queues_by_id.get(queue.id) is not queue:
+        return  # it went with its last consumer
+    queue.drop_group(group)
+    if queue.log.durable:
+        vhost.command(group_gone_command(queue, group))
+    settle_up(vhost, queue)
+
+
+def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
+    """Have a group go on at an offset at once; on the disk with this turn's commit.
+
+    A work group begins anew there: what is below is settled, and what follows is ready as if it had never been handed
+    out. Its consumers stay; what they hold is no longer theirs.
+    raises  RequestError(PRECONDITION): while dead letters of the group wait, or for a shared subscription
+    """
+    check_not_shared(queue)
+    if isinstance(group, StreamGroup):
+        group.move(offset)
+        vhost.mark(queue)
+        vhost.commit_streams()
+        return
+    assert isinstance(group, WorkGroup)
+    if group.dead_letters.count:
+        waiting = count(int(group.dead_letters.count), "waiting dead letter")
+        raise RequestError(PRECONDITION, f"{called(queue, group)}: {waiting} would be lost")
+    # What of a file being rewritten was settled before goes yet.
+    job = vhost.store.rewriting(int(queue.id))
+    rewrites = [] if job is None else [each for each in job.rewrites if each.log is queue.log]
+    group.move(offset, [span for rewrite in rewrites for span in rewrite.left_out()])
+    vhost.early = [each for each in vhost.early if each.lease is None or each.lease.left]
+    if queue.log.durable:
+        vhost.command(group_moved_command(queue, group, int(offset)))
+    settle_up(vhost, queue)
+
+
+def settle_up(vhost: Vhost, queue: Queue) -> None:
+    """Let the log forget what nobody wants by now; with the change that brought it, this is on the disk."""
+    vhost.note_progress(queue)
+    vhost.store.note_start(queue.log)
+    vhost.mark(queue)
+
+
+def check_not_shared(queue: Queue) -> None:
+    """RequestError(PRECONDITION) for the queue of a shared subscription: sessions have what its group handed out."""
+    if queue.kind == SHARE:
+        raise RequestError(PRECONDITION, f"queue '{text(queue.name)}' is a shared subscription: its members have it")
+
+
+def check_unused(group: Group, name: str) -> None:
+    """RequestError(PRECONDITION) where somebody would lose something with the group."""
+    uses: list[str] = []
+    if group.consumers:
+        uses.append(count(len(group.consumers), "consumer"))
+    if isinstance(group, WorkGroup) and group.leases.count:
+        uses.append(f"{count(int(group.leases.count), 'message')} with consumers")
+    if isinstance(group, WorkGroup) and group.dead_letters.count:
+        uses.append(count(int(group.dead_letters.count), "waiting dead letter"))
+    if uses:
+        raise RequestError(PRECONDITION, f"{name} in use: {', '.join(uses)}")
+
+
+def called(queue: Queue, group: Group) -> str:
+    """A group as errors name it."""
+    return f"group '{text(group_key(group.name, group.filter))}' of queue '{text(queue.name)}'"

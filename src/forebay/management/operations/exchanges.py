@@ -1,0 +1,163 @@
+"""Operations on exchanges and bindings."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from forebay.broker.vhost import Vhost
+from forebay.management.control import (
+    FLAG,
+    PAGE,
+    TABLE,
+    TEXT,
+    VHOST,
+    Arguments,
+    Control,
+    Parameter,
+    operation,
+    page,
+    refuse,
+)
+from forebay.records.shown import plain
+from forebay.routing.exchange import Binding, Exchange, text
+
+EXCHANGE: Final = Parameter("exchange", TEXT, "its name")
+SOURCE: Final = Parameter("exchange", TEXT, "the exchange that messages come from")
+DESTINATION: Final = Parameter("destination", TEXT, "name of the queue or exchange that they go to")
+DESTINATION_TYPE: Final = Parameter("destination_type", TEXT, "queue or exchange", False, "queue")
+KEY: Final = Parameter("routing_key", TEXT, "the binding's key", False, "")
+ARGUMENTS: Final = Parameter("arguments", TABLE, "as AMQP clients give them", False)
+
+
+@operation("exchange.list", VHOST, *PAGE)
+def list_exchanges(control: Control, given: Arguments) -> dict[str, object]:
+    """The exchanges of a vhost by name."""
+    exchanges = control.vhost(given).bindings.exchanges
+    return page(given, [partial(exchange_facts, exchanges[name]) for name in sorted(exchanges)])
+
+
+@operation(
+    "exchange.declare",
+    VHOST,
+    EXCHANGE,
+    Parameter("type", TEXT, "direct, fanout, topic, headers or x-consistent-hash", False, "direct"),
+    Parameter("durable", FLAG, "kept over a restart", False, True),
+    Parameter("auto_delete", FLAG, "goes with its last binding", False, False),
+    Parameter("internal", FLAG, "clients cannot publish to it", False, False),
+    ARGUMENTS,
+    changes=True,
+)
+def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
+    """Make an exchange, or check that the one there is was declared alike."""
+    vhost = control.vhost(given)
+    name = given.octets("exchange")
+    vhost.declare_exchange(
+        name,
+        given.octets("type"),
+        given.flag("durable"),
+        given.flag("auto_delete"),
+        given.flag("internal"),
+        given.table("arguments"),
+    )
+    return exchange_facts(vhost.bindings.exchanges[name])
+
+
+@operation(
+    "exchange.delete",
+    VHOST,
+    EXCHANGE,
+    Parameter("if_unused", FLAG, "only if nothing is bound to it", False, False),
+    changes=True,
+)
+def delete_exchange(control: Control, given: Arguments) -> dict[str, object]:
+    """Take an exchange away with its bindings."""
+    vhost = control.vhost(given)
+    name = given.octets("exchange")
+    vhost.check_exchange(name)
+    vhost.delete_exchange(name, given.flag("if_unused"))
+    return {}
+
+
+@operation(
+    "binding.list",
+    VHOST,
+    Parameter("exchange", TEXT, "only those from this exchange", False),
+    Parameter("queue", TEXT, "only those to this queue", False),
+    *PAGE,
+)
+def list_bindings(control: Control, given: Arguments) -> dict[str, object]:
+    """The bindings of a vhost."""
+    vhost = control.vhost(given)
+    if "exchange" in given:
+        bindings = vhost.bindings.list_exchange(given.octets("exchange"))
+    else:
+        bindings = vhost.bindings.list_all()
+    if "queue" in given:
+        id = int(vhost.queue(given.octets("queue")).id)
+        bindings = [binding for binding in bindings if binding.destination == id]
+    return page(given, [partial(binding_facts, vhost, binding) for binding in bindings])
+
+
+@operation("binding.add", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True)
+def add_binding(control: Control, given: Arguments) -> dict[str, object]:
+    """Bind a queue or an exchange to an exchange."""
+    vhost = control.vhost(given)
+    source, destination, key, arguments = binding_named(given)
+    if is_to_exchange(given):
+        vhost.bind_exchange(destination, source, key, arguments)
+    else:
+        vhost.bind(destination, source, key, arguments)
+    return {}
+
+
+@operation("binding.delete", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True)
+def delete_binding(control: Control, given: Arguments) -> dict[str, object]:
+    """Take a binding away; no error where there is none."""
+    vhost = control.vhost(given)
+    source, destination, key, arguments = binding_named(given)
+    vhost.check_exchange(source)
+    if is_to_exchange(given):
+        vhost.unbind_exchange(destination, source, key, arguments)
+    else:
+        vhost.unbind(vhost.queue(destination).name, source, key, arguments)
+    return {}
+
+
+def binding_named(given: Arguments) -> tuple[bytes, bytes, bytes, dict[str, object]]:
+    return given.octets("exchange"), given.octets("destination"), given.octets("routing_key"), given.table("arguments")
+
+
+def is_to_exchange(given: Arguments) -> bool:
+    type = given.text("destination_type")
+    if type not in {"queue", "exchange"}:
+        raise refuse("destination_type", type, "is neither queue nor exchange")
+    return type == "exchange"
+
+
+def exchange_facts(exchange: Exchange) -> dict[str, object]:
+    return {
+        "exchange": text(exchange.name),
+        "type": text(exchange.kind),
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "alternate": None if exchange.alternate is None else text(exchange.alternate),
+        "arguments": plain(exchange.arguments),
+        "bindings": int(exchange.binding_count),
+    }
+
+
+def binding_facts(vhost: Vhost, binding: Binding) -> dict[str, object]:
+    to_exchange = binding.destination < 0
+    if to_exchange:
+        name = vhost.bindings.by_number[binding.destination].name
+    else:
+        name = vhost.queues_by_id[binding.destination].name
+    return {
+        "exchange": text(binding.exchange),
+        "destination": text(name),
+        "destination_type": "exchange" if to_exchange else "queue",
+        "routing_key": text(binding.routing_key),
+        "arguments": plain(binding.arguments),
+    }

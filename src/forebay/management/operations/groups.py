@@ -1,0 +1,274 @@
+"""Operations on groups: who reads a queue, how far, and who holds what of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from forebay.broker.consumer_arguments import stream_start
+from forebay.broker.dead_letter.dlq import seal
+from forebay.broker.retention_pins import release
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.management.control import (
+    FLAG,
+    PAGE,
+    TEXT,
+    VHOST,
+    WHOLE,
+    Arguments,
+    Control,
+    Parameter,
+    operation,
+    page,
+    refuse,
+    within,
+)
+from forebay.management.groups import delete_group, find_group, move_group
+from forebay.management.operations.queues import FIRST, QUEUE, group_facts
+from forebay.queue.leases.lease import UNTRIED, Consumer, Lease
+from forebay.queue.queue import Queue
+from forebay.queue.retention.pins import RetentionPin
+from forebay.queue.work.work_group import WorkGroup
+from forebay.routing.exchange import text
+
+ALL_QUEUES: Final = Parameter("queue", TEXT, "only those of this queue", False)
+KEY: Final = Parameter("group", TEXT, "the group: its name, or name@filter where it has a filter")
+MICROSECONDS: Final = 1000
+OFFSET_MAX: Final = 1 << 62
+SECOND_US: Final = 1_000_000
+OFFSETS_AT_ONCE: Final = 1 << 18  # that one request looks at
+UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
+
+
+@operation("group.list", VHOST, ALL_QUEUES, *PAGE)
+def list_groups(control: Control, given: Arguments) -> dict[str, object]:
+    """The groups of a vhost's queues, with how far they are.
+
+    `kind` is work, stream, or reader: one who reads by the block protocol, and whose hold keeps the messages from
+    `cursor` on. They are `octets` of the log, and the hold ends in `seconds_left` unless it is renewed.
+    """
+    now_us = control.vhost(given).now_us
+    items: list[Callable[[], dict[str, object]]] = []
+    for queue in chosen(control, given):
+        items += [
+            partial(group_facts, queue, group)
+            for group in queue.groups.values()
+            if not group.name.startswith(b"\0")  # the cursor of one consumer
+        ]
+        items += [partial(retention_pin_facts, queue, pin, now_us) for pin in queue.pins.by_name.values()]
+    return page(given, items)
+
+
+@operation(
+    "group.release",
+    VHOST,
+    QUEUE,
+    Parameter("group", TEXT, "name of a group of kind reader"),
+    changes=True,
+)
+def release_group(control: Control, given: Arguments) -> dict[str, object]:
+    """End a reader's hold: what only it keeps goes. One that still reads holds again what is left."""
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    name = given.octets("group")
+    if name not in queue.pins.by_name:
+        raise RequestError(NOT_FOUND, f"no reader '{text(name)}' holds messages of queue '{text(queue.name)}'")
+    release(vhost, queue, name)
+    return {}
+
+
+@operation(
+    "group.commit",
+    VHOST,
+    QUEUE,
+    Parameter("group", TEXT, "name of a stream group"),
+    Parameter("offset", WHOLE, "where it resumes"),
+    changes=True,
+)
+def commit_group(control: Control, given: Arguments) -> dict[str, object]:
+    """Have a stream group resume at an offset."""
+    vhost = control.vhost(given)
+    vhost.commit_offset(given.octets("queue"), given.octets("group"), given.whole("offset"))
+    vhost.commit_streams()
+    return {}
+
+
+@operation(
+    "group.seek",
+    VHOST,
+    QUEUE,
+    KEY,
+    Parameter("to", TEXT, "first, last, next, an offset, timestamp=<milliseconds since 1970>, or a time ago as 90m"),
+    changes=True,
+)
+def seek_group(control: Control, given: Arguments) -> dict[str, object]:
+    """Have a group go on somewhere else in the log at once, its consumers too; the `offset` that this is.
+
+    As far as messages are still there: `first` is the first that the log has. A work group begins anew: what is below
+    counts as settled, and what follows is ready, with no delivery or failure counted. What its consumers hold is theirs
+    no longer; an acknowledgement of it comes too late. What has expired, or is too much for the queue, dies as ever.
+    Refused while dead letters of the group wait for their exchange.
+    """
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    group = find_group(queue, given.octets("group"))
+    to = given.text("to")
+    if to == "resume":
+        raise refuse("to", to, "is where it is")
+    seal(vhost, queue)
+    check_end(queue, to)
+    offset = stream_start(queue, to, vhost.now_us, argument="to")
+    move_group(vhost, queue, group, offset)
+    return {"offset": int(offset)}
+
+
+@operation(
+    "group.delete",
+    VHOST,
+    QUEUE,
+    KEY,
+    Parameter("if_unused", FLAG, "only if it has no consumers, and holds nothing", False, True),
+    changes=True,
+)
+def remove_group(control: Control, given: Arguments) -> dict[str, object]:
+    """Take a work or stream group away; what only it still wanted goes.
+
+    With `if_unused` a group is refused that has consumers, messages with them, or dead letters that wait; without, its
+    consumers are cancelled, and all that is lost. The queue's own group, which has no name, goes with its queue. A
+    queue that loses its last work group keeps what it has for whoever consumes next.
+    """
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    delete_group(vhost, queue, find_group(queue, given.octets("group")), given.flag("if_unused"))
+    return {}
+
+
+@operation("lease.list", VHOST, ALL_QUEUES, *PAGE)
+def list_leases(control: Control, given: Arguments) -> dict[str, object]:
+    """The runs of messages that consumers hold, since their hand-out not settled."""
+    items = [
+        partial(lease_facts, lease)
+        for queue in chosen(control, given)
+        for group in queue.groups.values()
+        if isinstance(group, WorkGroup)
+        for lease in group.leases.all_live()
+    ]
+    return page(given, items)
+
+
+@operation(
+    "lease.release",
+    VHOST,
+    QUEUE,
+    Parameter("group", TEXT, "the group, if it has a name", False, ""),
+    Parameter("offset", WHOLE, "the message's offset"),
+    changes=True,
+)
+def release_lease(control: Control, given: Arguments) -> dict[str, object]:
+    """Take a message back from the consumer that holds it: it is handed out again, and what the holder says is late."""
+    vhost = control.vhost(given)
+    offset = within(given, "offset", 0, OFFSET_MAX)
+    lease = vhost.find_lease(given.octets("queue"), given.octets("group"), offset)
+    if lease is None:
+        raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.text('queue')}'")
+    vhost.nack(lease, offset, 1, 0, UNTRIED)
+    return {}
+
+
+@operation("consumer.list", VHOST, ALL_QUEUES, *PAGE)
+def list_consumers(control: Control, given: Arguments) -> dict[str, object]:
+    """The consumers of a vhost's queues."""
+    items = [partial(consumer_facts, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
+    return page(given, items)
+
+
+@operation("queue.unsettled", VHOST, QUEUE, FIRST)
+def list_unsettled(control: Control, given: Arguments) -> dict[str, object]:
+    """The offsets of a queue that some group still wants: `ranges` of [first, end), ascending; of a stream all.
+
+    Whoever reads the log as a table sees settled messages too: these ranges tell them apart. `id` is the queue's
+    number, which no other queue of this name ever has; `start` and `end` are the log's bounds.
+    """
+    first = given.whole("from")
+    if first < 0:
+        raise refuse("from", first, "is below 0")
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    seal(vhost, queue)
+    start, end = int(queue.log.start), int(queue.log.end)
+    stop = min(end, max(first, start) + OFFSETS_AT_ONCE)
+    ranges = queue.live(first, stop)
+    answer: dict[str, object] = {"id": int(queue.id), "start": start, "end": end}
+    if len(ranges) > UNSETTLED_MAX:
+        stop = ranges[UNSETTLED_MAX][0]
+        ranges = ranges[:UNSETTLED_MAX]
+    answer["ranges"] = [[int(low), int(high)] for low, high in ranges]
+    if stop < end:
+        answer["next"] = stop
+    return answer
+
+
+def retention_pin_facts(queue: Queue, pin: RetentionPin, now_us: int) -> dict[str, object]:
+    """The facts of a reader's retention pin."""
+    log = queue.log
+    return {
+        "queue": text(queue.name),
+        "group": text(pin.name),
+        "filter": "",
+        "key": text(pin.name),
+        "kind": "reader",
+        "ready": max(int(log.readable_end()) - int(pin.offset), 0),
+        "consumers": 0,
+        "cursor": int(pin.offset),
+        "octets": int(log.octets_from(pin.offset)),
+        "seconds_left": max(int(pin.until_us) - now_us, 0) // SECOND_US,
+    }
+
+
+def check_end(queue: Queue, to: str) -> None:
+    """RequestError(INVALID) for an offset that the queue has not come to."""
+    digits = to.removeprefix("offset=")
+    if digits.isascii() and digits.isdigit() and int(digits) > queue.log.end:
+        raise refuse("to", to, f"is beyond the end of queue '{text(queue.name)}', which is offset {queue.log.end}")
+
+
+def chosen(control: Control, given: Arguments) -> list[Queue]:
+    """The queue that was named, or all."""
+    vhost = control.vhost(given)
+    if "queue" in given:
+        return [vhost.queue(given.octets("queue"))]
+    return [vhost.queues[name] for name in sorted(vhost.queues)]
+
+
+def lease_facts(lease: Lease) -> dict[str, object]:
+    consumer = lease.consumer
+    return {
+        "queue": text(consumer.queue_name),
+        "group": text(consumer.group_name),
+        "first": int(lease.first),
+        "count": int(lease.count),
+        "left": int(lease.left),
+        "deliveries": int(lease.deliveries),
+        "failures": int(lease.failures),
+        "until_ms": int(lease.deadline_us) // MICROSECONDS,
+        "connection": int(consumer.session_id),
+        "channel": int(consumer.channel),
+        "consumer": text(consumer.tag),
+    }
+
+
+def consumer_facts(consumer: Consumer) -> dict[str, object]:
+    return {
+        "queue": text(consumer.queue_name),
+        "group": text(consumer.group_name),
+        "consumer": text(consumer.tag),
+        "connection": int(consumer.session_id),
+        "channel": int(consumer.channel),
+        "acknowledges": not consumer.no_ack,
+        "exclusive": consumer.exclusive,
+        "priority": int(consumer.priority),
+        "filter": consumer.filter,
+        "held": int(consumer.held),
+        "paused": consumer.paused,
+    }

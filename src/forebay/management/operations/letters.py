@@ -1,0 +1,161 @@
+"""Operations on dead letters; what they do is in `broker/dead_letter/dlq.py`."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from functools import partial
+from typing import Final
+
+from forebay.broker.dead_letter.dlq import (
+    SCANNED_AT_ONCE,
+    DeadLetterSummary,
+    Portion,
+    dead_letter_queues,
+    discard,
+    edit,
+    redrive,
+    summary,
+)
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import PRECONDITION, RequestError
+from forebay.management.control import (
+    LIMIT,
+    LIMIT_MAX,
+    PAGE,
+    RANGES,
+    TABLE,
+    TEXT,
+    VHOST,
+    WHOLE,
+    Arguments,
+    Control,
+    Parameter,
+    operation,
+    page,
+    refuse,
+    within,
+)
+from forebay.management.operations.queues import BODY, FIRST, QUEUE, SCAN, WHERE, list_messages, where_of
+from forebay.queue.queue import Queue
+from forebay.routing.exchange import text
+
+PORTION: Final = (FIRST, LIMIT, SCAN)
+
+
+@operation("dlq.list", VHOST, *PAGE)
+def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
+    """The queues that dead letters go to, with what is in them by cause and by the queue in which it died.
+
+    Of a long queue only the oldest messages are counted by cause and origin; `counted` says how many.
+    """
+    vhost = control.vhost(given)
+    return page(given, [partial(summary_facts, vhost, queue) for queue in dead_letter_queues(vhost)])
+
+
+@operation("dlq.show", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN)
+def show_letters(control: Control, given: Arguments) -> dict[str, object]:
+    """Dead letters, as `queue.messages` shows messages; `death` is the last one's facts."""
+    return list_messages(control, given)
+
+
+@operation(
+    "dlq.redrive",
+    VHOST,
+    QUEUE,
+    WHERE,
+    Parameter("to", TEXT, "the queue that they go to; that in which each died first if not given", False, ""),
+    Parameter("offsets", RANGES, "only those of these offsets", False),
+    Parameter("id", WHOLE, "the queue's number: refused where its name is another queue's by now", False),
+    *PORTION,
+    changes=True,
+)
+def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
+    """Send dead letters back to where they died first, or to another queue.
+
+    One request goes through a portion of the queue; `next` is where to go on, until it is absent. Each message is in
+    one place at any time. Those that consumers hold just now (`held`) are left. With `offsets`, what waits no more is
+    counted as `gone`, so the same request may be made again: no message is sent back twice. What cannot go where it
+    should is left and counted as `refused`, and `refusal` says why the first of them could not.
+    """
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    if "id" in given and given.whole("id") != queue.id:
+        raise RequestError(PRECONDITION, f"id: queue '{text(queue.name)}' is number {queue.id}: it was made anew")
+    ranges = given.ranges("offsets")
+    first, limit, scan = portion_of(given)
+    portion = redrive(vhost, queue.name, where_of(given), given.octets("to"), first, limit, ranges, scan)
+    facts = portion_facts(queue, portion)
+    if ranges is not None:
+        facts["gone"] = portion.gone
+        facts["refused"] = portion.refused
+        if portion.refused:
+            facts["refusal"] = portion.refusal
+    return facts
+
+
+@operation("dlq.purge", VHOST, QUEUE, WHERE, *PORTION, changes=True)
+def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
+    """Discard dead letters, a portion at a time as `dlq.redrive` does."""
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    first, limit, scan = portion_of(given)
+    return portion_facts(queue, discard(vhost, queue.name, where_of(given), first, limit, None, scan))
+
+
+@operation(
+    "dlq.edit",
+    VHOST,
+    QUEUE,
+    Parameter("offset", WHOLE, "the message's offset"),
+    Parameter("body", TEXT, "another body", False),
+    Parameter("body_base64", TEXT, "another body that is no text", False),
+    Parameter("headers", TABLE, "headers to set; null takes one away", False),
+    Parameter("routing_key", TEXT, "another routing key", False),
+    changes=True,
+)
+def edit_letter(control: Control, given: Arguments) -> dict[str, object]:
+    """Put a changed message in the place of one; it goes to the end of its queue."""
+    vhost = control.vhost(given)
+    key = given.octets("routing_key") if "routing_key" in given else None
+    edit(vhost, given.octets("queue"), given.whole("offset"), body_of(given), given.table("headers"), key)
+    return {}
+
+
+def body_of(given: Arguments) -> bytes | None:
+    if "body" in given:
+        return given.octets("body")
+    if "body_base64" not in given:
+        return None
+    try:
+        return base64.b64decode(given.text("body_base64"), validate=True)
+    except (binascii.Error, ValueError):
+        raise refuse("body_base64", given.text("body_base64"), "is no base64") from None
+
+
+def portion_of(given: Arguments) -> tuple[int, int, int]:
+    """The offset to begin at, the number of messages to change, and the number to look at."""
+    return given.whole("from"), within(given, "limit", 1, LIMIT_MAX), within(given, "scan", 1, SCANNED_AT_ONCE)
+
+
+def portion_facts(queue: Queue, portion: Portion) -> dict[str, object]:
+    facts: dict[str, object] = {"done": portion.done, "held": portion.held, "scanned": portion.scanned}
+    facts["end"] = int(queue.log.end)
+    if portion.next is not None:
+        facts["next"] = portion.next
+    return facts
+
+
+def summary_facts(vhost: Vhost, queue: Queue) -> dict[str, object]:
+    found: DeadLetterSummary = summary(vhost, queue)
+    return {
+        "queue": text(found.name),
+        "messages": found.messages,
+        "held": found.held,
+        "counted": found.counted,
+        "complete": found.complete,
+        "causes": found.causes,
+        "origins": found.origins,
+        "oldest_ms": found.oldest_ms,
+        "newest_ms": found.newest_ms,
+    }

@@ -1,0 +1,109 @@
+"""Operations on single messages of queues, and on those that are chosen by a filter."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.dead_letter.dlq import Portion, attempts_of, discard, seal
+from forebay.broker.dead_letter.redrive import RedriveTarget, move
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.management.control import (
+    RANGES,
+    TEXT,
+    VHOST,
+    WHOLE,
+    Arguments,
+    Control,
+    Parameter,
+    operation,
+    refuse,
+    within,
+)
+from forebay.management.operations.letters import PORTION, portion_of
+from forebay.management.operations.queues import BODY, BODY_OCTETS_MAX, QUEUE, WHERE, where_of
+from forebay.management.operations.streams import check_offset
+from forebay.queue.queue import Queue
+from forebay.records.shown import record_shown
+from forebay.records.subject import RecordSubject
+from forebay.routing.exchange import text
+
+OFFSETS: Final = Parameter("offsets", RANGES, "only those of these offsets", False)
+
+
+@operation("message.show", VHOST, QUEUE, Parameter("offset", WHOLE, "the message's offset"), BODY)
+def show_message(control: Control, given: Arguments) -> dict[str, object]:
+    """One message of a queue, settled or not, as long as the log has it; nothing is handed out."""
+    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    seal(vhost, queue)
+    offset = given.whole("offset")
+    check_offset(queue.log, offset, queue.name)
+    block = queue.log.block(offset)
+    if block is None or block.base > offset:
+        raise RequestError(NOT_FOUND, f"offset: {offset} of queue '{text(queue.name)}' was settled, and is gone")
+    subject = RecordSubject(queue.name, block, offset - block.base, vhost.now_us, *attempts_of(queue, offset))
+    return record_shown(subject, octets_max)
+
+
+@operation(
+    "queue.move",
+    VHOST,
+    QUEUE,
+    Parameter("to", TEXT, "the queue that they go to", False, ""),
+    Parameter("exchange", TEXT, "or the exchange that they go to", False),
+    Parameter("routing_key", TEXT, "their routing key there; that of each if not given", False),
+    WHERE,
+    OFFSETS,
+    *PORTION,
+    changes=True,
+)
+def move_messages(control: Control, given: Arguments) -> dict[str, object]:
+    """Move messages that wait to another queue, or to what an exchange leads to.
+
+    One request goes through a portion of the queue; `next` is where to go on, until it is absent or behind the first
+    answer's `end`. Each message is in one place at any time, also after a crash. Those that consumers hold just now
+    (`held`) are left, and so is what cannot go there: it is `refused`, and `refusal` says why the first could not.
+    In the other queue the time to live of a message begins anew.
+    """
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    first, limit, scan = portion_of(given)
+    target = target_of(given)
+    portion = move(vhost, queue.name, target, where_of(given), first, limit, given.ranges("offsets"), scan)
+    facts = chosen_facts(queue, portion)
+    facts["refused"] = portion.refused
+    if portion.refused:
+        facts["refusal"] = portion.refusal
+    return facts
+
+
+@operation("queue.discard", VHOST, QUEUE, WHERE, OFFSETS, *PORTION, changes=True)
+def discard_messages(control: Control, given: Arguments) -> dict[str, object]:
+    """Settle messages that wait and for which a filter holds, a portion at a time as `queue.move` does."""
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    first, limit, scan = portion_of(given)
+    portion = discard(vhost, queue.name, where_of(given), first, limit, given.ranges("offsets"), scan)
+    return chosen_facts(queue, portion)
+
+
+def target_of(given: Arguments) -> RedriveTarget:
+    """The target of messages; RequestError(INVALID) unless one of a queue and an exchange is named."""
+    key = given.octets("routing_key") if "routing_key" in given else None
+    if bool(given.text("to")) == ("exchange" in given):
+        raise refuse("to", given.text("to"), "and exchange: one of them says where they go")
+    if given.text("to"):
+        if key is not None:
+            raise refuse("routing_key", given.text("routing_key"), "goes with an exchange only")
+        return RedriveTarget(given.octets("to"), b"", None, given.rights)
+    return RedriveTarget(None, given.octets("exchange"), key, given.rights)
+
+
+def chosen_facts(queue: Queue, portion: Portion) -> dict[str, object]:
+    facts: dict[str, object] = {"done": portion.done, "held": portion.held, "gone": portion.gone}
+    facts["scanned"] = portion.scanned
+    facts["end"] = int(queue.log.end)
+    if portion.next is not None:
+        facts["next"] = portion.next
+    return facts

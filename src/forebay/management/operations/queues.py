@@ -1,0 +1,252 @@
+"""Operations on queues: what there is, what is in them, and how they come and go."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Final
+
+from forebay.broker.dead_letter.dlq import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
+from forebay.broker.vhost import Vhost
+from forebay.filter.parser import Filter, parse
+from forebay.management.control import (
+    FLAG,
+    LIMIT,
+    LIMIT_MAX,
+    PAGE,
+    PAGE_OCTETS_MAX,
+    TABLE,
+    TEXT,
+    VHOST,
+    WHOLE,
+    Arguments,
+    Control,
+    Parameter,
+    operation,
+    page,
+    refuse,
+    within,
+)
+from forebay.queue.group import Group
+from forebay.queue.queue import KIND_NAMES, Queue, group_key
+from forebay.queue.retention.keepers import find_keeper
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.work_group import WorkGroup
+from forebay.records.shown import plain, record_shown
+from forebay.records.subject import RecordSubject
+from forebay.routing.exchange import text
+
+QUEUE: Final = Parameter("queue", TEXT, "its name")
+WHERE: Final = Parameter("where", TEXT, "only messages for which this filter holds; see docs/filters.md", False, "")
+BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024)
+FIRST: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
+MICROSECONDS: Final = 1000
+NO_SESSION: Final = 0  # whoever administers holds no queue for itself
+SCAN: Final = Parameter("scan", WHOLE, "how many messages one request looks at, at most", False, SCANNED_AT_ONCE)
+BODY_OCTETS_MAX: Final = 128 << 10  # of one that is shown
+
+
+@operation("queue.list", VHOST, *PAGE)
+def list_queues(control: Control, given: Arguments) -> dict[str, object]:
+    """The queues of a vhost by name, with figures."""
+    vhost = control.vhost(given)
+    names = sorted(vhost.queues)
+    return page(given, [partial(queue_facts, vhost.queues[name]) for name in names])
+
+
+@operation("queue.show", VHOST, QUEUE)
+def show_queue(control: Control, given: Arguments) -> dict[str, object]:
+    """One queue: figures, what it was declared with, the policies that apply to it, and its groups."""
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    facts = queue_facts(queue)
+    for key, operator in (("policy", False), ("operator_policy", True)):
+        policy = vhost.policies.of_queue(queue, operator)
+        facts[key] = None if policy is None else policy.name
+    facts["arguments"] = plain(queue.spec.arguments)
+    for key, operator in (("policy", False), ("operator_policy", True)):
+        policy = vhost.policies.of_queue(queue, operator)
+        facts[key] = None if policy is None else policy.name
+    facts["start"] = int(queue.log.start)
+    facts["end"] = int(queue.log.end)
+    facts["kept"] = int(queue.log.kept)
+    facts["pinned_by"] = pin_facts(queue)
+    facts["groups"] = [group_facts(queue, group) for group in queue.groups.values()]
+    return facts
+
+
+@operation(
+    "queue.declare",
+    VHOST,
+    QUEUE,
+    Parameter("type", TEXT, "classic, quorum or stream; the vhost's default if not given", False),
+    Parameter("durable", FLAG, "kept over a restart", False, True),
+    Parameter("auto_delete", FLAG, "goes with its last consumer", False, False),
+    Parameter("arguments", TABLE, "x-arguments as AMQP clients give them", False),
+    changes=True,
+)
+def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
+    """Make a queue, or check that the one there is was declared alike."""
+    name = given.octets("queue")
+    if not name:
+        raise refuse("queue", "", "is no name")
+    arguments = dict(given.table("arguments"))
+    if "type" in given:
+        arguments["x-queue-type"] = given.text("type")
+    vhost = control.vhost(given)
+    queue = vhost.declare_queue(name, given.flag("durable"), False, given.flag("auto_delete"), arguments, NO_SESSION)
+    return queue_facts(queue)
+
+
+@operation(
+    "queue.delete",
+    VHOST,
+    QUEUE,
+    Parameter("if_unused", FLAG, "only if it has no consumers", False, False),
+    Parameter("if_empty", FLAG, "only if nothing is ready in it", False, False),
+    changes=True,
+)
+def delete_queue(control: Control, given: Arguments) -> dict[str, object]:
+    """Take a queue away with its messages; how many were ready."""
+    vhost = control.vhost(given)
+    name = vhost.queue(given.octets("queue")).name
+    return {"messages": int(vhost.delete_queue(name, given.flag("if_unused"), given.flag("if_empty")))}
+
+
+@operation("queue.purge", VHOST, QUEUE, changes=True)
+def purge_queue(control: Control, given: Arguments) -> dict[str, object]:
+    """Settle all that is ready in a queue; how many messages that were."""
+    return {"messages": int(control.vhost(given).purge(given.octets("queue")))}
+
+
+@operation("queue.truncate", VHOST, QUEUE, Parameter("below", WHOLE, "the first offset to keep"), changes=True)
+def truncate_queue(control: Control, given: Arguments) -> dict[str, object]:
+    """Have a stream forget its records below an offset; `start` is the first that it has by then.
+
+    What a reader holds stays, and so does what comes after it. Other queues keep what nobody has settled.
+    """
+    below = given.whole("below")
+    if below < 0:
+        raise refuse("below", below, "is below 0")
+    return {"start": int(control.vhost(given).truncate(given.octets("queue"), below))}
+
+
+@operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN)
+def list_messages(control: Control, given: Arguments) -> dict[str, object]:
+    """Messages of a queue that nobody has settled, in the order of their offsets.
+
+    Nothing is handed out. An answer may hold fewer than were asked for, or none, and go on all the same: a request
+    looks at no more than 10,000 records and 64 MiB of bodies. `next` is absent when there are no more.
+    """
+    limit = within(given, "limit", 1, LIMIT_MAX)
+    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    looked_max = within(given, "scan", 1, SCANNED_AT_ONCE)
+    found, next = scan(vhost, queue, where_of(given), given.whole("from"), limit, looked_max)
+    items: list[dict[str, object]] = []
+    octets = 0
+    for subject in found:
+        shown = record_shown(subject, octets_max)
+        octets += len(json.dumps(shown))
+        if items and octets > PAGE_OCTETS_MAX:
+            next = offset_of(subject)
+            break
+        items.append(shown)
+    answer: dict[str, object] = {"items": items}
+    if next is not None:
+        answer["next"] = next
+    return answer
+
+
+def scan(
+    vhost: Vhost, queue: Queue, where: Filter | None, first: int, limit: int, looked_max: int = SCANNED_AT_ONCE
+) -> tuple[list[RecordSubject], int | None]:
+    """Up to `limit` messages from an offset on for which the filter holds, and the offset to go on from."""
+    seal(vhost, queue)
+    found: list[RecordSubject] = []
+    look = LookBudget(looked_max)
+    for message in walk(vhost, queue, first):
+        enough = look.is_enough(message)
+        if where is None or where.matches(message):
+            found.append(message)
+        if enough or len(found) == limit:
+            return found, offset_of(message) + 1
+    return found, None
+
+
+def where_of(given: Arguments) -> Filter | None:
+    """The filter that a request names, if any."""
+    return parse(given.text("where")) if given.text("where") else None
+
+
+def queue_facts(queue: Queue) -> dict[str, object]:
+    """The facts of a queue, as lists have them."""
+    leased = sum(int(group.leases.count) for group in queue.groups.values() if isinstance(group, WorkGroup))
+    return {
+        "queue": text(queue.name),
+        "type": KIND_NAMES[int(queue.kind)],
+        "durable": queue.log.durable,
+        "exclusive": queue.spec.exclusive,
+        "auto_delete": queue.spec.auto_delete,
+        "ready": int(queue.ready()),
+        "unacked": leased,
+        "consumers": int(queue.consumer_count()),
+        "groups": len(queue.groups),
+        "octets": int(queue.log.octets),
+    }
+
+
+def pin_facts(queue: Queue) -> dict[str, object] | None:
+    """The one for whom the log of a queue keeps its oldest records; None where it keeps nothing for anybody.
+
+    `messages` and `octets` are all from its `offset` on, `frees_messages` and `frees_octets` what would go without it.
+    `active_ms` is when it last settled something, or renewed its hold; None if not since the broker started.
+    """
+    keeper = find_keeper(queue)
+    if keeper is None:
+        return None
+    log = queue.log
+    reader, group = keeper.reader, keeper.group
+    facts: dict[str, object] = {}
+    if reader is not None:
+        renewed_us = int(reader.until_us - reader.ttl_us)
+        facts |= {"group": text(reader.name), "kind": "reader", "consumers": 0, "active_ms": renewed_us // MICROSECONDS}
+    elif group is not None:
+        facts |= {"group": text(group_key(group.name, group.filter)), "kind": "work", "consumers": len(group.consumers)}
+        facts["active_ms"] = int(group.active_us) // MICROSECONDS or None
+    facts |= {"offset": int(keeper.offset), "messages": int(log.end - keeper.offset)}
+    facts["octets"] = int(log.octets_from(keeper.offset))
+    facts["frees_messages"] = int(keeper.free - keeper.offset)
+    facts["frees_octets"] = int(log.octets_from(keeper.offset) - log.octets_from(keeper.free))
+    return facts
+
+
+def group_facts(queue: Queue, group: Group) -> dict[str, object]:
+    """The facts of a group.
+
+    `key` names it in operations. `committed`: every lower offset is settled, or was read. `active_ms` is when that last
+    changed.
+    """
+    facts: dict[str, object] = {
+        "queue": text(queue.name),
+        "group": text(group.name),
+        "filter": text(group.filter),
+        "key": text(group_key(group.name, group.filter)),
+        "kind": "work" if isinstance(group, WorkGroup) else "stream",
+        "ready": int(group.ready()),
+        "consumers": len(group.consumers),
+        "cursor": int(group.next_offset()),
+        "consumer_filters": sorted({consumer.filter for consumer in group.consumers if consumer.filter}),
+    }
+    if isinstance(group, WorkGroup):
+        facts["committed"] = int(group.settlement.advance())
+        facts["leased"] = int(group.leases.count)
+        facts["delivered"] = int(group.delivered)
+        facts["settled"] = int(group.settled)
+        facts["dying"] = int(group.dead_letters.count)
+    elif isinstance(group, StreamGroup):
+        facts["committed"] = int(group.committed)
+        facts["auto_commit"] = group.auto
+    facts["active_ms"] = int(group.active_us) // MICROSECONDS or None
+    return facts

@@ -1,0 +1,319 @@
+"""Operations on MQTT sessions, on what they subscribe to, and on retained messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from forebay.broker.mqtt.client_session import (
+    AWAIT_PUBACK,
+    AWAIT_PUBCOMP,
+    AWAIT_PUBREC,
+    NEVER,
+    PHASE_BITS,
+    ClientSession,
+    Subscription,
+)
+from forebay.broker.mqtt.fanout import topic_at
+from forebay.broker.mqtt.retained import RetainedMessage
+from forebay.broker.mqtt.sessions import is_topic
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.core.message import FORMAT_MASK, QOS_MASK, QOS_SHIFT
+from forebay.log.block import Block
+from forebay.management.control import (
+    FLAG,
+    LIMIT,
+    LIMIT_MAX,
+    PAGE,
+    PAGE_OCTETS_MAX,
+    TEXT,
+    VHOST,
+    WHOLE,
+    Arguments,
+    Control,
+    Parameter,
+    operation,
+    page,
+    refuse,
+    within,
+)
+from forebay.management.operations.queues import BODY, BODY_OCTETS_MAX
+from forebay.records.properties import properties_of
+from forebay.records.shown import body_shown, plain, record_shown
+from forebay.records.subject import PROTOCOLS, RecordSubject
+from forebay.routing.exchange import text
+from forebay.routing.topic_trie import check_filter, check_topic, matches
+
+CLIENT: Final = Parameter("client_id", TEXT, "its client identifier")
+TOPIC: Final = Parameter("topic", TEXT, "its topic")
+FROM_OFFSET: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
+MICROSECONDS: Final = 1000
+OFFSET_MAX: Final = 1 << 62
+AWAITED: Final = {AWAIT_PUBACK: "PUBACK", AWAIT_PUBREC: "PUBREC", AWAIT_PUBCOMP: "PUBCOMP"}
+PHASE_MASK: Final = (1 << PHASE_BITS) - 1
+DELETED: Final = "the session was deleted by an administrator"
+
+
+# ---- sessions
+
+
+@operation(
+    "session.list",
+    VHOST,
+    Parameter("connected", FLAG, "only those that are connected, or that are not", False),
+    *PAGE,
+)
+def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
+    """The MQTT sessions of a vhost by client identifier: who is there, and how much waits for whom."""
+    clients = control.vhost(given).sessions.clients
+    names = sorted(clients)
+    if "connected" in given:
+        wanted = given.flag("connected")
+        names = [name for name in names if bool(clients[name].connection) == wanted]
+    return page(given, [partial(session_facts, clients[name]) for name in names])
+
+
+@operation("session.show", VHOST, CLIENT)
+def show_session(control: Control, given: Arguments) -> dict[str, object]:
+    """One MQTT session: its subscriptions, the packets in flight and what each of them waits for, and its will."""
+    vhost = control.vhost(given)
+    client = client_of(vhost, given)
+    facts = session_facts(client)
+    facts["subscriptions_list"] = [subscription_facts(each) for _, each in sorted(client.subscriptions.items())]
+    facts["inflight_list"] = [inflight_facts(vhost, id, word) for id, word in client.inflight.items()]
+    facts["received_list"] = sorted(client.received)
+    will = client.will
+    facts["will"] = None
+    if will is not None:
+        facts["will"] = {
+            "topic": text(will.topic),
+            "qos": int(will.qos),
+            "retain": will.retain,
+            "delay_s": int(will.delay_s),
+            "octets": len(will.body),
+            "due_ms": int(client.will_due_us) // MICROSECONDS or None,
+        }
+    return facts
+
+
+@operation("session.messages", VHOST, CLIENT, FROM_OFFSET, LIMIT, BODY)
+def list_session_messages(control: Control, given: Arguments) -> dict[str, object]:
+    """The messages that wait for a durable MQTT session or are in flight to it, in the order of their publishes.
+
+    Nothing is handed out. What the session is to get at QoS 0 while it is connected is not kept anywhere, and is not
+    shown. Offsets are those of the log that all sessions of the vhost share.
+    """
+    vhost = control.vhost(given)
+    client = client_of(vhost, given)
+    limit = within(given, "limit", 1, LIMIT_MAX)
+    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
+    log = vhost.sessions.log
+    flying = {word >> PHASE_BITS: id for id, word in client.inflight.items() if word & PHASE_MASK != AWAIT_PUBCOMP}
+    offsets = [*flying]
+    first = within(given, "from", 0, OFFSET_MAX)
+    for low, end in client.mqueue.logged(max(first, int(log.start)), log.end):
+        offsets += range(low, min(end, low + limit + 1))
+    items: list[dict[str, object]] = []
+    octets = 0
+    for offset in sorted({each for each in offsets if each >= first}):
+        if len(items) == limit or octets > PAGE_OCTETS_MAX:
+            return {"items": items, "next": offset}
+        block = log.block(offset)
+        if block is None or block.base > offset:
+            continue
+        shown = record_shown(RecordSubject(b"", block, offset - block.base, vhost.now_us), octets_max)
+        octets += int(block.body_span(offset - block.base, 1))
+        shown["topic"] = text(topic_at(block, offset - block.base))
+        shown["packet_id"] = flying.get(offset)
+        items.append(shown)
+    return {"items": items}
+
+
+@operation("session.close", VHOST, CLIENT, changes=True)
+def close_session(control: Control, given: Arguments) -> dict[str, object]:
+    """End the connection of an MQTT session; a durable session stays, and its client may come back to it."""
+    client = client_of(control.vhost(given), given)
+    if not client.connection or not control.connections.close(int(client.connection), "closed by an administrator"):
+        raise RequestError(NOT_FOUND, f"client_id: {text(client.client_id)!r} is not connected")
+    return {}
+
+
+@operation("session.delete", VHOST, CLIENT, changes=True)
+def delete_session(control: Control, given: Arguments) -> dict[str, object]:
+    """Forget an MQTT session with its subscriptions and all that waits for it; its will, if any, is published.
+
+    A client that is connected is told so, and its connection ends.
+    """
+    vhost = control.vhost(given)
+    client = client_of(vhost, given)
+    facts: dict[str, object] = {"waiting": int(client.mqueue.count), "inflight": len(client.inflight)}
+    if client.connection:
+        control.connections.close(int(client.connection), DELETED)
+    vhost.forget_client(client)
+    return facts
+
+
+def client_of(vhost: Vhost, given: Arguments) -> ClientSession:
+    """The session that a request names; RequestError(NOT_FOUND)."""
+    client = vhost.sessions.clients.get(given.octets("client_id"))
+    if client is None:
+        raise RequestError(
+            NOT_FOUND, f"client_id: no session {given.text('client_id')!r} in vhost '{text(vhost.name)}'"
+        )
+    return client
+
+
+def session_facts(client: ClientSession) -> dict[str, object]:
+    """The facts of a session at a glance; `expiry_s` is None where it never ends by itself."""
+    return {
+        "client_id": text(client.client_id),
+        "connected": bool(client.connection),
+        "connection": int(client.connection) or None,
+        "durable": client.durable,
+        "expiry_s": None if client.expiry_s == NEVER else int(client.expiry_s),
+        "ended_ms": int(client.ended_us) // MICROSECONDS or None,
+        "subscriptions": len(client.subscriptions),
+        "waiting": int(client.mqueue.count),
+        "dropped": int(client.mqueue.dropped),
+        "inflight": len(client.inflight),
+        "received": len(client.received),
+        "paused": client.paused,
+    }
+
+
+def inflight_facts(vhost: Vhost, id: int, word: int) -> dict[str, object]:
+    phase = word & PHASE_MASK
+    facts: dict[str, object] = {"packet_id": id, "awaits": AWAITED[phase]}
+    if phase == AWAIT_PUBCOMP:
+        return facts  # the client has the message: only the end of the handshake is owed
+    offset = word >> PHASE_BITS
+    block = vhost.sessions.log.block(offset)
+    facts["offset"] = offset
+    if block is not None and block.base <= offset:
+        facts["topic"] = text(topic_at(block, offset - block.base))
+        facts["stored_ms"] = stored_ms(block, offset)
+    return facts
+
+
+def stored_ms(block: Block, offset: int) -> int:
+    return int(block.timestamp_us(offset - block.base)) // MICROSECONDS
+
+
+# ---- subscriptions
+
+
+@operation(
+    "subscription.list",
+    VHOST,
+    Parameter("client_id", TEXT, "only those of this session", False),
+    Parameter("topic", TEXT, "only those that get what is published to this topic", False),
+    *PAGE,
+)
+def list_subscriptions(control: Control, given: Arguments) -> dict[str, object]:
+    """The subscriptions of a vhost's MQTT sessions, by client identifier and filter."""
+    vhost = control.vhost(given)
+    clients: Sequence[ClientSession] = [client_of(vhost, given)] if "client_id" in given else []
+    if "client_id" not in given:
+        clients = [vhost.sessions.clients[name] for name in sorted(vhost.sessions.clients)]
+    found = [each for client in clients for _, each in sorted(client.subscriptions.items())]
+    if "topic" in given:
+        topic = given.octets("topic")
+        check_topic(topic)
+        found = [each for each in found if gets(each.filter, topic)]
+    return page(given, [partial(subscription_facts, each) for each in found])
+
+
+def gets(filter: bytes, topic: bytes) -> bool:
+    """True if a subscription is to this topic, by itself or with others."""
+    if filter.startswith(b"$share/"):
+        filter = filter[filter.find(b"/", len(b"$share/")) + 1 :]
+    elif not is_topic(filter):
+        return False
+    if topic.startswith(b"$") and filter[:1] in (b"+", b"#"):
+        return False  # [MQTT-4.7.2-1]
+    return matches(filter, topic)
+
+
+def subscription_facts(subscription: Subscription) -> dict[str, object]:
+    return {
+        "client_id": text(subscription.client.client_id),
+        "connected": bool(subscription.client.connection),
+        "filter": text(subscription.filter),
+        "qos": int(subscription.qos),
+        "no_local": subscription.no_local,
+        "retain_as_published": subscription.keep_retain,
+        "identifier": int(subscription.identifier) or None,
+        "arguments": plain(subscription.arguments),
+    }
+
+
+# ---- retained messages
+
+
+@operation("retained.list", VHOST, Parameter("filter", TEXT, "a topic filter", False, "#"), *PAGE)
+def list_retained(control: Control, given: Arguments) -> dict[str, object]:
+    """The retained messages of the topics that a filter matches, in the order in which they were stored."""
+    vhost = control.vhost(given)
+    filter = given.octets("filter")
+    check_filter(filter)
+    return page(given, [partial(retained_facts, vhost, number) for number in vhost.retained.numbers(filter)])
+
+
+@operation("retained.show", VHOST, TOPIC, BODY)
+def show_retained(control: Control, given: Arguments) -> dict[str, object]:
+    """One retained message with its properties and body."""
+    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
+    vhost = control.vhost(given)
+    number = retained_number(vhost, given)
+    message = vhost.retained.message(number, vhost.now_us)
+    if message is None:
+        raise no_retained(given)
+    facts = retained_facts(vhost, number)
+    properties = properties_of(message.format & FORMAT_MASK, message.properties)
+    facts["content_type"] = properties.content_type
+    facts["headers"] = {key: plain(value) for key, value in properties.headers}
+    facts.update(body_shown(message.body, octets_max))
+    return facts
+
+
+@operation("retained.delete", VHOST, TOPIC, changes=True)
+def delete_retained(control: Control, given: Arguments) -> dict[str, object]:
+    """Forget the retained message of a topic; who has it already is not told."""
+    vhost = control.vhost(given)
+    retained_number(vhost, given)
+    refusal = vhost.retained.put(given.octets("topic"), 0, b"", b"", vhost.now_us)
+    if refusal:
+        raise refuse("topic", given.text("topic"), refusal)
+    return {}
+
+
+def retained_number(vhost: Vhost, given: Arguments) -> int:
+    topic = given.octets("topic")
+    check_topic(topic)
+    number = vhost.retained.tree.get(topic)
+    if number is None:
+        raise no_retained(given)
+    return int(number)
+
+
+def no_retained(given: Arguments) -> RequestError:
+    return RequestError(NOT_FOUND, f"topic: nothing is retained for {given.text('topic')!r}")
+
+
+def retained_facts(vhost: Vhost, number: int) -> dict[str, object]:
+    """The facts of a retained message; none of one that has just gone."""
+    message: RetainedMessage | None = vhost.retained.message(number, vhost.now_us)
+    if message is None:
+        return {}
+    place = vhost.retained.places.get(number)
+    return {
+        "topic": text(message.topic),
+        "octets": len(message.body),
+        "qos": int((message.format & QOS_MASK) >> QOS_SHIFT),
+        "protocol": PROTOCOLS.get(int(message.format & FORMAT_MASK)),
+        "stored_ms": int(message.stamp_us) // MICROSECONDS,
+        "expires_ms": int(place.due_us) // MICROSECONDS if place is not None and place.due_us else None,
+        "durable": place is not None,
+    }

@@ -1,0 +1,85 @@
+"""Operations on the broker as a whole: how it is, and the figures of its queues that change from second to second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import forebay
+from forebay.broker.vhost import Vhost
+from forebay.management.control import PAGE, TEXT, Arguments, Control, Parameter, operation, page
+from forebay.queue.queue import KIND_NAMES, Queue
+from forebay.queue.totals import QueueTotals, oldest_us, unacked
+from forebay.routing.exchange import text
+
+MICROSECONDS: Final = 1000
+
+
+@operation("broker.status")
+def show_status(control: Control, given: Arguments) -> dict[str, object]:
+    """The broker: version, listeners, alarms, memory and disk with their limits, totals, the longest queues.
+
+    `alarms` names what there is too little of (memory, disk), while publishers are not read; `damage` is among them
+    while messages cannot be read, which `damages` names. `counts` are of the messages of all
+    queues since the start, those of deleted queues included.
+    """
+    vhosts = list(control.vhosts.by_name.values())
+    totals = QueueTotals()
+    for vhost in vhosts:
+        totals.add(list(vhost.queues.values()))
+        totals.counts.add(vhost.past_counts)
+    server = control.server
+    now_us = int(control.vhosts.default.now_us) if server is None else server.now_us()
+    longest = [queue_figures(vhost, queue, now_us) for vhost, queue in placed(vhosts, totals.longest)]
+    return {
+        "version": forebay.__version__,
+        **({} if server is None else server.facts()),
+        "time_us": now_us,
+        "vhosts": len(vhosts),
+        "exchanges": sum(len(vhost.bindings.exchanges) for vhost in vhosts),
+        "sessions": sum(len(vhost.sessions.by_number) for vhost in vhosts),
+        "subscriptions": sum(len(vhost.fanout.subscriptions) for vhost in vhosts),
+        "retained": sum(int(vhost.retained.count()) for vhost in vhosts),
+        "delayed": sum(int(vhost.delayed.count()) for vhost in vhosts),
+        "queues": int(totals.queues),
+        "consumers": int(totals.consumers),
+        "ready": int(totals.ready),
+        "unacked": int(totals.unacked),
+        "octets": int(totals.octets),
+        "counts": totals.counts.facts(),
+        "longest": longest,
+    }
+
+
+@operation("queue.figures", Parameter("vhost", TEXT, "only those of this vhost; else of all", False), *PAGE)
+def list_figures(control: Control, given: Arguments) -> dict[str, object]:
+    """The queues with what changes from second to second: lengths, consumers, the oldest message's age, counters."""
+    vhosts = [control.vhost(given)] if "vhost" in given else list(control.vhosts.by_name.values())
+    now_us = int(control.vhosts.default.now_us) if control.server is None else control.server.now_us()
+    queues = [
+        partial(queue_figures, vhost, vhost.queues[name], now_us) for vhost in vhosts for name in sorted(vhost.queues)
+    ]
+    return {"time_us": now_us, **page(given, queues)}
+
+
+def placed(vhosts: Sequence[Vhost], queues: Sequence[Queue]) -> list[tuple[Vhost, Queue]]:
+    """Each of these queues with its vhost."""
+    return [(vhost, queue) for queue in queues for vhost in vhosts if vhost.queues.get(queue.name) is queue]
+
+
+def queue_figures(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
+    """The figures of a queue, from second to second; `oldest_ms` is the age of its first message, None without any."""
+    stored_us = int(oldest_us(queue))
+    return {
+        "vhost": text(vhost.name),
+        "queue": text(queue.name),
+        "type": KIND_NAMES[int(queue.kind)],
+        "ready": int(queue.ready()),
+        "unacked": int(unacked(queue)),
+        "consumers": int(queue.consumer_count()),
+        "groups": len(queue.groups),
+        "octets": int(queue.log.octets),
+        "oldest_ms": None if stored_us < 0 else max(now_us - stored_us, 0) // MICROSECONDS,
+        "counts": queue.counts.facts(),
+    }

@@ -1,0 +1,116 @@
+"""Operations on the logs of queues, streams above all: how far they go, in which files, and what time an offset had."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.dead_letter.dlq import seal
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.log.queue_log import BlockIndex, QueueLog
+from forebay.management.control import VHOST, WHOLE, Arguments, Control, Parameter, operation, refuse
+from forebay.management.operations.queues import QUEUE
+from forebay.queue.queue import KIND_NAMES
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.routing.exchange import text
+
+MICROSECONDS: Final = 1000
+TIME_MS_MAX: Final = 1 << 50
+FILES_MAX: Final = 1000  # that one answer tells of
+
+
+@operation("stream.show", VHOST, QUEUE)
+def show_stream(control: Control, given: Arguments) -> dict[str, object]:
+    """The log of a queue: its bounds as offsets and times, its size, and the files that hold it, the oldest first.
+
+    `readable_end` is where readers stop: what is not on the disk yet is behind it.
+    """
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    seal(vhost, queue)
+    log = queue.log
+    index = log.index
+    size = int(index.size())
+    first, end = int(log.first), size
+    return {
+        "queue": text(queue.name),
+        "type": KIND_NAMES[int(queue.kind)],
+        "start": int(log.start),
+        "end": int(log.end),
+        "readable_end": int(log.readable_end()),
+        "kept": int(log.kept),
+        "octets": int(log.octets),
+        "blocks": end - first,
+        "first_ms": None if first == end else int(index.stamps[first]) // MICROSECONDS,
+        "last_ms": None if first == end else int(log.stamp_us) // MICROSECONDS,
+        "max_age_ms": int(queue.limits.max_age_us) // MICROSECONDS or None,
+        "max_octets": max(int(queue.limits.max_octets), 0) or None,
+        "max_messages": max(int(queue.limits.max_messages), 0) or None,
+        "files": files_of(log),
+        "groups": sum(1 for group in queue.groups.values() if isinstance(group, StreamGroup)),
+    }
+
+
+@operation(
+    "stream.offset",
+    VHOST,
+    QUEUE,
+    Parameter("time_ms", WHOLE, "milliseconds since 1970"),
+)
+def offset_of_time(control: Control, given: Arguments) -> dict[str, object]:
+    """The first offset of a queue that was not stored before a time; the end where all were."""
+    time_ms = given.whole("time_ms")
+    if not 0 <= time_ms <= TIME_MS_MAX:
+        raise refuse("time_ms", time_ms, f"is not within 0 .. {TIME_MS_MAX}")
+    vhost = control.vhost(given)
+    queue = vhost.queue(given.octets("queue"))
+    seal(vhost, queue)
+    return {"offset": int(queue.log.offset_at(time_ms * MICROSECONDS))}
+
+
+def files_of(log: QueueLog) -> list[dict[str, object]]:
+    """The files that hold a log's blocks; of a log in memory none."""
+    index = log.index
+    found: list[dict[str, object]] = []
+    at = int(log.first)
+    size = int(index.size())
+    while at < size and len(found) < FILES_MAX:
+        stop = end_of_file(index, at, size)
+        file = log.files.files.get(int(index.files[at]))
+        if file is not None:
+            found.append(
+                {
+                    "path": file.path,
+                    "first": int(index.bases[at]),
+                    "end": int(index.end(stop - 1)),
+                    "blocks": stop - at,
+                    "first_ms": int(index.stamps[at]) // MICROSECONDS,
+                }
+            )
+        at = stop
+    return found
+
+
+def end_of_file(index: BlockIndex, first: int, size: int) -> int:
+    """The first entry behind `first` that is of another file; entries of one file stand together."""
+    number = index.files[first]
+    step = 1
+    low, high = first, first + 1
+    while high < size and index.files[high] == number:
+        low = high
+        step *= 2
+        high = min(high + step, size)
+    while high - low > 1:  # `low` is of the file, `high` is not
+        middle = (low + high) // 2
+        if index.files[middle] == number:
+            low = middle
+        else:
+            high = middle
+    return low + 1
+
+
+def check_offset(log: QueueLog, offset: int, name: bytes) -> None:
+    """RequestError(NOT_FOUND) unless a record of this offset is in the log."""
+    if not int(log.start) <= offset < int(log.end):
+        raise RequestError(
+            NOT_FOUND, f"offset: {offset} is not within {log.start} .. {int(log.end) - 1} of queue '{text(name)}'"
+        )

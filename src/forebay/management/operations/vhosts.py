@@ -1,0 +1,89 @@
+"""Operations on vhosts."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from forebay.broker.catalog.settings import FIELDS
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import PRECONDITION, RequestError
+from forebay.management.control import (
+    FLAG,
+    PAGE,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Arguments,
+    Control,
+    Parameter,
+    operation,
+    page,
+)
+from forebay.routing.exchange import text
+
+NAME: Final = Parameter("vhost", TEXT, "its name")
+SETTINGS: Final = (
+    Parameter("description", TEXT, "for people", False),
+    Parameter("tags", TEXTS, "for people", False),
+    Parameter("default_queue_type", TEXT, "type of queues that are declared without one", False),
+    Parameter("connections_max", WHOLE, "connections at one time; -1 sets no limit", False),
+    Parameter("octets_max", WHOLE, "that its queues hold before publishers are slowed down; -1 sets no limit", False),
+    Parameter("protected", FLAG, "it cannot be deleted as long as it is so", False),
+    Parameter("queues_max", WHOLE, "queues at one time; -1 sets no limit", False),
+)
+
+
+@operation("vhost.list", *PAGE)
+def list_vhosts(control: Control, given: Arguments) -> dict[str, object]:
+    """All vhosts, with what is in them."""
+    return page(given, [partial(vhost_facts, vhost) for vhost in control.vhosts.all()])
+
+
+@operation("vhost.add", NAME, *SETTINGS, changes=True)
+def add_vhost(control: Control, given: Arguments) -> dict[str, object]:
+    """Make a vhost; one of that name must not be there yet."""
+    name = given.octets("vhost")
+    if name in control.vhosts.by_name:
+        raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is there already")
+    vhost = control.vhosts.add(name)
+    try:
+        change(control, vhost, given)
+    except RequestError:
+        control.vhosts.delete(name)
+        raise
+    return vhost_facts(vhost)
+
+
+@operation("vhost.set", NAME, *SETTINGS, changes=True)
+def set_vhost(control: Control, given: Arguments) -> dict[str, object]:
+    """Change settings of a vhost: those that are given."""
+    vhost = control.vhost(given)
+    change(control, vhost, given)
+    return vhost_facts(vhost)
+
+
+@operation("vhost.delete", NAME, changes=True)
+def delete_vhost(control: Control, given: Arguments) -> dict[str, object]:
+    """Take a vhost away with all that is in it, and end its connections."""
+    control.vhosts.delete(given.octets("vhost"))
+    return {}
+
+
+def change(control: Control, vhost: Vhost, given: Arguments) -> None:
+    settings = given.only(FIELDS)
+    if settings:
+        control.vhosts.change(vhost, settings)
+
+
+def vhost_facts(vhost: Vhost) -> dict[str, object]:
+    queues = vhost.queues.values()
+    return {
+        "vhost": text(vhost.name),
+        **vhost.settings.facts(),
+        "connections": len(vhost.entered),
+        "exchanges": len(vhost.bindings.exchanges),
+        "queues": len(queues),
+        "ready": sum(int(queue.ready()) for queue in queues),
+        "delayed": int(vhost.delayed.count()),
+    }
