@@ -76,6 +76,12 @@ class BlockView:
             return int(low), int(high)
         return max(first - self.layout.base, 0), min(end - self.layout.base, self.layout.count)
 
+    def end(self) -> int:
+        """The offset after that of its last record."""
+        if self.picked is not None:
+            return int(self.picked[-1]) + 1 if len(self.picked) else 0
+        return self.layout.base + self.layout.count
+
     def cells(self, column: str) -> tuple[int, int]:
         """Where a variable column's offsets and its octets begin in the buffer."""
         layout, at = self.layout, self.data_at
@@ -119,7 +125,7 @@ class Buffer:
             yield block
 
 
-class Run(ABC):
+class RowRun(ABC):
     """Consecutive rows of a batch, and their columns."""
 
     def __init__(self, count: int) -> None:
@@ -138,7 +144,7 @@ class Run(ABC):
     def cells(self, column: str, type: pa.DataType) -> pa.Array: ...
 
 
-class WholeRun(Run):
+class WholeRun(RowRun):
     """Records [first, end) of one block: all but offsets and formats stay where they are."""
 
     def __init__(self, block: BlockView, first: int, end: int) -> None:
@@ -163,7 +169,7 @@ class WholeRun(Run):
         return pa.Array.from_buffers(type, self.count, [None, offsets, buffer.slice(octets_at)])
 
 
-class GatheredRun(Run):
+class GatheredRun(RowRun):
     """Records of several short blocks."""
 
     def __init__(self, parts: list[tuple[BlockView, int, int]]) -> None:
@@ -236,11 +242,16 @@ class BatchMaker:
         }
 
     def batches(self, blocks: Iterable[BlockView], first: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The records of [first, end) out of these blocks, which come in order of their offsets."""
+        """The records of [first, end) out of these blocks, which come in order of their offsets.
+
+        A block may begin before the end of the one before it: where a read goes on after a connection or a file was
+        lost, small blocks may have become a large one meanwhile. Each record is taken once.
+        """
         short: list[tuple[BlockView, int, int]] = []
         rows = octets = 0
         for block in blocks:
             low, high = block.inside(first, end)
+            first = max(first, block.end())
             if low >= high:
                 continue
             if short and (rows + high - low > BATCH_ROWS or octets + block.octets > BATCH_OCTETS):
@@ -261,7 +272,7 @@ class BatchMaker:
         if short:
             yield self.batch(GatheredRun(short))
 
-    def batch(self, run: Run) -> pa.RecordBatch:
+    def batch(self, run: RowRun) -> pa.RecordBatch:
         """One batch with the columns that were asked for."""
         decoded: dict[str, pa.Array] = {}
         if self.decoded:
@@ -269,7 +280,7 @@ class BatchMaker:
         columns = [decoded[field.name] if field.name in decoded else self.column(field, run) for field in self.schema]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def column(self, field: pa.Field, run: Run) -> pa.Array:
+    def column(self, field: pa.Field, run: RowRun) -> pa.Array:
         name = field.name
         if name in self.constants:
             return self.constants[name].slice(0, run.count)
@@ -285,7 +296,7 @@ class BatchMaker:
             return text_array(run.cells(name, pa.binary()))
         return run.cells(name, field.type)
 
-    def delivery_counts(self, run: Run) -> pa.Array:
+    def delivery_counts(self, run: RowRun) -> pa.Array:
         if self.deliveries is None:
             nothing = pa.py_buffer(bytes(-(-run.count // 8)))
             return pa.Array.from_buffers(pa.int32(), run.count, [nothing, pa.py_buffer(bytes(4 * run.count))])

@@ -22,7 +22,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import BooleanType
 
 from forebay.core.errors import OptionError
-from forebay.filter.nodes import And, Fact, Node, Path
+from forebay.filter.nodes import And, Fact, FilterNode, Path
 from forebay.filter.parser import parse
 from forebay.records.rows import UNKNOWN, YES, Rows, conditions_of
 from forebay.records.subject import DEATH_NAMES, PROPERTY_NAMES
@@ -81,19 +81,19 @@ def needs(filter: str) -> list[str]:
     return needed(conjuncts(parse(filter).root))
 
 
-def conjuncts(root: Node) -> list[Node]:
+def conjuncts(root: FilterNode) -> list[FilterNode]:
     """The conditions that must all hold."""
     if not isinstance(root, And):
         return [root]
     return [each for part in root.parts for each in conjuncts(part)]
 
 
-def needed(parts: Sequence[Node]) -> list[str]:
+def needed(parts: Sequence[FilterNode]) -> list[str]:
     found = {name for part in parts for name in columns_of(part)}
     return [name for name in COLUMNS if name in found]
 
 
-def columns_of(node: Node) -> set[str]:
+def columns_of(node: FilterNode) -> set[str]:
     if isinstance(node, Path):
         return {"value"} if node.header is None else set(SAID)
     if isinstance(node, Fact):
@@ -124,7 +124,7 @@ class Input:
     column: Column
 
 
-def inputs_of(parts: Sequence[Node], names: Mapping[str, str]) -> list[Input]:
+def inputs_of(parts: Sequence[FilterNode], names: Mapping[str, str]) -> list[Input]:
     facts = {name for part in parts for name in facts_of(part)}
     found: list[Input] = []
     for name in needed(parts):
@@ -155,7 +155,7 @@ FIELDS: Final = {
 }
 
 
-def facts_of(node: Node) -> set[str | None]:
+def facts_of(node: FilterNode) -> set[str | None]:
     """The facts that a part asks for; None is a path within the body."""
     if isinstance(node, Fact):
         return {node.name}
@@ -164,7 +164,7 @@ def facts_of(node: Node) -> set[str | None]:
     return {name for part in node.parts for name in facts_of(part)}
 
 
-def evaluated(filter: str, left: tuple[int, ...], parts: list[Node], names: Mapping[str, str]) -> Column:
+def evaluated(filter: str, left: tuple[int, ...], parts: list[FilterNode], names: Mapping[str, str]) -> Column:
     """Some of a filter's conjuncts by our own code, as one Column."""
     inputs = inputs_of(parts, names)
     made: Column = udf_of(evaluator(filter, left, [each.field for each in inputs]))(*[each.column for each in inputs])
@@ -187,16 +187,16 @@ def evaluator(filter: str, left: tuple[int, ...], fields: list[str]) -> Callable
 
 
 @lru_cache(maxsize=64)
-def parts_of(filter: str) -> list[Node]:
+def parts_of(filter: str) -> list[FilterNode]:
     """A filter's conjuncts, parsed once in a process."""
     return conjuncts(parse(filter).root)
 
 
-def conjunction(parts: list[Node]) -> Node:
+def conjunction(parts: list[FilterNode]) -> FilterNode:
     return parts[0] if len(parts) == 1 else And(parts)
 
 
-def conditions(root: Node, fields: Sequence[str], arrays: Sequence[pa.Array]) -> npt.NDArray[np.uint8]:
+def conditions(root: FilterNode, fields: Sequence[str], arrays: Sequence[pa.Array]) -> npt.NDArray[np.uint8]:
     """The condition for each row of a batch.
 
     fields, arrays  those of `Rows` that it needs, at least one
@@ -256,7 +256,7 @@ def matches_of(filters: pa.Array, rows: pa.Array) -> pa.Array:
     return boolean_array(held)
 
 
-def conditions_of_struct(root: Node, rows: pa.Array) -> npt.NDArray[np.uint8]:
+def conditions_of_struct(root: FilterNode, rows: pa.Array) -> npt.NDArray[np.uint8]:
     columns = {field.name: rows.field(index) for index, field in enumerate(rows.type)}
     found: dict[str, pa.Array] = {}
     for name in needed([root]):

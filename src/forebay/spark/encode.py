@@ -85,7 +85,7 @@ def null_in(column: pa.Array, name: str) -> OptionError:
     return OptionError(f"column {name!r}: null in row {row} of a batch: every row must have one")
 
 
-class Encoder:
+class BlockEncoder:
     """Makes the blocks of one task.
 
     columns  what each column of the batches says (`sink_columns`)
@@ -116,6 +116,15 @@ class Encoder:
             first = end
 
     # ---- where rows go
+
+    def address(self) -> tuple[bytes, bytes] | None:
+        """The exchange and routing key of every row; None where columns say them."""
+        options = self.options
+        by_row = options.exchange is None and EXCHANGE in self.columns
+        exchange = (options.exchange or "").encode()
+        if by_row or (exchange and ROUTING_KEY in self.columns) or (options.topic is None and TOPIC in self.columns):
+            return None
+        return exchange, (options.topic or "").encode()
 
     def addresses(self, batch: pa.RecordBatch) -> tuple[Cells, Cells]:
         """Exchanges and routing keys; OptionError naming the column that does not say where a row goes."""

@@ -25,7 +25,7 @@ class Holder:
 
     def __init__(self, access: Access, ttl_s: float) -> None:
         self.ttl_s = ttl_s
-        self.logs = RemoteLogs(access, patient=True)
+        self.logs = RemoteLogs(access)
         self.group = ""
         self.offsets: dict[str, int] = {}
         self.held: dict[str, int] = {}

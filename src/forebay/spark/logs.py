@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
@@ -12,7 +14,9 @@ from forebay.client.blocks import BlockClient
 from forebay.core.errors import NOT_FOUND, ForebayError, OutcomeUnknown, RequestError, Unreachable
 from forebay.spark.arrow import BlockView, Buffer
 from forebay.spark.options import Access
+from forebay.spark.plan import Range
 
+LOGGER: Final = logging.getLogger("forebay.spark")
 ADVICE: Final = "Set failOnDataLoss to false to read what there is."
 PAUSE_S: Final = 0.05  # before a lost broker is tried again; doubled each time
 PAUSE_S_MAX: Final = 1.0
@@ -37,8 +41,12 @@ class LogEnd(NamedTuple):
     end: int
     octets: int
 
+    def octets_of(self, count: int) -> int:
+        """About how much so many of its records take."""
+        return self.octets * max(0, count) // max(1, self.end - self.start)
 
-class Logs(ABC):
+
+class LogAccess(ABC):
     """Read-only access to the logs of queues."""
 
     def __enter__(self) -> Self:
@@ -74,14 +82,26 @@ class Logs(ABC):
     def offset_at(self, queue: str, timestamp_us: int) -> int:
         """First offset whose record is at or after the time; the end where there is none."""
 
+    def share(self, range: Range) -> object:
+        """All that a task needs to know of a range beside it, to be pickled; None where that is nothing."""
+        return None
+
     @abstractmethod
     def blocks(
-        self, queue: str, first: int, end: int, fail_on_data_loss: bool, id: int | None = None, filter: str = ""
+        self,
+        queue: str,
+        first: int,
+        end: int,
+        fail_on_data_loss: bool,
+        id: int | None = None,
+        filter: str = "",
+        share: object = None,
     ) -> Iterator[BlockView]:
-        """The blocks with the records of [first, end), in order.
+        """The blocks with the records of [first, end), in order; some may be in two of them, one after the other.
 
         id      the log that is meant; None for the one of that name
         filter  only records that match; the blocks then hold no others
+        share   as the planner's `share` gave it
         raises  DataLost if records of the range went before they were read, unless told not to fail
         """
 
@@ -106,6 +126,8 @@ class Patience:
         now = time.monotonic()
         if self.deadline is None:
             self.deadline = now + self.limit_s
+            if self.limit_s:
+                LOGGER.warning("%s: waiting for up to %g s (retryMs)", error, self.limit_s)
         if now >= self.deadline:
             raise error
         time.sleep(min(self.pause_s, self.deadline - now))
@@ -117,16 +139,11 @@ class Patience:
 _idle: dict[Access, list[BlockClient]] = {}
 
 
-class RemoteLogs(Logs):
-    """The logs of a running broker.
+class RemoteLogs(LogAccess):
+    """The logs of a running broker. One that is away is waited for, from the first question on."""
 
-    patient  a broker that is away is waited for; else only from the first answer on, so that a wrong address fails
-             at once
-    """
-
-    def __init__(self, access: Access, patient: bool = False) -> None:
+    def __init__(self, access: Access) -> None:
         self.access = access
-        self.patient = patient
         self.client: BlockClient | None = None
         self.is_used = False  # the client has come from `_idle`, where it may have grown old
 
@@ -165,7 +182,14 @@ class RemoteLogs(Logs):
         return granted
 
     def blocks(
-        self, queue: str, first: int, end: int, fail_on_data_loss: bool, id: int | None = None, filter: str = ""
+        self,
+        queue: str,
+        first: int,
+        end: int,
+        fail_on_data_loss: bool,
+        id: int | None = None,
+        filter: str = "",
+        share: object = None,
     ) -> Iterator[BlockView]:
         wanted = first
         patience = Patience(self.access.retry_s)
@@ -176,7 +200,9 @@ class RemoteLogs(Logs):
                         raise recreated(queue)
                     return
                 before = wanted
-                for fetched in self.connected().fetch(queue, wanted, end, filter=filter):
+                with naming(self.access):
+                    client = self.connected()
+                for fetched in client.fetch(queue, wanted, end, filter=filter):
                     if fetched.start > wanted and fail_on_data_loss:
                         raise lost(queue, wanted, fetched.start)
                     source = f"{self.access.servers}: queue {queue!r}"
@@ -199,7 +225,8 @@ class RemoteLogs(Logs):
         patience = Patience(self.access.retry_s)
         while True:
             try:
-                return ask(self.connected())
+                with naming(self.access):
+                    return ask(self.connected())
             except (Unreachable, OutcomeUnknown) as error:
                 self.lose(patience, error)
 
@@ -213,7 +240,6 @@ class RemoteLogs(Logs):
                 if idle
                 else BlockClient.connect(access.servers, access.user, access.password, vhost=access.vhost)
             )
-            self.patient = True
         return self.client
 
     def lose(self, patience: Patience, error: ForebayError) -> None:
@@ -225,10 +251,8 @@ class RemoteLogs(Logs):
             client.close()
         if self.is_used:
             self.is_used = False
-        elif self.patient:
-            patience.wait(error)
         else:
-            raise error
+            patience.wait(error)
 
     def close(self) -> None:
         """Leave the connection to whoever comes next."""
@@ -238,6 +262,18 @@ class RemoteLogs(Logs):
             else:
                 self.client.close()
             self.client = None
+
+
+@contextmanager
+def naming(access: Access) -> Iterator[None]:
+    """Errors of the broker say whose request it was."""
+    try:
+        yield
+    except RequestError as error:
+        if type(error) is not RequestError:
+            raise
+        who = f"user {access.user!r}, vhost {access.vhost!r}"
+        raise RequestError(error.reason, f"{error.text} ({who})", error.scope) from None
 
 
 def lost(queue: str, wanted: int, available: int) -> DataLost:

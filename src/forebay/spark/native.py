@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT
-from forebay.filter.nodes import Affix, And, Between, Comparison, Fact, In, IsNull, Node, Not, Or, Path
+from forebay.filter.nodes import Affix, And, Between, Comparison, Fact, FilterNode, In, IsNull, Not, Or, Path
 from forebay.filter.subject import Subject
 from forebay.filter.values import (
     AT_LEAST,
@@ -67,12 +67,14 @@ class Operand:
     constant: object = None
 
 
-def is_constant(node: Node) -> bool:
-    """Whether a part asks nothing of a message."""
+def is_constant(node: FilterNode) -> bool:
+    """True if a part asks nothing of a message."""
     return not isinstance(node, Fact | Path) and all(is_constant(part) for part in node.parts)
 
 
-def condition(node: Node, names: Mapping[str, str]) -> Column | None:  # tidy: dispatcher, one branch a kind of node
+def condition(
+    node: FilterNode, names: Mapping[str, str]
+) -> Column | None:  # tidy: dispatcher, one branch a kind of node
     """A condition in Spark's words, NULL where it is neither true nor false; None where Spark has none.
 
     names  of the table's columns, by our names for them
@@ -116,7 +118,7 @@ def truth(value: object) -> Column:
     return F.lit(value).cast("boolean")
 
 
-def operand(node: Node, names: Mapping[str, str]) -> Operand | None:
+def operand(node: FilterNode, names: Mapping[str, str]) -> Operand | None:
     """A value in Spark's words; None where it has none."""
     if is_constant(node):
         constant = first(node.evaluate(NOTHING))
@@ -125,7 +127,7 @@ def operand(node: Node, names: Mapping[str, str]) -> Operand | None:
 
 
 def is_broken_text(constant: object) -> bool:
-    """Whether it has half a surrogate pair: Java cannot be told."""
+    """True if it has half a surrogate pair: Java cannot be told."""
     return isinstance(constant, str) and constant != constant.encode("utf-8", "replace").decode()
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.option_table import split_address
+from forebay.spark.plan import TASK_OCTETS_MAX, BatchLimits
 from forebay.spark.positions import (
     ENDING_BY_TIMESTAMP,
     ENDING_OFFSETS,
@@ -35,6 +36,8 @@ DATA: Final = "forebay.data"
 PATTERN: Final = "subscribePattern"
 STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 MIN_PARTITIONS: Final = "minPartitions"
+MAX_RECORDS: Final = "maxRecordsPerPartition"
+MAX_PARTITION_BYTES: Final = "maxBytesPerPartition"
 FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"
 FILTER: Final = "filter"
 HEADERS: Final = "includeHeaders"
@@ -65,6 +68,8 @@ NAMES: Final = (
     ENDING_BY_TIMESTAMP,
     STRATEGY,
     MIN_PARTITIONS,
+    MAX_RECORDS,
+    MAX_PARTITION_BYTES,
     FAIL_ON_DATA_LOSS,
     FILTER,
     HEADERS,
@@ -132,7 +137,7 @@ class ReadOptions:
     pattern: str
     starting: Positions | None
     ending: Positions | None
-    min_partitions: int
+    limits: BatchLimits
     fail_on_data_loss: bool
     latest_if_none: bool
     filter: str
@@ -166,7 +171,11 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         pattern=pattern,
         starting=starting_positions(values, queues),
         ending=ending_positions(values, queues),
-        min_partitions=_count(values, MIN_PARTITIONS, PARTITIONS_MAX),
+        limits=BatchLimits(
+            tasks_min=_count(values, MIN_PARTITIONS, PARTITIONS_MAX),
+            rows_max=_count(values, MAX_RECORDS, COUNT_MAX),
+            octets_max=_count(values, MAX_PARTITION_BYTES, COUNT_MAX) or TASK_OCTETS_MAX,
+        ),
         fail_on_data_loss=_choice(values, FAIL_ON_DATA_LOSS, "true", "false") == "true",
         latest_if_none=_choice(values, STRATEGY, "error", "latest") == "latest",
         filter=_filter(values),
@@ -218,6 +227,9 @@ def parse_access(values: Mapping[str, str]) -> Access:
 
 def check_batch(options: ReadOptions) -> None:
     """OptionError where a batch read cannot be as the options say."""
+    for name in STREAM_ONLY:
+        if name in options.given:
+            raise OptionError(f"{name}: an option of streams only; this is a batch read")
     if options.starting is not None:
         refuse(options.starting, LATEST, "a batch read cannot start there")
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heapify, heapreplace
 from itertools import pairwise
 from typing import Final
 
-# A task costs some 25 ms of a core before its first row; below this many rows another task does not pay.
+# A task costs some 25 ms of a core before its first row; where there are fewer records, and they are short, another
+# task does not pay.
 TASK_ROWS_MIN: Final = 16_384
+TASK_OCTETS_MIN: Final = 16 << 20
+TASK_OCTETS_MAX: Final = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """The records of one queue with offsets from `first` to below `end`.
 
-    id  of the log that is meant; None for whichever the queue has
+    id      of the log that is meant; None for whichever the queue has
+    octets  about how much the records take; 0 where nobody knows
     """
 
     queue: str
     first: int
     end: int
     id: int | None = None
+    octets: int = 0
 
     @property
     def count(self) -> int:
@@ -28,27 +34,59 @@ class Range:
         return self.end - self.first
 
 
-def plan(ranges: list[Range], cores: int, min_partitions: int) -> list[Range]:
-    """Cut ranges into about one task a core, equal in records; never in fewer than asked for where there are enough.
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How large tasks may be, and how many there are to be.
 
-    cores           tasks that run at once
-    min_partitions  0 where the user did not say
+    tasks_min   where there are enough records; 0 where the user did not say
+    rows_max    of one task; 0 is no limit
+    octets_max  about how much a task reads
+    """
+
+    tasks_min: int = 0
+    rows_max: int = 0
+    octets_max: int = TASK_OCTETS_MAX
+
+
+def plan(ranges: list[Range], cores: int, limits: BatchLimits) -> list[Range]:
+    """Cut ranges into about one task a core, equal in records, and none larger than the limits say.
+
+    cores  tasks that run at once
     """
     ranges = [each for each in ranges if each.count > 0]
     total = sum(each.count for each in ranges)
     if total == 0:
         return []
-    wanted = min(cores, -(-total // TASK_ROWS_MIN))
-    wanted = min(max(wanted, min_partitions, len(ranges)), total)
-    counts = [max(1, min(each.count, each.count * wanted // total)) for each in ranges]
-    # Rounding down leaves some over: they go where the tasks are longest.
-    while sum(counts) < wanted:
-        longest = max(range(len(ranges)), key=lambda place: ranges[place].count / counts[place])
-        counts[longest] += 1
+    octets = sum(each.octets for each in ranges)
+    worth = max(-(-total // TASK_ROWS_MIN), -(-octets // TASK_OCTETS_MIN))
+    wanted = min(max(min(cores, worth), limits.tasks_min, len(ranges)), total)
+    counts = [max(parts_min(each, limits), min(each.count, each.count * wanted // total)) for each in ranges]
+    share_out(ranges, counts, wanted - sum(counts))
     return [part for each, count in zip(ranges, counts, strict=True) for part in cut(each, count)]
+
+
+def parts_min(whole: Range, limits: BatchLimits) -> int:
+    """Into how many tasks a range has to be cut, so that none is too large."""
+    by_rows = -(-whole.count // limits.rows_max) if limits.rows_max else 1
+    return min(whole.count, max(1, by_rows, -(-whole.octets // limits.octets_max)))
+
+
+def share_out(ranges: list[Range], counts: list[int], left: int) -> None:
+    """Add to the counts what rounding down has left over, where tasks are longest."""
+    if left <= 0:
+        return
+    longest = [(-each.count / counts[place], place) for place, each in enumerate(ranges)]
+    heapify(longest)
+    for _ in range(left):
+        place = longest[0][1]
+        counts[place] += 1
+        heapreplace(longest, (-ranges[place].count / counts[place], place))
 
 
 def cut(whole: Range, parts: int) -> list[Range]:
     """A range in so many pieces, equal within one record."""
     edges = [whole.first + whole.count * place // parts for place in range(parts + 1)]
-    return [Range(whole.queue, first, end, whole.id) for first, end in pairwise(edges)]
+    return [
+        Range(whole.queue, first, end, whole.id, whole.octets * (end - first) // whole.count)
+        for first, end in pairwise(edges)
+    ]

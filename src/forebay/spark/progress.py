@@ -45,7 +45,7 @@ WHOLE: Final = "triggerExecution"
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MicroBatch:
     """One micro-batch of one query.
 
     arriving, done  rows a second that came in since the batch before, and that this one dealt with
@@ -82,14 +82,14 @@ class Batch:
         return "; ".join(said)
 
 
-def batch_of(progress: StreamingQueryProgress) -> Batch:
+def batch_of(progress: StreamingQueryProgress) -> MicroBatch:
     """The part of Spark's report on a micro-batch that is shown."""
     took = progress.durationMs
     lag: dict[str, int] = {}
     for source in progress.sources:
         for queue, count in lag_of(source).items():
             lag[queue] = lag.get(queue, 0) + count
-    return Batch(
+    return MicroBatch(
         query=shown_name(progress.name, progress.id),
         number=progress.batchId,
         rows=progress.numInputRows,
@@ -148,7 +148,7 @@ class ProgressDisplay(StreamingQueryListener):
         self.session = spark  # not `spark`: that is the base class's
         self.console = console
         self.lock = threading.Lock()
-        self.batches: dict[str, Batch] = {}  # the last one of each query, by the query's run
+        self.batches: dict[str, MicroBatch] = {}  # the last one of each query, by the query's run
         self.names: dict[str, str] = {}
         self.ended: dict[str, str] = {}
         self.live: Live | None = None

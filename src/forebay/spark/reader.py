@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,21 +10,26 @@ from pyspark.sql.types import StructType
 
 from forebay.core.errors import OptionError
 from forebay.spark.options import STRATEGY, Access, ReadOptions
+from forebay.spark.parallelism import tasks_at_once
 from forebay.spark.plan import Range, plan
 from forebay.spark.positions import EARLIEST, ENDING_OFFSETS, LATEST, Position
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from forebay.spark.logs import Logs
+    from forebay.spark.logs import LogAccess
 
 
 class RangePartition(InputPartition):
-    """One task's share; None where there is nothing to read."""
+    """One task's share; no range where there is nothing to read.
 
-    def __init__(self, range: Range | None) -> None:
+    share  of the data directory: where the task's own records are
+    """
+
+    def __init__(self, range: Range | None, share: object = None) -> None:
         super().__init__(None)
         self.range = range
+        self.share = share
 
 
 class ForebayReader(DataSourceReader):
@@ -44,49 +48,50 @@ class ForebayReader(DataSourceReader):
         with open_logs(self.options.access) as logs:
             queues = self.options.queues or logs.names(self.options.pattern)
             ranges = [resolve(logs, self.options, queue) for queue in queues]
-        cores = len(os.sched_getaffinity(0))
-        parts = plan(ranges, cores, self.options.min_partitions)
-        # Spark takes an empty list for one partition of its own making.
-        return [RangePartition(part) for part in parts] or [RangePartition(None)]
+            # Spark takes an empty list for one partition of its own making.
+            return partitions_of(logs, ranges, self.options) or [RangePartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The batches of one range. Runs on the executors."""
         assert isinstance(partition, RangePartition)
-        yield from read_range(self.options, self.schema, partition.range)
+        yield from read_range(self.options, self.schema, partition)
 
 
-def read_range(options: ReadOptions, schema: StructType, range: Range | None) -> Iterator[pa.RecordBatch]:
+def partitions_of(logs: LogAccess, ranges: list[Range], options: ReadOptions) -> list[InputPartition]:
+    """The tasks that read these ranges."""
+    return [RangePartition(part, logs.share(part)) for part in plan(ranges, tasks_at_once(), options.limits)]
+
+
+def read_range(options: ReadOptions, schema: StructType, partition: RangePartition) -> Iterator[pa.RecordBatch]:
     """The rows of one range, in a task."""
+    range = partition.range
     if range is None:
         return
     from forebay.spark.arrow import BatchMaker
     from forebay.spark.schema import DELIVERY_COUNT
 
-    with open_logs(options.access, patient=True) as logs:
+    with open_logs(options.access) as logs:
         # Asked before the records: while these come, the connection takes no question.
         is_asked = DELIVERY_COUNT in schema.names
         deliveries = logs.deliveries(range.queue, range.first, range.end) if is_asked else None
         maker = BatchMaker(schema, range.queue, deliveries)
         fail = options.fail_on_data_loss
-        blocks = logs.blocks(range.queue, range.first, range.end, fail, range.id, options.filter)
+        blocks = logs.blocks(range.queue, range.first, range.end, fail, range.id, options.filter, partition.share)
         yield from maker.batches(blocks, range.first, range.end)
 
 
-def open_logs(access: Access, patient: bool = False) -> Logs:
-    """The broker or the data directory that the options name.
-
-    patient  a broker that is away is waited for
-    """
+def open_logs(access: Access) -> LogAccess:
+    """The broker or the data directory that the options name."""
     if access.data:
-        from forebay.spark.local import LocalLogs
+        from forebay.spark.directory.local import LocalLogs
 
         return LocalLogs(access.data)
     from forebay.spark.logs import RemoteLogs
 
-    return RemoteLogs(access, patient)
+    return RemoteLogs(access)
 
 
-def resolve(logs: Logs, options: ReadOptions, queue: str) -> Range:
+def resolve(logs: LogAccess, options: ReadOptions, queue: str) -> Range:
     """The offsets of one queue that the options ask for."""
     log = logs.look(queue)
     position = options.start_of(queue, EARLIEST)
@@ -97,10 +102,10 @@ def resolve(logs: Logs, options: ReadOptions, queue: str) -> Range:
         raise OptionError(
             f"{position.option}: {position.offset} for queue {queue!r} is after the end of the read, {last}"
         )
-    return Range(queue, first, max(first, last), log.id)
+    return Range(queue, first, max(first, last), log.id, log.octets_of(last - first))
 
 
-def first_offset(logs: Logs, options: ReadOptions, queue: str, start: int, end: int, default: int) -> int:
+def first_offset(logs: LogAccess, options: ReadOptions, queue: str, start: int, end: int, default: int) -> int:
     """Where the read of a queue begins.
 
     default  where the user did not say
@@ -127,7 +132,7 @@ def first_offset(logs: Logs, options: ReadOptions, queue: str, start: int, end: 
     return within_end(options, position, queue, end)
 
 
-def end_offset(logs: Logs, options: ReadOptions, queue: str, end: int) -> int:
+def end_offset(logs: LogAccess, options: ReadOptions, queue: str, end: int) -> int:
     """Where the read of a queue ends."""
     position = options.end_of(queue)
     if position.timestamp_us is not None:

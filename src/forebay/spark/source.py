@@ -75,7 +75,9 @@ class ForebaySource(DataSource):
         if overwrite:
             raise OptionError("mode: 'overwrite' cannot be: messages are only ever added to a queue; use 'append'")
         options = parse_sink(self.options)
-        return ForebayWriter(options, sink_columns(schema, options))
+        writer = ForebayWriter(options, sink_columns(schema, options))
+        writer.stager.check(writer.query)
+        return writer
 
     # PySpark's name. `overwrite` is what the output mode `complete` asks for: rows are added all the same.
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
@@ -85,9 +87,24 @@ class ForebaySource(DataSource):
 
         options = parse_sink(self.options)
         check_stream_sink(options)
-        return ForebayStreamWriter(options, sink_columns(schema, options))
+        writer = ForebayStreamWriter(options, sink_columns(schema, options))
+        writer.stager.check()
+        return writer
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("forebay")` known to a session; needed only where the package is not found by itself."""
+    """Make `format("forebay")` known to a session, and to the source how many tasks run at once.
+
+    Needed only where the package is not found by itself, or `session` has not made the session.
+
+    raises  OptionError where the workers' Python cannot import the package: which it is, and what to set
+    """
+    from pyspark.sql import is_remote
+
+    if not is_remote():
+        from forebay.spark.parallelism import ADDRESS, driver_answers
+        from forebay.spark.workers import check_workers
+
+        check_workers(spark)
+        spark.sparkContext.environment[ADDRESS] = driver_answers().path
     spark.dataSource.register(ForebaySource)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -23,15 +22,15 @@ from pyspark.sql.types import StructType
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.spark.marks import OFFSET, Mark, decode_marks, encode_marks, share
 from forebay.spark.options import ReadOptions
-from forebay.spark.plan import Range, plan
+from forebay.spark.plan import Range
 from forebay.spark.positions import LATEST
-from forebay.spark.reader import RangePartition, first_offset, open_logs, read_range
+from forebay.spark.reader import RangePartition, first_offset, open_logs, partitions_of, read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from forebay.spark.holding import Holder
-    from forebay.spark.logs import LogEnd, Logs
+    from forebay.spark.logs import LogAccess, LogEnd
 
 LOGGER = logging.getLogger("forebay.spark")
 NAME_CHARACTERS: Final = 12
@@ -47,7 +46,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
         self.schema = schema
-        self.logs: Logs | None = None
+        self.logs: LogAccess | None = None
         self.holder: Holder | None = None
         self.initial: dict[str, Any] | None = None
         self.ends: dict[str, LogEnd] = {}
@@ -129,20 +128,23 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, group = decode_marks(start)
         after, _ = decode_marks(end)
         self.hold(before, group)
+        if not self.ends:  # Spark asks for a batch that was planned before it was started anew
+            self.ends = self.opened().ends(dict.fromkeys(after, 0), 0.0)
         ranges = []
         for queue, mark in after.items():
             old = before.get(queue)
             if mark == old:
                 continue
             first = mark.jump if mark.jump >= 0 or old is None else old.offset
-            ranges.append(Range(queue, first, mark.offset, mark.id))
-        parts = plan(ranges, len(os.sched_getaffinity(0)), self.options.min_partitions)
-        return [RangePartition(part) for part in parts]
+            log = self.ends.get(queue)
+            octets = log.octets_of(mark.offset - first) if log is not None else 0
+            ranges.append(Range(queue, first, mark.offset, mark.id, octets))
+        return partitions_of(self.opened(), ranges, self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one range. Runs on the executors."""
         assert isinstance(partition, RangePartition)
-        yield from read_range(self.options, self.schema, partition.range)
+        yield from read_range(self.options, self.schema, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: it comes a batch late, and never for the last; `latestOffset` says the same in time."""
@@ -154,7 +156,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- what is there
 
-    def opened(self) -> Logs:
+    def opened(self) -> LogAccess:
         if self.logs is None:
             self.logs = open_logs(self.options.access)
         return self.logs

@@ -12,7 +12,9 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from forebay.spark.home import prepare_home
 from forebay.spark.java import prepare_java
+from forebay.spark.parallelism import ADDRESS, driver_answers
 
 # Who a setting is for: every session, Spark Connect's too; those that start a JVM here; those that run in it alone.
 EVERYWHERE: Final = "everywhere"
@@ -26,7 +28,7 @@ TASK_FAILURES_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SparkSetting:
     """One of Spark's settings.
 
     value  "" where it depends on the machine: `machine_settings`
@@ -40,30 +42,32 @@ class Setting:
 
 
 SETTINGS: Final = (
-    Setting("spark.sql.session.timeZone", "UTC", EVERYWHERE, "timestamps mean the same everywhere"),
-    Setting("spark.sql.execution.arrow.pyspark.enabled", "true", EVERYWHERE, "`toPandas()` by batches, not by rows"),
-    Setting(
+    SparkSetting("spark.sql.session.timeZone", "UTC", EVERYWHERE, "timestamps mean the same everywhere"),
+    SparkSetting(
+        "spark.sql.execution.arrow.pyspark.enabled", "true", EVERYWHERE, "`toPandas()` by batches, not by rows"
+    ),
+    SparkSetting(
         "spark.python.unix.domain.socket.enabled",
         "true",
         OWN_JVM,
         "between the JVM and Python: 0.1 to 0.2 µs of CPU a row less than TCP",
     ),
-    Setting("spark.ui.showConsoleProgress", "false", OWN_JVM, "no bars between the lines that a program prints"),
-    Setting(
+    SparkSetting("spark.ui.showConsoleProgress", "false", OWN_JVM, "no bars between the lines that a program prints"),
+    SparkSetting(
         "spark.sql.streaming.checkpointFileManagerClass",
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
         LOCAL,
         "a micro-batch spends 30 ms on its checkpoint instead of 60 to 130; right for a disk of this machine",
     ),
-    Setting(
+    SparkSetting(
         "spark.sql.shuffle.partitions",
         "",
         LOCAL,
         "as many as tasks run at once: with four times as many, a micro-batch that aggregates takes twice as long",
     ),
-    Setting("spark.driver.memory", "", LOCAL, "a quarter of the machine's memory, 1 GiB to 8 GiB"),
-    Setting("spark.driver.host", "127.0.0.1", LOCAL, "only the port of Spark's web page is open to the network"),
-    Setting("spark.driver.bindAddress", "127.0.0.1", LOCAL, "the same"),
+    SparkSetting("spark.driver.memory", "", LOCAL, "a quarter of the machine's memory, 1 GiB to 8 GiB"),
+    SparkSetting("spark.driver.host", "127.0.0.1", LOCAL, "only the port of Spark's web page is open to the network"),
+    SparkSetting("spark.driver.bindAddress", "127.0.0.1", LOCAL, "the same"),
 )
 
 
@@ -84,6 +88,9 @@ def session(
         prepare_java()
         # Otherwise the workers run the first python3 of the PATH, which may lack everything.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ[ADDRESS] = driver_answers().path
+        if master.startswith("local"):  # a cluster may have to be sent the archive that is left out
+            prepare_home()
         builder = SparkSession.builder.master(patient(master))
         settings = settings_for(EVERYWHERE, OWN_JVM)
         if master.startswith("local"):

@@ -1,6 +1,6 @@
 """Writers of the sink: tasks stage blocks, and the driver's commit publishes what they staged, once.
 
-The broker remembers the last batch that each query committed (broker/staging.py). A batch that Spark runs again, after
+The broker remembers the last batch that each query committed (its staging.py). A batch that Spark runs again, after
 a crash of whichever part, is committed again under the same number, and nothing is published for it.
 """
 
@@ -19,18 +19,20 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from forebay.client.blocks import TIMEOUT_S
 from forebay.client.staging import StagingClient
 from forebay.core.errors import PRECONDITION, OutcomeUnknown, RequestError, Unreachable
-from forebay.spark.encode import Encoder
-from forebay.spark.logs import Patience
+from forebay.spark.encode import BlockEncoder, block_of, same
+from forebay.spark.logs import Patience, naming
 from forebay.spark.options import Access
 from forebay.spark.sink_options import SinkOptions
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
 ONLY_BATCH: Final = 0  # the number of a batch write's one batch
+CHECK: Final = "check-"  # how the name of a query begins that stages a row only to have it looked at
+OF_ONE_ROW: Final = "stage: row 0: "  # what the broker says before what is wrong with the row
 
 
 @dataclass(frozen=True, slots=True)
-class Part(WriterCommitMessage):
+class WrittenPart(WriterCommitMessage):
     """The result of one task; `rows` is 0 where it had nothing to stage, or all is committed already."""
 
     query: str
@@ -41,9 +43,11 @@ class Part(WriterCommitMessage):
 # A connection that the last task of this Python worker has left: connecting and logging in for each task would cost as
 # much as a small micro-batch.
 _idle: dict[Access, StagingClient] = {}
+# What streams of this process write to, and the broker has taken.
+_checked: set[tuple[Access, tuple[bytes, bytes] | None]] = set()
 
 
-class Stager:
+class WriteTarget:
     """Where a write goes, and how; pickled into every task.
 
     columns  as `sink_columns` found them
@@ -53,10 +57,11 @@ class Stager:
         self.options = options
         self.columns = columns
 
-    def stage(self, query: str, batch: int, rows: Iterator[pa.RecordBatch]) -> Part:
+    def stage(self, query: str, batch: int, rows: Iterator[pa.RecordBatch]) -> WrittenPart:
         """Stage the rows of one task; on an executor."""
         access = self.options.access
-        client, last = self.first_answer(query)
+        with naming(access):
+            client, last = self.first_answer(query)
         # Not the task's attempt: a driver that starts anew counts its tasks from 0 again.
         name = uuid.uuid4().hex
         staged = 0
@@ -73,11 +78,49 @@ class Stager:
             client.close()
             raise
         _idle[access] = client
-        return Part(query, name, staged if kept else 0)
+        return WrittenPart(query, name, staged if kept else 0)
 
-    def encoder(self) -> Encoder:
+    def check(self, query: str | None = None) -> None:
+        """Ask the broker whether it would take a row; on the driver, before any task runs.
+
+        query   of a batch write: where that is committed already, nothing will be written; None of a stream, whose
+                every micro-batch comes here: one answer is enough
+        raises  RequestError where there is no such place, or the user may not publish there; Unreachable
+        """
+        access = self.options.access
+        target = self.encoder().address()
+        if query is None and (access, target) in _checked:
+            return
+        patience = Patience(access.retry_s)
+        while True:
+            try:
+                with naming(access):
+                    client, last = self.first_answer(query or CHECK)
+                    if target is not None and last < ONLY_BATCH:
+                        self.try_row(client, *target)
+                break
+            except OutcomeUnknown as error:
+                patience.wait(error)
+        _idle[access] = client
+        _checked.add((access, target))
+
+    def try_row(self, client: StagingClient, exchange: bytes, key: bytes) -> None:
+        """Stage a row that is never committed."""
+        query = CHECK + uuid.uuid4().hex
+        row = block_of(1, [same(cell, 1) for cell in (exchange, key, self.encoder().plain, b"")])
+        try:
+            client.stage(query, ONLY_BATCH, query, row)
+            client.abort(query, ONLY_BATCH)
+        except RequestError as error:
+            client.close()
+            raise RequestError(error.reason, error.text.replace(OF_ONE_ROW, "", 1), error.scope) from None
+        except BaseException:
+            client.close()
+            raise
+
+    def encoder(self) -> BlockEncoder:
         """The encoder that makes blocks of the rows."""
-        return Encoder(self.options, self.columns)
+        return BlockEncoder(self.options, self.columns)
 
     def first_answer(self, query: str) -> tuple[StagingClient, int]:
         """A connection that works, and the last batch of the query that is committed."""
@@ -98,7 +141,7 @@ class Stager:
 
     def commit(self, query: str, batch: int, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Publish what these tasks staged; on the driver. Asks again until it knows what came of it."""
-        parts = {each.name: each.rows for each in messages if isinstance(each, Part) and each.rows}
+        parts = {each.name: each.rows for each in messages if isinstance(each, WrittenPart) and each.rows}
         deadline = time.monotonic() + self.options.commit_s
         patience = Patience(self.options.commit_s)
         while True:
@@ -136,7 +179,7 @@ class ForebayWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: SinkOptions, columns: dict[str, int]) -> None:
-        self.stager = Stager(options, columns)
+        self.stager = WriteTarget(options, columns)
         self.query = options.transaction or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -159,7 +202,7 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
     """
 
     def __init__(self, options: SinkOptions, columns: dict[str, int]) -> None:
-        self.stager = Stager(options, columns)
+        self.stager = WriteTarget(options, columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """On an executor, once a task."""
@@ -182,4 +225,4 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
 
 def queries_of(messages: Sequence[WriterCommitMessage | None]) -> set[str]:
     """The one query that all tasks belong to; none where no task has ended well."""
-    return {each.query for each in messages if isinstance(each, Part)}
+    return {each.query for each in messages if isinstance(each, WrittenPart)}

@@ -1,4 +1,4 @@
-"""Whether queues have what was published to them: gaps, duplicates, order, lag, and what became of the messages.
+"""An audit of queues against what was published to them: gaps, duplicates, order, lag, and what became of the messages.
 
     found = audit(spark, ["orders"], {"forebay.servers": "localhost:5672"}, producer="app_id", sequence="int(type)")
     print(found.text())
@@ -65,7 +65,7 @@ Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class AuditReport:
     """The findings, as tables; `faults` has a sentence for each thing that should not be.
 
     queues      one row a queue: published, present, settled, waiting, held, dead (letters that first died there), lost
@@ -113,7 +113,7 @@ def audit(
     sequence: str = "",
     sent: str = SENT,
     columns: str = "",
-) -> Audit:
+) -> AuditReport:
     """Look a queue's records over, from the first that there is to the last that is on disk now.
 
     key       expression of SQL that is another for each message; NULL where a message has none
@@ -142,7 +142,7 @@ def audit(
         ]
         dead = dead_by_origin(spark, broker, administrator)
     gaps = [(state.queue, first, end, reason) for state in found for first, end, reason in state.gaps]
-    result = Audit(
+    result = AuditReport(
         queues=spark.createDataFrame([state.row(dead.get(state.queue, 0)) for state in found], STATE_COLUMNS),
         gaps=spark.createDataFrame(gaps, "queue string, first bigint, end bigint, reason string"),
         duplicates=duplicates,
@@ -309,7 +309,7 @@ def lag_in(stamped: DataFrame) -> DataFrame:
     return known.agg(F.count("*").alias("messages"), *shares, F.max("lag").alias("most")).orderBy("queue")
 
 
-def faults_of(found: Audit, states: Sequence[State], ordered: bool) -> list[str]:
+def faults_of(found: AuditReport, states: Sequence[State], ordered: bool) -> list[str]:
     """The faults, in a sentence each."""
     faults = [
         f"queue {state.queue}: lost: {end - first} offsets from {first} to below {end}, which nobody has settled"

@@ -68,7 +68,7 @@ class Redriven:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class UnsettledOffsets:
     """The unsettled offsets of a queue: ranges [first, end); `id` tells the queue from one made anew."""
 
     id: int
@@ -108,7 +108,7 @@ def letters_of(
     queues: Sequence[str],
     columns: str = "",
     exception_headers: Sequence[str] = EXCEPTION_HEADERS,
-    waiting: Mapping[str, Waiting] | None = None,
+    waiting: Mapping[str, UnsettledOffsets] | None = None,
 ) -> DataFrame:
     """The letters of these offsets; of all that wait now where none are given."""
     if waiting is None:
@@ -120,7 +120,7 @@ def letters_of(
     return with_body_columns(with_deaths(table, exception_headers), columns)
 
 
-def waiting_in(broker: Broker, administrator: Administrator, queue: str) -> Waiting:
+def waiting_in(broker: Broker, administrator: Administrator, queue: str) -> UnsettledOffsets:
     """The unsettled offsets of a queue whose records can be read."""
     ranges: list[tuple[int, int]] = []
     id = -1
@@ -133,13 +133,13 @@ def waiting_in(broker: Broker, administrator: Administrator, queue: str) -> Wait
         for first, end in found:
             ranges.append((ranges.pop()[0] if ranges and ranges[-1][1] == first else first, end))
     readable = broker.look(queue).end  # what is not on the disk yet waits too
-    return Waiting(id, tuple((first, min(end, readable)) for first, end in ranges if first < readable))
+    return UnsettledOffsets(id, tuple((first, min(end, readable)) for first, end in ranges if first < readable))
 
 
 class Sieve:
     """Keeps the rows whose offsets are in the ranges of their queues; executor, once a task."""
 
-    def __init__(self, waiting: Mapping[str, Waiting]) -> None:
+    def __init__(self, waiting: Mapping[str, UnsettledOffsets]) -> None:
         # Ranges do not overlap: an offset is in one if more begin at or before it than end there.
         self.bounds = {queue: np.array(each.ranges, np.int64).reshape(-1, 2) for queue, each in waiting.items()}
 

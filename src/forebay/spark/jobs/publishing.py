@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from forebay.spark.writer import Part, Stager
+from forebay.spark.writer import WriteTarget, WrittenPart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 STAGED: Final = StructType([StructField("part", StringType()), StructField("rows", LongType())])
 
 
-class StagedRows:
+class RowStager:
     """Stages the rows of one task; executor."""
 
-    def __init__(self, stager: Stager, query: str, batch: int) -> None:
+    def __init__(self, stager: WriteTarget, query: str, batch: int) -> None:
         self.stager = stager
         self.query = query
         self.batch = batch
@@ -29,9 +29,9 @@ class StagedRows:
         yield pa.RecordBatch.from_pydict({"part": [part.name], "rows": [part.rows]})
 
 
-def publish(rows: DataFrame, stager: Stager, query: str, batch: int) -> int:
+def publish(rows: DataFrame, stager: WriteTarget, query: str, batch: int) -> int:
     """Publish rows in their order as one batch of a query, once however often; how many this call staged."""
-    staged = rows.mapInArrow(StagedRows(stager, query, batch), STAGED).collect()
-    parts = [Part(query, row["part"], row["rows"]) for row in staged]
+    staged = rows.mapInArrow(RowStager(stager, query, batch), STAGED).collect()
+    parts = [WrittenPart(query, row["part"], row["rows"]) for row in staged]
     stager.commit(query, batch, parts)
     return sum(part.rows for part in parts)

@@ -29,7 +29,7 @@ from forebay.filter.parser import parse
 from forebay.records.encoded import amqp_octets
 from forebay.records.properties import properties_of
 from forebay.spark.columns import matching
-from forebay.spark.encode import Encoder, python_values
+from forebay.spark.encode import BlockEncoder, python_values
 from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.publishing import publish
 from forebay.spark.jobs.tier_read import read_tiered
@@ -38,7 +38,7 @@ from forebay.spark.options import FILTER
 from forebay.spark.positions import ENDING_OFFSETS, STARTING_OFFSETS
 from forebay.spark.schema import TYPES
 from forebay.spark.sink_options import HEADERS, TOPIC, VALUE, parse_sink
-from forebay.spark.writer import Stager, connect
+from forebay.spark.writer import WriteTarget, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,7 +72,7 @@ MILLISECOND: Final = 1000  # in microseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReplayPlan:
     """The plan of a replay, decided once.
 
     transaction  its name in the broker
@@ -145,10 +145,10 @@ def replay(
     check_filter(where)
     broker = Broker(options)
     broker.look(into)
-    rows = Rows(spark, broker, source, table, where)
+    rows = ReplayRows(spark, broker, source, table, where)
     chunk = max(1, round(rate)) if rate else CHUNK_OFFSETS
     file = Path(checkpoint) / PLAN
-    plan = read_plan(file, Plan("", source, into, table, where, 0, 0, chunk))
+    plan = read_plan(file, ReplayPlan("", source, into, table, where, 0, 0, chunk))
     if not plan.transaction:
         first, end = rows.bounds(starting, ending)
         plan = replace(plan, transaction=f"replay-{uuid.uuid4().hex}", first=first, end=max(first, end))
@@ -167,11 +167,11 @@ def check_filter(where: str) -> None:
         raise OptionError(f"where: {where!r}: {error.text}") from None
 
 
-def read_plan(file: Path, asked: Plan) -> Plan:
+def read_plan(file: Path, asked: ReplayPlan) -> ReplayPlan:
     """The plan in the checkpoint; what was asked for where there is none. OptionError where it is another job's."""
     if not file.exists():
         return asked
-    plan = Plan(**json.loads(file.read_text(encoding="utf-8")))
+    plan = ReplayPlan(**json.loads(file.read_text(encoding="utf-8")))
     for name in ("source", "into", "table", "where"):
         if getattr(plan, name) != getattr(asked, name):
             raise OptionError(
@@ -181,7 +181,7 @@ def read_plan(file: Path, asked: Plan) -> Plan:
     return plan
 
 
-def write_plan(file: Path, plan: Plan) -> None:
+def write_plan(file: Path, plan: ReplayPlan) -> None:
     """Put it where a crash leaves the old or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
@@ -192,7 +192,7 @@ def write_plan(file: Path, plan: Plan) -> None:
     new.replace(file)
 
 
-class Rows:
+class ReplayRows:
     """The records that may be replayed, as rows of the sink."""
 
     def __init__(self, spark: SparkSession, broker: Broker, source: str, table: str, where: str) -> None:
@@ -252,7 +252,7 @@ class Rows:
         return found.select(*READ)
 
 
-class ReplayEncoder(Encoder):
+class ReplayEncoder(BlockEncoder):
     """Makes blocks of records as they were stored; executor."""
 
     def properties(self, batch: pa.RecordBatch) -> list[bytes]:
@@ -261,10 +261,10 @@ class ReplayEncoder(Encoder):
         return [amqp_octets(replayed(*row)) for row in zip(*columns, strict=True)]
 
 
-class ReplayStager(Stager):
+class ReplayStager(WriteTarget):
     """Stages records as they were stored."""
 
-    def encoder(self) -> Encoder:
+    def encoder(self) -> BlockEncoder:
         """See `ReplayEncoder`."""
         made = ReplayEncoder(self.options, self.columns)
         made.said = [HEADERS]  # rows have something to say
@@ -298,7 +298,7 @@ def replayed(
 class Replay:
     """One run of a plan."""
 
-    def __init__(self, broker: Broker, rows: Rows, plan: Plan, file: Path) -> None:
+    def __init__(self, broker: Broker, rows: ReplayRows, plan: ReplayPlan, file: Path) -> None:
         self.rows = rows
         self.plan = plan
         self.file = file
@@ -314,7 +314,7 @@ class Replay:
         chunk_s = plan.chunk / rate if rate else 0.0
         hold_s = min(max(HOLD_S_MIN, 10 * chunk_s), HOLD_S_MAX)
         due = time.monotonic()
-        with RemoteLogs(self.access, patient=True) as logs:
+        with RemoteLogs(self.access) as logs:
             for number in range(first, plan.chunks):
                 low, high = plan.bounds(number)
                 logs.hold(plan.source, plan.transaction, low, hold_s)

@@ -23,7 +23,7 @@ from weakref import WeakSet
 
 from forebay.core.errors import OptionError, OutcomeUnknown, Unreachable
 from forebay.spark.jobs.broker import Broker
-from forebay.spark.jobs.tier_source import TARGET, Target, TierSource, file_rows
+from forebay.spark.jobs.tier_source import TARGET, TierSource, TierTarget, file_rows
 from forebay.spark.logs import RemoteLogs
 from forebay.spark.options import (
     DATA,
@@ -153,7 +153,7 @@ def stream_of(
         spark.dataSource.register(TierSource)
         _registered.add(spark)
     layout = table.layout
-    target = Target(
+    target = TierTarget(
         table.folder, layout.columns, layout.partitions, writing.compression, writing.octets, writing.with_partitions
     )
     ends = table.ends()

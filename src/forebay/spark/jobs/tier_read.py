@@ -29,7 +29,7 @@ from forebay.spark.tables.table import LakeTable
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from forebay.spark.logs import Logs
+    from forebay.spark.logs import LogAccess
 
 OFFSET_MAX: Final = (1 << 63) - 1
 TIME_MAX: Final = (1 << 63) - 1
@@ -112,7 +112,7 @@ def microseconds(option: str, time: datetime | None, default: int) -> int:
     return (time - EPOCH) // timedelta(microseconds=1)
 
 
-def look_at_both(logs: Logs, queue: str, table: LakeTable) -> tuple[LogEnd, list[DataFile], int]:
+def look_at_both(logs: LogAccess, queue: str, table: LakeTable) -> tuple[LogEnd, list[DataFile], int]:
     """The log, the queue's files, and where these end, with no records moved from one to the other in between."""
     known = -1
     while True:
@@ -126,7 +126,7 @@ def look_at_both(logs: Logs, queue: str, table: LakeTable) -> tuple[LogEnd, list
 
 
 def check_gap(queue: str, folder: str, end: int, log: LogEnd, starting_offset: int) -> None:
-    """Whether the two parts meet."""
+    """True if the two parts meet."""
     advice = f"Set {FAIL_ON_DATA_LOSS} to false to read what there is."
     if log.start > max(end, starting_offset):
         raise DataLost(

@@ -27,7 +27,7 @@ FILE_SCHEMA: Final = StructType([StructField("file", StringType())])
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TierTarget:
     """Where and how tasks write.
 
     columns, partitions  of the table's layout
@@ -67,13 +67,13 @@ class TierSource(DataSource):
         """The stream of the options."""
         options = parse_options({name: value for name, value in self.options.items() if name.lower() != TARGET})
         check_stream(options)
-        return TierReader(options, schema, Target.from_json(self.options[TARGET]))
+        return TierReader(options, schema, TierTarget.from_json(self.options[TARGET]))
 
 
 class TierReader(ForebayStreamReader):
     """Plans as the source does; its tasks write what they read."""
 
-    def __init__(self, options: ReadOptions, schema: StructType, target: Target) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType, target: TierTarget) -> None:
         super().__init__(options, schema)
         self.target_files = target
 

@@ -30,7 +30,7 @@ from forebay.spark.jobs.publishing import publish
 from forebay.spark.positions import STARTING_OFFSETS, SUBSCRIBE
 from forebay.spark.schema import TYPES
 from forebay.spark.sink_options import EXCHANGE, TOPIC, SinkOptions, parse_sink, sink_columns
-from forebay.spark.writer import QUERY_PROPERTY, Stager
+from forebay.spark.writer import QUERY_PROPERTY, WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -180,7 +180,7 @@ class Updates:
         """One micro-batch."""
         query = rows.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
         assert query, "Spark says which query this is"
-        publish(rows, Stager(self.options, sink_columns(rows.schema, self.options)), query, number)
+        publish(rows, WriteTarget(self.options, sink_columns(rows.schema, self.options)), query, number)
 
 
 def messages_of(result: DataFrame, into: str, key: str, exchange: str) -> DataFrame:

@@ -160,5 +160,5 @@ class ParquetTable(LakeTable):
 
 
 def is_compact(number: int) -> bool:
-    """Whether the commit of this number names all files."""
+    """True if the commit of this number names all files."""
     return (number + 1) % COMPACT_EVERY == 0

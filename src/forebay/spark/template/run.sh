@@ -4,11 +4,11 @@ set -eu
 cd "$(dirname "$0")"
 JAVA_HOME=$(python -m forebay.spark.java)
 PYSPARK_PYTHON=$(python -c 'import sys; print(sys.executable)')
-spark_home=$(python -c 'import os, pyspark; print(os.path.dirname(pyspark.__file__))')
-export JAVA_HOME PYSPARK_PYTHON
+SPARK_HOME=${SPARK_HOME:-$(python -m forebay.spark.home)}
+export JAVA_HOME PYSPARK_PYTHON SPARK_HOME
 command=${1:-run}
 [ $# = 0 ] || shift
 # A catalog on the disk, in metastore_db: a later run finds the tables of this one.
-exec "$spark_home/bin/spark-pipelines" "$command" "$@" \
+exec "$SPARK_HOME/bin/spark-pipelines" "$command" "$@" \
     --conf spark.sql.catalogImplementation=hive \
     --conf spark.sql.warehouse.dir="file://$PWD/tables"

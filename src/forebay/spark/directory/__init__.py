@@ -1,0 +1,1 @@
+"""The data directory of a broker, read without its help."""

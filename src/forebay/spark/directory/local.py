@@ -1,0 +1,132 @@
+"""The logs of a data directory, read without the broker's help; it may run meanwhile or not."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.filter.pattern import Pattern
+from forebay.spark.arrow import BlockView
+from forebay.spark.directory.files import ReadOnlyDisk, Vanished
+from forebay.spark.directory.look import LOOKS_MAX, Places, landmarks, look, queue_names
+from forebay.spark.directory.sift import sifted
+from forebay.spark.logs import LogAccess, LogEnd, cut_off, lost, recreated
+from forebay.spark.plan import Range
+
+LOOK_S: Final = 0.25  # between two looks at files while nothing comes
+REST_FACTOR: Final = 10  # and so many times as long as a look took: it reads the head of every segment
+
+
+class LocalLogs(LogAccess):
+    """The logs under one data directory, each as it was when it was looked at last."""
+
+    def __init__(self, root: str) -> None:
+        self.disk = ReadOnlyDisk(root)
+        self.known: dict[str, Places] = {}
+
+    def places(self, queue: str) -> Places:
+        if queue not in self.known:
+            self.known[queue] = look(self.disk, queue, True)
+        return self.known[queue]
+
+    def names(self, pattern: str) -> list[str]:
+        flag = "(?i)" if pattern.startswith("(?i)") else ""
+        whole = Pattern(f"{flag}^(?:{pattern[len(flag) :]})$")
+        return sorted([name for name in queue_names(self.disk) if whole.find(name)])
+
+    def look(self, queue: str) -> LogEnd:
+        places = self.places(queue)
+        return LogEnd(places.id, places.start, places.end, places.octets())
+
+    def ends(self, after: Mapping[str, int], wait_s: float) -> dict[str, LogEnd]:
+        deadline = time.monotonic() + wait_s
+        while True:
+            self.known = {}
+            found: dict[str, LogEnd] = {}
+            began = time.monotonic()
+            for queue in after:
+                try:
+                    found[queue] = self.look(queue)
+                except RequestError as error:
+                    if error.reason != NOT_FOUND:
+                        raise
+            now = time.monotonic()
+            if now >= deadline or any(each.end > after[queue] for queue, each in found.items()):
+                return found
+            time.sleep(min(deadline - now, max(LOOK_S, REST_FACTOR * (now - began))))
+
+    def offset_at(self, queue: str, timestamp_us: int) -> int:
+        places = self.places(queue)
+        blocks = landmarks(self.disk, places, timestamp_us)
+        later = bisect_left(blocks, timestamp_us, key=lambda block: block.stamp_us)
+        # The first block that begins late enough, or the end of the one before it.
+        if later > 0:
+            before = blocks[later - 1]
+            for block in places.read(self.disk, before.base, before.base + before.records):
+                stamps = np.frombuffer(block.buffer.view, "<i8", block.layout.count, block.data_at)
+                inside = int(np.searchsorted(stamps, timestamp_us))
+                if inside < block.layout.count:
+                    return max(block.layout.base + inside, places.start)
+        return max(blocks[later].base, places.start) if later < len(blocks) else places.end
+
+    def share(self, range: Range) -> Places:
+        return self.places(range.queue).part(range.first, range.end)
+
+    def blocks(
+        self,
+        queue: str,
+        first: int,
+        end: int,
+        fail_on_data_loss: bool,
+        id: int | None = None,
+        filter: str = "",
+        share: object = None,
+    ) -> Iterator[BlockView]:
+        blocks = self.found(queue, first, end, fail_on_data_loss, id, share)
+        yield from sifted(blocks, filter, queue) if filter else blocks
+
+    def found(
+        self, queue: str, first: int, end: int, fail_on_data_loss: bool, id: int | None, share: object
+    ) -> Iterator[BlockView]:
+        """The blocks, looked for again where files went before they were read."""
+        # The planner has seen these offsets on the disk, so the frames need no second check; the blocks get theirs.
+        places = share if isinstance(share, Places) else self.known.get(queue)
+        wanted = first
+        tries = 0
+        while True:
+            if places is None:
+                places = look(self.disk, queue, False)
+            if fail_on_data_loss:
+                check_there(places, queue, wanted, end, id)
+            try:
+                for block in places.read(self.disk, wanted, end):
+                    yield block
+                    wanted, tries = block.end(), 0
+            except Vanished:
+                tries += 1
+                if tries == LOOKS_MAX:
+                    raise
+                places = None
+            else:
+                return
+
+    def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
+        return None
+
+    def close(self) -> None:
+        self.known = {}
+
+
+def check_there(places: Places, queue: str, first: int, end: int, id: int | None) -> None:
+    """DataLost unless the records of [first, end) are those of the log that is meant, and there."""
+    if id is not None and places.id != id:
+        raise recreated(queue)
+    if places.start > first:
+        raise lost(queue, first, places.start)
+    if places.end < end:
+        raise cut_off(queue, places.end, end)

@@ -1,0 +1,241 @@
+"""A look at a data directory: what of a queue lies where.
+
+A broker may be running on it: WAL files grow, are copied to segments and go; segments are merged. So a look at the
+directory lists the WAL first and reads it last: whatever left the WAL meanwhile is in a segment. Where a file went
+between listing and opening, the look is taken again.
+
+Of a segment the head is enough to plan a read by: what it stands for. Its index is read by who reads its blocks, a
+task that was told which segments are its own; and where these were merged meanwhile, by a look of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from forebay.core.errors import NOT_FOUND, RequestError, StorageError
+from forebay.log.frame import BLOCK, CHECKPOINT, DROPPED, FRAME_HEAD_OCTETS, PIECE_OCTETS, START
+from forebay.log.segment import SegmentEntry, queue_folder
+from forebay.spark.arrow import BlockView
+from forebay.spark.directory.files import (
+    FileBlock,
+    FileSpan,
+    ReadOnlyDisk,
+    Vanished,
+    WalBlocks,
+    opened,
+    read_index,
+    read_segment_blocks,
+    read_span,
+    read_wal,
+)
+
+WAL: Final = "wal"
+QUEUES: Final = "queues"
+# The heads of log/frame.py and log/block.py, to be read out of a view.
+PIECE: Final = struct.Struct("<B3xIII")
+BLOCK_HEAD: Final = struct.Struct("<4sIIIqq")  # magic, checksum, octets, count, base, timestamp
+START_PAYLOAD: Final = struct.Struct("<qq")
+LOOKS_MAX: Final = 20  # housekeeping removes files about once a second: a second look nearly always does
+
+
+def wal_path(number: int) -> str:
+    """Name of a WAL file, below the data directory."""
+    return f"{WAL}/{number:016d}.wal"
+
+
+@dataclass(slots=True)
+class Places:
+    """The places of the blocks of a queue, or of a part of it: picklable, so that a task need not look itself.
+
+    id          of the log
+    start, end  as the broker would say: `start` is the first offset that can still be read
+    spans       the segments that count, in the order of their offsets, which no two of them have
+    wal         the blocks behind these, in their order
+    """
+
+    id: int
+    start: int
+    end: int
+    spans: list[FileSpan] = field(default_factory=list)
+    wal: list[FileBlock] = field(default_factory=list)
+
+    def part(self, first: int, end: int) -> Places:
+        """Those of the records [first, end)."""
+        low = bisect_right(self.spans, first, key=lambda span: span.end)
+        high = bisect_left(self.spans, end, lo=low, key=lambda span: span.first)
+        return Places(self.id, self.start, self.end, self.spans[low:high], self.wal_part(first, end))
+
+    def wal_part(self, first: int, end: int) -> list[FileBlock]:
+        low = bisect_right(self.wal, first, key=lambda place: place.base + place.records)
+        return self.wal[low : bisect_left(self.wal, end, lo=low, key=lambda place: place.base)]
+
+    def read(self, disk: ReadOnlyDisk, first: int, end: int) -> Iterator[BlockView]:
+        """The blocks with records of [first, end); one file is open at a time."""
+        part = self.part(first, end)
+        for span in part.spans:
+            yield from read_segment_blocks(disk, self.id, span, first, end)
+        for number, places in groupby(part.wal, lambda place: place.file):
+            yield from read_wal(disk, wal_path(number), list(places))
+
+    def octets(self) -> int:
+        """About how much all of them take."""
+        return sum([span.octets for span in self.spans]) + sum([place.octets for place in self.wal])
+
+
+class Look:
+    """One look at a queue.
+
+    checked  find out how far the log goes; else only what is known to be there will be read
+    """
+
+    def __init__(self, disk: ReadOnlyDisk, queue: str, checked: bool) -> None:
+        self.disk = disk
+        self.queue = queue
+        self.noted = (0, 0)
+        self.covered = 0  # blocks of the WAL up to here are older than the segments, and count no more
+        self.wal: list[FileBlock] = []
+        numbers = [int(name[:-4]) for name in disk.list(WAL) if name.endswith(".wal") and name[:-4].isdigit()]
+        self.id = find_queue(disk, queue)
+        spans = self.segments()
+        for number in numbers:
+            last = number == numbers[-1]
+            with opened(disk, wal_path(number)) as handle:
+                self.add_wal(WalBlocks(disk, wal_path(number), handle), number, checked and last)
+                if last and checked:
+                    # The broker may have written but not yet synced it: now it is on the disk as far as we have seen.
+                    disk.sync(handle)
+        start, end = self.noted
+        self.wal.sort()
+        wal = [place for place in self.wal if place.base + place.records > start]
+        spans = [span for span in spans if span.end > start]
+        for last_end in [span.end for span in spans[-1:]] + [place.base + place.records for place in wal[-1:]]:
+            end = max(end, last_end)
+        self.places = Places(self.id, start, end, spans, wal)
+        self.places.start = max(start, self.first_record())
+
+    def segments(self) -> list[FileSpan]:
+        """The segments that count, in the order of their offsets."""
+        folder = queue_folder(self.id)
+        found: list[FileSpan] = []
+        for name in self.disk.list(folder):  # which are in the order of their first offsets
+            if not name.endswith(".seg"):
+                continue
+            span = read_span(self.disk, f"{folder}/{name}")
+            # One that was made of several stands for them; they may still be there.
+            if span.end > self.covered:
+                found.append(span)
+                self.covered = span.end
+        return found
+
+    def first_record(self) -> int:
+        """The offset of the first record that is there; the end where there is none."""
+        start = self.places.start
+        for span in self.places.spans:
+            for entry in read_index(self.disk, self.id, span):
+                if entry.base + entry.count > start:
+                    return entry.base
+        return self.places.wal[0].base if self.places.wal else self.places.end
+
+    def add_wal(self, file: WalBlocks, number: int, checked: bool) -> None:
+        for position, flags, view in file.frames(checked):
+            if flags & CHECKPOINT:
+                self.noted = (0, 0)
+            at = FRAME_HEAD_OCTETS
+            while at < len(view):
+                kind, queue, _, octets = PIECE.unpack_from(view, at)
+                payload = at + PIECE_OCTETS
+                at = payload + octets + (-octets & 7)
+                if queue != self.id:
+                    continue
+                if kind == BLOCK:
+                    _, _, _, count, base, stamp_us = BLOCK_HEAD.unpack_from(view, payload)
+                    if base + count > self.covered:
+                        self.wal.append(FileBlock(base, count, number, position + payload, octets, stamp_us))
+                elif kind == START:
+                    self.noted = START_PAYLOAD.unpack_from(view, payload)
+                elif kind == DROPPED:
+                    raise not_found(self.disk, self.queue)
+
+
+def look(disk: ReadOnlyDisk, queue: str, checked: bool) -> Places:
+    """A consistent look at a queue's files.
+
+    checked  find out how far the log goes; else only what is known to be there will be read
+    raises   RequestError(NOT_FOUND), naming the queues there are
+    """
+    if not os.path.isdir(disk.path(WAL)):
+        raise StorageError(f"{disk.root}: no data directory of a broker: there is no folder '{WAL}' in it")
+    for _ in range(LOOKS_MAX - 1):
+        try:
+            return Look(disk, queue, checked).places
+        except Vanished:
+            continue
+    return Look(disk, queue, checked).places
+
+
+class Landmark(NamedTuple):
+    """A block by its first record."""
+
+    base: int
+    records: int
+    stamp_us: int
+
+
+def landmarks(disk: ReadOnlyDisk, places: Places, timestamp_us: int) -> list[Landmark]:
+    """Blocks in their order: the last that begins before a time is among them, and the first that does not.
+
+    Timestamps never decrease, so few segments have to be opened.
+    """
+    spans = places.spans
+    indexes: dict[int, list[SegmentEntry]] = {}
+
+    def index(at: int) -> list[SegmentEntry]:
+        if at not in indexes:
+            indexes[at] = read_index(disk, places.id, spans[at])
+        return indexes[at]
+
+    def filled(numbers: Iterable[int]) -> list[SegmentEntry]:
+        """The blocks of the first of these segments that has any."""
+        return next((index(at) for at in numbers if index(at)), [])
+
+    def stamp(at: int) -> int:
+        found = filled(range(at, len(spans)))
+        return found[0].stamp_us if found else places.wal[0].stamp_us if places.wal else timestamp_us
+
+    later = bisect_left(range(len(spans)), timestamp_us, key=stamp)
+    after = filled(range(later, len(spans)))
+    near = [Landmark(each.base, each.count, each.stamp_us) for each in filled(reversed(range(later))) + after[:1]]
+    return near if after else near + [Landmark(each.base, each.records, each.stamp_us) for each in places.wal]
+
+
+def queue_names(disk: ReadOnlyDisk) -> dict[str, int]:
+    """Number of each queue by its name."""
+    names: dict[str, int] = {}
+    for folder in disk.list(QUEUES):
+        try:
+            with open(disk.path(f"{QUEUES}/{folder}/queue.json"), encoding="utf-8") as file:
+                about = json.load(file)
+        except (FileNotFoundError, ValueError):
+            continue  # not named yet, or just deleted; after a power cut the file may be empty until the broker starts
+        # A queue that was deleted and made anew has a higher number; the old folder may still be there.
+        names[about["name"]] = max(about["id"], names.get(about["name"], 0))
+    return names
+
+
+def find_queue(disk: ReadOnlyDisk, queue: str) -> int:
+    names = queue_names(disk)
+    if queue not in names:
+        raise not_found(disk, queue)
+    return names[queue]
+
+
+def not_found(disk: ReadOnlyDisk, queue: str) -> RequestError:
+    known = ", ".join(sorted(queue_names(disk))) or "none"
+    return RequestError(NOT_FOUND, f"no queue {queue!r} in data directory {disk.root}; there are: {known}")
