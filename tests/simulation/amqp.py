@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Final
 
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short, table
+from tests.simulation.broker import DAY_MS
 from tests.simulation.client import Client, Effect
-from tests.simulation.model import Bound, Copy, Message, Model, Queue, check
+from tests.simulation.kinds import (
+    ADDRESSED,
+    DEAD,
+    DEAD_ARGUMENTS,
+    DEAD_LETTERS,
+    KEYS,
+    KINDS,
+    PATTERNS,
+    TOPIC,
+    TRANSIENT,
+    rejects,
+)
+from tests.simulation.model import Model
+from tests.simulation.promises import NEVER, check
+from tests.simulation.queues import Bound, Copy, Message, Queue
 
 PLAIN, CONFIRMS, TRANSACTIONS = "plain", "confirms", "transactions"
 TX_SELECT, TX_SELECT_OK = (90, 10), (90, 11)
@@ -19,35 +34,21 @@ TX_COMMIT, TX_COMMIT_OK, TX_ROLLBACK, TX_ROLLBACK_OK = (90, 20), (90, 21), (90, 
 BIND, BIND_OK, PURGE, PURGE_OK, DELETE, DELETE_OK = (50, 20), (50, 21), (50, 30), (50, 31), (50, 40), (50, 41)
 UNBIND, UNBIND_OK = (50, 50), (50, 51)
 LOGIN: Final = table(raw.CLIENT) + short("PLAIN") + raw.long("\0guest\0guest") + short("en_US")
-PERSISTENT: Final = b"\x10\0\x02"
 NO_ACK: Final = 2
-TOPIC: Final = "amq.topic"
-KEYS: Final = ("a", "b")
-DEAD: Final = "dead."
-DEAD_LETTERS: Final = "x-dead-letter-exchange"
-ADDRESSED: Final = "addressed"  # clients of MQTT publish to it
-# What queues there may be: name, arguments. Each with a dead-letter queue has one of its own.
-KINDS: Final[dict[str, dict[str, object]]] = {
-    "classic": {},
-    "quorum": {"x-queue-type": "quorum"},
-    "stream": {"x-queue-type": "stream"},
-    "priority": {"x-max-priority": 4},
-    "short": {"x-max-length": 6},
-    "ttl": {"x-message-ttl": 3000},
-    "letters": {DEAD_LETTERS: "", "x-dead-letter-routing-key": DEAD + "letters"},
-    "limited": {
-        "x-queue-type": "quorum",
-        "x-delivery-limit": 2,
-        DEAD_LETTERS: "",
-        "x-dead-letter-routing-key": DEAD + "limited",
-    },
-    "brief": {
-        "x-message-ttl": 1000,
-        "x-max-length": 8,
-        DEAD_LETTERS: "",
-        "x-dead-letter-routing-key": DEAD + "brief",
-    },
-}
+OFFSET: Final = b"\x0fx-stream-offsetl"  # and eight octets
+NO_GET: Final = ("stream", "single")  # basic.get is refused there
+NOT_FOUND, PRECONDITION = 404, 406
+READER: Final = "a0"  # who reads streams in a group, of which it is the only one
+RESENT_MAX: Final = 6  # publishes that may be repeated
+RESENT_US: Final = 200_000_000
+LABELS: Final = ("odd", "even")
+
+
+def opening() -> bytes:
+    """The octets by which a client comes to have a channel."""
+    tuned = method(0, raw.TUNE_OK, number(10, 2) + number(131072, 4) + number(0, 2))
+    opened = method(0, raw.OPEN, short("/") + b"\0\0") + method(1, raw.CHANNEL_OPEN, b"\0")
+    return raw.HEADER + method(0, raw.START_OK, LOGIN) + tuned + opened
 
 
 @dataclass(eq=False)
@@ -60,11 +61,44 @@ class Taken:
 
 @dataclass(eq=False)
 class Consuming:
-    """A consumer; `last` is the highest place that it was handed for the first time."""
+    """A consumer.
+
+    label  what its filter wants; all where it has none
+    group  it reads a stream on from where its group was
+    last   the highest in place that it was handed for the first time, by priority
+    """
 
     queue: Queue | None = None
     no_ack: bool = False
-    last: int = -1
+    label: str = ""
+    group: bool = False
+    last: dict[int, Copy] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Sent:
+    """A publish with a name by which the broker knows it again."""
+
+    message: Message
+    key: str
+    properties: bytes
+    sent_us: int
+
+
+def packed(headers: dict[str, object], priority: int, expiry_ms: int) -> bytes:
+    """Flags and values of a persistent message."""
+    flags, values = 0x1000, b""
+    if headers:
+        flags |= 0x2000
+        values += table(headers)
+    values += b"\x02"
+    if priority:
+        flags |= 0x0800
+        values += number(priority, 1)
+    if expiry_ms:
+        flags |= 0x0100
+        values += short(str(expiry_ms))
+    return number(flags, 2) + values
 
 
 class AmqpClient(Client):
@@ -74,16 +108,20 @@ class AmqpClient(Client):
     open_tags  publishes that are not confirmed
     taken      deliveries that are not settled, by their tag
     kinds      the queues that it uses
+    recent     publishes that it may repeat, also over another connection
     held       what the broker has to do when the transaction is committed
     """
 
     def __init__(self, name: str, model: Model, kinds: tuple[str, ...]) -> None:
         self.kinds = kinds
+        self.bindable = [kind for kind in kinds if not rejects(kind)]
+        self.recent: deque[Sent] = deque(maxlen=RESENT_MAX)
         super().__init__(name, model)
 
     def begin(self) -> None:
         super().begin()
         self.mode = PLAIN
+        self.end_code = 0  # for which the channel has to end
         self.expected: deque[tuple[raw.Method, Effect | None]] = deque()
         self.next_tag = 1
         self.open_tags: dict[int, Message] = {}
@@ -97,9 +135,7 @@ class AmqpClient(Client):
 
     def open(self, chance: Random) -> None:
         self.mode = chance.choice((PLAIN, CONFIRMS, CONFIRMS, CONFIRMS, TRANSACTIONS))
-        self.send(raw.HEADER + method(0, raw.START_OK, LOGIN))
-        self.send(method(0, raw.TUNE_OK, number(10, 2) + number(131072, 4) + number(0, 2)))
-        self.send(method(0, raw.OPEN, short("/") + b"\0\0") + method(1, raw.CHANNEL_OPEN, b"\0"))
+        self.send(opening())
         self.expected += [(each, None) for each in (raw.START, raw.TUNE, raw.OPEN_OK, raw.CHANNEL_OPEN_OK)]
         if self.mode == CONFIRMS:
             self.request(raw.CONFIRM_SELECT, b"\0", raw.CONFIRM_SELECT_OK)
@@ -132,7 +168,7 @@ class AmqpClient(Client):
         name = chance.choice(self.kinds)
         arguments = KINDS[name]
         if DEAD_LETTERS in arguments:
-            self.declare_one(DEAD + name, {})
+            self.declare_one(DEAD + name, DEAD_ARGUMENTS.get(name, {}))
         self.declare_one(name, arguments)
         return f"declares {name}"
 
@@ -140,13 +176,26 @@ class AmqpClient(Client):
         made: list[Queue] = []
 
         def done() -> None:
-            made.append(self.model.declared(name, arguments))
+            there = self.model.queues.get(name)
+            if there is not None and there.arguments != arguments:
+                self.end_channel(PRECONDITION)
+            else:
+                made.append(self.model.declared(name, arguments))
 
         def then() -> None:
             made[0].promised = True
 
-        args = b"\0\0" + short(name) + b"\x02" + table(arguments)
+        bits = b"\0" if name == TRANSIENT else b"\x02"
+        args = b"\0\0" + short(name) + bits + table(arguments)
         self.request(raw.QUEUE_DECLARE, args, raw.QUEUE_DECLARE_OK, done, then)
+
+    def declare_otherwise(self, chance: Random) -> str:
+        """Declare a queue with arguments of its own: where it is there, the channel ends."""
+        name = chance.choice(self.kinds)
+        if name not in self.model.queues or name == "stream":
+            return self.declare(chance)
+        self.declare_one(name, {**KINDS[name], "x-expires": DAY_MS * 10})
+        return f"declares {name} with other arguments"
 
     def delete(self, chance: Random) -> str:
         name = chance.choice(self.kinds)
@@ -185,16 +234,17 @@ class AmqpClient(Client):
         """The queue that a request needs: without it the channel ends."""
         queue = self.model.queues.get(name)
         if queue is None:
-            self.end_channel()
+            self.end_channel(NOT_FOUND)
         return queue
 
-    def end_channel(self) -> None:
+    def end_channel(self, code: int) -> None:
         """The broker ends the channel by right."""
         self.dead = True
+        self.end_code = code
         self.give_back()
 
     def bind(self, chance: Random) -> str:
-        name, key = chance.choice(self.kinds), chance.choice((*KEYS, "#"))
+        name, key = chance.choice(self.bindable), chance.choice(PATTERNS)
         unbind = chance.random() < 0.3
         made: list[Bound] = []
 
@@ -227,24 +277,62 @@ class AmqpClient(Client):
     def publish(self, chance: Random) -> str:
         messages = chance.choice((1, 1, 2, 5))
         exchange = chance.choice(("", "", TOPIC))
-        key = chance.choice(KEYS) if exchange else self.some(chance, list(self.kinds))
+        key = chance.choice(KEYS) if exchange else self.some(chance, self.addresses())
         first = self.model.next_message
         for _ in range(messages):
-            message = self.model.new_message(self.name, chance.choice((0, 20, 300, 300, 3000)))
-            effect = partial(self.model.published, message, exchange, key)
-            properties = PERSISTENT
-            if chance.random() < 0.05:
-                delay_ms = chance.choice((500, 2000, 30_000))
-                properties = b"\x30\0" + table({"x-delay": delay_ms}) + b"\x02"
-                effect = partial(self.model.delay, message, exchange, key, delay_ms)
-            if self.mode == TRANSACTIONS:
-                self.held_messages.append(message)
-                effect = partial(self.hold, effect)
-            elif self.mode == CONFIRMS:
-                self.open_tags[self.next_tag] = message
-                self.next_tag += 1
-            self.send(publish(1, key, message.body, exchange, properties), effect)
+            self.publish_one(chance, exchange, key)
         return f"publishes {first} to {first + messages - 1} to {exchange or 'default'} {key}"
+
+    def addresses(self) -> list[str]:
+        """The queues to which it publishes: a transaction must not be refused as a whole."""
+        return self.bindable if self.mode == TRANSACTIONS else list(self.kinds)
+
+    def publish_one(self, chance: Random, exchange: str, key: str) -> None:
+        model = self.model
+        message = model.new_message(self.name, chance.choice((0, 20, 300, 300, 3000)))
+        message.is_silent = self.mode == PLAIN
+        headers: dict[str, object] = {}
+        expiry_ms = 0
+        if chance.random() < 0.5:
+            message.label = headers["label"] = chance.choice(LABELS)
+        if key == "priority":
+            message.priority = chance.randint(0, 4)
+        if chance.random() < 0.05:
+            expiry_ms = message.expiry_ms = chance.choice((500, 20_000))
+        effect = partial(model.published, message, exchange, key)
+        if chance.random() < 0.05:
+            delay_ms = headers["x-delay"] = chance.choice((500, 2000, 30_000))
+            effect = partial(model.delay, message, exchange, key, delay_ms)
+        elif not exchange and self.mode != TRANSACTIONS and not rejects(key) and chance.random() < 0.2:
+            headers |= self.named(chance, message)
+            self.recent.append(Sent(message, key, packed(headers, message.priority, expiry_ms), model.now_us))
+        self.send_one(message, exchange, key, packed(headers, message.priority, expiry_ms), effect)
+
+    def named(self, chance: Random, message: Message) -> dict[str, object]:
+        """The headers by which the broker knows that it has a message already."""
+        if chance.random() < 0.5:
+            return {"x-producer-id": self.name, "x-sequence": message.number}
+        return {"x-deduplication-key": f"{self.name} {message.number}"}
+
+    def send_one(self, message: Message, exchange: str, key: str, properties: bytes, effect: Effect) -> None:
+        if self.mode == TRANSACTIONS:
+            self.held_messages.append(message)
+            effect = partial(self.hold, effect)
+        elif self.mode == CONFIRMS:
+            self.open_tags[self.next_tag] = message
+            self.next_tag += 1
+        self.send(publish(1, key, message.body, exchange, properties), effect)
+
+    def repeat(self, chance: Random) -> str:
+        """Publish again what the broker may have: it knows, and takes it only once."""
+        oldest_us = self.model.now_us - RESENT_US
+        if self.mode == TRANSACTIONS or self.model.is_tight or not self.recent or self.recent[0].sent_us < oldest_us:
+            self.recent.clear()
+            return self.publish(chance)
+        again = chance.choice(self.recent)
+        effect = partial(self.model.repeated, again.message, "", again.key)
+        self.send_one(again.message, "", again.key, again.properties, effect)
+        return f"publishes {again.message.number} to default {again.key} again"
 
     def hold(self, effect: Effect) -> None:
         self.held.append(effect)
@@ -281,7 +369,14 @@ class AmqpClient(Client):
         tag = f"{self.name}.{self.next_key()}"
         no_ack = chance.random() < 0.1 and name != "stream"
         arguments = {"x-stream-offset": "first"} if name == "stream" else {}
-        consuming = self.consumers[tag] = Consuming(None, no_ack)
+        others = list(self.consumers.values())
+        label = chance.choice(LABELS) if chance.random() < 0.2 and not no_ack else ""
+        if label:
+            arguments["x-filter"] = f"header.label = '{label}'"
+        consuming = self.consumers[tag] = Consuming(None, no_ack, label)
+        if name == "stream" and self.name == READER and not label and not any(each.group for each in others):
+            arguments = {"x-consumer-group": "readers"}
+            consuming.group = True
 
         def done() -> None:
             queue = consuming.queue = self.needed(name)
@@ -291,7 +386,7 @@ class AmqpClient(Client):
         bits = number(NO_ACK if no_ack else 0, 1)
         args = b"\0\0" + short(name) + short(tag) + bits + table(arguments)
         self.request(raw.CONSUME, args, raw.CONSUME_OK, done)
-        return f"consumes {name}" + (" without acknowledgements" if no_ack else "")
+        return f"consumes {label} {name}" + (" without acknowledgements" if no_ack else "")
 
     def use(self, queue: Queue, no_ack: bool) -> None:
         queue.users += 1
@@ -311,7 +406,7 @@ class AmqpClient(Client):
         return f"cancels {tag}"
 
     def get(self, chance: Random) -> str:
-        name = self.some(chance, [name for name in self.kinds if name != "stream"])
+        name = self.some(chance, [name for name in self.kinds if name not in NO_GET])
         no_ack = chance.random() < 0.1
         consuming = Consuming(None, no_ack)
 
@@ -340,7 +435,7 @@ class AmqpClient(Client):
                 if requeue:
                     each.queue.returns += 1
                 elif not each.queue.is_stream:
-                    died = which != raw.ACK and self.model.dead(each.queue) is not None
+                    died = which != raw.ACK and (self.model.dead(each.queue) is not None or each.queue.keeps_dead)
                     self.model.settle(each.queue, each.number, died)
 
         bits = multiple | requeue << 1 if which == raw.NACK else requeue if which == raw.REJECT else multiple
@@ -367,9 +462,9 @@ class AmqpClient(Client):
             self.half.append(payload)
             octets = int.from_bytes(self.half[1][4:12], "big") if len(self.half) > 1 else 1
             if len(self.half) > 1 and sum(map(len, self.half[2:])) >= octets:
-                head, _, *parts = self.half
+                head, properties, *parts = self.half
                 self.half = []
-                self.message(head, b"".join(parts))
+                self.message(head, properties, b"".join(parts))
             return
         which = int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big")
         if which in (raw.DELIVER, raw.GET_OK):
@@ -379,7 +474,8 @@ class AmqpClient(Client):
         elif which == raw.CANCEL:
             self.consumers.pop(payload[5 : 5 + payload[4]].decode(), None)
         elif which in (raw.CHANNEL_CLOSE, raw.CLOSE):
-            check(self.dead, f"{self.name}: the broker ended the channel: {payload[4:]!r}")
+            by_right = self.dead and self.end_code in (0, int.from_bytes(payload[4:6], "big"))
+            check(by_right, f"{self.name}: the broker ended the channel: {payload[4:]!r}")
             self.is_over = True
         else:
             self.reply(which)
@@ -401,7 +497,7 @@ class AmqpClient(Client):
             assert message is not None
             message.promised, message.refused = taken, not taken
 
-    def message(self, head: bytes, body: bytes) -> None:
+    def message(self, head: bytes, properties: bytes, body: bytes) -> None:
         args = head[4:]
         if head[:4] == number(60, 2) + number(60, 2):
             tag_end = 1 + args[0]
@@ -415,18 +511,37 @@ class AmqpClient(Client):
         tag, redelivered = int.from_bytes(args[:8], "big"), args[8] == 1
         queue = consuming.queue
         got = self.model.delivered(queue, body, self.name)
-        copy = queue.copies[got]
         if queue.is_stream:
-            in_place = self.model.is_tight or copy.place == consuming.last + 1
-            check(in_place, f"{self.name} got message {got} of {queue} out of its place")
-            consuming.last = copy.place
-        elif not redelivered and "x-max-priority" not in queue.arguments and copy.place >= 0:
-            check(copy.place > consuming.last, f"{self.name} got message {got} of {queue} behind a later one")
-            consuming.last = copy.place
+            at = properties.index(OFFSET) + len(OFFSET)
+            queue.copies[got].place = int.from_bytes(properties[at : at + 8], "big")
+        self.check_place(consuming, queue, queue.copies[got], redelivered)
         if consuming.no_ack:
             self.model.settle(queue, got)
         else:
             self.taken[tag] = Taken(queue, got)
+
+    def check_place(self, consuming: Consuming, queue: Queue, copy: Copy, redelivered: bool) -> None:
+        """It is what the consumer wants, and behind what it was handed before."""
+        message = copy.message
+        text = f"{self.name} got message {message.number} of {queue}"
+        check(consuming.label in ("", message.label), f"{text}, which its filter does not want")
+        before = consuming.last.get(message.priority)
+        last = -1 if before is None else before.place
+        if consuming.group:
+            last = last if before is not None else min(queue.read_to, copy.place - 1)
+            queue.read_to = max(queue.read_to, copy.place)
+        if queue.is_stream:
+            check(copy.place > last, f"{text} behind a later one")
+            if copy.place > last + 1 and not self.model.is_tight and not queue.was_careless:
+                for each in queue.copies.values():
+                    is_wanted = consuming.label in ("", each.message.label) and each.message.expiry_ms == NEVER
+                    is_wanted = is_wanted and not each.vague and not each.settled
+                    check(not (is_wanted and last < each.place < copy.place), f"{text}, and was not given one before")
+        elif redelivered or copy.place < 0:
+            return
+        else:
+            check(copy.place > last, f"{text} behind a later one")
+        consuming.last[message.priority] = copy
 
     # ---- its end
 
@@ -453,7 +568,9 @@ class AmqpClient(Client):
 
 ACTIONS: Final = (
     AmqpClient.publish,
+    AmqpClient.repeat,
     AmqpClient.declare,
+    AmqpClient.declare_otherwise,
     AmqpClient.consume,
     AmqpClient.settle,
     AmqpClient.commit,
@@ -463,4 +580,4 @@ ACTIONS: Final = (
     AmqpClient.purge,
     AmqpClient.delete,
 )
-WEIGHTS: Final = (30, 8, 8, 30, 8, 5, 4, 2, 1, 1)
+WEIGHTS: Final = (30, 4, 8, 0.5, 8, 30, 8, 5, 4, 2, 1, 1)

@@ -6,6 +6,7 @@ says what is in its queues.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -21,7 +22,9 @@ from tests.stores import SMALL, TestClock, bodies
 
 TURNS_MAX: Final = 1000  # of a broker that nobody talks to: then it goes round
 TICKS_A_SECOND: Final = 10
-OPTIONS: Final[Options] = make_options({})
+DAY_MS: Final = 24 * 3600 * 1000
+# Nobody loses a message because it was held for too long: clients here have no haste.
+OPTIONS: Final[Options] = make_options({"consumer_timeout_ms": 0, "visibility_timeout_ms": 10 * DAY_MS})
 
 
 class SimStore(Store):
@@ -72,11 +75,13 @@ class Line(Link):
 
 @dataclass(frozen=True, slots=True)
 class StoredQueue:
-    """The content of a durable queue: bodies by age, and what the queue says of their number."""
+    """The content of a queue: bodies by age with their offsets, and what the queue says of their number."""
 
     id: int
     name: str
     bodies: list[bytes]
+    offsets: list[int]
+    end: int
     counted: int
 
 
@@ -92,6 +97,7 @@ class Broker:
         self.commit: Commit | None = None
         self.job: Job | None = None
         self.was_full = False
+        self.swept_us = clock.us  # when it did last what is due each second
         self.next_port = 40_000
         self.node = kind(OPTIONS, disk, clock, Counted())
         self.store = self.node.store
@@ -149,12 +155,14 @@ class Broker:
             self.node.synced(commit)
             self.do(self.node.take())
 
-    def later(self, ms: int) -> None:
-        """Time goes by, and the broker looks at the clock."""
-        ticks = 1 if ms < 1000 else TICKS_A_SECOND
+    def later(self, ms: int, ticks: int = 0) -> None:
+        """Time goes by, and the broker looks at the clock so many times."""
+        ticks = ticks or (1 if ms < 1000 else TICKS_A_SECOND)
         for _ in range(ticks):
             self.clock.us += ms * 1000 // ticks
             self.node.tick(self.clock.us)
+            if self.node.ticks % TICKS_A_SECOND == 0:
+                self.swept_us = self.clock.us
 
     def end_job(self) -> None:
         job, self.job = self.job, None
@@ -203,10 +211,44 @@ class Broker:
             return None
         found = bodies(queue.log)
         live = queue.live(0, queue.log.end)
-        kept = [found[offset] for first, end in live for offset in range(first, end) if offset in found]
-        return StoredQueue(id, queue.name.decode(), kept, int(sum(end - first for first, end in live)))
+        offsets = [offset for first, end in live for offset in range(first, end) if offset in found]
+        kept = [found[offset] for offset in offsets]
+        counted = int(sum(end - first for first, end in live))
+        return StoredQueue(id, queue.name.decode(), kept, offsets, int(queue.log.end), counted)
 
     def bindings(self) -> set[tuple[str, int, str]]:
         """Exchange, queue and key of each binding."""
         bound = self.node.vhosts.default.bindings.list_all()
         return {(each.exchange.decode(), int(each.destination), each.routing_key.decode()) for each in bound}
+
+    # ---- what administrators and publishers have it keep
+
+    def users(self) -> dict[str, object]:
+        """The tags of each user that was made while it ran."""
+        return {
+            str(each["name"]): each["tags"] for each in self.node.vhosts.users.list_users() if not each["configured"]
+        }
+
+    def permissions(self) -> dict[str, object]:
+        """The rights of each of these users."""
+        users = self.users()
+        found: dict[str, object] = {}
+        for each in self.node.vhosts.users.list_permissions(None, b"/"):
+            fields = dict(each)
+            name = str(fields.pop("user"))
+            del fields["vhost"]
+            if name in users:
+                found[name] = fields
+            else:
+                assert name == "guest", f"{name} is no user, and has permissions"
+        return found
+
+    def policies(self) -> dict[str, object]:
+        """Definition and priority of each policy; the one that applies to a queue is among them."""
+        vhost = self.node.vhosts.default
+        return {each.name: (dict(each.definition), each.priority) for each in vhost.policies.listed(False)}
+
+    def retained(self, number_of: Callable[[bytes], int]) -> dict[str, object]:
+        """The number of the message that is retained on each topic of clients."""
+        retained = self.node.vhosts.default.retained
+        return {each.topic.decode(): number_of(each.body) for each in retained.matching(b"#", 0)}

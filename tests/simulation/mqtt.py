@@ -9,19 +9,24 @@ from typing import Final
 from tests.conformance.mqtt import raw
 from tests.conformance.mqtt.raw import CONNACK, PUBACK, PUBCOMP, PUBREC, PUBREL, SUBACK, UNSUBACK, V5
 from tests.conformance.mqtt.v5.flows import expiry, receive_maximum
-from tests.simulation.amqp import ADDRESSED, KEYS, TOPIC
+from tests.simulation.broker import Broker
 from tests.simulation.client import Client
-from tests.simulation.model import UNKNOWN, Message, Model, Settlement, Subscriber, check
+from tests.simulation.facts import Change
+from tests.simulation.kinds import ADDRESSED, KEYS, SHARES, TOPIC, fits, shared
+from tests.simulation.model import Model, Subscriber, number_of
+from tests.simulation.promises import NEVER, Settlement, check
+from tests.simulation.queues import UNKNOWN, Message
+from tests.simulation.wills import Will
 
 NEVER_EXPIRES: Final = 0xFFFFFFFF
-DUP: Final = 8
-FILTERS: Final = (*KEYS, "+")
+DUP, RETAIN = 8, 1
+KEPT: Final = ("kept/a", "kept/b")  # topics of retained messages
+WILL: Final = "will/"
+SHARED: Final = ("jobs/1", "tasks/1")  # topics of shared subscriptions
+FILTERS: Final = (*KEYS, "+", "kept/+", "will/+", *SHARES.values())
 ADDRESS: Final = "$queue/" + ADDRESSED
 OPEN_MAX: Final = 6  # publishes that are not answered
-
-
-def fits(filter: str, topic: str) -> bool:
-    return filter in (topic, "+")
+LEAVE: Final = b"\xe0\x00"
 
 
 class MqttClient(Client, Subscriber):
@@ -37,7 +42,8 @@ class MqttClient(Client, Subscriber):
     unended   own publishes of QoS 2 whose PUBCOMP has not come
     held      messages of QoS 2 that were not released yet, by packet identifier
     answers   acknowledgements that the client has not sent yet: kind, packet identifier, message
-    repeated  own publishes that were sent more than once
+    changes   what is retained by own publishes that are not answered
+    will      of the last connection that the broker has taken in
     """
 
     def __init__(self, name: str, model: Model, version: int, durable: bool) -> None:
@@ -48,6 +54,8 @@ class MqttClient(Client, Subscriber):
         self.next_id = 1
         self.unacked: dict[int, tuple[Message, str, int]] = {}
         self.unended: set[int] = set()
+        self.changes: dict[int, Change] = {}
+        self.will: Will | None = None
         self.forget()
         super().__init__(name, model)
         model.subscribers.append(self)
@@ -57,6 +65,8 @@ class MqttClient(Client, Subscriber):
         self.answers: list[tuple[int, int, int]] = []
         self.asked: list[tuple[str, int]] = []
         self.connacked = False
+        self.is_taken_in = False
+        self.is_leaving = False
 
     def forget(self) -> None:
         """The session is a new one."""
@@ -69,49 +79,106 @@ class MqttClient(Client, Subscriber):
     def open(self, chance: Random) -> None:
         # Who has asked for a new session insists on it until it has one.
         self.is_clean = self.is_clean or not self.durable or (self.version == V5 and chance.random() < 0.05)
+        if self.is_clean:
+            self.model.shares.left(self.name)
         block = b""
         if self.version == V5:
             window = chance.choice((1, 3, 65_535))
             block = (expiry(NEVER_EXPIRES) if self.durable else b"") + receive_maximum(window)
-        self.send(raw.connect(self.name, self.version, block, clean=self.is_clean))
+        will, part, flags = self.make_will(chance) if chance.random() < 0.3 else (None, b"", 0)
+        effect = partial(self.taken_in, will, self.is_clean)
+        self.send(raw.connect(self.name, self.version, block, will=part, will_flags=flags, clean=self.is_clean), effect)
+
+    def make_will(self, chance: Random) -> tuple[Will, bytes, int]:
+        """A will, and the octets and flags by which CONNECT says it."""
+        message = self.model.new_message(self.name + " in its will", chance.choice((0, 300)))
+        message.qos = chance.choice((0, 1, 2))
+        message.late = True
+        delay_s = chance.choice((0, 0, 5, 30)) if self.version == V5 else 0
+        will = Will(message, WILL + self.name, delay_s, chance.random() < 0.3, self.durable)
+        properties = b"\x18" + raw.number(delay_s, 4) if delay_s else b""
+        part = raw.will(will.topic, message.body, self.version, properties)
+        return will, part, 4 | message.qos << 3 | will.retain << 5
+
+    def taken_in(self, will: Will | None, is_clean: bool) -> None:
+        """The broker has taken in a CONNECT; perhaps it had not seen the end of the connection before."""
+        if self.will is not None:
+            self.model.wills.back(self.will, self.durable and not is_clean)
+        self.will = will
+        self.is_taken_in = True
+        if will is not None:
+            self.model.wills.begin(will)
 
     # ---- what it does
 
     def act(self, chance: Random) -> str:
-        if not self.connacked:
-            return "waits for its CONNACK"
+        if not self.connacked or self.is_leaving:
+            return "waits for the broker"
         action = chance.choices(ACTIONS, WEIGHTS)[0]
         return action(self, chance)
 
+    def leave(self, chance: Random) -> str:
+        """Say that the will is void, and go."""
+        self.send(LEAVE, self.left)
+        self.is_leaving = True
+        return "takes its leave"
+
+    def left(self) -> None:
+        if self.will is not None:
+            self.model.wills.call_off(self.will)
+
     def publish(self, chance: Random) -> str:
         qos = chance.choice((0, 1, 1, 2, 2))
-        topic = chance.choice(KEYS) if chance.random() < 0.7 else ADDRESS
+        topic = chance.choices((*KEYS, ADDRESS, *KEPT, *SHARED), (4, 4, 3, 1, 1, 2, 1))[0]
         message = self.model.new_message(self.name, chance.choice((0, 20, 300, 3000)))
         message.qos = qos
         if qos:
             if len(self.unacked) + len(self.unended) >= OPEN_MAX:
                 return "has too much on its way"
-            while self.next_id in self.unacked or self.next_id in self.unended:
-                self.next_id = self.next_id % 16 + 1
-            self.unacked[self.next_id] = (message, topic, qos)
+            self.unacked[self.take_id()] = (message, topic, qos)
         self.send_publish(self.next_id, message, topic, qos, 0)
         return f"publishes {message.number} to {topic} at QoS {qos}"
+
+    def clear(self, chance: Random) -> str:
+        """Have nothing retained on a topic any more."""
+        topic = chance.choice(KEPT)
+        if len(self.unacked) + len(self.unended) >= OPEN_MAX:
+            return "has too much on its way"
+        message = self.model.new_message(self.name, 0)
+        message.body = b""
+        self.unacked[self.take_id()] = (message, topic, 1)
+        self.send_publish(self.next_id, message, topic, 1, 0)
+        return f"retains nothing on {topic}"
+
+    def take_id(self) -> int:
+        while self.next_id in self.unacked or self.next_id in self.unended:
+            self.next_id = self.next_id % 16 + 1
+        return self.next_id
 
     def send_publish(self, id: int, message: Message, topic: str, qos: int, bits: int) -> None:
         def done() -> None:
             if topic == ADDRESS:
                 self.model.declared(ADDRESSED, {})  # made by whoever uses its address first
                 self.model.published(message, "", ADDRESSED)
-            else:
-                self.model.published(message, TOPIC, topic)
+                return
+            if topic in KEPT:
+                change = self.model.retain(message, topic, message.number if message.body else None)
+                if change is not None and qos:
+                    self.changes[message.number] = change
+            self.model.published(message, TOPIC, topic)
 
+        bits |= RETAIN if topic in KEPT else 0
         self.send(raw.publish(topic, message.body, qos, id, self.version, bits=bits), done)
 
     def subscribe(self, chance: Random) -> str:
         filter, qos = chance.choice(FILTERS), chance.choice((0, 1, 1, 2, 2))
         if self.asked:
             return "waits for a SUBACK"
-        if not qos:  # what waits may come at QoS 0, and so be lost with the connection
+        if filter in self.model.shares.by_filter:
+            qos = 1 if qos == 0 or not self.durable else qos  # or messages go with connections
+            self.model.shares.by_filter[filter].members.pop(self.name, None)
+            self.give_back(filter)
+        elif not qos:  # what waits may come at QoS 0, and so be lost with the connection
             self.release(filter)
         self.asked.append((filter, qos))
         self.send(raw.subscribe(1, (filter, qos), version=self.version))
@@ -128,7 +195,18 @@ class MqttClient(Client, Subscriber):
 
     def release(self, filter: str) -> None:
         """What came by this filter may come, and need not."""
+        share = self.model.shares.by_filter.get(filter)
+        if share is not None:
+            share.left(self.name)
+            self.give_back(filter)
+            return
         self.owed = {number: each for number, each in self.owed.items() if not fits(filter, each.topic)}
+
+    def give_back(self, filter: str) -> None:
+        """Messages of a shared subscription that it holds go to others: it acknowledges them too late."""
+        for at, (kind, id, number) in enumerate(self.answers):
+            if kind == PUBACK and number and fits(shared(filter), self.model.messages[number].topic):
+                self.answers[at] = (kind, id, 0)
 
     def acknowledge(self, chance: Random) -> str:
         if not self.answers:
@@ -141,9 +219,10 @@ class MqttClient(Client, Subscriber):
         return f"acknowledges {[number for _, _, number in sent]}"
 
     def settle(self, number: int) -> None:
-        if not self.model.doubts:
-            self.settled[number] = Settlement()
-            self.model.settled.append(self.settled[number])
+        if number and not self.model.doubts:
+            share = self.model.shares.of_topic(self.model.messages[number].topic)
+            settlement = self.settled[number] = Settlement() if share is None else share.settle(number)
+            self.model.settled.append(settlement)
 
     # ---- what it is told
 
@@ -175,6 +254,8 @@ class MqttClient(Client, Subscriber):
                 self.filters.pop(filter, None)
             else:
                 self.filters[filter] = qos
+                if filter in self.model.shares.by_filter and self.durable:
+                    self.model.shares.by_filter[filter].members[self.name] = qos
         elif first in (PUBACK, PUBREC):
             self.on_answer(id, first, rest[2] if len(rest) > 2 else 0)
         elif first == PUBCOMP:
@@ -191,9 +272,12 @@ class MqttClient(Client, Subscriber):
         check(present or self.is_clean or not self.lasting, f"{self.name} had a session, and it is not there")
         check(not (present and self.is_clean), f"{self.name} asked for a new session, and has an old one")
         self.connacked = True
+        if self.will is not None:
+            self.will.is_sure = True
         self.lasting = self.durable
         self.is_clean = False
         if not present:
+            self.model.shares.left(self.name)
             self.forget()
             self.unended.clear()
             self.unacked.clear()
@@ -208,10 +292,13 @@ class MqttClient(Client, Subscriber):
     def on_answer(self, id: int, kind: int, code: int) -> None:
         message, _, qos = self.unacked.pop(id)
         check((kind == PUBREC) == (qos == 2), f"{self.name}: message {message.number} was answered with {kind:#x}")
+        change = self.changes.pop(message.number, None)
         if code >= 0x80:
             message.refused = True
             return
         message.promised = True
+        if change is not None:
+            change.promised = not change.vague
         if qos == 2:
             self.unended.add(id)
             self.send(raw.acknowledge(PUBREL, id))
@@ -224,7 +311,10 @@ class MqttClient(Client, Subscriber):
             id, rest = int.from_bytes(rest[:2], "big"), rest[2:]
         if self.version == V5:
             rest = raw.split_block(rest)[1]
-        number = int(rest.partition(b";")[0])
+        if first & RETAIN or not rest:
+            self.on_kept(qos, topic.decode(), id, rest)
+            return
+        number = number_of(rest)
         message = self.model.messages.get(number)
         text = f"{self.name} got message {number} at QoS {qos}"
         check(message is not None and message.body == rest, f"{text}: {rest[:40]!r}, which nobody has published")
@@ -236,16 +326,35 @@ class MqttClient(Client, Subscriber):
             self.answers.append((PUBREC, id, number))
             return
         check(number not in self.settled, f"{text}, which it has acknowledged")
+        check(not message.void, f"{text}, which was a will, and was called off")
+        share = self.model.shares.of_topic(message.topic)
+        if share is not None:
+            share.delivered(self.name, number, qos, text)
         if qos == 2:
             check(self.got.get(number) != 2, f"{text} twice")
             self.held[id] = number
             self.answers.append((PUBREC, id, number))
         elif qos == 1:
-            self.answers.append((PUBACK, id, number))
+            is_late = any(fits(shared(filter), message.topic) for filter, _ in self.asked if filter.startswith("$"))
+            self.answers.append((PUBACK, id, 0 if is_late else number))
         if not is_known:
-            if qos and not message.late:
+            if qos and not message.late and share is None:
                 self.check_order(message, text)
             self.got[number] = qos
+
+    def on_kept(self, qos: int, topic: str, id: int, body: bytes) -> None:
+        """A retained message, which comes anew with each subscription; or nothing, which has taken the place of one."""
+        number = number_of(body)
+        text = f"{self.name} got retained message {number} on {topic}"
+        message = self.model.messages.get(number)
+        check(not body or (message is not None and message.body == body), f"{text}, which nobody has published")
+        check(topic in KEPT or topic.startswith(WILL), f"{text}, where nothing is retained")
+        check(message is None or (message.topic == topic and not message.void), f"{text}: it was not there")
+        if qos == 2:
+            self.held[id] = number
+            self.answers.append((PUBREC, id, 0))
+        elif qos == 1:
+            self.answers.append((PUBACK, id, 0))
 
     def check_order(self, message: Message, text: str) -> None:
         """What comes for the first time is newer than all before of its publisher and topic [MQTT-4.6.0-6]."""
@@ -259,8 +368,15 @@ class MqttClient(Client, Subscriber):
     def published(self, message: Message) -> None:
         asked = {filter for filter, _ in self.asked}
         sure = [qos for filter, qos in self.filters.items() if fits(filter, message.topic) and filter not in asked]
-        if message.qos and self.lasting and not self.is_clean and max(sure, default=0) > 0:
+        is_owed = message.qos and message.body and message.expiry_ms == NEVER
+        if is_owed and self.lasting and not self.is_clean and max(sure, default=0) > 0:
             self.owed[message.number] = message
+
+    def undone(self, number: int) -> None:
+        self.owed.pop(number, None)
+
+    def replaced(self, topic: str) -> None:
+        """The message comes anyway that has taken the place."""
 
     def progress(self) -> object:
         """What is another as long as anything happens."""
@@ -274,10 +390,28 @@ class MqttClient(Client, Subscriber):
         self.settled = {number: each for number, each in self.settled.items() if each.mark <= durable}
 
     def ended(self) -> None:
+        for change in self.changes.values():
+            change.vague = True
+        if self.will is not None and self.is_taken_in:
+            self.will.is_vague = True  # nobody knows when
+            self.model.wills.ended(self.will)
         for message, _, _ in self.unacked.values():
             message.taken = UNKNOWN
 
+    def cut(self, broker: Broker) -> None:
+        has_will = self.is_taken_in
+        super().cut(broker)
+        if has_will and self.will is not None:
+            self.model.wills.ended(self.will)
+
+    def take_over(self, broker: Broker, chance: Random) -> None:
+        """Come again, though the connection before stands: the broker ends it when it takes in the CONNECT."""
+        self.follow()
+        self.lose()
+        self.connect(broker, chance)
+
     def gone(self) -> None:
+        self.changes.clear()
         for filter, _ in self.asked:
             self.filters.pop(filter, None)
         if not self.durable:
@@ -286,5 +420,12 @@ class MqttClient(Client, Subscriber):
             self.unended.clear()
 
 
-ACTIONS: Final = (MqttClient.publish, MqttClient.acknowledge, MqttClient.subscribe, MqttClient.unsubscribe)
-WEIGHTS: Final = (40, 40, 10, 2)
+ACTIONS: Final = (
+    MqttClient.publish,
+    MqttClient.acknowledge,
+    MqttClient.subscribe,
+    MqttClient.unsubscribe,
+    MqttClient.clear,
+    MqttClient.leave,
+)
+WEIGHTS: Final = (40, 40, 10, 2, 1, 1)

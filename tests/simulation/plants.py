@@ -7,15 +7,16 @@ from typing import Final
 
 import msgspec
 
-from forebay.broker.internal import DELAYED_LOG, INTERNAL, SESSIONS_LOG
-from forebay.broker.topology import SETTLED
+from forebay.broker.auth.users import BROKER
+from forebay.broker.catalog.topology import SETTLED
+from forebay.broker.internal_log import DEDUPLICATION_LOG, DELAYED_LOG, INTERNAL, RETAINED_LOG, SESSIONS_LOG
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
-from forebay.log.store import Commit, Entry, Store
+from forebay.log.store import Commit, FrameEntry, Store
 from forebay.log.wal import GatheredFrame
-from tests.simulation.amqp import DEAD
 from tests.simulation.broker import Broker, SimNode, SimStore
 from tests.simulation.disk import SimDisk
+from tests.simulation.kinds import DEAD
 from tests.stores import SMALL, TestClock
 
 
@@ -55,19 +56,19 @@ class ConfirmsEarly(SimNode):
 class LosesSettlements(SimNode):
     """Leaves out of the checkpoint what was settled."""
 
-    def checkpoint(self) -> list[Entry]:
+    def checkpoint(self) -> list[FrameEntry]:
         return [entry for entry in super().checkpoint() if entry.kind != SETTLED]
 
 
-def without(entries: list[Entry], field: str) -> list[Entry]:
+def without(entries: list[FrameEntry], field: str) -> list[FrameEntry]:
     """These entries with nothing in this field of what sessions keep."""
-    out: list[Entry] = []
+    out: list[FrameEntry] = []
     for entry in entries:
         if entry.kind == INTERNAL and entry.queue == SESSIONS_LOG and entry.payload[0] >= 0x80:
             fields = msgspec.msgpack.decode(entry.payload)
             if fields.get("op") == "kept":
                 fields[field] = []
-                entry = Entry(entry.kind, entry.queue, entry.group, msgspec.msgpack.encode(fields))  # noqa: PLW2901
+                entry = FrameEntry(entry.kind, entry.queue, entry.group, msgspec.msgpack.encode(fields))  # noqa: PLW2901
         out.append(entry)
     return out
 
@@ -75,14 +76,14 @@ def without(entries: list[Entry], field: str) -> list[Entry]:
 class ForgetsBacklogs(SimNode):
     """Leaves out of the checkpoint what waits for sessions."""
 
-    def checkpoint(self) -> list[Entry]:
+    def checkpoint(self) -> list[FrameEntry]:
         return without(super().checkpoint(), "waiting")
 
 
 class ForgetsReceived(SimNode):
     """Leaves out of the checkpoint which publishes of QoS 2 have come: what PUBREC was sent for."""
 
-    def checkpoint(self) -> list[Entry]:
+    def checkpoint(self) -> list[FrameEntry]:
         return without(super().checkpoint(), "received")
 
 
@@ -135,6 +136,43 @@ class DelaysTwice(SimNode):
         return ForgetfulStore(self.disk, self.clock, SMALL)
 
 
+class RecallsRetained(SimNode):
+    """Leaves out of the checkpoint which retained messages have been replaced or removed."""
+
+    def checkpoint(self) -> list[FrameEntry]:
+        return [entry for entry in super().checkpoint() if (entry.kind, entry.queue) != (INTERNAL, RETAINED_LOG)]
+
+
+class KindStore(SimStore):
+    """Does not write down that a user was deleted."""
+
+    def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
+        if kind != BROKER or msgspec.msgpack.decode(payload).get("op") != "user-delete":
+            super().note(kind, queue, group, payload, urgent)
+
+
+class KeepsUsers(SimNode):
+    """Has users back after a restart that were deleted."""
+
+    def make_store(self) -> Store:
+        return KindStore(self.disk, self.clock, SMALL)
+
+
+class OldStore(SimStore):
+    """Does not write down which publishes it knows."""
+
+    def append(self, log: QueueLog, block: Block) -> None:
+        if log.queue != DEDUPLICATION_LOG:
+            super().append(log, block)
+
+
+class ForgetsPublishes(SimNode):
+    """Takes a publish again after a restart, though it has a name that was taken."""
+
+    def make_store(self) -> Store:
+        return OldStore(self.disk, self.clock, SMALL)
+
+
 class LyingDisk(SimDisk):
     """Names segments that it has not synced."""
 
@@ -155,4 +193,7 @@ NODES: Final[dict[str, type[SimNode]]] = {
     "a dead letter settled before it is stored": SettlesFirst,
     "a purge undone by a crash": PurgesLater,
     "a delayed message twice": DelaysTwice,
+    "a retained message that is back when the log changes files": RecallsRetained,
+    "a user's deletion undone by a restart": KeepsUsers,
+    "a publish taken twice, as its name is forgotten": ForgetsPublishes,
 }

@@ -16,17 +16,22 @@ from typing import Final
 
 from forebay.core.errors import DiskFull, StorageError
 from tests.conformance.mqtt.raw import V5, V311
-from tests.simulation.amqp import KINDS, AmqpClient
+from tests.simulation.admin import Administrator
+from tests.simulation.amqp import AmqpClient
+from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker
 from tests.simulation.client import Client
 from tests.simulation.disk import ROOM, SimDisk
-from tests.simulation.model import NEVER, Model, Wrong, check
+from tests.simulation.kinds import KINDS
+from tests.simulation.leavings import clear_up
+from tests.simulation.model import Model
 from tests.simulation.mqtt import MqttClient
+from tests.simulation.promises import NEVER, Wrong, check
 from tests.stores import TestClock
 
 AMQP_CLIENTS: Final = 4
 MQTT_CLIENTS: Final = ((V5, True), (V5, True), (V311, True), (V5, False))  # version, and whether the session lasts
-DRAIN_MAX: Final = 300
+DRAIN_MAX: Final = 10_000
 NUMBER: Final = re.compile(r"[0-9]+|queue [a-z.]+|[am][0-9]+")
 MakeBroker = Callable[[SimDisk, TestClock], Broker]
 
@@ -87,11 +92,14 @@ class Simulation:
         self.clock = TestClock()
         self.model = Model()
         self.sessions = [MqttClient(f"m{n}", self.model, *kind) for n, kind in enumerate(MQTT_CLIENTS)]
-        self.clients: list[Client] = [AmqpClient(f"a{n}", self.model, setup.kinds) for n in range(AMQP_CLIENTS)]
-        self.clients += self.sessions
+        self.publishers = [AmqpClient(f"a{n}", self.model, setup.kinds) for n in range(AMQP_CLIENTS)]
+        self.clients: list[Client] = [*self.publishers, *self.sessions]
+        self.administrator = Administrator("admin", self.model)
+        self.clients.append(self.administrator)
         self.told: list[str] = []
         self.faults: Counter[str] = Counter()
         self.steps = 0
+        self.slow_until = 0  # the step from which the disk is as quick as ever
         self.begin()
 
     def begin(self) -> None:
@@ -118,7 +126,7 @@ class Simulation:
 
     def act(self, chance: Random) -> None:
         """One client does a few things, and in most cases all goes through at once."""
-        client = chance.choice(self.clients)
+        client = chance.choices(self.clients, [10] * (len(self.clients) - 1) + [2])[0]
         if client.line is None:
             client.connect(self.broker, chance)
             self.tell(f"{client.name} connects")
@@ -143,7 +151,8 @@ class Simulation:
             client.follow()
 
     def sync(self) -> None:
-        self.broker.sync()
+        if self.steps >= self.slow_until:
+            self.broker.sync()
 
     def read(self, client: Client, chance: Random | None) -> None:
         client.read(chance)
@@ -158,10 +167,11 @@ class Simulation:
         if chance.random() < 0.8:
             self.go(chance)
 
-    def later(self, ms: int) -> None:
-        self.broker.later(ms)
+    def later(self, ms: int, ticks: int = 0) -> None:
+        self.broker.later(ms, ticks)
         self.model.now_us = self.clock.us
         self.model.release()
+        self.model.wills.release()
 
     def housekeep(self, chance: Random) -> None:
         if self.broker.job is not None:
@@ -178,15 +188,20 @@ class Simulation:
 
     def rest(self, chance: Random) -> None:
         """Everything that is on its way arrives; then all is as the model says."""
+        self.slow_until = 0
         for _ in range(4):
-            for client in self.clients:
-                client.push(self.broker, None)
-            self.model.turned(self.broker.quiet())
-            for client in self.clients:
-                client.follow()
-                self.read(client, None)
+            self.exchange()
         self.tell("all is quiet")
-        self.model.audit(False)
+        Audit(self.model, False).run()
+
+    def exchange(self) -> None:
+        """All that is on its way arrives, and what comes of it."""
+        for client in self.clients:
+            client.push(self.broker, None)
+        self.model.turned(self.broker.quiet())
+        for client in self.clients:
+            client.follow()
+            self.read(client, None)
 
     # ---- faults
 
@@ -226,12 +241,33 @@ class Simulation:
         self.fault("stop", "the broker stops")
         for client in self.clients:
             client.cut(self.broker)
+        for will in self.model.wills.open:
+            will.is_vague = True  # connections that were taken over, or are about to be: the broker leaves them out
         self.broker.close()
         self.restart(chance)
 
     def fail_sync(self, chance: Random) -> None:
         self.fault("failed sync", "the disk will fail")
         self.disk.syncs_left = chance.randint(0, 2)
+
+    def slow_disk(self, chance: Random) -> None:
+        self.fault("slow disk", "the disk takes its time")
+        self.slow_until = self.steps + chance.randint(2, 20)
+
+    def take_over(self, chance: Random) -> None:
+        """A client of MQTT comes by another connection, while the one before stands."""
+        client = chance.choice(self.sessions)
+        if client.line is not None:
+            self.fault("take-over", f"{client.name} comes again")
+            client.take_over(self.broker, chance)
+            if chance.random() < 0.7:
+                self.go(chance)
+
+    def jump(self, chance: Random) -> None:
+        """The clock is wrong, or the machine was asleep: much time goes by at once."""
+        ms = chance.choice((90_000, 600_000, 3_600_000))
+        self.fault("clock ahead", f"the clock jumps by {ms} ms")
+        self.later(ms, 1)
 
     def fill_disk(self, chance: Random) -> None:
         if self.disk.octets_max < ROOM:
@@ -241,7 +277,7 @@ class Simulation:
             self.fault("full disk", "the disk is full")
             for client in self.clients:
                 client.push(self.broker, None)
-            self.model.is_tight = True
+            self.model.tighten()
             self.disk.octets_max = self.disk.used() + chance.choice((0, 2000, 9000))
 
     def restart(self, chance: Random) -> None:
@@ -249,7 +285,15 @@ class Simulation:
         for client in self.clients:
             client.lose()
         self.model.turned(NEVER)
+        self.slow_until = 0
         durable = self.broker.durable()
+        if chance.random() < 0.1:
+            back_ms = chance.choice((100, 5000, 600_000))
+            self.fault("clock back", f"the clock goes back by {back_ms} ms")
+            self.model.turn_back()
+            for publisher in self.publishers:
+                publisher.recent.clear()  # nobody knows how long ago they were
+            self.clock.us -= back_ms * 1000
         while True:
             self.disk.forget()
             self.disk.octets_max = ROOM
@@ -267,7 +311,7 @@ class Simulation:
                 continue
             self.disk.changes_left = None
             break
-        self.model.audit(True, durable)
+        Audit(self.model, True, durable).run()
 
     # ---- a run
 
@@ -282,6 +326,7 @@ class Simulation:
         self.crash(chance)
         self.drain(chance)
         self.rest(chance)
+        clear_up(self)
 
     def drain(self, chance: Random) -> None:
         """Every session comes back and takes everything that it is owed."""
@@ -304,6 +349,9 @@ class Simulation:
         for client in self.sessions:
             missing = client.missing()
             check(not missing, f"{client.name} has not got {missing}, which were confirmed")
+        for filter, share in self.model.shares.by_filter.items():
+            missing = share.missing()
+            check(not missing, f"nobody of {filter} has got {missing}, which were confirmed")
 
 
 STEPS: Final = (
@@ -318,9 +366,12 @@ STEPS: Final = (
     Simulation.stop,
     Simulation.fail_sync,
     Simulation.fill_disk,
+    Simulation.slow_disk,
+    Simulation.take_over,
+    Simulation.jump,
 )
-STEP_WEIGHTS: Final = (600, 150, 60, 60, 12, 12, 10, 6, 3, 3, 6)
-STORMY: Final = (600, 150, 60, 60, 6, 12, 80, 20, 3, 3, 0)
+STEP_WEIGHTS: Final = (600, 150, 60, 60, 12, 12, 10, 6, 3, 3, 6, 6, 6, 2)
+STORMY: Final = (600, 150, 60, 60, 6, 12, 80, 20, 3, 3, 0, 6, 6, 0)
 
 
 def simulate(seed: int, steps: int, result: Result, setup: Setup = Setup()) -> Failure | None:

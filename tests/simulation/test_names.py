@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from forebay.core.errors import StorageError
-from forebay.log.store import Entry, Store
+from forebay.log.store import FrameEntry, Store
 from tests.simulation.disk import SimDisk
 from tests.stores import SMALL, Everything, TestClock
 
@@ -27,7 +27,7 @@ def opened(disk: SimDisk) -> Store:
     store = Store(disk, TestClock(), SMALL)
     store.open()
     store.create_log(1, "q", True)
-    store.start([Entry(3, 1, 0, b"")])
+    store.start([FrameEntry(3, 1, 0, b"")])
     return store
 
 

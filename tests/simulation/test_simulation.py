@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.amqp import KINDS
+from tests.simulation.kinds import KINDS
 from tests.simulation.plants import NODES, LyingDisk, planted
 from tests.simulation.simulation import Result, Setup, attempt, simulate
 
@@ -16,7 +16,7 @@ PLANT_SEEDS = 100
 CALM, STORMY = False, True
 PLACES: dict[str, tuple[tuple[str, ...], bool, int]] = {
     "a purge undone by a crash": (("classic", "quorum"), STORMY, 1),
-    "a dead letter settled before it is stored": (("letters", "limited"), CALM, 90),
+    "a dead letter settled before it is stored": (("letters", "limited"), CALM, 150),
 }
 EVERYWHERE = (tuple(KINDS), STORMY, 1)
 

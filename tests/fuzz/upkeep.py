@@ -1,0 +1,183 @@
+"""Nothing stays behind: of connections at once, of everything else when it was deleted and its time is over."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter, deque
+from collections.abc import Iterator
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Final, cast
+
+from forebay.broker.audit import Origin
+from forebay.broker.auth.authorizer import Principal
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import RequestError
+from forebay.node.node import Node
+from tests.fuzz.held import Held
+
+ADMINISTRATOR: Final = Origin(Principal("guest"), "127.0.0.1", "test")
+PAGE: Final = 1000
+PAGES_MAX: Final = 100
+AGES_S: Final = (1, 700, 4_000, 100_000, 40 * 86_400)  # everything that the broker remembers for a time is over then
+# Lists of what somebody has made, what its items are called there, and what ends one by which argument.
+LISTS: Final = (
+    ("trace.list", "name", "trace.stop", "name"),
+    ("session.list", "client_id", "session.delete", "client_id"),
+    ("delayed.list", "number", "delayed.cancel", "name"),
+    ("policy.list", "policy", "policy.clear", "policy"),
+    ("operator_policy.list", "policy", "operator_policy.clear", "policy"),
+)
+CONTAINERS: Final = (dict, list, set, deque)
+CLOSED: Final = (type, ModuleType, FunctionType, BuiltinFunctionType)  # what they know is the program, not the state
+
+
+def of_connections(node: Node) -> dict[str, int]:
+    """Everything that there is for connections alone; all of it is 0 when the last is gone."""
+    pressure, rates, reading = node.pressure, node.rates, node.reading
+    counts = {
+        "connections": len(node.connections),
+        "open": len(node.open),
+        "dirty": len(node.dirty),
+        "waiting": len(node.waiting),
+        "farewells": len(node.farewells),
+        "places": len(node.auth.places),
+        "proofs": len(node.auth.proofs),
+        "choked": len(pressure.choked),
+        "slowed": len(pressure.slowed),
+        "slow": len(pressure.slow),
+        "held": len(pressure.holding.held),
+        "unsent": len(pressure.buffers.waiting) + len(pressure.buffers.held),
+        "charged": len(rates.charged) + len(rates.waiting),
+        "reading": len(reading.changed),
+        "watches": len(node.common.watches),
+    }
+    for vhost in node.vhosts.by_name.values():
+        name = vhost.name.decode("utf-8", "replace")
+        counts |= {
+            f"consumers of {name}": len(vhost.consumers),
+            f"getters of {name}": len(vhost.getters),
+            f"exclusive queues of {name}": len(vhost.owned),
+            f"paused of {name}": len(vhost.paused),
+            f"entered in {name}": len(vhost.entered),
+            f"connected sessions of {name}": len(vhost.sessions.connected),
+            f"replies in {name}": len(vhost.replies.by_name) + len(vhost.replies.by_consumer),
+            f"consumers in groups of {name}": in_groups(vhost),
+        }
+    return {what: count for what, count in counts.items() if count}
+
+
+def in_groups(vhost: Vhost) -> int:
+    """Consumers that some queue still has."""
+    return sum(len(group.consumers) for queue in vhost.queues.values() for group in queue.groups.values())
+
+
+# ---- everything durable
+
+
+def clear(rig: Held) -> None:
+    """Delete everything that somebody has made, and let everything pass that time ends."""
+    node = rig.node
+    for vhost in list(node.vhosts.by_name.values()):
+        name = vhost.name.decode()
+        clear_vhost(rig, vhost)
+        if name != "/":
+            rig.node.control.perform(ADMINISTRATOR, "vhost.set", {"vhost": name, "protected": False})
+            delete(rig, "vhost.delete", vhost=name)
+    for user in listed(rig, "user.list"):
+        delete(rig, "user.delete", user=user["name"])
+        delete(rig, "user.limits", user=user["name"], limits={"connections_max": -1, "channels_max": -1})
+    for what in ("permission", "topic_permission"):
+        for item in listed(rig, f"{what}.list"):
+            delete(rig, f"{what}.clear", vhost=item["vhost"], user=item["user"])
+    rig.settle()
+    for seconds in AGES_S:
+        rig.clock.us += seconds * 1_000_000
+        rig.wait(1.1)
+    clear_vhost(rig, node.vhosts.default)  # of what came by time, as wills do
+    rig.wait(1.1)
+    forget_memos(node.vhosts.default)
+    node.store.logs.cache.compact()
+
+
+def clear_vhost(rig: Held, vhost: Vhost) -> None:
+    name = vhost.name.decode()
+    clear_topology(rig, vhost)
+    for what, field, end, argument in LISTS:
+        for item in listed(rig, what, vhost=name):
+            delete(rig, end, vhost=name, **{argument: str(item[field])})
+        rig.settle()
+    for place in list(vhost.retained.places.values()):  # among them those below $, which no list of all has
+        delete(rig, "retained.delete", vhost=name, topic=place.topic.decode())
+    rig.settle()
+
+
+def clear_topology(rig: Held, vhost: Vhost) -> None:
+    """Delete by its octets what has a name of any octets; what the broker has by itself stays."""
+    for binding in vhost.bindings.list_all():
+        if binding.destination < 0:  # an exchange, which may stay
+            name = vhost.bindings.by_number[binding.destination].name
+            vhost.unbind_exchange(name, binding.exchange, binding.routing_key, binding.arguments)
+    for name in [*vhost.queues, *vhost.bindings.exchanges]:
+        try:
+            vhost.delete_queue(name, False, False)
+            vhost.delete_exchange(name, False)
+        except RequestError as error:
+            rig.said.append(error.text)
+    vhost.touch()
+    rig.settle()
+
+
+def forget_memos(vhost: Vhost) -> None:
+    """Empty what is remembered only to be quicker, has a limit, and goes when somebody needs the place."""
+    vhost.remembered(b"", [], b"")  # routes of the topology before
+    vhost.stream_values.spans.clear()
+    vhost.staged_rows.asked.clear()
+    vhost.staged_rows.routes.clear()
+    vhost.dead_letters.routes.clear()
+
+
+def listed(rig: Held, what: str, **given: object) -> Iterator[dict[str, object]]:
+    """Every item of a list that comes in pages; what is deleted meanwhile has been listed."""
+    items: list[dict[str, object]] = []
+    start: object = 0
+    for _ in range(PAGES_MAX):
+        answer = rig.node.control.perform(ADMINISTRATOR, what, {**given, "from": start, "limit": PAGE})
+        items += cast("list[dict[str, object]]", answer["items"])
+        start = answer.get("next")
+        if start is None:
+            return iter(items)
+    raise AssertionError(f"{what} goes on without end")
+
+
+def delete(rig: Held, operation: str, **given: object) -> None:
+    """Things that the broker has by itself stay."""
+    try:
+        rig.node.control.perform(ADMINISTRATOR, operation, given)
+    except RequestError as error:
+        rig.said.append(f"{operation} {given}: {error.text}")
+
+
+# ---- what there is
+
+
+def census(rig: Held) -> Counter[str]:
+    """How many objects of each class of ours the node leads to, and how much their containers hold."""
+    gc.collect()
+    node = rig.node
+    found: Counter[str] = Counter()
+    seen = {id(node), id(rig.disk)}
+    level: list[object] = [node]
+    while level:
+        for each in level:
+            kind = type(each)
+            if kind.__module__.startswith("forebay."):
+                found[kind.__qualname__] += 1
+            elif isinstance(each, CONTAINERS):
+                found["entries"] += len(each)
+        below: list[object] = []
+        for each in gc.get_referents(*level):
+            if id(each) not in seen and not isinstance(each, CLOSED):
+                seen.add(id(each))
+                below.append(each)
+        level = below
+    return found

@@ -1,0 +1,173 @@
+"""An administrator by octets, over the block protocol: users, permissions and policies come, change and go."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Final
+
+import msgspec
+
+from tests.simulation.client import Client
+from tests.simulation.facts import Change, Facts
+from tests.simulation.kinds import GOVERNED
+from tests.simulation.promises import check
+
+PREFACE: Final = b"FBLK\x01\0\0\0"
+REQUEST, REPLY, ERROR = 1, 2, 3
+HEAD_OCTETS: Final = 8
+NAMES: Final = ("ana", "bo", "cy")
+# Of the password "secret": nobody logs in by it.
+HASH: Final = "$argon2id$v=19$m=19456,t=2,p=1$c29tZSBzYWx0IGhlcmU$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+TAGS: Final[tuple[list[str], ...]] = ([], ["monitoring"], ["management", "policymaker"])
+PATTERNS: Final = ("", "^a", ".*")
+POLICIES: Final = ("first", "second")
+DEFINITIONS: Final[tuple[dict[str, object], ...]] = (
+    {"max-length": 5},
+    {"message-ttl": 4000},
+    {"max-length": 9, "message-ttl": 9000},
+    {"delivery-limit": 3},
+)
+
+
+def asked(fields: dict[str, object]) -> bytes:
+    """The frame of a request."""
+    payload = msgspec.json.encode(fields)
+    return len(payload).to_bytes(4, "little") + bytes([REQUEST, 0, 0, 0]) + payload
+
+
+@dataclass(eq=False)
+class Expected:
+    """An answer that has to come, and the changes that it promises."""
+
+    is_error: bool = False
+    changes: list[Change] = field(default_factory=list)
+
+
+class Administrator(Client):
+    """One administrator, with one connection at a time.
+
+    expected  in the order of the requests
+    """
+
+    def begin(self) -> None:
+        super().begin()
+        self.greeted = False
+        self.is_in = False  # logged in
+        self.expected: deque[Expected] = deque()
+
+    def open(self, chance: Random) -> None:
+        self.send(PREFACE)
+        self.request({"op": "auth", "user": "guest", "password": "guest"})
+
+    def request(self, fields: dict[str, object]) -> Expected:
+        """Send a request; what is expected of its answer is filled in when the broker has taken it in."""
+        expected = Expected()
+        self.expected.append(expected)
+        self.send(asked(fields))
+        return expected
+
+    def ask(self, do: str, facts: Facts, name: str, value: object, needs: bool | None, **given: object) -> None:
+        """Ask for a change that makes this the value of a name. needs: it has to have one already, or none."""
+        expected = self.request({"op": "control", "do": do, **given})
+        self.effects.append((self.sent, partial(self.done, expected, facts, name, value, needs)))
+
+    def done(self, expected: Expected, facts: Facts, name: str, value: object, needs: bool | None) -> None:
+        there = facts.value(name) is not None
+        if needs is not None and there != needs:
+            expected.is_error = True
+        else:
+            expected.changes = [facts.change(name, value, self.model.doubts), *self.model.changed(facts, name, value)]
+
+    # ---- what it does
+
+    def act(self, chance: Random) -> str:
+        return chance.choices(ACTIONS, WEIGHTS)[0](self, chance)
+
+    def set_user(self, chance: Random) -> str:
+        name, tags = chance.choice(NAMES), chance.choice(TAGS)
+        facts = self.model.users
+        if chance.random() < 0.5:
+            self.ask("user.add", facts, name, tags, False, user=name, password=HASH, tags=tags)
+            return f"adds user {name} with {tags}"
+        self.ask("user.tags", facts, name, tags, True, user=name, tags=tags)
+        return f"gives user {name} the tags {tags}"
+
+    def delete_user(self, chance: Random) -> str:
+        name = chance.choice(NAMES)
+        self.ask("user.delete", self.model.users, name, None, True, user=name)
+        return f"deletes user {name}"
+
+    def set_permission(self, chance: Random) -> str:
+        name = chance.choice(NAMES)
+        given = {each: chance.choice(PATTERNS) for each in ("configure", "write", "read")}
+        expected = self.request({"op": "control", "do": "permission.set", "vhost": "/", "user": name, **given})
+        self.effects.append((self.sent, partial(self.permitted, expected, name, given)))
+        return f"permits {name} {given}"
+
+    def clear_permission(self, chance: Random) -> str:
+        name = chance.choice(NAMES)
+        expected = self.request({"op": "control", "do": "permission.clear", "vhost": "/", "user": name})
+        self.effects.append((self.sent, partial(self.permitted, expected, name, None)))
+        return f"permits {name} nothing"
+
+    def permitted(self, expected: Expected, name: str, given: object) -> None:
+        if self.model.users.value(name) is None:
+            expected.is_error = True
+        else:
+            expected.changes = [self.model.permissions.change(name, given, self.model.doubts)]
+
+    def set_policy(self, chance: Random) -> str:
+        name, definition = chance.choice(POLICIES), chance.choice(DEFINITIONS)
+        value = (definition, chance.choice((0, 1)))
+        given: dict[str, object] = {"policy": name, "pattern": f"^{GOVERNED}$", "definition": definition}
+        self.ask("policy.set", self.model.policies, name, value, None, vhost="/", priority=value[1], **given)
+        return f"sets policy {name} to {value}"
+
+    def clear_policy(self, chance: Random) -> str:
+        name = chance.choice(POLICIES)
+        self.ask("policy.clear", self.model.policies, name, None, True, vhost="/", policy=name)
+        return f"clears policy {name}"
+
+    # ---- what it is told
+
+    def take(self, data: bytes) -> int:
+        at = 0
+        if not self.greeted:
+            if len(data) < len(PREFACE):
+                return 0
+            self.greeted = True
+            at = len(PREFACE)
+        while at + HEAD_OCTETS <= len(data):
+            end = at + HEAD_OCTETS + int.from_bytes(data[at : at + 4], "little")
+            if end > len(data):
+                break
+            self.answered(data[at + 4], data[at + HEAD_OCTETS : end])
+            at = end
+        return at
+
+    def answered(self, kind: int, payload: bytes) -> None:
+        self.is_in = True
+        expected = self.expected.popleft()
+        check(kind == (ERROR if expected.is_error else REPLY), f"{self.name} was told {payload!r}")
+        for change in expected.changes:
+            change.promised = not change.vague
+
+    def ended(self) -> None:
+        check(not self.is_in, f"{self.name}: the broker ended the connection")  # else it may be for too long
+
+    def gone(self) -> None:
+        """Nothing of an administrator's is held."""
+
+
+ACTIONS: Final = (
+    Administrator.set_user,
+    Administrator.delete_user,
+    Administrator.set_permission,
+    Administrator.clear_permission,
+    Administrator.set_policy,
+    Administrator.clear_policy,
+)
+WEIGHTS: Final = (30, 12, 20, 8, 20, 10)

@@ -1,0 +1,66 @@
+"""The queues that a simulated client may declare, and the addresses that lead there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOPIC: Final = "amq.topic"
+KEYS: Final = ("a", "b")
+PATTERNS: Final = (*KEYS, "*")
+DEAD: Final = "dead."
+DEAD_LETTERS: Final = "x-dead-letter-exchange"
+DEAD_KEY: Final = "x-dead-letter-routing-key"
+REJECTS: Final = {"x-overflow": "reject-publish"}
+ADDRESSED: Final = "addressed"  # clients of MQTT publish to it
+GOVERNED: Final = "governed"  # policies are about it
+SHARES: Final = {"jobs": "$share/g/jobs/+", "tasks": "$share/h/tasks/+"}  # by the first level of their topics
+TRANSIENT: Final = "transient"  # it ends with the process
+
+# The queues there may be: name, arguments. Each with dead letters has a queue of its own for them.
+KINDS: Final[dict[str, dict[str, object]]] = {
+    "classic": {},
+    "quorum": {"x-queue-type": "quorum"},
+    "stream": {"x-queue-type": "stream"},
+    "priority": {"x-max-priority": 4},
+    "short": {"x-max-length": 6},
+    "full": {"x-max-length": 5, **REJECTS},
+    "ttl": {"x-message-ttl": 3000},
+    "single": {"x-single-active-consumer": True},
+    GOVERNED: {},
+    TRANSIENT: {},
+    "letters": {DEAD_LETTERS: "", DEAD_KEY: DEAD + "letters"},
+    "limited": {"x-queue-type": "quorum", "x-delivery-limit": 2, DEAD_LETTERS: "", DEAD_KEY: DEAD + "limited"},
+    "brief": {"x-message-ttl": 1000, "x-max-length": 8, DEAD_LETTERS: "", DEAD_KEY: DEAD + "brief"},
+    "kept": {
+        "x-dead-letter-strategy": "at-least-once",
+        "x-message-ttl": 5000,
+        "x-max-length": 20,
+        **REJECTS,
+        DEAD_LETTERS: "",
+        DEAD_KEY: DEAD + "kept",
+    },
+}
+# Of the queues for dead letters, where they have any.
+DEAD_ARGUMENTS: Final[dict[str, dict[str, object]]] = {"kept": {"x-max-length": 3, **REJECTS}}
+
+
+def rejects(name: str) -> bool:
+    """Whether the queue refuses what it has no room for."""
+    return "x-overflow" in KINDS.get(name, {})
+
+
+def matches(pattern: str, key: str) -> bool:
+    """Whether a binding's pattern matches a routing key; with `/` for `.`, as clients of MQTT have it."""
+    return pattern == key or (pattern == "*" and "/" not in key)
+
+
+def shared(filter: str) -> str:
+    """The topic filter in that of a shared subscription."""
+    return filter.split("/", 2)[2]
+
+
+def fits(pattern: str, topic: str) -> bool:
+    """Whether a topic filter, that of no shared subscription, matches a topic."""
+    if pattern == "+":
+        return "/" not in topic
+    return pattern == topic or (pattern.endswith("/+") and topic.startswith(pattern[:-1]))

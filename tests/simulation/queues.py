@@ -1,0 +1,169 @@
+"""Messages, and the queues that they are in, as the model has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.simulation.kinds import TRANSIENT
+from tests.simulation.promises import NEVER, Settlement
+
+UNKNOWN: Final = -1
+DELIVERY_LIMIT: Final = 20  # of a quorum queue that names none
+
+
+@dataclass(eq=False)
+class Message:
+    """Something published: `number` is in its body.
+
+    transaction  those of one are there together, or none of them is
+    promised     the broker has answered that it has it; `refused`: that it has not
+    taken        in which of the broker's lives it was taken in last; UNKNOWN if it may have been
+    topic        where to it was published, if to topics
+    qos          at which it was published
+    late         it may come behind what was published later
+    label        what filters go by
+    priority     as its publisher has it
+    expiry_ms    it may go after so long
+    routed       it had a queue to go to
+    void         it must not come any more
+    is_silent    nobody is told where it is refused
+    """
+
+    number: int
+    publisher: str
+    body: bytes
+    transaction: int = 0
+    promised: bool = False
+    refused: bool = False
+    taken: int = 0
+    topic: str = ""
+    qos: int = 1
+    late: bool = False
+    label: str = ""
+    priority: int = 0
+    expiry_ms: int = NEVER
+    routed: bool = False
+    void: bool = False
+    is_silent: bool = False
+
+
+@dataclass(eq=False)
+class Copy(Settlement):
+    """A message in a queue.
+
+    came_us  when it was taken in
+    place    how many came to this queue before it; -1 of a dead letter
+    returns  of the queue, when it came
+    lives_ms what the queue gives it to live
+    settled  somebody has settled it
+    died     it is settled, and goes where the dead letters of its queue go
+    vague    nobody knows whether it is there
+    found    it is stored, at the offset `at`
+    source   of a dead letter: the queue that it died in, as long as a crash may leave it there
+    """
+
+    message: Message = field(default_factory=lambda: Message(0, "", b""))
+    came_us: int = 0
+    place: int = 0
+    returns: int = 0
+    lives_ms: int = NEVER
+    settled: bool = False
+    died: bool = False
+    vague: bool = False
+    found: bool = False
+    at: int = 0
+    source: Queue | None = None
+
+
+@dataclass(eq=False)
+class Queue:
+    """One queue from its declaration to its end: another of the same name is another.
+
+    promised  its declaration was answered
+    ending    the deletion was taken in; `ended`: and answered
+    users     consumers, and whoever got something by itself
+    careless  those without acknowledgements: what they are sent is settled, whether it comes or not
+    returns   how often something may have come back to it
+    came      how many messages have come
+    governed  the lowest that policies have set since all was last compared
+    read_to   of a stream: the highest offset that its group of readers was handed
+    """
+
+    id: int
+    name: str
+    arguments: dict[str, object]
+    promised: bool = False
+    ending: bool = False
+    ended: bool = False
+    users: int = 0
+    careless: int = 0
+    was_careless: bool = False
+    returns: int = 0
+    came: int = 0
+    read_to: int = -1
+    governed: dict[str, int] = field(default_factory=dict)
+    copies: dict[int, Copy] = field(default_factory=dict)
+
+    def number_of(self, argument: str) -> int:
+        found = self.arguments.get(argument, NEVER)
+        assert isinstance(found, int)
+        return min(found, self.governed.get(argument, NEVER))
+
+    @property
+    def is_stream(self) -> bool:
+        return self.arguments.get("x-queue-type") == "stream"
+
+    @property
+    def is_transient(self) -> bool:
+        return self.name == TRANSIENT
+
+    @property
+    def rejects(self) -> bool:
+        """Whether it refuses what it has no room for."""
+        return "x-overflow" in self.arguments
+
+    @property
+    def keeps_dead(self) -> bool:
+        """Whether what has died stays until it is elsewhere."""
+        return "x-dead-letter-strategy" in self.arguments
+
+    def may_go(self, copy: Copy, now_us: int) -> bool:
+        """Whether the queue itself may have ended a message that nobody has settled."""
+        lives_ms = min(self.number_of("x-message-ttl"), copy.lives_ms, copy.message.expiry_ms)
+        if now_us - copy.came_us >= lives_ms * 1000:
+            return True
+        most = self.number_of("x-max-length")
+        if not self.rejects and (copy.place + most < self.came or (copy.place < 0 and most < NEVER)):
+            return True
+        limit = self.number_of("x-delivery-limit")
+        if self.arguments.get("x-queue-type") == "quorum":
+            limit = min(limit, DELIVERY_LIMIT)
+        return self.returns - copy.returns > limit
+
+    def __str__(self) -> str:
+        return f"queue {self.name} (number {self.id})"
+
+
+@dataclass(eq=False)
+class Bound:
+    """A binding: promised when it was answered, gone when its end was answered."""
+
+    promised: bool = False
+    ending: bool = False
+    ended: bool = False
+
+
+@dataclass(eq=False)
+class Delayed:
+    """A message whose time is yet to come.
+
+    left  it has come: it went to queues, in the frame of that number
+    """
+
+    message: Message
+    exchange: str
+    key: str
+    due_us: int
+    left: Settlement | None = None
+    vague: bool = False

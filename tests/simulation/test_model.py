@@ -1,0 +1,24 @@
+"""The model knows what may have gone by itself."""
+
+from __future__ import annotations
+
+from tests.simulation.broker import Broker
+from tests.simulation.disk import SimDisk
+from tests.simulation.kinds import KINDS
+from tests.simulation.model import Model
+from tests.simulation.queues import UNKNOWN
+from tests.stores import TestClock
+
+
+def test_a_publish_that_may_have_come_only_the_second_time_takes_the_place_of_one_more() -> None:
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock())
+    queue = model.declared("short", KINDS["short"])
+    again, oldest, *others = [model.new_message("a0", 0) for _ in range(7)]
+    for message in (again, oldest, *others):
+        model.published(message, "", "short")
+    assert not queue.may_go(queue.copies[oldest.number], 0)
+    again.taken = UNKNOWN  # its connection has ended without an answer
+    model.published(again, "", "short")
+    assert queue.may_go(queue.copies[oldest.number], 0)
+    assert not queue.may_go(queue.copies[others[0].number], 0)
