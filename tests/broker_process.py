@@ -13,14 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tests.fork_server import FORKS, Forked
-from tests.waiting import pause, until, until_past
+from tests.waiting import look_again, pause, until, until_past
 
 # Each listener and where it listens unless a test says otherwise: any free port, or nowhere.
 LISTENERS = {
@@ -38,7 +38,7 @@ FLAGS = ("amqp", "mqtt")  # the others have no flag of `forebay serve`
 PORTS = range(16_000, 31_750)  # below those that the system gives to outgoing connections
 # Of a process that runs tests: so many that a port has another broker only when clients of the one before, such as
 # those by which Spark renews what it holds, have long given up.
-PORTS_EACH = 2_250
+PORTS_EACH = 1_575
 CLAIMS = Path(tempfile.gettempdir()) / "forebay-test-ports"
 START_S_MAX = 60  # guards against a hang; a start takes well under a second
 STOP_S_MAX = 60
@@ -88,6 +88,22 @@ class Dialled(Protocol):
 
     def dial(self, listener: str) -> socket.socket:
         """A new connection; its client's end."""
+        ...
+
+
+class AnyBroker(Dialled, Protocol):
+    """The same, and its time: of tests that hold whatever the broker runs in."""
+
+    def now(self) -> float:
+        """Seconds since 1970, by its clock."""
+        ...
+
+    def wait_out(self, seconds: float) -> None:
+        """Let so much time pass."""
+        ...
+
+    def pass_moment(self) -> None:
+        """Let a moment pass between two looks."""
         ...
 
 
@@ -221,6 +237,14 @@ class BrokerProcess:
             probe.sendall(b"AMQP\0\0\0\0")
             assert probe.recv(8)
 
+    def now(self) -> float:
+        """Seconds since 1970, by its clock."""
+        return time.time()
+
+    def pass_moment(self) -> None:
+        """Let a moment pass between two looks."""
+        look_again()
+
     def wait_for_a_client(self) -> None:
         """While it does not run: wait until somebody looks for it where it takes AMQP."""
         with socket.create_server(("127.0.0.1", self.amqp_port)) as listener:
@@ -271,3 +295,39 @@ def running(folder: Path, **options: object) -> Iterator[BrokerProcess]:
         broker.finish()
     finally:
         broker.abandon()
+
+
+class Ended(Protocol):
+    """A broker that is looked over at its end."""
+
+    def start(self) -> None: ...
+
+    def log_text(self) -> str: ...
+
+    def finish(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+AnyEnded = TypeVar("AnyEnded", bound=Ended)
+
+
+@contextmanager
+def brokers_in(folder: Path, make: Callable[..., AnyEnded]) -> Iterator[Callable[..., AnyEnded]]:
+    """A function that starts a broker with the options given; all are stopped and looked over at the end."""
+    brokers: list[AnyEnded] = []
+
+    def start(**options: object) -> AnyEnded:
+        broker = make(folder / f"broker-{len(brokers)}", **options)
+        brokers.append(broker)
+        broker.start()
+        return broker
+
+    yield start
+    try:
+        for broker in brokers:
+            print(broker.log_text()[-10_000:])  # pytest shows it where the test failed
+            broker.finish()
+    finally:
+        for broker in brokers:
+            broker.abandon()

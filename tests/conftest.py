@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, brokers_in
+from tests.memory_folder import memory_folder
 
+if (folder := memory_folder()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))  # where `tmp_path` is
 httpx._config.DEFAULT_TIMEOUT_CONFIG.read = 60.0  # of 5 s: on a busy machine the first answer of a broker takes longer
 # No deadline: the machine may be busy, and no test is about time. In CI the same examples every time.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -22,25 +26,21 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 @pytest.fixture
 def start_broker(tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
     """Function that starts a broker with the options given; all are stopped and looked over at the test's end."""
-    brokers: list[BrokerProcess] = []
-
-    def start(**options: object) -> BrokerProcess:
-        broker = BrokerProcess(tmp_path / f"broker-{len(brokers)}", **options)
-        brokers.append(broker)
-        broker.start()
-        return broker
-
-    yield start
-    try:
-        for broker in brokers:
-            print(broker.log_text()[-10_000:])  # pytest shows it where the test failed
-            broker.finish()
-    finally:
-        for broker in brokers:
-            broker.abandon()
+    with brokers_in(tmp_path, BrokerProcess) as start:
+        yield start
 
 
 @pytest.fixture
 def broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
     """A running broker with default options on free ports."""
     return start_broker()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    """How `--dist loadfile` shares the files among workers."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.scheduling import LongestFirst
+
+    return LongestFirst(config, log)

@@ -47,10 +47,10 @@ END_S_MAX = 10
 LOADED = (
     "forebay.server.run",
     "forebay.admin.service",
-    "forebay.admin.answering",  # a broker loads these three when it is first asked over HTTP
+    "forebay.admin.http.answering",  # a broker loads these three when it is first asked over HTTP
     "forebay.admin.api",
     "forebay.admin.metrics.scraping",
-    "forebay.admin.webhooks",
+    "forebay.admin.webhooks.service",
     "typer.rich_utils",
     "rich.traceback",
 )
@@ -172,11 +172,11 @@ def load() -> None:
     """Import what any broker may use, whatever its options are."""
     for name in LOADED:
         importlib.import_module(name)
-    for module in pkgutil.iter_modules(forebay.cli.__path__, "forebay.cli."):
+    for module in pkgutil.walk_packages(forebay.cli.__path__, "forebay.cli."):
         if "demo" not in module.name:  # which loads Spark
             importlib.import_module(module.name)
     if importlib.util.find_spec("opentelemetry"):
-        importlib.import_module("forebay.admin.telemetry")
+        importlib.import_module("forebay.admin.telemetry.export")
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
     gc.freeze()  # so that the collector of no broker copies it

@@ -13,7 +13,7 @@ from forebay.core.options import make_options
 from forebay.server.app import App
 from forebay.server.drain import drain
 from forebay.server.listen import endpoints, listen, make_protocol
-from forebay.server.tls import Tls
+from forebay.server.transport.tls import TlsContexts
 from tests.conformance.amqp091 import raw
 from tests.conformance.mqtt import raw as mqtt
 
@@ -27,7 +27,7 @@ async def held(make_app: type[AnyApp], folder: Path, **options: object) -> Async
     """A broker of this class, with AMQP, MQTT and WebSocket; its clock ticks only when the test has it tick."""
     listeners = dict.fromkeys(("amqp", "mqtt", "mqtt_websocket"), "127.0.0.1:0")
     made = make_options({"data": str(folder), **listeners, **options})
-    app = make_app(made, asyncio.get_running_loop(), Tls(made))
+    app = make_app(made, asyncio.get_running_loop(), TlsContexts(made))
     app.recover()
     servers = []
     try:

@@ -1,20 +1,13 @@
-"""A broker in the test's hand with many MQTT clients: turns, syncs, time and crashes come by hand."""
+"""Many MQTT clients of a node in the test's hand."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from forebay.broker.auth import Auth
-from forebay.broker.vhost import Vhost
-from forebay.broker.vhosts import Vhosts
-from forebay.log.store import Store
-from forebay.session.mqtt import MqttSession
+from forebay.session.mqtt.connection import MqttSession
 from tests.conformance.mqtt.raw import V5, Raw, connect
 from tests.conformance.mqtt.v5.flows import LONG_S, expiry
 from tests.node_rig import NodeRig
 
 TURNS_MAX = 10  # without an octet, after which nothing more can come
-SECOND_US = 1_000_000
 
 
 class RigClient(Raw):
@@ -76,26 +69,7 @@ class RigClient(Raw):
 
 
 class MqttRig(NodeRig):
-    """The broker without its sockets and threads; `commit` is on its way to the disk until `sync`."""
-
-    def __init__(self, folder: Path, **options: object) -> None:
-        super().__init__(folder, None, **options)
-
-    @property
-    def vhosts(self) -> Vhosts:
-        return self.node.vhosts
-
-    @property
-    def vhost(self) -> Vhost:
-        return self.node.vhosts.default
-
-    @property
-    def store(self) -> Store:
-        return self.node.store
-
-    @property
-    def auth(self) -> Auth:
-        return self.node.auth
+    """A node with clients of MQTT."""
 
     def client(self, version: int = V5) -> RigClient:
         """A connection of which nothing is known yet."""
@@ -111,50 +85,3 @@ class MqttRig(NodeRig):
     def durable(self, name: str, present: bool = False, properties: bytes = b"") -> RigClient:
         """A connection whose session outlives it."""
         return self.connected(name, expiry(LONG_S) + properties, False, present)
-
-    # ---- what the server does
-
-    def turn(self, sync: bool = True) -> None:
-        """End a turn; `sync`: and have it on the disk."""
-        self.do(self.node.turn())
-        if sync:
-            self.sync()
-
-    def sync(self) -> None:
-        """What is on its way to the disk is there, and whoever waited for it hears so."""
-        while self.commit is not None:
-            super().sync()
-            self.commit = self.store.commit()
-
-    def wait(self, seconds: float, sync: bool = True) -> None:
-        """Time passes, and what it brings happens."""
-        self.clock.us += int(seconds * SECOND_US)
-        self.node.tick(self.clock.us)
-        self.node.every_second(self.clock.us)
-        self.turn(sync)
-        if sync:
-            self.flush()
-
-    def flush(self) -> None:
-        """To the disk, also what nobody waits for."""
-        self.sync()
-        self.commit = self.store.flush()
-        self.sync()
-
-    def checkpoint(self) -> None:
-        """Begin a new file of the log."""
-        self.turn()
-        if self.store.finished is None:
-            self.store.rotate(self.vhosts.checkpoint())
-        self.turn()
-
-    def housekeep(self) -> None:
-        """One piece of what the store does in the background."""
-        if not self.jobs:
-            job = self.store.plan(self.node.wanted, self.clock.us)
-            if job is not None:
-                self.jobs.append(job)
-        if self.jobs:
-            job = self.jobs.popleft()
-            job.run()
-            self.node.job_done(job)

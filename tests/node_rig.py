@@ -1,7 +1,8 @@
 """A whole broker in the test's hand: no socket, no thread, and time only when the test lets it go by.
 
 Clients are those of the conformance tests: what they take for their socket is one end of a `Line`. Reading from it has
-the node make turns, run its commits and answer its questions until there is something to read.
+the node make turns, run its commits and answer its questions until there is something to read. `tests/mqtt_rig.py`,
+`tests/sessions.py` and `tests/vhosts.py` have narrower ways in: clients of MQTT, one session, a vhost without clients.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from collections import deque
 from pathlib import Path
 from typing import cast
 
-from forebay.broker.judge import Proof
+from forebay.broker.auth.authorizer import Proof
+from forebay.broker.auth.login import Auth
+from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
 from forebay.core.options import make_options
 from forebay.core.ports import Random
 from forebay.log.store import Job, Store
@@ -117,11 +121,14 @@ class Line(Link):
 
 
 class NodeRig:
-    """A node, and what a server does around it.
+    """A node, and what a server does around it: turns, syncs, work on files, time, and the end.
+
+    Rigs that have more to say to a protocol or a vhost are made of this one, and leave all of that to it.
 
     folder     of its disk
     holding    commits wait for `sync`
     commit     that waits, or None
+    jobs       work on files that waits
     said       lines for the log
     """
 
@@ -136,14 +143,41 @@ class NodeRig:
 
     def start(self) -> None:
         """Begin on what the disk holds."""
-        self.disk = SmallDisk(str(self.folder))
-        self.node = SmallNode(self.options, self.disk, self.clock, Counted())
+        self.disk = self.make_disk()
+        self.node = self.make_node()
         self.lines: list[Line] = []
         self.commit: Commit | None = None
         self.proofs: deque[Proof] = deque()
         self.jobs: deque[Job] = deque()
         self.again_us = 0  # when the node is to be woken
         self.node.recover()
+
+    def make_disk(self) -> SmallDisk:
+        """A disk on the folder."""
+        return SmallDisk(str(self.folder))
+
+    def make_node(self) -> Node:
+        """A node on the disk and the clock."""
+        return SmallNode(self.options, self.disk, self.clock, Counted())
+
+    @property
+    def store(self) -> Store:
+        return self.node.store
+
+    @property
+    def vhosts(self) -> Vhosts:
+        return self.node.vhosts
+
+    @property
+    def vhost(self) -> Vhost:
+        """The vhost "/"."""
+        return self.node.vhosts.default
+
+    @property
+    def auth(self) -> Auth:
+        return self.node.auth
+
+    # ---- connections
 
     def dial(self, listener: str) -> socket.socket:
         """A connection to a listener; its client's end."""
@@ -157,40 +191,69 @@ class NodeRig:
         self.node.opened(line)
         return line
 
-    # ---- what a server does
+    # ---- turns, and what they ask for
+
+    def turn(self, sync: bool = True) -> None:
+        """End a turn, due or not; `sync`: and have on the disk what somebody waits for."""
+        self.do(self.node.turn())
+        if sync:
+            self.sync()
+
+    def sync(self) -> None:
+        """Have on the disk what somebody waits for, who hears of it."""
+        while self.commit is not None:
+            self.write()
+            if self.store.due_lsn() > self.store.durable:  # of turns that ended while the disk was busy
+                self.do(self.node.turn())
+
+    def flush(self) -> None:
+        """End a turn, and have on the disk also what nobody waits for, as each second does."""
+        self.sync()
+        self.node.flush_due = True
+        self.turn()
 
     def step(self) -> bool:
         """One turn, or one thing that the node has asked for; whether there was any."""
         if self.node.is_due:
             self.do(self.node.turn())
         elif self.commit is not None and not self.holding:
-            self.sync()
+            self.write()
         elif self.proofs:
-            proof = self.proofs.popleft()
-            proof.run()
-            self.node.answered(proof)
+            self.prove()
         elif self.jobs:
-            job = self.jobs.popleft()
-            job.run()
-            self.node.job_done(job)
+            self.work()
         else:
             return any(line.read_on() for line in self.lines)
         return True
 
-    def tick(self) -> None:
-        """A tenth of a second goes by."""
-        self.clock.us += TICK_US
-        if 0 < self.again_us <= self.clock.us:
-            self.again_us = 0
-            self.node.wake(self.clock.us)
-        self.node.tick(self.clock.us)
-
     def settle(self) -> None:
-        """Do all that comes without anybody's doing."""
+        """Do all that comes without anybody's doing, and of what a test has done below the node itself."""
+        self.node.is_due = True
         steps = 0
         while self.step():
             steps += 1
             assert steps < STEPS_MAX, "the broker works without end"
+
+    def write(self) -> None:
+        """Run the commit that waits."""
+        commit, self.commit = self.commit, None
+        assert commit is not None
+        commit.run()
+        self.node.synced(commit)
+        self.do(self.node.take())
+
+    def prove(self) -> Proof:
+        """Run the proof that waits first."""
+        proof = self.proofs.popleft()
+        proof.run()
+        self.node.answered(proof)
+        return proof
+
+    def work(self) -> None:
+        """Do the work on files that waits first."""
+        job = self.jobs.popleft()
+        job.run()
+        self.node.job_done(job)
 
     def check(self) -> None:
         """Nothing may have been wrong with the broker itself."""
@@ -224,19 +287,57 @@ class NodeRig:
         self.lines = [line for line in self.lines if not line.gone]
         self.node.sent()
 
-    def sync(self) -> None:
-        """Have the disk do what waits for it."""
-        commit, self.commit = self.commit, None
-        assert commit is not None
-        commit.run()
-        self.node.synced(commit)
+    # ---- files of the log
+
+    def checkpoint(self) -> None:
+        """Begin a new file, whether or not the last one is full."""
+        self.turn()
+        self.rotate()
+        self.turn()
+
+    def rotate(self) -> None:
+        """As `checkpoint`, but that nothing of it is on the disk yet."""
+        if self.store.finished is None:
+            self.store.rotate(self.node.checkpoint())
+
+    def plan(self) -> Job | None:
+        """The work on files that a second brings by its end, not done yet."""
+        self.node.every_second(self.clock.us)
         self.do(self.node.take())
+        return self.jobs[0] if self.jobs else None
+
+    def housekeep(self) -> bool:
+        """Do the work on files that a second brings by its end; whether there was any."""
+        if self.plan() is None:
+            return False
+        self.work()
+        return True
+
+    # ---- time
+
+    def tick(self, us: int = TICK_US) -> None:
+        """A tenth of a second goes by, or so many microseconds in one."""
+        self.clock.us += us
+        if 0 < self.again_us <= self.clock.us:
+            self.again_us = 0
+            self.node.wake(self.clock.us)
+        self.node.tick(self.clock.us)
 
     def wait(self, seconds: float) -> None:
-        """Time goes by, and what it brings happens."""
+        """Time goes by in tenths of a second, and all happens that it brings."""
         for _ in range(round(seconds * 10)):
             self.tick()
             self.settle()
+
+    def jump(self, ms: int) -> None:
+        """Time goes by at once, and a second is over; what is due comes with the next turn."""
+        self.tick(1000 * ms)
+        self.node.every_second(self.clock.us)
+
+    def later(self, ms: int) -> None:
+        """As `jump`, and all happens that it brings."""
+        self.jump(ms)
+        self.settle()
 
     # ---- ends
 
@@ -246,6 +347,33 @@ class NodeRig:
             line.gone = True
         self.disk.close_all()
         self.start()
+
+    def stop(self) -> None:
+        """End as server/drain.py has a broker end, whose clients go as soon as they are told."""
+        node = self.node
+        node.take_leave()
+        self.settle()
+        node.say_goodbye()
+        self.do(node.take())
+        self.settle()
+        for line in list(self.lines):
+            line.close()
+        self.settle()
+        node.vhosts.commit_streams()
+        self.do(node.take())
+        node.ended = True
+        while (commit := self.commit or node.store.flush()) is not None:
+            self.commit = None
+            commit.run()
+            node.synced(commit)
+            self.check()
+        node.store.close()
+        self.close()
+
+    def restart(self) -> None:
+        """Stop, and begin again."""
+        self.stop()
+        self.crash()
 
     def close(self) -> None:
         """Leave the files as they are."""

@@ -5,42 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from forebay.broker.auth import Auth
+from forebay.broker.auth.login import Auth
 from forebay.broker.vhosts import Vhosts
 from forebay.core.options import Options
-from forebay.session.effects import Session
+from forebay.session.session import Session
 from tests.node_rig import NodeRig
 
 MakeSession = Callable[[int, Vhosts, Auth, Options, bool], Session]
 
 
-class SessionRig:
+class SessionRig(NodeRig):
     """One session, and everything below it.
 
     sent  what it has written, of all turns that ended
     """
 
     def __init__(self, folder: str, make: MakeSession, **options: object) -> None:
-        self.rig = NodeRig(Path(folder), None, **options)
+        super().__init__(Path(folder), None, **options)
         self.make = make
-        self.node = self.rig.node
-        self.clock = self.rig.clock
-        self.disk = self.rig.disk
-        self.store = self.node.store
-        self.vhosts = self.node.vhosts
-        self.vhost = self.vhosts.default
         self.reconnect()
 
     def reconnect(self) -> None:
         """Have another session, of which nothing is known yet."""
         self.sent = b""
-        self.line = self.rig.connect("amqp")
+        self.line = self.connect("amqp")
         self.node.seat(self.line, self.made)
         assert self.line.session is not None
         self.session = self.line.session
 
     def made(self, id: int) -> Session:
-        return self.make(id, self.vhosts, self.node.auth, self.node.options, True)
+        return self.make(id, self.vhosts, self.auth, self.options, True)
 
     def send(self, octets: bytes) -> None:
         """The octets of one read."""
@@ -48,26 +42,28 @@ class SessionRig:
             return
         data = self.unused() + octets
         self.line.received(octets)
-        self.rig.check()
+        self.check()
         assert data.endswith(self.unused())
 
     def unused(self) -> bytes:
         """The octets that have come and are no whole frame."""
         return self.line.rest if self.line.parts is None else b"".join(self.line.parts)
 
-    def turn(self) -> None:
-        """The end of a turn whose writes are on disk at once."""
+    def turn(self, sync: bool = True) -> None:
+        """As of any node; the session takes part."""
         self.node.touch(self.line)
-        self.rig.do(self.node.turn())
-        while self.rig.commit is not None:
-            self.rig.sync()
+        super().turn(sync)
         self.sent += bytes(self.line.sent)
         self.line.sent.clear()
 
-    def close(self) -> None:
+    def leave(self) -> None:
         """The connection is gone; nothing may be left of it."""
         self.line.close()
-        self.rig.check()
+        self.check()
         for queue in self.vhost.queues.values():
             assert queue.consumer_count() == 0
-        self.rig.close()
+
+    def close(self) -> None:
+        """As `leave`, and as of any node."""
+        self.leave()
+        super().close()

@@ -10,7 +10,7 @@ from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Clock
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
-from forebay.log.store import Entry, Liveness, Recovery, Store, StoreOptions
+from forebay.log.store import FrameEntry, Liveness, Recovery, Store, StoreOptions
 from forebay.server.disk import DataDisk, Parts
 
 SMALL = StoreOptions(
@@ -21,6 +21,7 @@ SMALL = StoreOptions(
     cache_octets_max=4096,
     rewrite_age_us=0,
 )
+NO_LIMIT = 1 << 60
 
 
 class TestClock(Clock):
@@ -44,14 +45,14 @@ class SmallDisk(DataDisk):
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
-        self.octets_max = 1 << 60
+        self.octets_max = NO_LIMIT
         self.changes_max = 1 << 60
 
     def used(self) -> int:
         return sum(os.path.getsize(path) for path in Path(self.root).rglob("*") if path.is_file())
 
     def check(self, more: int) -> None:
-        if more > 0 and self.used() + more > self.octets_max:
+        if more > 0 and self.octets_max < NO_LIMIT and self.used() + more > self.octets_max:
             raise DiskFull(f"{self.root}: no room for {more} octets")
 
     def change(self) -> None:
@@ -113,7 +114,7 @@ class Opened:
         folder: Path,
         queues: list[int],
         options: StoreOptions = SMALL,
-        checkpoint: list[Entry] | None = None,
+        checkpoint: list[FrameEntry] | None = None,
         clock: TestClock | None = None,
     ) -> None:
         self.clock = clock or TestClock()

@@ -19,6 +19,15 @@ SOURCE = ROOT / "src" / "forebay"
 FUNCTION_LINES_MAX = 60
 DISPATCHER_LINES_MAX = 120  # a function whose def line says `# tidy: dispatcher` and why
 MODULE_LINES_MAX = 600
+FOLDER_MODULES_MAX = 20
+# Folders that hold more so far, and how many: none may grow.
+FULLER_FOLDERS = {"node": 23, "spark": 23}
+RELATIVE = re.compile(r"(How|Wh(at|atever|en|ere|ether|ich|o|oever|om|ose|y))\b")
+# Docstrings that begin with a relative clause so far, by package; none may come to them.
+RELATIVE_DOCSTRINGS = {"client": 4, "core": 5, "filter": 4, "log": 9, "queue": 36, "routing": 2, "spark": 46}
+INHERITANCE_MAX = 2  # classes of ours above one, errors aside
+# Chains that only cut one class into files, with their length: none may grow.
+LONGER_CHAINS = {"Vhost": 5, "Consuming": 4, "Publishing": 3}
 README_WORDS_MAX = 900
 
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -173,6 +182,59 @@ def test_every_package_is_placed_under_the_ban_on_outside_imports() -> None:
     assert set(ban["source_modules"]) == below
 
 
+def test_a_folder_holds_few_modules() -> None:
+    """Modules that belong together have a folder of their own, and no common beginning of its name."""
+    folders: dict[str, int] = {}
+    for path in MODULES:
+        if path.name != "__init__.py":
+            folder = path.parent.relative_to(SOURCE).as_posix()
+            folders[folder] = folders.get(folder, 0) + 1
+    too_full = [
+        f"{folder}: {count} modules"
+        for folder, count in folders.items()
+        if count > FULLER_FOLDERS.get(folder, FOLDER_MODULES_MAX)
+    ]
+    assert not too_full, "\n".join(too_full)
+    assert all(folders[folder] > FOLDER_MODULES_MAX for folder in FULLER_FOLDERS), "a folder needs no exception now"
+
+
+def classes() -> dict[str, list[tuple[Path, ast.ClassDef]]]:
+    """The classes at the top of modules, by name."""
+    found: dict[str, list[tuple[Path, ast.ClassDef]]] = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append((path, node))
+    return found
+
+
+def test_the_name_of_a_class_has_one_meaning() -> None:
+    found = classes().items()
+    twice = [f"{name}: {', '.join(relative(path) for path, _ in places)}" for name, places in found if len(places) > 1]
+    assert not twice, "\n".join(twice)
+
+
+def test_classes_are_made_of_parts_and_not_of_chains() -> None:
+    found = {name: node for name, places in classes().items() for _, node in places}
+
+    def ancestors(name: str) -> list[str]:
+        """The longest line of bases, the nearest first."""
+        node = found.get(name)
+        bases = [] if node is None else [base.id for base in node.bases if isinstance(base, ast.Name)]
+        lines = [[base, *ancestors(base)] for base in bases if base in found or base.endswith(("Error", "Exception"))]
+        return max(lines, key=len, default=[])
+
+    too_long = []
+    for name in found:
+        line = ancestors(name)
+        if line and line[-1].endswith(("Error", "Exception")):
+            continue
+        if len(line) > LONGER_CHAINS.get(name, INHERITANCE_MAX):
+            too_long.append(f"{name}: {', '.join(line)}")
+    assert not too_long, "\n".join(too_long)
+    assert all(len(ancestors(name)) > INHERITANCE_MAX for name in LONGER_CHAINS), "a chain needs no exception now"
+
+
 def test_every_option_is_read_by_something() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in MODULES if path.name != "options.py")
     unused = [name for name, _, _ in option_fields(Options) if not re.search(rf"\.{name}\b", text)]
@@ -194,6 +256,31 @@ def test_public_names_have_docstrings(path: Path) -> None:
         if public and ast.get_docstring(node) is None:
             bare.append(f"{relative(path)}:{node.lineno} {node.name}")
     assert not bare, "\n".join(bare)
+
+
+def test_docstrings_say_subject_and_verb() -> None:
+    found: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or ""
+                if RELATIVE.match(text):
+                    package = path.relative_to(SOURCE).parts[0]
+                    found.setdefault(package, []).append(f"{relative(path)}: {text.splitlines()[0]}")
+    for package, texts in found.items():
+        assert len(texts) <= RELATIVE_DOCSTRINGS.get(package, 0), "\n".join(texts)
+
+
+def test_files_that_pages_and_comments_name_are_there() -> None:
+    """A module that moves takes with it what is said of it."""
+    there = ["/" + relative(path) for path in [*PYTHON, *(ROOT / "bench").rglob("*.py")]]
+    gone = [
+        f"{relative(path)}: {name}"
+        for path in [*MODULES, *PAGES]
+        for name in re.findall(r"(?<![\w./-])[a-z_0-9]+(?:/[a-z_0-9]+)+\.py\b", path.read_text(encoding="utf-8"))
+        if not any(each.endswith("/" + name) for each in there)
+    ]
+    assert not gone, "\n".join(gone)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=relative)

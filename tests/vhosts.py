@@ -1,76 +1,98 @@
-"""A vhost on a store on real files, whose turns and whose clock a test moves."""
+"""A vhost without clients: a test asks of it what sessions would, in a node in its hand."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from mypy_extensions import u8
 
-from forebay.broker.facts import marks_of
-from forebay.broker.vhost import Vhost
-from forebay.broker.vhosts import Vhosts
+from forebay.broker.publish.properties import marks_of
 from forebay.core.message import AMQP091
-from forebay.core.options import make_options
-from forebay.log.store import Liveness, Store
-from forebay.log.wal import Commit
-from forebay.queue.leases import Delivery, Lease
-from forebay.wire.amqp091_deaths import keys_in_cc
-from tests.stores import SMALL, SmallDisk, TestClock, bodies
+from forebay.queue.leases.lease import Consumer, Delivery, Lease
+from forebay.session.session import Session
+from forebay.wire.amqp091.deaths import keys_in_cc
+from tests.node_rig import Line, NodeRig
+from tests.stores import bodies
 
 EMPTY = b"\0\0"  # AMQP 0.9.1's properties of a message that has none
+SEATS = 9  # sessions that a test may consume for, from 1 on
 
 
-class Wanted(Liveness):
-    """What a vhost, or all of them, still want of the log."""
+class Recorder(Session):
+    """A session without a client, which keeps what it is handed."""
 
-    def __init__(self, whose: Vhost | Vhosts) -> None:
-        self.whose = whose
+    def __init__(self, id: int, rig: OneVhost) -> None:
+        super().__init__(id, rig.vhost)
+        self.rig = rig
 
-    def live(self, queue: int, first: int, end: int) -> list[tuple[int, int]]:
-        return self.whose.live(queue, first, end)
+    def deliver(self, delivery: Delivery) -> None:
+        self.rig.given.append(delivery)
+
+    def cancelled(self, consumer: Consumer) -> None:
+        self.rig.cancelled.append(consumer)
+
+    def closed(self) -> None:
+        self.vhost.session_closed(self.id)
+
+    def dismiss(self, text: str, is_ours: bool = False) -> None:
+        self.reason = text
+        self.closing = True
+
+    def taken_over(self) -> None:
+        self.closing = True
+
+    def shut_down(self) -> None:
+        self.closing = True
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+    # ---- no client sends anything, or has to hear of anything
+
+    def receive(self, data: bytes) -> int:
+        return len(data)
+
+    def wanted(self, rest: bytes) -> int:
+        return 0
+
+    def end_turn(self, lsn: int, durable: int) -> None: ...
+
+    def on_durable(self, durable: int) -> None: ...
+
+    def waiting(self) -> bool:
+        return False
+
+    def tick(self, now_us: int) -> None: ...
+
+    def is_publisher(self) -> bool:
+        return False
+
+    def blocked(self, reason: str) -> None: ...
+
+    def proven(self) -> None: ...
 
 
-class OneVhost:
-    """The vhost "/", recovered from its folder."""
+class OneVhost(NodeRig):
+    """The vhost "/" of a node, with sessions that consume what a test has them consume.
 
-    def __init__(self, folder: Path, clock: TestClock | None = None) -> None:
-        self.disk = SmallDisk(str(folder))
-        self.clock = clock or TestClock()
-        self.store = Store(self.disk, self.clock, SMALL)
-        recovery = self.store.open()
-        self.vhost = Vhost(b"/", self.store, make_options({}))
-        self.vhost.recover(recovery.entries, self.clock.us)
-        self.store.start(self.vhost.checkpoint())
+    given      what they were handed since `deliveries` was called last
+    cancelled  consumers that lost their queue
+    """
+
+    def start(self) -> None:
+        super().start()
+        self.given: list[Delivery] = []
+        self.cancelled: list[Consumer] = []
+        for _ in range(SEATS):
+            self.node.seat(Line(self, "amqp", 0), self.seated)
         self.turn()
 
-    def turn(self, sync: bool = True) -> list[Delivery]:
-        """End a turn; what it handed out."""
-        deliveries = self.vhost.end_turn(self.clock.us)
-        self.write(self.store.commit() if sync else None)
-        return deliveries
+    def seated(self, id: int) -> Session:
+        return Recorder(id, self)
 
-    def write(self, commit: Commit | None) -> None:
-        if commit is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhost.synced()
-
-    def flush(self) -> None:
-        """Take to the disk also what nobody waits for, as the server does each second."""
-        self.write(self.store.flush())
-
-    def settle(self) -> None:
-        """Turns until there is nothing to do without somebody's doing."""
+    def deliveries(self) -> list[Delivery]:
+        """End a turn; what it hands out."""
+        self.given = []
         self.turn()
-        while self.vhost.has_work():
-            self.turn()
-
-    def later(self, ms: int) -> None:
-        """Let time go by, and do what it brings."""
-        self.clock.us += 1000 * ms
-        self.vhost.tick(self.clock.us)
-        self.vhost.sweep(self.clock.us)
-        self.settle()
+        return self.given
 
     def declare(self, name: bytes, **arguments: object) -> None:
         """A durable queue; `x_message_ttl=1` is the argument x-message-ttl."""
@@ -86,7 +108,7 @@ class OneVhost:
     def held(self, queue: bytes) -> Lease:
         """The lease of all that a new consumer gets."""
         self.vhost.consume(queue, 1, 1, b"c", False, False, 0, {})
-        return leased(self.turn())
+        return leased(self.deliveries())
 
     def taken(self, queue: bytes) -> Lease:
         """The lease of the one record that is next."""
@@ -100,9 +122,6 @@ class OneVhost:
         found = bodies(where.log)
         live = where.live(0, where.log.end)
         return [found[offset] for first, end in live for offset in range(first, end) if offset in found]
-
-    def crash(self) -> None:
-        self.disk.close_all()
 
 
 def leased(deliveries: list[Delivery]) -> Lease:

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from forebay.admin.api import add_routes
-from forebay.admin.openapi import api_routes
+from forebay.admin.openapi.document import api_routes
 from tests.broker_process import BrokerProcess, running
 
 WAIT_S_MAX: Final = 60

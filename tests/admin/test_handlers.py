@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 
 from forebay.admin.api import add_routes
-from forebay.admin.openapi import api_routes, calls_of, make_document
+from forebay.admin.openapi.document import api_routes, calls_of, make_document
 
 
 def calls(dependant: Dependant) -> Iterator[object]:

@@ -20,6 +20,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.broker_process import BrokerProcess, running
+from tests.password_hash import password_hash
 
 EXAMPLES = 4  # of each operation; half of them with names of what is there
 OPERATIONS = "/api/forebay/operations/"  # many, and all alike: fewer examples of each
@@ -65,7 +66,7 @@ def make_known(api: httpx.Client) -> None:
     """What the known names are of."""
     api.put("/queues/%2F/known", json={"durable": True})
     api.post("/bindings/%2F/e/amq.topic/q/known", json={"routing_key": "known"})
-    api.put("/users/known", json={"password": "known", "tags": ""})
+    api.put("/users/known", json={"password_hash": password_hash("known"), "tags": ""}).raise_for_status()
     api.put("/permissions/%2F/known", json={"configure": "", "write": "", "read": ""})
     api.put("/policies/%2F/known", json={"pattern": "^known", "definition": {"max-length": 5}})
     api.put("/parameters/known/%2F/known", json={"value": 1})
@@ -114,6 +115,7 @@ def test_every_answer_is_as_the_document_says(broker: BrokerProcess, document: d
     schema = schemathesis.openapi.from_dict(document)
     found: list[str] = []
     asked = 0
+    is_known = False
     known = httpx.Client(base_url=f"{broker.http_url}/api", auth=("guest", "guest"), timeout=WAIT_S_MAX)
     with known as api, requests.Session() as session:
         session.auth = ("guest", "guest")
@@ -122,7 +124,9 @@ def test_every_answer_is_as_the_document_says(broker: BrokerProcess, document: d
             operation = result.ok()
             if operation.path in LEFT_OUT or STREAM in str(operation.definition.raw["responses"]):
                 continue
-            make_known(api)
+            if not is_known:
+                make_known(api)
+            is_known = operation.method.upper() == "GET"  # no other leaves all as it was
             found += faults(broker, session, operation)
             asked += 1
     assert asked > 150

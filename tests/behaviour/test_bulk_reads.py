@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from forebay.wire.blocks import (
+from forebay.wire.blocks.frames import (
     BLOCKS,
     BLOCKS_HEAD_OCTETS,
     FRAME_HEAD_OCTETS,
@@ -18,7 +18,7 @@ from forebay.wire.blocks import (
     frame_octets,
 )
 from tests.behaviour.kinds import open_channel
-from tests.block_reads import blocks_of
+from tests.blocks import blocks_of
 from tests.broker_process import BrokerProcess
 from tests.certificates import Certificates
 from tests.waiting import until

@@ -10,7 +10,7 @@ import pytest
 
 from forebay.client.control import ControlClient
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, PeerError, RequestError
-from forebay.wire.blocks import CONTROL_OCTETS_MAX
+from forebay.wire.blocks.frames import CONTROL_OCTETS_MAX
 from tests.broker_process import BrokerProcess
 from tests.waiting import until
 

@@ -12,7 +12,7 @@ from forebay.client.blocks import BlockClient
 from forebay.client.control import ControlClient
 from forebay.core.errors import NOT_FOUND, RequestError
 from tests.behaviour.kinds import EPHEMERAL, KINDS, NAME, STREAM, Kind, Reader, broker, open_channel
-from tests.block_reads import bodies
+from tests.blocks import bodies
 from tests.broker_process import BrokerProcess
 from tests.waiting import until
 

@@ -17,7 +17,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from forebay.client.blocks import BlockClient
 from forebay.client.control import ControlClient
 from tests.behaviour.kinds import open_channel
-from tests.block_reads import blocks_of
+from tests.blocks import blocks_of
 from tests.broker_process import BrokerProcess
 from tests.conformance.amqp091.raw import connect as amqp_connect
 from tests.conformance.mqtt.raw import DISCONNECT, Raw, connect, connected, publish, subscribe, will

@@ -14,7 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from forebay.client.blocks import BlockClient
 from forebay.client.control import ControlClient
 from tests.behaviour.kinds import open_channel
-from tests.block_reads import bodies
+from tests.blocks import bodies
 from tests.broker_process import BrokerProcess, running
 from tests.interop.mqtt_client import client
 from tests.waiting import until, until_past

@@ -177,6 +177,8 @@ int fsync(int fd) {
     ON_FILE(int, 0, 1, 's', 0, NULL, 0);
 }
 
+#include "kernel_sync.h"
+
 int rename(const char *old, const char *name) {
     const char *to = below(name);
     struct iovec part = {(void *)to, to ? strlen(to) : 0};

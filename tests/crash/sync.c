@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,8 @@ int fdatasync(int fd) {
     }
     return ((int (*)(int))dlsym(RTLD_NEXT, "fdatasync"))(fd);
 }
+
+#include "kernel_sync.h"
 
 static int is_segment(int fd) {
     char link[32], path[PATH_MAX];

@@ -18,7 +18,6 @@ from tests.behaviour.kinds import open_channel
 from tests.broker_process import BrokerProcess
 from tests.conformance.mqtt.raw import SUBACK, connected, split_block, subscribe
 from tests.crash.test_sync_error import SOURCE
-from tests.stores import Everything
 from tests.unit.cli.commands import Forebay
 from tests.vhosts import OneVhost
 from tests.waiting import until
@@ -45,15 +44,11 @@ def data(tmp_path: Path) -> Path:
         for queue in QUEUES:
             opened.publish(b"", queue, body(number))
         opened.settle()
-        assert opened.store.rotate(opened.vhost.checkpoint())
+        opened.checkpoint()
         for _ in range(4):
             opened.flush()
-            job = opened.store.plan(Everything(), opened.clock.us)
-            if job is not None:
-                job.run()
-                opened.store.done(job)
-    opened.store.close()
-    opened.disk.close_all()
+            opened.housekeep()
+    opened.stop()
     return folder
 
 
@@ -194,7 +189,7 @@ def test_an_alarm_is_set_until_it_is_over(start_broker: Callable[..., BrokerProc
 def test_what_the_disk_gives_again_is_delivered(start_broker: Callable[..., BrokerProcess], data: Path) -> None:
     library = data.parent / "sync.so"
     flag = data.parent / "fail"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl", "-lpthread"], check=True)
     broker = start_broker(data=data, wrapper=["env", f"LD_PRELOAD={library}", f"FAIL_READ={flag}"])
     flag.touch()
     channel = open_channel(broker)

@@ -18,9 +18,10 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMe
 from aiormq.abc import FieldValue
 
 from tests.broker_process import BrokerProcess
+from tests.crash.length import TEST_S_MAX, TIMES
 from tests.waiting import pause
 
-ROUNDS = 12
+ROUNDS = 8 * TIMES
 DEAD = "dead"
 MARKERS = "markers"
 WORK: dict[str, dict[str, FieldValue]] = {
@@ -150,7 +151,7 @@ async def emptied(broker: BrokerProcess) -> Counter[str]:
     return found
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(TEST_S_MAX)
 @pytest.mark.filterwarnings("ignore")  # clients whose broker is killed leave futures behind
 def test_kill9_leaves_every_dead_letter_in_one_place(start_broker: Callable[..., BrokerProcess]) -> None:
     random.seed(20_26)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pika
 
 from forebay.client.blocks import BlockClient
-from tests.block_reads import bodies
+from tests.blocks import bodies
 from tests.broker_process import BrokerProcess
 from tests.waiting import until
 

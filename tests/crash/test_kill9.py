@@ -15,9 +15,10 @@ import pytest
 from aio_pika.abc import AbstractIncomingMessage
 
 from tests.broker_process import BrokerProcess
+from tests.crash.length import TEST_S_MAX, TIMES
 from tests.waiting import pause
 
-ROUNDS = 20
+ROUNDS = 10 * TIMES
 PUBLISHERS = 20
 QUEUE = "work"
 MARKERS = "markers"
@@ -113,7 +114,7 @@ async def declare(broker: BrokerProcess) -> None:
     await connection.close()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(TEST_S_MAX)
 @pytest.mark.filterwarnings("ignore")  # clients whose broker is killed leave futures behind
 def test_kill9_loses_nothing_confirmed(start_broker: Callable[..., BrokerProcess]) -> None:
     random.seed(20_26)

@@ -32,10 +32,11 @@ from tests.conformance.mqtt.raw import (
     split_block,
     subscribe,
 )
+from tests.crash.length import TEST_S_MAX, TIMES
 from tests.waiting import pause, readable
 
 SEED = 20_26
-ROUNDS_S = 8  # between one kill and the next
+ROUNDS_S = 4 * TIMES  # between one kill and the next
 KILLS = 2
 PUBLISHERS = 3
 TOPICS = 2  # of a publisher, for each QoS
@@ -315,7 +316,7 @@ def check(subscriber: Subscriber, counts: dict[str, int]) -> None:
             assert numbers == firsts, f"{subscriber.name} {topic}: more than once (seed {SEED})"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(TEST_S_MAX)
 def test_nothing_is_lost_and_qos_2_comes_once(start_broker: Callable[..., BrokerProcess]) -> None:
     # Small files, so that rotation and rewriting into segments are killed too; nobody's backlog may be cut.
     broker = start_broker(

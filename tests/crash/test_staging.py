@@ -15,8 +15,8 @@ import pytest
 from forebay.client.control import ControlClient
 from forebay.client.staging import StagingClient
 from forebay.core.errors import OutcomeUnknown, RequestError, Unreachable
+from tests.blocks import to_queue
 from tests.broker_process import BrokerProcess
-from tests.staged import to_queue
 from tests.waiting import pause
 
 ROUNDS = 9

@@ -33,7 +33,7 @@ def start_on_odd_disk(
 
     def start(variable: str, flag: Path) -> BrokerProcess:
         library = tmp_path / "sync.so"
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], check=True)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl", "-lpthread"], check=True)
         broker = start_broker(wrapper=["env", f"LD_PRELOAD={library}", f"{variable}={flag}"])
         broker.wrapper = []  # its next start is on a sound disk
         return broker

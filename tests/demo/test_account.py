@@ -9,8 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forebay.cli.demo_account import Counted, DemoError, Flights, Ledger, Outcome, account, delay_table, find_problems
-from forebay.cli.demo_worker import PREFETCH_MESSAGES, REDELIVERED_BIT
+from forebay.cli.demo.account import (
+    Counted,
+    DemoError,
+    DemoOutcome,
+    FlightLedger,
+    Flights,
+    account,
+    delay_table,
+    find_problems,
+)
+from forebay.cli.demo.worker import PREFETCH_MESSAGES, REDELIVERED_BIT
 
 ROWS = 600
 
@@ -26,9 +35,9 @@ def flights() -> Flights:
     return Flights(table, ["topic"] * ROWS, [b"{}"] * ROWS)
 
 
-def good() -> Outcome:
+def good() -> DemoOutcome:
     """All went well; ten flights came again after a worker was killed, two of which it had noted."""
-    ledger = Ledger(ROWS)
+    ledger = FlightLedger(ROWS)
     ledger.enter(np.arange(0, 300))
     ledger.enter(np.arange(300, 592))
     ledger.enter(np.arange(590, 600) | REDELIVERED_BIT)
@@ -37,7 +46,7 @@ def good() -> Outcome:
         ("UA", 5, 1.0 + 1e-15, 200, 200),
         ("AA", 6, None, 0, 200),
     ]
-    return Outcome(
+    return DemoOutcome(
         flights(),
         ledger,
         Counted(ROWS, ROWS, groups, elapsed_s=2.0),
@@ -62,57 +71,57 @@ def test_a_good_run_has_no_problem() -> None:
     assert text.count("0 lost, 0 counted twice") == 2
 
 
-def lose_puback(outcome: Outcome) -> None:
+def lose_puback(outcome: DemoOutcome) -> None:
     outcome.acknowledged -= 1
 
 
-def refuse(outcome: Outcome) -> None:
+def refuse(outcome: DemoOutcome) -> None:
     outcome.refused = 1
 
 
-def lose_in_queue(outcome: Outcome) -> None:
-    outcome.ledger = Ledger(ROWS)
+def lose_in_queue(outcome: DemoOutcome) -> None:
+    outcome.ledger = FlightLedger(ROWS)
     outcome.ledger.enter(np.arange(0, 599))
 
 
-def deliver_unmarked(outcome: Outcome) -> None:
+def deliver_unmarked(outcome: DemoOutcome) -> None:
     outcome.ledger.enter(np.array([17]))
 
 
-def redeliver_too_much(outcome: Outcome) -> None:
+def redeliver_too_much(outcome: DemoOutcome) -> None:
     outcome.ledger.enter(np.arange(PREFETCH_MESSAGES) | REDELIVERED_BIT)
 
 
-def leave(outcome: Outcome) -> None:
+def leave(outcome: DemoOutcome) -> None:
     outcome.left = 3
 
 
-def survive(outcome: Outcome) -> None:
+def survive(outcome: DemoOutcome) -> None:
     outcome.killed_code = 0
 
 
-def fail_worker(outcome: Outcome) -> None:
+def fail_worker(outcome: DemoOutcome) -> None:
     outcome.worker_codes = [0, 1]
 
 
-def fail_broker(outcome: Outcome) -> None:
+def fail_broker(outcome: DemoOutcome) -> None:
     outcome.broker_code = -9
 
 
-def read_less(outcome: Outcome) -> None:
+def read_less(outcome: DemoOutcome) -> None:
     outcome.counted.rows -= 1
 
 
-def read_twice(outcome: Outcome) -> None:
+def read_twice(outcome: DemoOutcome) -> None:
     outcome.counted.distinct -= 1
 
 
-def miss_group(outcome: Outcome) -> None:
+def miss_group(outcome: DemoOutcome) -> None:
     del outcome.counted.groups[1]
 
 
-def change_group(place: int, **changed: float) -> Callable[[Outcome], None]:
-    def change(outcome: Outcome) -> None:
+def change_group(place: int, **changed: float) -> Callable[[DemoOutcome], None]:
+    def change(outcome: DemoOutcome) -> None:
         carrier, hour, mean, count, size = outcome.counted.groups[place]
         new_mean = changed.get("mean", mean)
         new_count, new_size = int(changed.get("count", count)), int(changed.get("size", size))
@@ -142,7 +151,7 @@ def change_group(place: int, **changed: float) -> Callable[[Outcome], None]:
         (change_group(1, size=201), "1 groups have another size in Spark than in pandas"),
     ],
 )
-def test_each_problem_is_told(spoil: Callable[[Outcome], None], problem: str) -> None:
+def test_each_problem_is_told(spoil: Callable[[DemoOutcome], None], problem: str) -> None:
     outcome = good()
     spoil(outcome)
     assert find_problems(outcome) == [problem]
@@ -150,7 +159,7 @@ def test_each_problem_is_told(spoil: Callable[[Outcome], None], problem: str) ->
 
 def test_a_flight_that_was_never_sent_stops_the_demo() -> None:
     with pytest.raises(DemoError, match="a worker got flight 600, of 600 that were sent"):
-        Ledger(ROWS).enter(np.array([600]))
+        FlightLedger(ROWS).enter(np.array([600]))
 
 
 def test_the_table_has_an_hour_a_row_and_a_carrier_a_column() -> None:

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from forebay.core.options import Options
-from forebay.server.config import ERROR, check, load_options
+from forebay.server.config.sources import ERROR, check, load_options
 from tests.broker_process import BrokerProcess
 from tests.waiting import until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from forebay.queue.arguments import NO_QUEUE, NOBODY, OPERATOR, SETTINGS
+from forebay.queue.declaration.arguments import NO_QUEUE, NOBODY, OPERATOR, SETTINGS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 NAMES = re.compile(r"`([a-z-]+)`")

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from forebay.server.config import load_options
+from forebay.server.config.sources import load_options
 from tests.broker_process import BrokerProcess
 
 ROOT = Path(__file__).parent.parent.parent
@@ -27,7 +27,7 @@ FENCE = re.compile(r"^```(\w+) ([\w ]*\btest\b[\w ]*)\n(.*?)^```$", re.MULTILINE
 PAGES = [
     page for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]) if FENCE.search(page.read_text())
 ]
-BASH_S_MAX = 100
+BASH_S_MAX = 300  # a guard against a hang: some blocks start Spark
 # The port that a page writes, and the listener that is meant.
 PORTS = {
     "1883": "mqtt",

@@ -7,7 +7,7 @@ import tempfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.session.amqp091 import Amqp091Session
+from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import long, method, number, publish, short, table
 from tests.sessions import SessionRig
@@ -181,8 +181,7 @@ def do(channel: Channel, step: tuple[object, ...]) -> None:
     name, *args = step
     if name == "wait":
         channel.turn()
-        channel.rig.clock.us += 1000 * int(str(args[0]))
-        channel.rig.vhost.tick(channel.rig.clock.us)
+        channel.rig.tick(1000 * int(str(args[0])))
         channel.turn()
         channel.turn()  # what a cancelled consumer gave back
     elif name == "qos":

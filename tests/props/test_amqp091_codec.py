@@ -10,8 +10,8 @@ from librt.strings import BytesWriter
 
 from forebay.core.errors import PeerError
 from forebay.core.message import AMQP091, MQTT, Properties
-from forebay.wire.amqp091 import Reader, frame_end, put_content, put_method, put_table, skip_table
-from forebay.wire.amqp091_properties import (
+from forebay.wire.amqp091.codec import Reader, frame_end, put_content, put_method, put_table, skip_table
+from forebay.wire.amqp091.properties import (
     HeaderSplice,
     check_properties,
     decode_properties,

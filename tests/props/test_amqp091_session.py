@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.session.amqp091 import Amqp091Session
+from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short, table
 from tests.sessions import SessionRig

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from forebay.session.amqp091 import Amqp091Session
+from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short
 from tests.props.test_amqp091_session import DECLARE, OPENING

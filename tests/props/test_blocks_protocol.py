@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import PeerError, RequestError
-from forebay.wire.blocks import (
+from forebay.wire.blocks.frames import (
     BLOCKS_HEAD_OCTETS,
     FETCH,
     FRAME_HEAD_OCTETS,
@@ -18,7 +18,7 @@ from forebay.wire.blocks import (
     REPLY,
     REQUEST,
     REQUEST_OCTETS_MAX,
-    Frame,
+    BlocksFrame,
     Request,
     decode_blocks_head,
     decode_frame,
@@ -128,7 +128,7 @@ def test_head_of_blocks(next: int, start: int, octets: int) -> None:
 
 def test_an_error_is_json() -> None:
     frame = decode_frame(encode_error("request", "not-found", "no queue 'é'"), 0, 1 << 20)
-    assert isinstance(frame, Frame)
+    assert isinstance(frame, BlocksFrame)
     assert decode_json(frame.payload) == {"error": "request", "reason": "not-found", "text": "no queue 'é'"}
 
 

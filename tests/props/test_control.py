@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.audit import Origin
-from forebay.broker.control.operations import FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE, Connections
-from forebay.broker.control.table import OPERATIONS, Control
-from forebay.broker.judge import Principal
-from forebay.broker.vhosts import Vhosts
+from forebay.broker.auth.authorizer import Principal
 from forebay.core.errors import RequestError
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from forebay.server.disk import DataDisk
-from tests.stores import SMALL, TestClock
+from forebay.management.control import FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
+from forebay.management.table import OPERATIONS
+from tests.node_rig import NodeRig
 
 # Names that hit something, beside those that hit nothing.
 TEXTS_OFTEN = st.sampled_from(
@@ -75,52 +72,22 @@ def requests(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
     return name, given
 
 
-class Nobody(Connections):
-    """A broker to which nobody is connected."""
+class Broker(NodeRig):
+    """A node, and the way in for administrators."""
 
-    def listed(self) -> list[dict[str, object]]:
-        return []
-
-    def find(self, id: int) -> dict[str, object] | None:
-        return None
-
-    def channels(self) -> list[dict[str, object]]:
-        return []
-
-    def close(self, id: int, text: str) -> bool:
-        return False
-
-
-class Broker:
-    """The vhosts of a data folder, and the way in for administrators."""
-
-    def __init__(self, folder: str, clock: TestClock) -> None:
-        self.disk = DataDisk(folder)
-        self.store = Store(self.disk, clock, SMALL)
-        recovery = self.store.open()
-        self.clock = clock
-        self.vhosts = Vhosts(self.store, make_options({}))
-        self.vhosts.recover(recovery.entries, clock.us)
-        self.store.start(self.vhosts.checkpoint())
-        self.control = Control(self.vhosts, Nobody())
-        self.turn()
-
-    def turn(self) -> None:
+    def turn(self, sync: bool = True) -> None:
+        """As of any node, a millisecond later."""
         self.clock.us += 1000
-        self.vhosts.end_turn(self.clock.us)
-        while (commit := self.store.flush()) is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhosts.synced()
+        super().turn(sync)
 
     def ask(self, name: str, given: dict[str, object]) -> dict[str, object] | None:
         """The answer as a client reads it; None where it was refused."""
         try:
-            answer = self.control.run(Origin(Principal("guest"), "", ""), name, given)
+            answer = self.node.control.run(Origin(Principal("guest"), "", ""), name, given)
         except RequestError:
             return None
         finally:
-            self.turn()
+            self.flush()
         read: dict[str, object] = json.loads(json.dumps(answer))
         return read
 
@@ -140,15 +107,14 @@ class Broker:
             for queue in [each for each in vhost.queues.values() if not each.log.durable]:
                 vhost.remove_queue(queue)
             vhost.drop_exchanges([name for name, each in vhost.bindings.exchanges.items() if not each.durable])
-        self.turn()
+        self.flush()
 
 
 @settings(max_examples=60)
 @given(st.lists(requests(), min_size=5, max_size=40))
 def test_operations_answer_or_refuse_and_last(asked: list[tuple[str, dict[str, object]]]) -> None:
-    clock = TestClock()
     with TemporaryDirectory() as folder:
-        broker = Broker(folder, clock)
+        broker = Broker(Path(folder), None, mqtt_sys_interval_s=0)
         made: list[tuple[str, dict[str, object]]] = [
             ("queue.declare", {"queue": "q"}),
             ("queue.declare", {"queue": "s", "type": "stream"}),
@@ -163,7 +129,6 @@ def test_operations_answer_or_refuse_and_last(asked: list[tuple[str, dict[str, o
             broker.ask(name, given)
         broker.drop_transient()
         before = broker.picture()
-        broker.disk.close_all()
-        again = Broker(folder, clock)
-        assert again.picture() == before
-        again.disk.close_all()
+        broker.crash()
+        assert broker.picture() == before
+        broker.close()

@@ -14,11 +14,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from forebay.broker import dlq
+from forebay.broker.dead_letter import dlq
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, Properties
-from forebay.queue.leases import FAILED, UNTRIED, Lease
-from forebay.wire import amqp091_properties as amqp
+from forebay.queue.leases.lease import FAILED, UNTRIED, Lease
+from forebay.wire.amqp091 import properties as amqp
 from tests.stores import PowerCut
 from tests.vhosts import EMPTY, OneVhost
 
@@ -125,9 +125,7 @@ class DeadLetterMachine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 600, 1500]))
     def wait(self, ms: int) -> None:
-        self.broker.clock.us += 1000 * ms
-        self.broker.vhost.tick(self.broker.clock.us)
-        self.broker.vhost.sweep(self.broker.clock.us)
+        self.broker.jump(ms)
 
     @rule(sync=st.booleans())
     def turn(self, sync: bool) -> None:
@@ -153,10 +151,7 @@ class DeadLetterMachine(RuleBasedStateMachine):
             except PowerCut:
                 pass
         self.broker.crash()
-        us = self.broker.clock.us
         self.held.clear()
-        self.broker = OneVhost(self.folder / "data")
-        self.broker.clock.us = us
         there = self.each_once()
         lost = self.sure - there
         assert not lost, f"lost: {sorted(lost)}"
@@ -183,7 +178,7 @@ class DeadLetterMachine(RuleBasedStateMachine):
         self.broker.settle()
         self.learn()
         assert self.sure == self.each_once()
-        self.broker.crash()
+        self.broker.close()
         shutil.rmtree(self.folder)
 
     def go_round(self) -> None:

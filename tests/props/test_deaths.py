@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.message import Properties
-from forebay.wire import amqp091_properties as amqp
-from forebay.wire.amqp091 import TABLE_DEPTH_MAX
-from forebay.wire.amqp091_deaths import (
+from forebay.wire.amqp091 import properties as amqp
+from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
+from forebay.wire.amqp091.deaths import (
     DEATHS,
     FIRST,
     LAST,

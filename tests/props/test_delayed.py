@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from forebay.broker.delayed import Delayed, DelayedMessage
-from forebay.broker.internal import DELAYED_LOG, INTERNAL
+from forebay.broker.internal_log import DELAYED_LOG, INTERNAL
+from forebay.broker.publish.delayed import Delayed, DelayedMessage
 from forebay.core.message import MQTT
 from forebay.log.housekeeping import Liveness
 from forebay.log.store import Commit, Store

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from forebay.broker.client_session import AWAIT_PUBCOMP, PHASE_BITS
+from forebay.broker.mqtt.client_session import AWAIT_PUBCOMP, PHASE_BITS
 from tests.conformance.mqtt.raw import (
     CONNACK,
     PUBACK,
@@ -95,7 +95,7 @@ class SessionsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.rig = MqttRig(self.folder, **{"mqtt_max_inflight": WINDOW, "mqtt_max_mqueue_len": 0, **self.options})
+        self.rig = MqttRig(self.folder, None, **{"mqtt_max_inflight": WINDOW, "mqtt_max_mqueue_len": 0, **self.options})
         self.peers = {name: Peer(name) for name in NAMES}
         self.next_message = 1
         self.since_crash = 1
@@ -352,15 +352,15 @@ class SessionsMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0, 1]))
     def every_second(self, seconds: int) -> None:
-        self.rig.wait(seconds, sync=False)
+        self.rig.jump(1000 * seconds)
+        self.rig.turn(sync=False)
         self.read_all()
 
     @precondition(lambda self: self.rig.store.finished is None and self.rig.commit is None)
     @rule()
     def checkpoint(self) -> None:
         self.rig.turn(sync=False)
-        if self.rig.store.finished is None:
-            self.rig.store.rotate(self.rig.vhost.checkpoint())
+        self.rig.rotate()
         self.read_all()
 
     @rule()
@@ -442,7 +442,7 @@ class SessionsMachine(RuleBasedStateMachine):
             raw = self.rig.client()
             raw.send(connect(name))
             raw.vanish()
-        self.rig.wait(1)
+        self.rig.later(1000)
         sessions = self.rig.vhost.sessions
         assert not sessions.clients and not sessions.by_number and not sessions.offline and not sessions.connected
         assert not self.rig.vhost.fanout.subscriptions and not self.rig.vhost.queues

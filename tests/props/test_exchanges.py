@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forebay.broker.vhost import Vhost
 from forebay.core.message import AMQP091, Properties
-from forebay.wire.amqp091_properties import encode_properties
+from forebay.wire.amqp091.properties import encode_properties
 from tests.mqtt_rig import MqttRig
 from tests.props.test_routing import levels, naive, naive_headers
 

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mypy_extensions import u8
 
-from forebay.broker.facts import MessageFacts, expiration_of, key_of, marks_of, priority_of
+from forebay.broker.publish.properties import MessageFacts, expiration_of, key_of, marks_of, priority_of
 from forebay.core.message import AMQP091, EXPIRES, KEYED, MQTT, Properties
 from forebay.log.block import BlockWriter
-from forebay.wire.amqp091 import TABLE_DEPTH_MAX
-from forebay.wire.amqp091_properties import decode_properties, encode_properties
-from forebay.wire.mqtt_properties import decode_neutral, encode_neutral
+from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
+from forebay.wire.amqp091.properties import decode_properties, encode_properties
+from forebay.wire.mqtt.properties import decode_neutral, encode_neutral
 from tests.props.test_amqp091_codec import properties
 
 KEY = st.one_of(

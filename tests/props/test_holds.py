@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from forebay.broker.holding import hold, release
-from forebay.broker.vhosts import Vhosts
+from forebay.broker.retention_pins import hold, release
 from forebay.core.message import ACCEPTED, AMQP091
-from forebay.core.options import make_options
 from forebay.log.queue_log import NOT_HELD, QueueLog
-from forebay.log.store import Store
 from forebay.queue.queue import Queue
-from tests.stores import SMALL, SmallDisk, TestClock
-from tests.vhosts import Wanted
+from tests.node_rig import NodeRig
 
 SECOND_US = 1_000_000
 STREAM = b"s"
@@ -54,40 +51,24 @@ class HoldMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(prefix="holds-")
-        self.clock = TestClock()
+        self.rig = NodeRig(Path(self.folder.name), None, mqtt_sys_interval_s=0)
         self.models = {STREAM: Model(), CLASSIC: Model()}
         self.durable = {name: model.copy() for name, model in self.models.items()}
-        self.open()
-        default = self.vhosts.default
+        default = self.rig.vhost
         default.declare_queue(STREAM, True, False, False, {"x-queue-type": "stream"}, 1)
         default.declare_queue(CLASSIC, True, False, False, {}, 1)
         self.turn()
 
-    def open(self) -> None:
-        self.disk = SmallDisk(self.folder.name)
-        self.store = Store(self.disk, self.clock, SMALL)
-        entries = self.store.open().entries
-        self.vhosts = Vhosts(self.store, make_options({}))
-        self.vhosts.recover(entries, self.clock.us)
-        self.store.start(self.vhosts.checkpoint())
-
     def queue(self, name: bytes) -> Queue:
-        return self.vhosts.default.queue(name)
+        return self.rig.vhost.queue(name)
 
     def turn(self) -> None:
-        self.vhosts.end_turn(self.clock.us)
-        self.vhosts.note_sessions()
-        if self.store.checkpoint_due():
-            self.store.rotate(self.vhosts.checkpoint())
-        while (commit := self.store.flush()) is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhosts.synced()
+        self.rig.flush()
         self.durable = {name: model.copy() for name, model in self.models.items()}
 
     @rule(name=QUEUES, count=st.integers(1, 5), octets=st.integers(0, 900))
     def publish(self, name: bytes, count: int, octets: int) -> None:
-        vhost = self.vhosts.default
+        vhost = self.rig.vhost
         model = self.models[name]
         for _ in range(count):
             body = b"%d " % len(model.bodies) + b"x" * octets
@@ -99,7 +80,7 @@ class HoldMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 6), last=st.booleans())
     def settle(self, count: int, last: bool) -> None:
         """Take messages; keep the first of them for a moment, so that settlements leave gaps."""
-        vhost = self.vhosts.default
+        vhost = self.rig.vhost
         model = self.models[CLASSIC]
         kept = vhost.get(CLASSIC, 1, 1, False) if last else None
         for _ in range(count):
@@ -114,13 +95,13 @@ class HoldMachine(RuleBasedStateMachine):
 
     @rule(name=QUEUES)
     def purge(self, name: bytes) -> None:
-        self.vhosts.default.purge(name)
+        self.rig.vhost.purge(name)
         self.models[name].ready.clear()
 
     @rule(messages=st.integers(1, 10))
     def retain(self, messages: int) -> None:
         log = self.queue(STREAM).log
-        log.retain(self.clock.us, 0, 0, messages)
+        log.retain(self.rig.clock.us, 0, 0, messages)
         self.models[STREAM].ready = [offset for offset in self.models[STREAM].ready if offset >= log.start]
 
     @rule(name=QUEUES, group=GROUPS, back=st.integers(0, 12), ttl_s=st.integers(1, 30))
@@ -129,23 +110,25 @@ class HoldMachine(RuleBasedStateMachine):
         queue = self.queue(name)
         asked = max(len(model.bodies) - back, 0)
         kept = int(queue.log.kept)
-        granted = int(hold(self.vhosts.default, queue, group, asked, ttl_s * SECOND_US, self.clock.us))
+        granted = int(hold(self.rig.vhost, queue, group, asked, ttl_s * SECOND_US, self.rig.clock.us))
         assert granted == max(asked, kept)
         unheld = range(granted, max(granted, model.floor()))
         model.gone |= set(unheld) - set(read(queue.log, granted)) - set(model.ready)
-        model.holds[group] = (granted, self.clock.us + ttl_s * SECOND_US)
+        model.holds[group] = (granted, self.rig.clock.us + ttl_s * SECOND_US)
 
     @rule(name=QUEUES, group=GROUPS)
     def release(self, name: bytes, group: bytes) -> None:
-        release(self.vhosts.default, self.queue(name), group)
+        release(self.rig.vhost, self.queue(name), group)
         self.models[name].holds.pop(group, None)
 
     @rule(seconds=st.integers(1, 8))
     def time_goes_by(self, seconds: int) -> None:
-        self.clock.us += seconds * SECOND_US
-        self.vhosts.sweep(self.clock.us)
+        self.rig.jump(1000 * seconds)
+        while self.rig.jobs:  # readers wait for files that are being rewritten, and here nobody asks
+            self.rig.work()
         for model in self.models.values():
-            model.holds = {group: (at, until) for group, (at, until) in model.holds.items() if until > self.clock.us}
+            now_us = self.rig.clock.us
+            model.holds = {group: (at, until) for group, (at, until) in model.holds.items() if until > now_us}
 
     @rule()
     def sync(self) -> None:
@@ -155,42 +138,37 @@ class HoldMachine(RuleBasedStateMachine):
     def housekeep(self, synced: bool) -> None:
         if synced:
             self.turn()
-        job = self.store.plan(Wanted(self.vhosts), self.clock.us)
-        if job is not None:
-            job.run()
-            self.store.done(job)
+        self.rig.housekeep()
 
     @rule()
     def rotate(self) -> None:
         self.turn()
-        if self.store.finished is None:
-            self.store.rotate(self.vhosts.checkpoint())
-            self.turn()
+        self.rig.rotate()
+        self.turn()
 
     @rule()
     def crash(self) -> None:
         """As after `kill -9`. Of a hold that was being changed either state may have come to the disk."""
-        self.disk.close_all()
         before = self.models
         self.models = {name: model.copy() for name, model in self.durable.items()}
-        self.open()
+        self.rig.crash()
         for name, model in self.models.items():
             there = read(self.queue(name).log, 0)
             model.gone |= before[name].gone
             # Settled without a note on the disk, and left out of a file since: it does not come back.
             model.ready = [offset for offset in model.ready if offset in there or offset in before[name].ready]
-            holds = self.queue(name).holds.by_name
+            holds = self.queue(name).pins.by_name
             assert set(model.holds) <= set(holds), "a hold that was on the disk is there"
             for group in list(model.holds):
                 if group in before[name].holds:
                     offset = max(model.holds[group][0], before[name].holds[group][0])
                     model.holds[group] = (offset, int(holds[group].until_us))
-                    assert holds[group].until_us == self.clock.us + holds[group].ttl_us
+                    assert holds[group].until_us == self.rig.clock.us + holds[group].ttl_us
                 else:
                     del model.holds[group]  # released, and what it held may have gone before the note of that came
-                    release(self.vhosts.default, self.queue(name), group)
+                    release(self.rig.vhost, self.queue(name), group)
             for group in set(holds) - set(model.holds):
-                release(self.vhosts.default, self.queue(name), group)
+                release(self.rig.vhost, self.queue(name), group)
         model = self.models[STREAM]
         start = self.queue(STREAM).log.start
         model.ready = [offset for offset in range(len(model.bodies)) if offset >= start]
@@ -221,7 +199,7 @@ class HoldMachine(RuleBasedStateMachine):
                 assert block is not None and block.base <= model.ready[0]
 
     def teardown(self) -> None:
-        self.disk.close_all()
+        self.rig.close()
         self.folder.cleanup()
 
 

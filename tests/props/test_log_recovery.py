@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from forebay.core.errors import CorruptFile
-from forebay.log.store import Commit, Entry, Job, Store, StoreOptions
+from forebay.log.store import Commit, FrameEntry, Job, Store, StoreOptions
 from tests.stores import SMALL, Everything, Opened, PowerCut, SmallDisk, TestClock, bodies
 
-State = tuple[dict[int, dict[int, bytes]], list[Entry]]
+State = tuple[dict[int, dict[int, bytes]], list[FrameEntry]]
 NOTE = 3
 
 
-def noted(number: int) -> Entry:
-    return Entry(NOTE, 1, number, b"note %d" % number)
+def noted(number: int) -> FrameEntry:
+    return FrameEntry(NOTE, 1, number, b"note %d" % number)
 
 
 def three_frames(folder: Path) -> tuple[Path, list[int], list[State]]:
@@ -213,7 +213,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="forebay-store-"))
         self.models = {queue: LogModel() for queue in self.queues}
         self.wanted = Everything()
-        self.notes: list[Entry] = []
+        self.notes: list[FrameEntry] = []
         self.notes_durable = 0
         self.commit: Commit | None = None
         self.job: Job | None = None

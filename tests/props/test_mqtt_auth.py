@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.auth import Auth, Login, LoginRefused
-from forebay.broker.scram import HASHES, make_scram
+from forebay.broker.auth.login import Auth, Login, LoginRefused
+from forebay.broker.auth.scram import HASHES, make_scram
 from forebay.core.errors import PeerError
 from forebay.server.chance import SystemRandom
-from forebay.session.mqtt_auth import Answer, Exchange
-from forebay.wire import mqtt_properties as props
-from forebay.wire.mqtt import Ack, Connack, decode_packet, encode_packet, frame
-from forebay.wire.mqtt_codes import AUTH, CONNACK, DISCONNECT, FAILURE, V5
+from forebay.session.mqtt.auth import Answer, AuthExchange
+from forebay.wire.mqtt import properties as props
+from forebay.wire.mqtt.codes import AUTH, CONNACK, DISCONNECT, FAILURE, V5
+from forebay.wire.mqtt.packets import Ack, Connack, decode_packet, encode_packet, frame
 from tests.scram_client import ScramClient
 
 USERS = {"ana": "secret"}
@@ -34,7 +34,7 @@ def block(method: bytes | None, data: bytes | None) -> bytes:
     return props.encode_properties([props.Property(id, 0, text, b"") for id, text in pairs if text is not None])
 
 
-def check_answer(made: Exchange, answer: Answer, method: bytes) -> None:
+def check_answer(made: AuthExchange, answer: Answer, method: bytes) -> None:
     """It can be sent and read, and says what it has to say."""
     assert answer.kind in {CONNACK, AUTH, DISCONNECT}
     packet = (
@@ -60,7 +60,7 @@ def check_answer(made: Exchange, answer: Answer, method: bytes) -> None:
 def test_any_messages_get_an_answer_and_nobody_gets_in(
     method: bytes | None, data: bytes | None, packets: list[tuple[int, bytes | None, bytes | None]]
 ) -> None:
-    made = Exchange(Auth(USERS, [], MECHANISMS), True)
+    made = AuthExchange(Auth(USERS, [], MECHANISMS), True)
     answer: Answer | None
     try:
         answer = made.on_connect(block(method, data))

@@ -11,9 +11,10 @@ from librt.strings import BytesWriter
 
 from forebay.core.errors import PeerError
 from forebay.core.message import Properties
-from forebay.wire import mqtt_codes as codes
-from forebay.wire import mqtt_properties as props
-from forebay.wire.mqtt import (
+from forebay.wire.mqtt import codes
+from forebay.wire.mqtt import properties as props
+from forebay.wire.mqtt.codes import V5, V311
+from forebay.wire.mqtt.packets import (
     Ack,
     Connack,
     Connect,
@@ -28,7 +29,6 @@ from forebay.wire.mqtt import (
     frame_octets,
     write_publish,
 )
-from forebay.wire.mqtt_codes import V5, V311
 from tests.conformance.mqtt import raw
 
 OCTETS_MAX = 4096

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from forebay.broker.auth import Login, Mechanism
-from forebay.session.mqtt import MqttSession
-from forebay.wire import mqtt_codes as codes
-from forebay.wire import mqtt_properties as props
-from forebay.wire.mqtt import (
+from forebay.broker.auth.login import Login, Mechanism
+from forebay.session.mqtt.connection import MqttSession
+from forebay.wire.mqtt import codes
+from forebay.wire.mqtt import properties as props
+from forebay.wire.mqtt.codes import V5, V311
+from forebay.wire.mqtt.packets import (
     Ack,
     Connack,
     Connect,
@@ -28,13 +29,12 @@ from forebay.wire.mqtt import (
     frame,
     write_publish,
 )
-from forebay.wire.mqtt_codes import V5, V311
 from tests.sessions import SessionRig
 
 EXAMPLES = 60  # each makes stores on real files
 WINDOW = 3
 ALIASES = 2
-FOREVER_US = 10**15
+FOREVER_MS = 10**12
 OCTETS_MAX = 4096
 VERSION = st.sampled_from([V311, V5])
 ID = st.integers(1, 6)
@@ -223,7 +223,7 @@ class Client(SessionRig):
         self.vhost.declare_queue(b"q", True, False, False, {}, 0)
         self.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
 
-    def connect(self, packet: Connect | None = None) -> None:
+    def log_in(self, packet: Connect | None = None) -> None:
         """Send this CONNECT, or the simplest one."""
         if packet is None:
             packet = Connect()
@@ -264,11 +264,11 @@ class Client(SessionRig):
 
     def close(self) -> None:
         """The connection is gone, and when its time is over the session: nothing may be left of it."""
-        super().close()
-        self.clock.us += FOREVER_US
-        self.vhost.sweep(self.clock.us)
+        self.leave()
+        self.jump(FOREVER_MS)
         assert not self.vhost.fanout.subscriptions
         assert not self.vhost.sessions.clients
+        super().close()
 
 
 @settings(max_examples=EXAMPLES)
@@ -278,7 +278,7 @@ def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version
     turns = data.draw(st.lists(st.lists(request(version), max_size=8), max_size=8))
     with tempfile.TemporaryDirectory() as folder:
         client = Client(folder, version)
-        client.connect(first)
+        client.log_in(first)
         came: list[Packet | Publish] = []
         for number, requests in enumerate(turns):
             client.send(b"".join(requests))
@@ -287,10 +287,7 @@ def test_any_requests_are_answered_by_whole_packets(data: st.DataObject, version
             assert client.outbox.window.inflight <= WINDOW
             if not client.session.closing:
                 client.check_counts(1 + sum(map(len, turns[: number + 1])), came)
-            client.clock.us += 1_000_000
-            client.vhost.tick(client.clock.us)
-            client.vhost.sweep(client.clock.us)
-            client.session.tick(client.clock.us)
+            client.jump(1000)
         client.close()
 
 
@@ -333,7 +330,7 @@ def test_any_octets_end_in_answers_or_a_close(reads: list[bytes], version: int) 
         with tempfile.TemporaryDirectory() as folder:
             client = Client(folder, version)
             if connects:
-                client.connect()
+                client.log_in()
             for read in reads:
                 client.send(read)
                 client.turn()
@@ -345,7 +342,7 @@ def test_any_octets_end_in_answers_or_a_close(reads: list[bytes], version: int) 
 def test_what_the_window_has_no_room_for_comes_in_order(version: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         client = Client(folder, version)
-        client.connect()
+        client.log_in()
         client.send(subscribe(codes.SUBSCRIBE, [b"a"], 1, b"", version))
         client.send(subscribe(codes.SUBSCRIBE, [b"$queue/q/#"], 1, b"", version))
         client.turn()
@@ -380,7 +377,7 @@ def test_what_the_window_has_no_room_for_comes_in_order(version: int) -> None:
 def test_topic_subscribers_lose_the_oldest_beyond_their_message_queue() -> None:
     with tempfile.TemporaryDirectory() as folder:
         client = Client(folder, V311, mqtt_max_mqueue_len=10, mqtt_mqueue_overflow="drop")
-        client.connect()
+        client.log_in()
         client.send(subscribe(codes.SUBSCRIBE, [b"a"], 1, b"", V311))
         for number in range(30):
             client.send(publish(b"a", b"%d" % number, V311, 1, number + 1))
@@ -422,7 +419,7 @@ def test_a_record_too_large_for_its_consumer_is_settled() -> None:
 def test_suback_of_a_version_5_client_names_what_is_wrong() -> None:
     with tempfile.TemporaryDirectory() as folder:
         client = Client(folder, V5)
-        client.connect()
+        client.log_in()
         client.send(subscribe(codes.SUBSCRIBE, [b"$queue/q/#", b"$queue/+"], 0, b"", V5))
         client.turn()
         answer = client.packets()[1]
@@ -436,7 +433,7 @@ def test_suback_of_a_version_5_client_names_what_is_wrong() -> None:
 def test_a_client_that_asks_on_and_never_reads_is_let_go() -> None:
     with tempfile.TemporaryDirectory() as folder:
         client = Client(folder, V5)
-        client.connect()
+        client.log_in()
         client.turn()
         assert isinstance(client.session, MqttSession)
         client.session.unread_octets_max = 100

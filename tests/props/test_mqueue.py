@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from forebay.core.message import MQTT
 from forebay.log.block import Block, BlockWriter
-from forebay.queue.leases import Consumer
+from forebay.queue.leases.lease import Consumer
 from forebay.queue.mqueue import LOWEST, Mqueue, MqueueRules
 
 PRIORITIES = [0, 1, 2]

@@ -10,10 +10,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.governing import clear_policy, set_policy
+from forebay.broker.catalog.policy_changes import clear_policy, set_policy
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
-from tests.kept_vhost import KeptVhost
+from tests.node_rig import NodeRig
 
 QUEUES = {"orders": "classic", "orders.old": "quorum", "prices": "stream"}
 TARGETS = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
@@ -115,7 +115,7 @@ class Model:
         return 20 if key == "delivery-limit" and queue_type == "quorum" else -1
 
 
-def take(broker: KeptVhost, step: object, model: Model) -> None:
+def take(broker: NodeRig, step: object, model: Model) -> None:
     """Do one step here and in the model."""
     if isinstance(step, Set):
         set_policy(
@@ -146,7 +146,8 @@ def take(broker: KeptVhost, step: object, model: Model) -> None:
         broker.vhost.delete_queue(step.queue.encode(), False, False)
         model.queues.pop(step.queue, None)
     elif isinstance(step, Restart):
-        broker.reopen()
+        broker.flush()
+        broker.crash()
 
 
 def check(vhost: Vhost, model: Model) -> None:
@@ -161,7 +162,7 @@ def check(vhost: Vhost, model: Model) -> None:
 @given(steps)
 def test_limits_are_those_of_a_naive_model(history: list[object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        broker = KeptVhost(Path(folder) / "data")
+        broker = NodeRig(Path(folder) / "data")
         model = Model()
         for step in [*history, Restart()]:
             take(broker, step, model)

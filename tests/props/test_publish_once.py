@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from mypy_extensions import u8
 
-from forebay.broker.special import publish_special, read_special
+from forebay.broker.publish.headers import publish_with_headers, read_publish_headers
 from forebay.core.message import ACCEPTED, AMQP091, Properties
-from forebay.wire.amqp091_properties import encode_properties
-from tests.vhosts import OneVhost, Wanted
+from forebay.wire.amqp091.properties import encode_properties
+from tests.vhosts import OneVhost
 
 QUEUES = st.sampled_from([b"q", b"r"])
 PADDING = st.sampled_from([b"", b"L" * 3000])  # long ones fill a file soon
@@ -49,9 +49,9 @@ class OnceMachine(RuleBasedStateMachine):
         body = b"%d %b" % (self.bodies, padding)
         properties = Properties()
         properties.headers = [(name.replace("_", "-"), value) for name, value in headers.items()]
-        special = read_special(encode_properties(properties))
+        special = read_publish_headers(encode_properties(properties))
         vhost = self.rig.vhost
-        assert publish_special(vhost, vhost.route(b"", queue), special, u8(AMQP091), body) == ACCEPTED
+        assert publish_with_headers(vhost, vhost.route(b"", queue), special, u8(AMQP091), body) == ACCEPTED
         return body
 
     @rule(queue=QUEUES, producer=st.sampled_from(["a", "b"]), step=st.integers(-2, 3), padding=PADDING)
@@ -82,12 +82,8 @@ class OnceMachine(RuleBasedStateMachine):
     def rotate_and_housekeep(self) -> None:
         """Old files are rewritten without what nobody wants."""
         self.turn(True, 0)
-        self.rig.store.rotate(self.rig.vhost.checkpoint())
-        self.turn(True, 0)
-        job = self.rig.store.plan(Wanted(self.rig.vhost), self.rig.clock.us)
-        if job is not None:
-            job.run()
-            self.rig.store.done(job)
+        self.rig.checkpoint()
+        self.rig.housekeep()
 
     @rule()
     def the_window_ends(self) -> None:
@@ -100,9 +96,7 @@ class OnceMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        clock = self.rig.clock
         self.rig.crash()
-        self.rig = OneVhost(self.folder, clock)
         self.last, self.keys, self.taken = dict(self.durable[0]), set(self.durable[1]), list(self.durable[2])
 
     @invariant()
@@ -114,7 +108,7 @@ class OnceMachine(RuleBasedStateMachine):
                 assert len(there) == len([body for queue, body in self.taken if queue == name])
 
     def teardown(self) -> None:
-        self.rig.crash()
+        self.rig.close()
         shutil.rmtree(self.folder)
 
 

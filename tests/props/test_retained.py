@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from forebay.broker.retained import Retained
-from forebay.wire.mqtt_properties import MESSAGE_EXPIRY, Property, encode_properties
+from forebay.broker.mqtt.retained import Retained
+from forebay.wire.mqtt.properties import MESSAGE_EXPIRY, Property, encode_properties
 from tests.retained import STORED, Keeper
 from tests.stores import TestClock
 

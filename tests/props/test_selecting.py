@@ -17,11 +17,11 @@ from forebay.core.message import AMQP091, EXPIRES, KEYED
 from forebay.filter.parser import parse
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
+from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.facts import Facts
-from forebay.queue.leases import FAILED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
-from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
-from forebay.queue.sifting import take_out
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.leases.lease import FAILED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
+from forebay.queue.work.sifting import take_out
+from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 READY, PUT_OFF, HELD, DYING, SETTLED = "ready", "put off", "held", "dying", "settled"
@@ -138,7 +138,7 @@ class Model:
     def fresh_group(self) -> WorkGroup:
         group = WorkGroup(1, b"", b"", self.log, 0, self.limits, LetterFacts())
         if self.keyed or self.limits.priority_mode:
-            group.make_ordered(False)
+            group.ready_queue.make_ordered(False)
         return group
 
     # ---- the model
@@ -249,14 +249,14 @@ class Model:
     def is_active(self, consumer: Consumer) -> bool:
         """Whether it is the one that gets everything: while a higher priority waits to take over, nobody is."""
         higher = any(member.consumer.priority > consumer.priority for member in self.members)
-        return consumer is self.group.active and not higher
+        return consumer is self.group.active() and not higher
 
     def take_note(self, out: list[Delivery]) -> None:
         self.let_expire()
         for delivery in out:
             member = next(each for each in self.members if each.consumer is delivery.consumer)
             if self.limits.single_active:
-                assert delivery.consumer is self.group.active
+                assert delivery.consumer is self.group.active()
             first = delivery.block.base + delivery.index
             for offset in range(first, first + delivery.count):
                 row = self.next_for(member)
@@ -274,7 +274,7 @@ class Model:
                     self.let_expire()
             self.let_expire()  # also what waited behind the settled ones in their message groups
         for member in self.members:  # what ended the search of the last was perhaps over
-            if self.limits.single_active and member.consumer is not self.group.active:
+            if self.limits.single_active and member.consumer is not self.group.active():
                 continue
             while member.consumer.credit > 0 and (row := self.next_for(member)) is not None and self.is_over(row):
                 self.die(row)
@@ -306,12 +306,12 @@ class Model:
         row.lease = None
 
     def bury(self) -> None:
-        dying, self.group.dying = self.group.dying, []
+        dying, self.group.dead_letters.runs = self.group.dead_letters.runs, []
         for run in dying:
             for offset in range(run.first, run.first + run.count):
                 assert self.rows[offset].state == DYING
                 self.rows[offset].state = SETTLED
-            self.group.bury(run.first, run.count)
+            self.group.settle_dead_letters(run.first, run.count)
 
     def purge(self) -> None:
         assert self.group.purge() == len(self.ready())
@@ -330,7 +330,7 @@ class Model:
 
     def move(self, choice: int) -> None:
         """The group begins anew somewhere, unless something of it is dying."""
-        if self.group.dying_count:
+        if self.group.dead_letters.count:
             return
         self.started = choice % (len(self.rows) + 1)
         self.progress, self.returns = b"", b""
@@ -341,13 +341,13 @@ class Model:
 
     def tidy(self) -> None:
         """Entries that are used up go; what waits stays."""
-        order = self.group.order
+        order = self.group.ready_queue.order
         if order is None:
             return
         for level in order.all_levels():
             order.rewrite(level)
-        for selector in self.group.selectors:
-            for level in selector.line.all_levels():
+        for selector in self.group.filters.selectors:
+            for level in selector.found.all_levels():
                 before = level.count
                 order.rewrite(level)
                 selector.size -= before - level.count
@@ -355,14 +355,14 @@ class Model:
     def restart(self) -> None:
         """What was held or dying is ready again; how often records came back is known."""
         self.progress += self.group.take_progress()
-        self.returns += self.group.take_returns()
+        self.returns += self.group.attempts.take_notes()
         self.group = self.fresh_group()
         self.group.start_over(self.started, [])
-        self.group.restore_returns(self.returns)
+        self.group.attempts.restore(self.returns)
         self.group.restore(self.progress)
         self.group.finish_restore()
         self.members = []
-        noted = dict(self.group.attempts)
+        noted = dict(self.group.attempts.by_offset)
         for row in self.rows:
             if row.state != SETTLED:
                 row.state, row.lease = READY, None
@@ -372,14 +372,16 @@ class Model:
     def counts_agree(self) -> None:
         group = self.group
         assert group.ready() == len(self.ready())
-        assert group.leased_count == len(self.held())
-        assert sum(run.count for run in group.dying) == sum(row.state == DYING for row in self.rows)
+        assert group.leases.count == len(self.held())
+        assert sum(run.count for run in group.dead_letters.runs) == sum(row.state == DYING for row in self.rows)
         open_rows = [row.offset for row in self.rows if row.state != SETTLED]
-        assert [at for first, end in group.unsettled(0, len(self.rows)) for at in range(first, end)] == open_rows
+        unsettled = group.settlement.unsettled(0, len(self.rows))
+        assert [at for first, end in unsettled for at in range(first, end)] == open_rows
         filters = {member.wanted for member in self.members} - {None}
-        assert len(group.selectors) == len(filters)
-        if group.order is not None and not group.selectors:
-            assert group.order.still_waiting(group.order.runs()) == sorted(group.order.runs())
+        assert len(group.filters.selectors) == len(filters)
+        order = group.ready_queue.order
+        if order is not None and not group.filters.selectors:
+            assert order.still_waiting(order.runs()) == sorted(order.runs())
 
 
 RECORDS = st.lists(

@@ -14,12 +14,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from forebay.broker.staging import Staged as Waiting
+from forebay.broker.publish.staging import Staged as Waiting
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.log.store import Commit
-from tests.staged import EMPTY, staged_block
-from tests.stores import TestClock, bodies
-from tests.vhosts import OneVhost, Wanted
+from tests.blocks import EMPTY, staged_block
+from tests.stores import bodies
+from tests.vhosts import OneVhost
 
 QUERIES = st.sampled_from(["a", "b"])
 BATCHES = st.integers(0, 2)
@@ -65,13 +64,11 @@ class StagingMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.clock = TestClock()
         self.events: list[tuple[int, str, tuple[object, ...]]] = []
         self.model = Model()
         self.rows = 0
-        self.commit_running: Commit | None = None
         self.seen: dict[bytes, dict[int, bytes]] = {queue: {} for queue in QUEUES}
-        self.one = OneVhost(self.folder, self.clock)
+        self.one = OneVhost(self.folder)
         self.one.declare(QUEUES[0])
         self.one.declare(QUEUES[1], x_max_length=ROOM, x_overflow="reject-publish")
         self.one.settle()
@@ -92,7 +89,7 @@ class StagingMachine(RuleBasedStateMachine):
             rows.append((queue, b"%d" % self.rows + b"." * pad))
         block = staged_block(*((b"", queue, EMPTY, body) for queue, body in rows))
         assert self.one.vhost.take_room(staging.octets(block))
-        staging.stage(query, batch, part, len(rows), block, self.clock.us)
+        staging.stage(query, batch, part, len(rows), block, self.one.clock.us)
         self.done("stage", query, batch, part, rows)
 
     @rule(query=QUERIES, batch=BATCHES, parts=st.lists(PARTS, unique=True), lost=st.sampled_from([0, 0, 0, 1]))
@@ -101,13 +98,13 @@ class StagingMachine(RuleBasedStateMachine):
         there = self.model.staged.get((query, batch), {})
         counts = {part: len(there.get(part, [])) + lost for part in parts}
         if self.model.is_committed(query, batch):
-            staging.commit(query, batch, counts, self.clock.us)
+            staging.commit(query, batch, counts, self.one.clock.us)
         elif all(part in there for part in parts) and not (lost and parts):
-            staging.commit(query, batch, counts, self.clock.us)
+            staging.commit(query, batch, counts, self.one.clock.us)
             self.done("commit", query, batch, parts)
         else:
             with pytest.raises(RequestError) as caught:
-                staging.commit(query, batch, counts, self.clock.us)
+                staging.commit(query, batch, counts, self.one.clock.us)
             assert caught.value.reason == PRECONDITION
         assert staging.last_batch(query) == self.model.last.get(query, -1)
 
@@ -124,51 +121,35 @@ class StagingMachine(RuleBasedStateMachine):
     @rule()
     def turn(self) -> None:
         """The end of a turn; a write is begun if the last one is back."""
-        self.one.vhost.end_turn(self.clock.us)
+        self.one.turn(sync=False)
         self.look()
-        commit = self.one.store.commit()
-        if commit is not None:
-            self.commit_running = commit
 
-    @precondition(lambda self: self.commit_running is not None)
+    @precondition(lambda self: self.one.commit is not None)
     @rule()
     def sync(self) -> None:
-        assert self.commit_running is not None
-        self.commit_running.run()
-        self.one.store.synced(self.commit_running)
-        self.commit_running = None
+        self.one.write()
 
     @rule()
     def take(self) -> None:
         """Somebody makes room in the small queue."""
         self.one.vhost.get(QUEUES[1], 1, 1, True)
 
-    @precondition(lambda self: self.one.store.finished is None and self.commit_running is None)
+    @precondition(lambda self: self.one.store.finished is None and self.one.commit is None)
     @rule()
     def rotate_and_housekeep(self) -> None:
         """Old files are rewritten without what nobody waits for."""
-        self.turn()
-        if self.commit_running is not None:
-            self.sync()
-        self.one.store.rotate(self.one.vhost.checkpoint())
-        self.turn()
-        if self.commit_running is not None:
-            self.sync()
-        job = self.one.store.plan(Wanted(self.one.vhost), self.clock.us)
-        if job is not None:
-            job.run()
-            self.one.store.done(job)
+        self.one.checkpoint()
+        self.look()
+        self.one.housekeep()
 
     @rule()
     def crash(self) -> None:
         durable = self.one.store.durable
         self.one.crash()
-        self.commit_running = None
         self.events = [event for event in self.events if event[0] <= durable]
         self.model = Model()
         for _, what, arguments in self.events:
             getattr(self.model, what)(*arguments)
-        self.one = OneVhost(self.folder, self.clock)
         for queue, seen in self.seen.items():
             end = self.one.vhost.queue(queue).log.end
             self.seen[queue] = {offset: body for offset, body in seen.items() if offset < end}
@@ -192,7 +173,7 @@ class StagingMachine(RuleBasedStateMachine):
             self.crash()
             while self.one.vhost.staging.open:
                 self.one.vhost.get(QUEUES[1], 1, 1, True)
-                self.one.vhost.tick(self.clock.us)
+                self.one.tick(0)
                 self.one.turn()
                 self.look()
             for queue, seen in self.seen.items():
@@ -205,7 +186,7 @@ class StagingMachine(RuleBasedStateMachine):
             blocks = sum(len(part.offsets) for of in self.staged().values() for part in of.parts.values())
             assert sum(end - first for first, end in wanted) == blocks, "what is published or thrown away is settled"
         finally:
-            self.one.crash()
+            self.one.close()
             shutil.rmtree(self.folder)
 
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mypy_extensions import u8
 
-from forebay.broker.facts import MessageFacts
+from forebay.broker.publish.properties import MessageFacts
 from forebay.core.message import AMQP091, EXPIRES, MQTT, Properties
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery
-from forebay.queue.stream_group import StreamGroup
-from forebay.queue.stream_values import Selection, StreamValues
-from forebay.wire.amqp091_properties import encode_properties
-from forebay.wire.mqtt_properties import encode_neutral
+from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.stream.stream_values import Selection, StreamValues
+from forebay.wire.amqp091.properties import encode_properties
+from forebay.wire.mqtt.properties import encode_neutral
 from tests.logs import memory_log
 
 VALUE = st.one_of(st.none(), st.sampled_from(["", "a", "b", "c"]))

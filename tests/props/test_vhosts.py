@@ -11,10 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import ACCEPTED, AMQP091
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from tests.stores import SMALL, SmallDisk, TestClock
-from tests.vhosts import Wanted
+from tests.vhosts import OneVhost
 
 VHOSTS = st.sampled_from([b"/", b"one", b"two", b"three"])
 QUEUES = st.sampled_from([b"a", b"b"])
@@ -26,35 +23,24 @@ class VhostMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(prefix="vhosts-")
-        self.clock = TestClock()
+        self.rig = OneVhost(Path(self.folder.name), None, mqtt_sys_interval_s=0)
         self.model: dict[bytes, dict[bytes, list[bytes]]] = {b"/": {}}
         self.durable = self.copy()
         self.numbers: set[int] = {0}  # that were given
         self.kept: set[int] = {0}  # of which the disk knows
         self.count = 0
-        self.open()
 
     def copy(self) -> dict[bytes, dict[bytes, list[bytes]]]:
         return {name: {queue: list(bodies) for queue, bodies in queues.items()} for name, queues in self.model.items()}
 
-    def open(self) -> None:
-        self.disk = SmallDisk(str(Path(self.folder.name)))
-        self.store = Store(self.disk, self.clock, SMALL)
-        entries = self.store.open().entries
-        self.vhosts = Vhosts(self.store, make_options({}))
-        self.vhosts.recover(entries, self.clock.us)
-        self.store.start(self.vhosts.checkpoint())
+    @property
+    def vhosts(self) -> Vhosts:
+        return self.rig.vhosts
 
     def turn(self) -> None:
-        self.clock.us += 1_000_000
-        assert self.vhosts.end_turn(self.clock.us) == []
-        self.vhosts.note_sessions()
-        if self.store.checkpoint_due():
-            self.store.rotate(self.vhosts.checkpoint())
-        while (commit := self.store.flush()) is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhosts.synced()
+        self.rig.jump(1000)
+        assert self.rig.deliveries() == []
+        self.rig.flush()
         self.durable = self.copy()
         self.kept = set(self.numbers)
 
@@ -103,19 +89,15 @@ class VhostMachine(RuleBasedStateMachine):
     @rule()
     def housekeep(self) -> None:
         self.turn()
-        job = self.store.plan(Wanted(self.vhosts), self.clock.us)
-        if job is not None:
-            job.run()
-            self.store.done(job)
+        self.rig.housekeep()
 
     @rule()
     def crash(self) -> None:
         """As after `kill -9`: what was not synced is as if it had not been."""
-        self.disk.close_all()
         self.model = self.durable
         self.numbers = set(self.kept)
         self.durable = self.copy()
-        self.open()
+        self.rig.crash()
 
     @invariant()
     def everything_is_where_it_belongs(self) -> None:
@@ -127,11 +109,11 @@ class VhostMachine(RuleBasedStateMachine):
                 assert int(queue.id) not in seen
                 seen.add(int(queue.id))
                 assert queue.ready() == len(bodies)
-        owned = {log for log, stored in self.store.logs.stored.items() if stored.log.durable}
+        owned = {log for log, stored in self.rig.store.logs.stored.items() if stored.log.durable}
         assert all(self.vhosts.of_log(log) is not None for log in owned)
 
     def teardown(self) -> None:
-        self.disk.close_all()
+        self.rig.close()
         self.folder.cleanup()
 
 

@@ -14,10 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from forebay.core.message import AMQP091, EXPIRES, KEYED
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
+from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.facts import Facts, NoSubject
-from forebay.queue.leases import FAILED, NACKED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
-from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.leases.lease import FAILED, NACKED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
+from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 READY, HELD, DYING, SETTLED = "ready", "held", "dying", "settled"
@@ -96,7 +96,7 @@ class WaitingMachine(RuleBasedStateMachine):
     def fresh_group(self) -> WorkGroup:
         group = WorkGroup(1, b"", b"", self.log, 0, self.limits, RowFacts())
         if self.keyed or self.limits.priority_mode:
-            group.make_ordered(False)
+            group.ready_queue.make_ordered(False)
         return group
 
     # ---- the model
@@ -224,13 +224,13 @@ class WaitingMachine(RuleBasedStateMachine):
 
     @rule()
     def bury(self) -> None:
-        dying, self.group.dying = self.group.dying, []
+        dying, self.group.dead_letters.runs = self.group.dead_letters.runs, []
         for run in dying:
             for offset in range(run.first, run.first + run.count):
                 row = self.rows[offset]
                 assert (row.state, row.deliveries, row.failures) == (DYING, run.deliveries, run.failures)
                 row.state = SETTLED
-            self.group.bury(run.first, run.count)
+            self.group.settle_dead_letters(run.first, run.count)
 
     @rule()
     def purge(self) -> None:
@@ -243,16 +243,16 @@ class WaitingMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """What was held or dying is ready again; how often records came back is known."""
         self.progress += self.group.take_progress()
-        self.returns += self.group.take_returns()
+        self.returns += self.group.attempts.take_notes()
         counts = self.group.counts
         self.group = self.fresh_group()
         self.group.counts = counts
-        self.group.restore_returns(self.returns)
+        self.group.attempts.restore(self.returns)
         self.group.restore(self.progress)
         self.group.finish_restore()
         self.consumer = Consumer(1, 1, 1, 1, 0, b"", False, self.credit)
         self.group.add(self.consumer)
-        noted = dict(self.group.attempts)
+        noted = dict(self.group.attempts.by_offset)
         for row in self.rows:
             if row.state != SETTLED:
                 row.state, row.lease = READY, None
@@ -264,14 +264,14 @@ class WaitingMachine(RuleBasedStateMachine):
         if not hasattr(self, "group"):
             return
         assert self.group.ready() == len(self.ready())
-        assert self.group.dying_count == sum(row.state == DYING for row in self.rows)
-        assert sum(run.count for run in self.group.dying) == self.group.dying_count
-        assert self.group.leased_count == len(self.held())
+        assert self.group.dead_letters.count == sum(row.state == DYING for row in self.rows)
+        assert sum(run.count for run in self.group.dead_letters.runs) == self.group.dead_letters.count
+        assert self.group.leases.count == len(self.held())
         leases = [row.lease for row in self.held()]
         assert self.consumer.held == sum(lease is not None and lease.consumer is self.consumer for lease in leases)
         assert {name: count for name, count in self.group.counts.facts().items() if count} == +self.counted
         open_rows = [row.offset for row in self.rows if row.state != SETTLED]
-        found = [at for first, end in self.group.unsettled(0, len(self.rows)) for at in range(first, end)]
+        found = [at for first, end in self.group.settlement.unsettled(0, len(self.rows)) for at in range(first, end)]
         assert found == open_rows
 
 

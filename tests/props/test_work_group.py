@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from forebay.core.message import MQTT
-from forebay.queue.leases import UNLIMITED, UNTRIED, Consumer, Delivery, Lease
-from forebay.queue.sifting import is_waiting, take_out
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Consumer, Delivery, Lease
+from forebay.queue.work.sifting import is_waiting, take_out
+from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 VISIBILITY_US = 1_000_000
@@ -100,7 +100,7 @@ class WorkGroupMachine(RuleBasedStateMachine):
         """Some records are held longer; then perhaps their lease's own deadline passes."""
         lease, first, count = self.part(data, list(self.holder.values()))
         held = [offset for offset in range(first, first + count) if self.holder.get(offset) is lease]
-        assert self.group.extend(lease, first, count, self.now_us + us) == len(held)
+        assert self.group.leases.extend(lease, first, count, self.now_us + us) == len(held)
         for offset in held:
             self.deadline[offset] = max(self.deadline[offset], self.now_us + us)
         if late:
@@ -111,13 +111,13 @@ class WorkGroupMachine(RuleBasedStateMachine):
     def find(self, part: float) -> None:
         """The holder of some record, and those of the edges of what is held."""
         for offset in {int(self.count * part), *sorted(self.holder)[:2], *sorted(self.holder)[-2:]}:
-            assert self.group.find(offset) is self.holder.get(offset)
+            assert self.group.leases.find(offset) is self.holder.get(offset)
 
     @rule()
     def compact(self) -> None:
         """Memory of what is used up goes; what is held stays."""
-        self.group.table.index.sweep()
-        assert self.group.table.index.count == self.group.table.live
+        self.group.leases.index.sweep()
+        assert self.group.leases.index.count == self.group.leases.live
 
     @rule()
     def next_due(self) -> None:
@@ -165,8 +165,8 @@ class WorkGroupMachine(RuleBasedStateMachine):
         copy.restore(self.group.snapshot())
         copy.restore(self.group.take_progress())
         copy.finish_restore()
-        assert copy.settled_above() == self.group.settled_above()
-        assert copy.advance() == self.group.advance()
+        assert copy.settlement.settled_above() == self.group.settlement.settled_above()
+        assert copy.settlement.advance() == self.group.settlement.advance()
 
     @precondition(lambda self: len(self.leases) > 5)
     @rule()
@@ -187,8 +187,8 @@ class WorkGroupMachine(RuleBasedStateMachine):
         self.holder.clear()
         self.delayed.clear()
         assert self.group.ready() == self.count - offset
-        assert self.group.leased_count == self.group.table.live == 0
-        assert not self.group.attempts and all(consumer.held == 0 for consumer in self.consumers)
+        assert self.group.leases.count == self.group.leases.live == 0
+        assert not self.group.attempts.by_offset and all(consumer.held == 0 for consumer in self.consumers)
 
     @rule(data=st.data())
     def take_out(self, data: st.DataObject) -> None:
@@ -226,18 +226,18 @@ class WorkGroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def committed_is_what_it_says(self) -> None:
-        committed = self.group.advance()
+        committed = self.group.settlement.advance()
         assert set(range(committed)) <= self.settled
         assert committed == self.count or committed not in self.settled
 
     @invariant()
     def only_what_is_held_is_extended(self) -> None:
-        assert set(self.group.table.extended) <= set(self.holder)
+        assert set(self.group.leases.extended) <= set(self.holder)
 
     @invariant()
     def the_unsettled_are_known(self) -> None:
         unsettled = set()
-        for first, end in self.group.unsettled(0, self.count):
+        for first, end in self.group.settlement.unsettled(0, self.count):
             unsettled |= set(range(first, end))
         assert unsettled == set(range(self.count)) - self.settled
 

@@ -16,9 +16,9 @@ from pika.exceptions import ChannelClosedByBroker
 from forebay.client.staging import StagingClient
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import MQTT
+from tests.blocks import EMPTY, staged_block
 from tests.broker_process import BrokerProcess, running
 from tests.interop.mqtt_client import Client
-from tests.staged import EMPTY, staged_block
 
 ACCESS_REFUSED = 403
 RULES = """

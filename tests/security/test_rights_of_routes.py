@@ -13,11 +13,13 @@ import pytest
 from fastapi import FastAPI
 
 from forebay.admin.api import add_routes
-from forebay.admin.openapi import api_routes
-from forebay.broker.control.table import OPERATIONS
+from forebay.admin.openapi.document import api_routes
+from forebay.management.table import OPERATIONS
 from tests.broker_process import BrokerProcess, running
+from tests.password_hash import password_hash
 
 VHOST = "v"
+SOMEBODY = {"password_hash": password_hash("p"), "tags": ""}
 NOTHING = {"configure": "^$", "write": "^$", "read": "^$"}
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 # Name of each user, its tag, and what it may do in the vhost; None: it may not enter.
@@ -384,7 +386,7 @@ def clients(broker: BrokerProcess) -> Iterator[dict[str, httpx.Client]]:
 
 def prepare(guest: httpx.Client) -> None:
     """Have everything be there that a request may name, and a message in the queue."""
-    assert guest.put("/api/users/somebody", json={"password": "p", "tags": ""}).status_code in (201, 204)
+    assert guest.put("/api/users/somebody", json=SOMEBODY).status_code in (201, 204)
     assert guest.put(f"/api/queues/{VHOST}/q", json={"durable": False}).status_code in (201, 204)
     for name in ("x", "y"):
         assert guest.put(f"/api/exchanges/{VHOST}/{name}", json={"type": "direct"}).status_code in (201, 204)

@@ -17,13 +17,17 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from forebay.client.blocks import BlockClient
 from forebay.spark import session
-from forebay.spark.files import ReadOnlyDisk, queue_names
+from forebay.spark.directory.files import ReadOnlyDisk
+from forebay.spark.directory.look import queue_names
+from forebay.spark.home import find_home
 from tests.broker_process import BrokerProcess
+from tests.jvm import prepare_jvms
 from tests.waiting import until
 
 TEST_S_MAX = 600
-# For every JVM that a test starts. Most of what a short session uses is its second compiler: without it, half.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+prepare_jvms()
+# For every process of Python that Spark starts, under whatever master: it need not compile PySpark first.
+os.environ.setdefault("SPARK_HOME", find_home(os.environ))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

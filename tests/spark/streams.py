@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tests.waiting import until
 
-WAIT_S = 60
+WAIT_S = 180  # a guard against a hang
 
 
 class Collected:

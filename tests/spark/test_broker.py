@@ -153,7 +153,9 @@ def test_what_cannot_be_read_says_why(feed: Feed) -> None:
     with pytest.raises(PySparkException, match="no queue 'nowhere'"):
         feed.read("nowhere").collect()
     feed.stream("s")
-    with pytest.raises(PySparkException, match="Login was refused"):
+    with pytest.raises(PySparkException, match="maxOffsetsPerTrigger: an option of streams only; this is a batch read"):
+        feed.read("s", maxOffsetsPerTrigger=5).collect()
+    with pytest.raises(PySparkException, match=r"Login was refused\..* \(user 'guest', vhost '/'\)"):
         feed.reader("s").option("forebay.password", "wrong").load().collect()
     with pytest.raises(PySparkException, match="no column 'body'; known are key, value, topic"):
         feed.reader("s").schema("body binary").load().collect()
@@ -163,7 +165,7 @@ def test_what_cannot_be_read_says_why(feed: Feed) -> None:
     feed.connection.close()
     feed.broker.stop()
     with pytest.raises(PySparkException, match=f"no broker answers: {server}: .*refused"):
-        feed.read("s").collect()
+        feed.read("s", retryMs=0).collect()
 
 
 def test_the_next_of_several_servers(feed: Feed) -> None:

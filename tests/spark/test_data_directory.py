@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
 from forebay.core.errors import CorruptFile, RequestError, StorageError
 from forebay.spark.arrow import BatchMaker
-from forebay.spark.files import ReadOnlyDisk
-from forebay.spark.local import LocalLogs
+from forebay.spark.directory.files import ReadOnlyDisk
+from forebay.spark.directory.local import LocalLogs
 from forebay.spark.logs import DataLost
 from forebay.spark.schema import full_schema
 from tests.spark.conftest import Feed

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forebay.cli.demo import load_flights
+from forebay.cli.demo.command import load_flights
+from tests.jvm import as_users_have_it
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "flights" / "run.py"
 ROWS = 20_000
@@ -23,7 +24,9 @@ PNG = b"\x89PNG"
 def test_the_tables_are_those_of_pandas_and_the_pictures_are_there(tmp_path: Path) -> None:
     folder = tmp_path / "flights"
     command = [sys.executable, str(EXAMPLE), "--rows", str(ROWS), "--folder", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False)
+    done = subprocess.run(
+        command, env=as_users_have_it(), capture_output=True, text=True, timeout=RUN_S_MAX, check=False
+    )
     log = folder / "spark.log"
     assert done.returncode == 0, done.stderr + (log.read_text()[-5000:] if log.exists() else "")
     source = load_flights(ROWS).table

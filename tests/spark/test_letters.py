@@ -18,7 +18,7 @@ from forebay.spark import letters, redrive
 from forebay.spark.jobs.letters import GROUPS, Redriven, ranges_of
 from tests.spark.conftest import Feed
 
-WAIT_S_MAX = 60
+WAIT_S_MAX = 180  # a guard against a hang
 MANY = 12_000
 
 

@@ -42,15 +42,15 @@ def test_a_line_for_each_batch_and_a_row_for_each_query(feed: Feed, tmp_path: Pa
     screen = show_progress(feed.spark, Console(file=table, width=200, force_terminal=True))
     with log, screen:
         assert writer.start().awaitTermination(WAIT_S_MAX)
-        until(lambda: "digits ended" in lines.getvalue(), "the end of the query is told")
-        until(lambda: "ended" in screen.ended.values(), "the end of the query is shown")
+        until(lambda: "digits ended" in lines.getvalue(), "the end of the query is told", seconds=WAIT_S_MAX)
+        until(lambda: "ended" in screen.ended.values(), "the end of the query is shown", seconds=WAIT_S_MAX)
         broken: StreamingQuery = (
             stream.writeStream.queryName("broken")
             .foreachBatch(fail)
             .option("checkpointLocation", str(tmp_path / "broken"))
             .start()
         )
-        until(lambda: "broken failed:" in lines.getvalue(), "the failure of the query is told")
+        until(lambda: "broken failed:" in lines.getvalue(), "the failure of the query is told", seconds=WAIT_S_MAX)
         assert not broken.isActive
     said = lines.getvalue().splitlines()
     first = next(line for line in said if line.startswith("digits batch 0: 200 rows in "))

@@ -67,7 +67,7 @@ def test_a_driver_is_killed(feed: Feed, tmp_path: Path) -> None:
             assert driver.poll() is None, (tmp_path / "log").read_text()
             return (tmp_path / "batch-4").exists()
 
-        until(has_come, "the fifth batch of the driver", seconds=3 * WAIT_S)
+        until(has_come, "the fifth batch of the driver", seconds=WAIT_S)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(driver.pid, signal.SIGKILL)

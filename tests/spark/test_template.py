@@ -17,6 +17,7 @@ from forebay.spark.arrow import BatchMaker, Buffer
 from forebay.spark.schema import default_schema
 from forebay.spark.template import init
 from tests.broker_process import BrokerProcess
+from tests.jvm import as_users_have_it
 
 RUN_S_MAX = 900  # a guard against a hang
 
@@ -37,7 +38,7 @@ def publish(broker: BrokerProcess, first: int, end: int) -> None:
 def run(project: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = [str(project / "run.sh")]
-    environment = {**os.environ, "PATH": path}
+    environment = {**as_users_have_it(), "PATH": path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=RUN_S_MAX, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]
 

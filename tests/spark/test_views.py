@@ -18,7 +18,7 @@ from forebay.spark import Source, publish_view, query
 from forebay.spark.jobs.views import latest_sql
 from tests.spark.conftest import Feed
 
-WAIT_S_MAX = 60
+WAIT_S_MAX = 180  # a guard against a hang
 FLIGHTS = Source("flights", columns="carrier string, delay int")
 
 

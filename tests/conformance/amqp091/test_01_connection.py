@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.amqp091.raw import (
     CLOSE,
     CLOSE_OK,
@@ -32,21 +32,21 @@ NO_PROPERTIES = table()
 @pytest.mark.parametrize(
     "header", [b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"AMQP\x01\x01\x09\x01", b"HTTP/1.1 GET /\r\n"]
 )
-def test_another_header_is_answered_with_ours(broker: BrokerProcess, header: bytes) -> None:
+def test_another_header_is_answered_with_ours(broker: AnyBroker, header: bytes) -> None:
     raw = Raw(broker)
     raw.send(header)
     assert raw.read(8) == HEADER
     assert raw.ended()
 
 
-def test_a_header_may_come_octet_by_octet(broker: BrokerProcess) -> None:
+def test_a_header_may_come_octet_by_octet(broker: AnyBroker) -> None:
     raw = Raw(broker)
     for octet in HEADER:
         raw.send(bytes([octet]))
     assert raw.expect(0, START)[:2] == b"\x00\x09"
 
 
-def test_start_says_what_the_broker_can(broker: BrokerProcess) -> None:
+def test_start_says_what_the_broker_can(broker: AnyBroker) -> None:
     raw = Raw(broker)
     raw.send(HEADER)
     args = raw.expect(0, START)
@@ -65,7 +65,7 @@ def test_start_says_what_the_broker_can(broker: BrokerProcess) -> None:
         ("AMQPLAIN", table({"LOGIN": "guest", "PASSWORD": "guest"})[4:]),
     ],
 )
-def test_login(broker: BrokerProcess, mechanism: str, response: bytes) -> None:
+def test_login(broker: AnyBroker, mechanism: str, response: bytes) -> None:
     raw = Raw(broker)
     raw.send(HEADER, method(0, START_OK, NO_PROPERTIES + short(mechanism) + long(response) + short("en_US")))
     raw.expect(0, START)
@@ -76,7 +76,7 @@ def test_login(broker: BrokerProcess, mechanism: str, response: bytes) -> None:
 REFUSED = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the broker logfile."
 
 
-def test_a_refused_login_is_told_to_who_can_hear_it(broker: BrokerProcess) -> None:
+def test_a_refused_login_is_told_to_who_can_hear_it(broker: AnyBroker) -> None:
     able = table({"capabilities": {"authentication_failure_close": True}})
     raw = Raw(broker)
     raw.send(HEADER, method(0, START_OK, able + short("PLAIN") + long("\0guest\0wrong") + short("en_US")))
@@ -97,7 +97,7 @@ def test_a_refused_login_is_told_to_who_can_hear_it(broker: BrokerProcess) -> No
         ("PLAIN", b"root\0guest\0guest", 403, "ACCESS_REFUSED - user 'guest' may not act for somebody else"),
     ],
 )
-def test_login_of_no_use(broker: BrokerProcess, mechanism: str, response: bytes, code: int, text: str) -> None:
+def test_login_of_no_use(broker: AnyBroker, mechanism: str, response: bytes, code: int, text: str) -> None:
     raw = Raw(broker)
     raw.send(HEADER, method(0, START_OK, NO_PROPERTIES + short(mechanism) + long(response) + short("en_US")))
     raw.expect(0, START)
@@ -114,7 +114,7 @@ def test_login_of_no_use(broker: BrokerProcess, mechanism: str, response: bytes,
         (10, 4095, "frame_max = 4095 is lower than the minimum allowed value (4096)"),
     ],
 )
-def test_tuning_beyond_what_was_offered(broker: BrokerProcess, channel_max: int, frame_max: int, text: str) -> None:
+def test_tuning_beyond_what_was_offered(broker: AnyBroker, channel_max: int, frame_max: int, text: str) -> None:
     raw = Raw(broker)
     login = NO_PROPERTIES + short("PLAIN") + long("\0guest\0guest") + short("en_US")
     raw.send(HEADER, method(0, START_OK, login))
@@ -124,7 +124,7 @@ def test_tuning_beyond_what_was_offered(broker: BrokerProcess, channel_max: int,
     raw.connection_closed(530, f"NOT_ALLOWED - negotiated {text}", cause=TUNE_OK)
 
 
-def test_a_vhost_that_is_not_there(broker: BrokerProcess) -> None:
+def test_a_vhost_that_is_not_there(broker: AnyBroker) -> None:
     raw = Raw(broker)
     login = NO_PROPERTIES + short("PLAIN") + long("\0guest\0guest") + short("en_US")
     raw.send(HEADER, method(0, START_OK, login))
@@ -135,7 +135,7 @@ def test_a_vhost_that_is_not_there(broker: BrokerProcess) -> None:
     raw.connection_closed(530, "NOT_ALLOWED - vhost elsewhere not found", cause=OPEN)
 
 
-def test_methods_out_of_turn(broker: BrokerProcess) -> None:
+def test_methods_out_of_turn(broker: AnyBroker) -> None:
     raw = Raw(broker)
     raw.send(HEADER, method(0, OPEN, short("/") + b"\0\0"))
     raw.expect(0, START)
@@ -145,7 +145,7 @@ def test_methods_out_of_turn(broker: BrokerProcess) -> None:
         late.connection_closed(503, "COMMAND_INVALID - method 10.31 is not expected on channel 0 now", cause=TUNE_OK)
 
 
-def test_a_channel_before_the_connection_is_open(broker: BrokerProcess) -> None:
+def test_a_channel_before_the_connection_is_open(broker: AnyBroker) -> None:
     raw = Raw(broker)
     raw.send(HEADER, method(1, (20, 10), b"\0"))
     raw.expect(0, START)
@@ -161,13 +161,13 @@ def test_a_channel_before_the_connection_is_open(broker: BrokerProcess) -> None:
         (b"\x03\0\x01\xff\xff\xff\xff", "frame of 4294967295 octets is longer than frame_max 4096 allows"),
     ],
 )
-def test_what_is_no_frame(broker: BrokerProcess, octets: bytes, text: str) -> None:
+def test_what_is_no_frame(broker: AnyBroker, octets: bytes, text: str) -> None:
     with connect(broker, frame_max=4096) as raw:
         raw.send(octets)
         raw.connection_closed(501, f"FRAME_ERROR - {text}")
 
 
-def test_short_method_frames_and_strange_heartbeats(broker: BrokerProcess) -> None:
+def test_short_method_frames_and_strange_heartbeats(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(frame(1, 1, b"\0\x3c\0"))
         raw.connection_closed(502, "SYNTAX_ERROR - method frame of 3 octets")
@@ -179,7 +179,7 @@ def test_short_method_frames_and_strange_heartbeats(broker: BrokerProcess) -> No
         raw.connection_closed(505, "UNEXPECTED_FRAME - heartbeat on channel 5")
 
 
-def test_close_is_answered_and_ends_everything(broker: BrokerProcess) -> None:
+def test_close_is_answered_and_ends_everything(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         name = raw.declare("", 4)
         raw.send(method(0, CLOSE, number(200, 2) + short("bye") + b"\0\0\0\0"))
@@ -189,7 +189,7 @@ def test_close_is_answered_and_ends_everything(broker: BrokerProcess) -> None:
         assert raw.declare(name.replace("amq.", "") + "x", 4)  # another connection lives on
 
 
-def test_frames_after_our_close_are_passed_over(broker: BrokerProcess) -> None:
+def test_frames_after_our_close_are_passed_over(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(method(0, (10, 99)), method(1, (20, 20), b"\x01"), b"\x99 no frame at all")
         assert raw.expect(0, CLOSE)
@@ -199,7 +199,7 @@ def test_frames_after_our_close_are_passed_over(broker: BrokerProcess) -> None:
         assert raw.ended()
 
 
-def test_heartbeats_both_ways(broker: BrokerProcess) -> None:
+def test_heartbeats_both_ways(broker: AnyBroker) -> None:
     raw = Raw(broker)
     raw.handshake(beat=1)
     beat = b"\x08\0\0\0\0\0\0\xce"
@@ -210,7 +210,7 @@ def test_heartbeats_both_ways(broker: BrokerProcess) -> None:
         raw.rest = b""
 
 
-def test_a_handshake_has_a_deadline(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_handshake_has_a_deadline(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(handshake_timeout_ms=100)
     silent = Raw(broker)
     silent.send(HEADER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.amqp091.raw import (
     CHANNEL_CLOSE,
     CHANNEL_CLOSE_OK,
@@ -24,13 +24,13 @@ NO_QUEUE = b"\0\0" + short("none") + b"\x01" + table()
 GONE = "NOT_FOUND - no queue 'none' in vhost '/'"
 
 
-def test_a_channel_can_be_opened_once(broker: BrokerProcess) -> None:
+def test_a_channel_can_be_opened_once(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(method(1, CHANNEL_OPEN, b"\0"))
         raw.connection_closed(504, "CHANNEL_ERROR - second 'channel.open' seen", cause=CHANNEL_OPEN)
 
 
-def test_a_channel_must_be_opened_first(broker: BrokerProcess) -> None:
+def test_a_channel_must_be_opened_first(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(method(2, QUEUE_DECLARE, NO_QUEUE))
         raw.connection_closed(504, "CHANNEL_ERROR - expected 'channel.open' on channel 2", cause=QUEUE_DECLARE)
@@ -39,7 +39,7 @@ def test_a_channel_must_be_opened_first(broker: BrokerProcess) -> None:
         raw.connection_closed(504, "CHANNEL_ERROR - expected 'channel.open' on channel 2")
 
 
-def test_no_more_channels_than_negotiated_whatever_their_numbers(broker: BrokerProcess) -> None:
+def test_no_more_channels_than_negotiated_whatever_their_numbers(broker: AnyBroker) -> None:
     raw = Raw(broker)
     raw.handshake(channel_max=3)
     for channel in (3, 9, 65535):
@@ -52,7 +52,7 @@ def test_no_more_channels_than_negotiated_whatever_their_numbers(broker: BrokerP
     raw.connection_closed(530, f"NOT_ALLOWED - {text}", cause=CHANNEL_OPEN)
 
 
-def test_a_closed_channel_can_be_opened_again(broker: BrokerProcess) -> None:
+def test_a_closed_channel_can_be_opened_again(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         for _ in range(3):
             raw.send(method(1, CHANNEL_CLOSE, number(200, 2) + short("") + b"\0\0\0\0"))
@@ -60,7 +60,7 @@ def test_a_closed_channel_can_be_opened_again(broker: BrokerProcess) -> None:
             raw.open_channel(1)
 
 
-def test_an_error_of_a_channel_leaves_the_others(broker: BrokerProcess) -> None:
+def test_an_error_of_a_channel_leaves_the_others(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.send(method(1, QUEUE_DECLARE, NO_QUEUE))
         raw.channel_closed(404, GONE, cause=QUEUE_DECLARE)
@@ -69,7 +69,7 @@ def test_an_error_of_a_channel_leaves_the_others(broker: BrokerProcess) -> None:
         raw.sync(1)
 
 
-def test_a_channel_in_error_hears_nothing_until_close_ok(broker: BrokerProcess) -> None:
+def test_a_channel_in_error_hears_nothing_until_close_ok(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q", channel=2)
         raw.send(
@@ -86,14 +86,14 @@ def test_a_channel_in_error_hears_nothing_until_close_ok(broker: BrokerProcess) 
         raw.channel_closed(404, "NOT_FOUND - no queue 'other' in vhost '/'")
 
 
-def test_flow_can_be_on_only(broker: BrokerProcess) -> None:
+def test_flow_can_be_on_only(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.sync(1)
         raw.send(method(1, (20, 20), b"\x00"))
         raw.connection_closed(540, "NOT_IMPLEMENTED - active=false", cause=(20, 20))
 
 
-def test_content_without_a_publish(broker: BrokerProcess) -> None:
+def test_content_without_a_publish(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(content(1, b"body"))
         raw.connection_closed(505, "UNEXPECTED_FRAME - content header without a method that has content")
@@ -102,7 +102,7 @@ def test_content_without_a_publish(broker: BrokerProcess) -> None:
         raw.connection_closed(505, "UNEXPECTED_FRAME - content body without a content header")
 
 
-def test_a_method_inside_content(broker: BrokerProcess) -> None:
+def test_a_method_inside_content(broker: AnyBroker) -> None:
     args = b"\0\0" + short("") + short("q") + b"\0"
     with connect(broker) as raw:
         raw.send(method(1, PUBLISH, args), method(1, (20, 20), b"\x01"))
@@ -112,7 +112,7 @@ def test_a_method_inside_content(broker: BrokerProcess) -> None:
         raw.connection_closed(505, "UNEXPECTED_FRAME - method frame where a part of a message must come")
 
 
-def test_content_of_two_channels_may_alternate(broker: BrokerProcess) -> None:
+def test_content_of_two_channels_may_alternate(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         raw.confirm(1)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.amqp091.raw import (
     CANCEL,
     CANCEL_OK,
@@ -107,27 +105,27 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("request_octets", "code", "text"), ERRORS, ids=[text for _, _, text in ERRORS])
-def test_what_cannot_be_ends_the_channel(broker: BrokerProcess, request_octets: bytes, code: int, text: str) -> None:
+def test_what_cannot_be_ends_the_channel(broker: AnyBroker, request_octets: bytes, code: int, text: str) -> None:
     with connect(broker) as raw:
         raw.send(request_octets)
         raw.channel_closed(code, text)
 
 
-def test_deleting_what_is_not_there_is_no_error(broker: BrokerProcess) -> None:
+def test_deleting_what_is_not_there_is_no_error(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(delete_queue("none"), delete_exchange("none"))
         assert raw.expect(1, QUEUE_DELETE_OK) == b"\0\0\0\0"
         raw.expect(1, EXCHANGE_DELETE_OK)
 
 
-def test_the_default_exchange_takes_no_bindings(broker: BrokerProcess) -> None:
+def test_the_default_exchange_takes_no_bindings(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.send(bind("q", "", "k"))
         raw.channel_closed(403, "ACCESS_REFUSED - operation not permitted on the default exchange", cause=QUEUE_BIND)
 
 
-def test_a_redeclaration_must_say_the_same(broker: BrokerProcess) -> None:
+def test_a_redeclaration_must_say_the_same(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         assert raw.declare("q") == raw.declare("q") == "q"
         raw.send(declare_queue("q", 0))
@@ -146,14 +144,14 @@ def test_a_redeclaration_must_say_the_same(broker: BrokerProcess) -> None:
         )
 
 
-def test_server_named_queues(broker: BrokerProcess) -> None:
+def test_server_named_queues(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         names = {raw.declare("", EXCLUSIVE) for _ in range(3)}
         assert len(names) == 3
         assert all(name.startswith("amq.gen-") for name in names)
 
 
-def test_an_empty_name_means_the_last_queue_and_its_key(broker: BrokerProcess) -> None:
+def test_an_empty_name_means_the_last_queue_and_its_key(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.send(bind("", "amq.direct", ""))
@@ -177,7 +175,7 @@ def test_an_empty_name_means_the_last_queue_and_its_key(broker: BrokerProcess) -
         ("topic", "a.*.#", ["a.b", "a.b.c", "a.b.c.d", "a."], ["a", "b.a.c", ""]),
     ],
 )
-def test_routing_by_key(broker: BrokerProcess, kind: str, key: str, yes: list[str], no: list[str]) -> None:
+def test_routing_by_key(broker: AnyBroker, kind: str, key: str, yes: list[str], no: list[str]) -> None:
     with connect(broker) as raw:
         raw.send(declare_exchange("e", kind))
         raw.expect(1, EXCHANGE_DECLARE_OK)
@@ -191,7 +189,7 @@ def test_routing_by_key(broker: BrokerProcess, kind: str, key: str, yes: list[st
         assert get(raw, "q") is None
 
 
-def test_routing_by_headers(broker: BrokerProcess) -> None:
+def test_routing_by_headers(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("all")
         raw.declare("any")
@@ -208,7 +206,7 @@ def test_routing_by_headers(broker: BrokerProcess) -> None:
         assert get(raw, "all") == b"{'a': 1, 'b': 'x'}"
 
 
-def test_delete_if_unused_and_if_empty(broker: BrokerProcess) -> None:
+def test_delete_if_unused_and_if_empty(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         raw.consume("q", channel=2)
@@ -233,7 +231,7 @@ def test_delete_if_unused_and_if_empty(broker: BrokerProcess) -> None:
         raw.expect(1, EXCHANGE_DELETE_OK)
 
 
-def test_purge_tells_how_many(broker: BrokerProcess) -> None:
+def test_purge_tells_how_many(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"one", b"two", b"three"])
@@ -242,7 +240,7 @@ def test_purge_tells_how_many(broker: BrokerProcess) -> None:
         assert raw.count("q") == (0, 0)
 
 
-def test_no_wait_means_no_answer(broker: BrokerProcess) -> None:
+def test_no_wait_means_no_answer(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(
             declare_queue("q", DURABLE | NO_WAIT),
@@ -262,7 +260,7 @@ def test_no_wait_means_no_answer(broker: BrokerProcess) -> None:
         raw.sync()
 
 
-def test_an_exclusive_queue_is_its_connections_own(broker: BrokerProcess) -> None:
+def test_an_exclusive_queue_is_its_connections_own(broker: AnyBroker) -> None:
     with connect(broker) as owner, connect(broker) as other:
         owner.declare("mine", EXCLUSIVE)
         owner.consume("mine")
@@ -284,7 +282,7 @@ def test_an_exclusive_queue_is_its_connections_own(broker: BrokerProcess) -> Non
         other.channel_closed(404, "NOT_FOUND - no queue 'mine' in vhost '/'")
 
 
-def test_auto_delete_goes_with_the_last_consumer(broker: BrokerProcess) -> None:
+def test_auto_delete_goes_with_the_last_consumer(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("brief", AUTO_DELETE)
         raw.consume("brief", "a")
@@ -298,15 +296,15 @@ def test_auto_delete_goes_with_the_last_consumer(broker: BrokerProcess) -> None:
         raw.channel_closed(404, "NOT_FOUND - no queue 'brief' in vhost '/'")
 
 
-def test_topology_outlives_a_kill(broker: BrokerProcess) -> None:
-    with connect(broker) as raw:
+def test_topology_outlives_a_kill(broker_process: BrokerProcess) -> None:
+    with connect(broker_process) as raw:
         raw.send(declare_exchange("e", "topic"), declare_queue("q"), bind("q", "e", "a.#"))
         raw.expect(1, EXCHANGE_DECLARE_OK)
         raw.expect(1, (50, 11))
         raw.expect(1, QUEUE_BIND_OK)
-    broker.kill9()
-    broker.start()
-    with connect(broker) as raw:
+    broker_process.kill9()
+    broker_process.start()
+    with connect(broker_process) as raw:
         raw.send(declare_queue("q", PASSIVE))
         raw.expect(1, (50, 11))
         raw.confirm()
@@ -316,16 +314,17 @@ def test_topology_outlives_a_kill(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("bits", [DURABLE, PASSIVE])
-def test_who_declares_a_queue_uses_it(broker: BrokerProcess, bits: int) -> None:
+def test_who_declares_a_queue_uses_it(broker: AnyBroker, bits: int) -> None:
     arguments: dict[str, object] = {"x-expires": 1500}
     with connect(broker) as raw:
         raw.declare("q", arguments=arguments)
-        until = time.monotonic() + 2.5
-        while time.monotonic() < until:
+        until = broker.now() + 2.5
+        while broker.now() < until:
             assert raw.declare("q", bits, arguments) == "q"
+            broker.pass_moment()
 
 
-def test_names_are_without_line_ends(broker: BrokerProcess) -> None:
+def test_names_are_without_line_ends(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         assert raw.declare("a\r\nb") == "ab"
         assert raw.declare("a\nb\n") == "ab"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.amqp091.raw import (
     ACK,
     CHANNEL_CLOSE_OK,
@@ -24,8 +24,10 @@ from tests.conformance.amqp091.raw import (
     table,
 )
 
+pytestmark = pytest.mark.over_sockets
 
-def test_confirms_count_from_one_on_each_channel(broker: BrokerProcess) -> None:
+
+def test_confirms_count_from_one_on_each_channel(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         for channel in (1, 2):
@@ -36,7 +38,7 @@ def test_confirms_count_from_one_on_each_channel(broker: BrokerProcess) -> None:
             raw.confirmed(3, channel)
 
 
-def test_confirms_may_be_switched_on_late_and_twice(broker: BrokerProcess) -> None:
+def test_confirms_may_be_switched_on_late_and_twice(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.send(publish(1, "q", b"not counted"))
@@ -47,7 +49,7 @@ def test_confirms_may_be_switched_on_late_and_twice(broker: BrokerProcess) -> No
         assert raw.count("q")[0] == 2
 
 
-def test_what_has_no_route_is_confirmed_and_returned_if_mandatory(broker: BrokerProcess) -> None:
+def test_what_has_no_route_is_confirmed_and_returned_if_mandatory(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.confirm()
         raw.send(publish(1, "none", b"dropped"))
@@ -60,7 +62,7 @@ def test_what_has_no_route_is_confirmed_and_returned_if_mandatory(broker: Broker
 
 
 @pytest.mark.parametrize("octets", [0, 1, 4087, 4088, 4089, 8176, 8177, 300_000])
-def test_a_body_of_any_length(broker: BrokerProcess, octets: int) -> None:
+def test_a_body_of_any_length(broker: AnyBroker, octets: int) -> None:
     body = bytes(index * 7 & 255 for index in range(octets))
     with connect(broker, frame_max=4096) as raw:
         raw.declare("q")
@@ -71,7 +73,7 @@ def test_a_body_of_any_length(broker: BrokerProcess, octets: int) -> None:
         assert raw.delivery()[2] == body
 
 
-def test_empty_body_frames_say_nothing(broker: BrokerProcess) -> None:
+def test_empty_body_frames_say_nothing(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.confirm()
@@ -88,7 +90,7 @@ def test_empty_body_frames_say_nothing(broker: BrokerProcess) -> None:
         assert raw.delivery()[2] == b"abcd"
 
 
-def test_every_split_of_the_input_is_one_message(broker: BrokerProcess) -> None:
+def test_every_split_of_the_input_is_one_message(broker: AnyBroker) -> None:
     octets = publish(1, "q", b"body", properties=b"\x80\0" + short("t"))
     with connect(broker) as raw:
         raw.declare("q")
@@ -100,7 +102,7 @@ def test_every_split_of_the_input_is_one_message(broker: BrokerProcess) -> None:
         assert raw.count("q")[0] == len(octets) - 1
 
 
-def test_a_message_longer_than_the_option_allows(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_message_longer_than_the_option_allows(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(message_octets_max=1000)
     with connect(broker) as raw:
         raw.declare("q")
@@ -119,7 +121,7 @@ def test_a_message_longer_than_the_option_allows(start_broker: Callable[..., Bro
         raw.channel_closed(406, text)
 
 
-def test_content_that_is_not_what_was_announced(broker: BrokerProcess) -> None:
+def test_content_that_is_not_what_was_announced(broker: AnyBroker) -> None:
     start = method(1, PUBLISH, b"\0\0" + short("") + short("q") + b"\0")
     with connect(broker) as raw:
         raw.send(start, frame(2, 1, b"\0\x3c\0\0" + number(3, 8) + b"\0\0"), frame(3, 1, b"four"))
@@ -135,7 +137,7 @@ def test_content_that_is_not_what_was_announced(broker: BrokerProcess) -> None:
         raw.connection_closed(502, "SYNTAX_ERROR - table at octet 6 runs over the end")
 
 
-def test_tables_nest_to_a_limit(broker: BrokerProcess) -> None:
+def test_tables_nest_to_a_limit(broker: AnyBroker) -> None:
     def nested(levels: int) -> bytes:
         fields: dict[str, object] = {}
         for _ in range(levels - 1):
@@ -163,7 +165,7 @@ def test_tables_nest_to_a_limit(broker: BrokerProcess) -> None:
         ("315360000001", "{value_too_large,315360000001}"),
     ],
 )
-def test_expirations_that_are_none(broker: BrokerProcess, expiration: str, wrong: str) -> None:
+def test_expirations_that_are_none(broker: AnyBroker, expiration: str, wrong: str) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         for _ in range(2):  # nothing is remembered of properties that were refused
@@ -175,7 +177,7 @@ def test_expirations_that_are_none(broker: BrokerProcess, expiration: str, wrong
         raw.confirmed(1)
 
 
-def test_the_user_is_checked(broker: BrokerProcess) -> None:
+def test_the_user_is_checked(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.send(publish(1, "q", b"x", properties=b"\0\x10" + short("root")))
@@ -188,7 +190,7 @@ def test_the_user_is_checked(broker: BrokerProcess) -> None:
         raw.confirmed(1)
 
 
-def test_a_missing_exchange_ends_the_channel_and_nothing_is_confirmed(broker: BrokerProcess) -> None:
+def test_a_missing_exchange_ends_the_channel_and_nothing_is_confirmed(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.confirm()
         raw.send(publish(1, "k", b"x", "none"), publish(1, "k", b"y", "none"))
@@ -197,7 +199,7 @@ def test_a_missing_exchange_ends_the_channel_and_nothing_is_confirmed(broker: Br
         raw.sync()
 
 
-def test_an_internal_exchange_takes_no_publishes(broker: BrokerProcess) -> None:
+def test_an_internal_exchange_takes_no_publishes(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(method(1, (40, 10), b"\0\0" + short("inner") + short("direct") + b"\x0a" + table()))
         raw.expect(1, (40, 11))
@@ -205,13 +207,13 @@ def test_an_internal_exchange_takes_no_publishes(broker: BrokerProcess) -> None:
         raw.channel_closed(403, "ACCESS_REFUSED - cannot publish to internal exchange 'inner' in vhost '/'")
 
 
-def test_immediate_is_not_implemented(broker: BrokerProcess) -> None:
+def test_immediate_is_not_implemented(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(method(1, PUBLISH, b"\0\0" + short("") + short("q") + b"\x02"), content(1, b"x"))
         raw.connection_closed(540, "NOT_IMPLEMENTED - immediate=true", cause=PUBLISH)
 
 
-def test_a_route_is_forgotten_when_the_topology_changes(broker: BrokerProcess) -> None:
+def test_a_route_is_forgotten_when_the_topology_changes(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.confirm()
         raw.send(publish(1, "q", b"nobody there"))
@@ -232,7 +234,7 @@ def test_a_route_is_forgotten_when_the_topology_changes(broker: BrokerProcess) -
         raw.confirmed(4)
 
 
-def test_properties_come_back_octet_for_octet(broker: BrokerProcess) -> None:
+def test_properties_come_back_octet_for_octet(broker: AnyBroker) -> None:
     properties = (
         b"\xff\xf8\x04text\x04gzip"
         + table({"n": 1, "t": {"deep": True}})
@@ -248,7 +250,7 @@ def test_properties_come_back_octet_for_octet(broker: BrokerProcess) -> None:
         assert raw.content(1) == (properties, b"x", [1])
 
 
-def test_closing_a_channel_does_not_lose_what_was_published(broker: BrokerProcess) -> None:
+def test_closing_a_channel_does_not_lose_what_was_published(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q", channel=2)
         raw.send(publish(1, "q", b"x"), method(1, (20, 40), number(200, 2) + short("") + b"\0\0\0\0"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.amqp091.raw import (
     ACK,
     CANCEL,
@@ -31,6 +31,7 @@ from tests.conformance.amqp091.raw import (
     table,
 )
 
+pytestmark = pytest.mark.over_sockets
 NO_ACK, EXCLUSIVE, NO_WAIT = 2, 4, 8
 REQUEUE = 2  # bit of basic.nack
 UNKNOWN = "PRECONDITION_FAILED - unknown delivery tag {}"
@@ -40,7 +41,7 @@ def bodies(count: int) -> list[bytes]:
     return [b"message %d" % index for index in range(count)]
 
 
-def test_a_delivery_octet_by_octet(broker: BrokerProcess) -> None:
+def test_a_delivery_octet_by_octet(broker: AnyBroker) -> None:
     properties = b"\x80\0" + short("text/plain")
     with connect(broker) as raw:
         raw.declare("q")
@@ -55,7 +56,7 @@ def test_a_delivery_octet_by_octet(broker: BrokerProcess) -> None:
         assert raw.content(1) == (properties, b"hello", [5])
 
 
-def test_bodies_are_cut_to_the_frame_that_was_agreed(broker: BrokerProcess) -> None:
+def test_bodies_are_cut_to_the_frame_that_was_agreed(broker: AnyBroker) -> None:
     lengths = [0, 1, 4087, 4088, 4089, 8176, 8177, 0, 20_000]
     with connect(broker) as raw:
         raw.declare("q")
@@ -69,7 +70,7 @@ def test_bodies_are_cut_to_the_frame_that_was_agreed(broker: BrokerProcess) -> N
             assert parts == [4088] * (length // 4088) + [length % 4088] * (length % 4088 > 0)
 
 
-def test_records_that_differ_in_everything_keep_apart(broker: BrokerProcess) -> None:
+def test_records_that_differ_in_everything_keep_apart(broker: AnyBroker) -> None:
     sent = [
         ("amq.fanout", "", b"\0\0", b""),
         ("amq.fanout", "a", b"\0\0", b"1"),
@@ -92,7 +93,7 @@ def test_records_that_differ_in_everything_keep_apart(broker: BrokerProcess) -> 
             assert raw.content(1)[:2] == (properties, body)
 
 
-def test_prefetch_holds_deliveries_back(broker: BrokerProcess) -> None:
+def test_prefetch_holds_deliveries_back(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(10))
@@ -108,7 +109,7 @@ def test_prefetch_holds_deliveries_back(broker: BrokerProcess) -> None:
         raw.sync()
 
 
-def test_prefetch_is_of_each_consumer(broker: BrokerProcess) -> None:
+def test_prefetch_is_of_each_consumer(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(10))
@@ -121,7 +122,7 @@ def test_prefetch_is_of_each_consumer(broker: BrokerProcess) -> None:
         raw.sync()
 
 
-def test_a_limit_of_the_whole_channel(broker: BrokerProcess) -> None:
+def test_a_limit_of_the_whole_channel(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("p")
         raw.declare("q")
@@ -150,7 +151,7 @@ def test_a_limit_of_the_whole_channel(broker: BrokerProcess) -> None:
         assert (raw.count("p")[0], raw.count("q")[0]) == (0, 0)
 
 
-def test_a_limit_by_octets_is_not_implemented(broker: BrokerProcess) -> None:
+def test_a_limit_by_octets_is_not_implemented(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(method(1, QOS, number(1000, 4) + number(1, 2) + b"\0"))
         raw.connection_closed(540, "NOT_IMPLEMENTED - prefetch_size!=0 (1000)", cause=QOS)
@@ -158,7 +159,7 @@ def test_a_limit_by_octets_is_not_implemented(broker: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("which", [ACK, NACK, REJECT])
 @pytest.mark.parametrize("tag", [0, 4, 1 << 62, (1 << 64) - 1])
-def test_a_tag_that_was_never_given(broker: BrokerProcess, which: tuple[int, int], tag: int) -> None:
+def test_a_tag_that_was_never_given(broker: AnyBroker, which: tuple[int, int], tag: int) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(3))
@@ -170,7 +171,7 @@ def test_a_tag_that_was_never_given(broker: BrokerProcess, which: tuple[int, int
         raw.channel_closed(406, UNKNOWN.format(shown), cause=which)
 
 
-def test_nothing_is_settled_twice(broker: BrokerProcess) -> None:
+def test_nothing_is_settled_twice(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(6))
@@ -188,7 +189,7 @@ def test_nothing_is_settled_twice(broker: BrokerProcess) -> None:
             raw.fill("q", bodies(6))
 
 
-def test_acks_in_any_order_settle_what_they_name(broker: BrokerProcess) -> None:
+def test_acks_in_any_order_settle_what_they_name(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         raw.fill("q", bodies(20))
@@ -209,7 +210,7 @@ def test_acks_in_any_order_settle_what_they_name(broker: BrokerProcess) -> None:
         assert [raw.delivery(2)[1:] for _ in left] == [(True, b"message %d" % (tag - 1)) for tag in left]
 
 
-def test_ack_of_everything(broker: BrokerProcess) -> None:
+def test_ack_of_everything(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(5))
@@ -245,9 +246,7 @@ def counts(properties: bytes) -> tuple[int, int]:
         ("quorum", RECOVER, 0),
     ],
 )
-def test_what_is_given_back_says_how_often(
-    broker: BrokerProcess, kind: str, which: tuple[int, int], failed: int
-) -> None:
+def test_what_is_given_back_says_how_often(broker: AnyBroker, kind: str, which: tuple[int, int], failed: int) -> None:
     with connect(broker) as raw:
         raw.declare("q", arguments={"x-queue-type": kind})
         raw.fill("q", bodies(1))
@@ -264,7 +263,7 @@ def test_what_is_given_back_says_how_often(
             assert counts(raw.content(1)[0]) == (failed * times, times)
 
 
-def test_what_the_end_of_a_channel_returns_has_failed(broker: BrokerProcess) -> None:
+def test_what_the_end_of_a_channel_returns_has_failed(broker: AnyBroker) -> None:
     with connect(broker, channels=2) as raw:
         raw.declare("q", channel=2)
         raw.fill("q", bodies(1), channel=2)
@@ -278,7 +277,7 @@ def test_what_the_end_of_a_channel_returns_has_failed(broker: BrokerProcess) -> 
             raw.open_channel()
 
 
-def test_a_publishers_own_counts_are_not_believed(broker: BrokerProcess) -> None:
+def test_a_publishers_own_counts_are_not_believed(broker: AnyBroker) -> None:
     headers = b"\x20\0" + table({"x-delivery-count": 77, "mine": 5, "x-acquired-count": 78})
     with connect(broker) as raw:
         raw.declare("q")
@@ -296,7 +295,7 @@ def test_a_publishers_own_counts_are_not_believed(broker: BrokerProcess) -> None
         assert short("mine") + b"l" + number(5, 8) in properties
 
 
-def test_nack_returns_to_the_front_and_counts(broker: BrokerProcess) -> None:
+def test_nack_returns_to_the_front_and_counts(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(4))
@@ -315,7 +314,7 @@ def test_nack_returns_to_the_front_and_counts(broker: BrokerProcess) -> None:
                 raw.settle(NACK, 4, REQUEUE | 1)
 
 
-def test_nack_without_requeue_discards(broker: BrokerProcess) -> None:
+def test_nack_without_requeue_discards(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(3))
@@ -329,7 +328,7 @@ def test_nack_without_requeue_discards(broker: BrokerProcess) -> None:
         assert raw.count("q") == (0, 0)
 
 
-def test_recover_redelivers(broker: BrokerProcess) -> None:
+def test_recover_redelivers(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(3))
@@ -344,7 +343,7 @@ def test_recover_redelivers(broker: BrokerProcess) -> None:
         raw.connection_closed(540, "NOT_IMPLEMENTED - requeue=false", cause=RECOVER)
 
 
-def test_cancel_leaves_what_is_out_with_the_client(broker: BrokerProcess) -> None:
+def test_cancel_leaves_what_is_out_with_the_client(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(5))
@@ -363,7 +362,7 @@ def test_cancel_leaves_what_is_out_with_the_client(broker: BrokerProcess) -> Non
         assert raw.expect(1, CANCEL_OK) == short("none")
 
 
-def test_no_ack_needs_no_ack(broker: BrokerProcess) -> None:
+def test_no_ack_needs_no_ack(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(100))
@@ -374,7 +373,7 @@ def test_no_ack_needs_no_ack(broker: BrokerProcess) -> None:
         raw.channel_closed(406, UNKNOWN.format(1))
 
 
-def test_a_consumer_tag_is_used_once(broker: BrokerProcess) -> None:
+def test_a_consumer_tag_is_used_once(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         raw.consume("q")
@@ -383,7 +382,7 @@ def test_a_consumer_tag_is_used_once(broker: BrokerProcess) -> None:
         raw.connection_closed(530, "NOT_ALLOWED - attempt to reuse consumer tag 't'", cause=CONSUME)
 
 
-def test_a_consumer_without_a_tag_gets_one(broker: BrokerProcess) -> None:
+def test_a_consumer_without_a_tag_gets_one(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         tags = set()
@@ -394,7 +393,7 @@ def test_a_consumer_without_a_tag_gets_one(broker: BrokerProcess) -> None:
         assert all(tag[1:].startswith(b"amq.ctag-") for tag in tags)
 
 
-def test_an_exclusive_consumer_is_alone(broker: BrokerProcess) -> None:
+def test_an_exclusive_consumer_is_alone(broker: AnyBroker) -> None:
     text = "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use"
     with connect(broker, 2) as raw:
         raw.declare("q")
@@ -411,7 +410,7 @@ def test_an_exclusive_consumer_is_alone(broker: BrokerProcess) -> None:
         raw.channel_closed(403, text, 2, CONSUME)
 
 
-def test_a_consumer_learns_that_its_queue_is_gone(broker: BrokerProcess) -> None:
+def test_a_consumer_learns_that_its_queue_is_gone(broker: AnyBroker) -> None:
     with connect(broker) as raw, connect(broker) as other:
         raw.declare("q")
         raw.fill("q", bodies(1))
@@ -438,7 +437,7 @@ def get(raw: Raw, queue: str, no_ack: bool) -> tuple[int, bool, int, bytes] | No
     return tag, redelivered, int.from_bytes(payload[-4:], "big"), raw.content(1)[1]
 
 
-def test_get_one_by_one(broker: BrokerProcess) -> None:
+def test_get_one_by_one(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         assert get(raw, "q", True) is None
@@ -458,7 +457,7 @@ def test_get_one_by_one(broker: BrokerProcess) -> None:
         assert raw.count("q", 2)[0] == 2
 
 
-def test_the_end_of_a_connection_returns_everything(broker: BrokerProcess) -> None:
+def test_the_end_of_a_connection_returns_everything(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", bodies(3))
@@ -476,7 +475,7 @@ def test_the_end_of_a_connection_returns_everything(broker: BrokerProcess) -> No
     ("start", "first"),
     [("first", 0), ("last", 9), (4, 4), ("offset=7", 7), (99, 10), ("next", 10), ("timestamp=0", 0)],
 )
-def test_a_stream_from_an_offset(broker: BrokerProcess, start: object, first: int) -> None:
+def test_a_stream_from_an_offset(broker: AnyBroker, start: object, first: int) -> None:
     with connect(broker, 2) as raw:
         raw.declare("s", arguments={"x-queue-type": "stream"})
         for place in range(10):
@@ -497,7 +496,7 @@ def test_a_stream_from_an_offset(broker: BrokerProcess, start: object, first: in
         assert seen == [(place, b"message %d" % place) for place in range(first, 11)]
 
 
-def test_a_timestamp_says_where_a_stream_starts(broker: BrokerProcess) -> None:
+def test_a_timestamp_says_where_a_stream_starts(broker: AnyBroker) -> None:
     field = short("x-stream-offset") + b"T" + number(0, 8)
     with connect(broker) as raw:
         raw.declare("s", arguments={"x-queue-type": "stream"})
@@ -508,7 +507,7 @@ def test_a_timestamp_says_where_a_stream_starts(broker: BrokerProcess) -> None:
         assert [raw.delivery()[2] for _ in range(2)] == bodies(2)
 
 
-def test_a_group_of_a_stream_resumes_where_it_committed(broker: BrokerProcess) -> None:
+def test_a_group_of_a_stream_resumes_where_it_committed(broker: AnyBroker) -> None:
     arguments: dict[str, object] = {"x-consumer-group": "g", "x-auto-commit": False, "x-stream-offset": "first"}
     resume = arguments | {"x-stream-offset": "resume"}
     with connect(broker, 2) as raw:
@@ -540,14 +539,14 @@ def test_a_group_of_a_stream_resumes_where_it_committed(broker: BrokerProcess) -
         ),
     ],
 )
-def test_commits_that_say_too_little(broker: BrokerProcess, fields: dict[str, object], text: str) -> None:
+def test_commits_that_say_too_little(broker: AnyBroker, fields: dict[str, object], text: str) -> None:
     with connect(broker) as raw:
         raw.declare("s", arguments={"x-queue-type": "stream"})
         raw.send(publish(1, "$queue/s/$commit", b"", properties=b"\x20\0" + table(fields)))
         raw.channel_closed(406, f"PRECONDITION_FAILED - {text}")
 
 
-def test_groups_of_a_queue_each_see_everything(broker: BrokerProcess) -> None:
+def test_groups_of_a_queue_each_see_everything(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.consume("q", "a", arguments={"x-consumer-group": "a"})
@@ -560,7 +559,7 @@ def test_groups_of_a_queue_each_see_everything(broker: BrokerProcess) -> None:
         assert tags == {b"a", b"b"}
 
 
-def test_queue_addresses(broker: BrokerProcess) -> None:
+def test_queue_addresses(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.consume("$queue/q/+/orders", "all", arguments={"x-consumer-group": "all"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.amqp091.raw import (
     ACK,
     CONFIRM_SELECT,
@@ -44,7 +44,7 @@ def get(raw: Raw, queue: str, channel: int = 1) -> tuple[int, bytes]:
     return int.from_bytes(args[:8], "big"), raw.content(channel)[1]
 
 
-def test_publishes_come_with_the_commit(broker: BrokerProcess) -> None:
+def test_publishes_come_with_the_commit(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         do(raw, SELECT)
@@ -60,7 +60,7 @@ def test_publishes_come_with_the_commit(broker: BrokerProcess) -> None:
         assert [get(raw, "q", 2)[1] for _ in range(2)] == [b"a", b"b"]
 
 
-def test_acknowledgements_come_with_the_commit(broker: BrokerProcess) -> None:
+def test_acknowledgements_come_with_the_commit(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         raw.fill("q", [b"a", b"b", b"c", b"d"], 2)
@@ -76,7 +76,7 @@ def test_acknowledgements_come_with_the_commit(broker: BrokerProcess) -> None:
         assert raw.count("q", 2)[0] == 0
 
 
-def test_after_a_rollback_deliveries_are_still_to_be_settled(broker: BrokerProcess) -> None:
+def test_after_a_rollback_deliveries_are_still_to_be_settled(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         raw.fill("q", [b"a", b"b"], 2)
@@ -94,7 +94,7 @@ def test_after_a_rollback_deliveries_are_still_to_be_settled(broker: BrokerProce
         assert get(raw, "q", 2)[1] == b"b"
 
 
-def test_recover_gives_back_only_what_the_transaction_does_not_settle(broker: BrokerProcess) -> None:
+def test_recover_gives_back_only_what_the_transaction_does_not_settle(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         raw.fill("q", [b"a", b"b", b"c"], 2)
@@ -111,7 +111,7 @@ def test_recover_gives_back_only_what_the_transaction_does_not_settle(broker: Br
         raw.expect(2, GET_EMPTY)
 
 
-def test_an_end_of_the_channel_is_a_rollback(broker: BrokerProcess) -> None:
+def test_an_end_of_the_channel_is_a_rollback(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         raw.fill("q", [b"a"], 2)
@@ -125,7 +125,7 @@ def test_an_end_of_the_channel_is_a_rollback(broker: BrokerProcess) -> None:
         assert raw.count("q", 2)[0] == 0
 
 
-def test_a_tag_is_settled_once(broker: BrokerProcess) -> None:
+def test_a_tag_is_settled_once(broker: AnyBroker) -> None:
     for first, second in ((0, 0), (MULTIPLE, 0), (0, MULTIPLE), (MULTIPLE, MULTIPLE)):
         queue = f"q{first}{second}"
         with connect(broker, 2) as raw:
@@ -144,7 +144,7 @@ def test_a_tag_is_settled_once(broker: BrokerProcess) -> None:
         raw.channel_closed(406, "PRECONDITION_FAILED - unknown delivery tag 7", cause=ACK)
 
 
-def test_consumers_get_no_more_than_their_prefetch_before_the_commit(broker: BrokerProcess) -> None:
+def test_consumers_get_no_more_than_their_prefetch_before_the_commit(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         raw.fill("q", [b"a", b"b"], 2)
@@ -159,7 +159,7 @@ def test_consumers_get_no_more_than_their_prefetch_before_the_commit(broker: Bro
         assert raw.delivery() == (2, False, b"b")
 
 
-def test_what_has_no_route_is_returned_before_the_commit_is_answered(broker: BrokerProcess) -> None:
+def test_what_has_no_route_is_returned_before_the_commit_is_answered(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         do(raw, SELECT)
         raw.send(publish(1, "none", b"back", mandatory=True), publish(1, "none", b"gone"))
@@ -170,7 +170,7 @@ def test_what_has_no_route_is_returned_before_the_commit_is_answered(broker: Bro
         raw.expect(1, COMMIT_OK)
 
 
-def test_a_missing_exchange_ends_the_channel_at_once(broker: BrokerProcess) -> None:
+def test_a_missing_exchange_ends_the_channel_at_once(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         do(raw, SELECT)
@@ -180,7 +180,7 @@ def test_a_missing_exchange_ends_the_channel_at_once(broker: BrokerProcess) -> N
         assert raw.count("q")[0] == 0
 
 
-def test_confirms_and_transactions_do_not_mix(broker: BrokerProcess) -> None:
+def test_confirms_and_transactions_do_not_mix(broker: AnyBroker) -> None:
     with connect(broker, 3) as raw:
         do(raw, SELECT)
         do(raw, SELECT)
@@ -196,7 +196,7 @@ def test_confirms_and_transactions_do_not_mix(broker: BrokerProcess) -> None:
         raw.channel_closed(406, "PRECONDITION_FAILED - channel is not transactional", 1, cause=ROLLBACK)
 
 
-def test_a_commit_that_a_queue_refuses_does_nothing(broker: BrokerProcess) -> None:
+def test_a_commit_that_a_queue_refuses_does_nothing(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("full", arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
         raw.declare("q")
@@ -216,7 +216,7 @@ def delayed(ms: int) -> bytes:
     return b"\x20\0" + table({"x-delay": ms})
 
 
-def test_a_commit_with_more_delays_than_may_wait_does_nothing(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_commit_with_more_delays_than_may_wait_does_nothing(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(mqtt_delayed_max=1)
     with connect(broker, 2) as raw:
         raw.declare("q")
@@ -227,7 +227,7 @@ def test_a_commit_with_more_delays_than_may_wait_does_nothing(start_broker: Call
         assert raw.count("q", 2)[0] == 0
 
 
-def test_what_headers_ask_for_begins_with_the_commit(broker: BrokerProcess) -> None:
+def test_what_headers_ask_for_begins_with_the_commit(broker: AnyBroker) -> None:
     once = b"\x20\0" + table({"x-deduplication-key": "k"})
     with connect(broker, 2) as raw:
         raw.declare("q")
@@ -244,7 +244,7 @@ def test_what_headers_ask_for_begins_with_the_commit(broker: BrokerProcess) -> N
         assert raw.delivery(2)[2] == b"late"
 
 
-def test_what_is_no_message_is_done_at_once(broker: BrokerProcess) -> None:
+def test_what_is_no_message_is_done_at_once(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.confirm(2)
         named = b"\x20\0" + table({"x-delay": 3_600_000, "x-delay-id": "d"})
@@ -258,7 +258,7 @@ def test_what_is_no_message_is_done_at_once(broker: BrokerProcess) -> None:
         do(raw, ROLLBACK)
 
 
-def test_a_transaction_has_a_limit(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_transaction_has_a_limit(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(transaction_octets_max=1 << 20)
     with connect(broker) as raw:
         raw.declare("q")
@@ -270,7 +270,7 @@ def test_a_transaction_has_a_limit(start_broker: Callable[..., BrokerProcess]) -
         assert raw.count("q")[0] == 0
 
 
-def test_an_open_transaction_holds_up_nobody_else(broker: BrokerProcess) -> None:
+def test_an_open_transaction_holds_up_nobody_else(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw:
         raw.declare("q")
         do(raw, SELECT)

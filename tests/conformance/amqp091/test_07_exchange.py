@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.amqp091.raw import (
     RETURN,
     Method,
@@ -128,7 +128,7 @@ ERRORS = [
 ]
 
 
-def test_what_cannot_be_ends_the_channel(broker: BrokerProcess) -> None:
+def test_what_cannot_be_ends_the_channel(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         setup(raw)
         for octets, code, text in ERRORS:
@@ -137,7 +137,7 @@ def test_what_cannot_be_ends_the_channel(broker: BrokerProcess) -> None:
             raw.open_channel()
 
 
-def test_what_is_gone_already_may_go(broker: BrokerProcess) -> None:
+def test_what_is_gone_already_may_go(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         setup(raw)
         raw.send(delete("none"))
@@ -150,7 +150,7 @@ def test_what_is_gone_already_may_go(broker: BrokerProcess) -> None:
             raw.expect(1, QUEUE_UNBIND_OK)
 
 
-def test_messages_go_from_exchange_to_exchange_until_unbound(broker: BrokerProcess) -> None:
+def test_messages_go_from_exchange_to_exchange_until_unbound(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         setup(raw)
         for octets in (bound(BIND, "b", "a"), bound(BIND, "b", "a"), bound(BIND, "inner", "b", "")):
@@ -167,7 +167,7 @@ def test_messages_go_from_exchange_to_exchange_until_unbound(broker: BrokerProce
         assert bodies(raw, "q") == [b"4"]
 
 
-def test_no_wait_is_not_answered(broker: BrokerProcess) -> None:
+def test_no_wait_is_not_answered(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         setup(raw)
         raw.send(
@@ -183,7 +183,7 @@ def test_no_wait_is_not_answered(broker: BrokerProcess) -> None:
         raw.channel_closed(406, "PRECONDITION_FAILED - exchange 'c' in vhost '/' in use", cause=DELETE)
 
 
-def test_an_exchange_is_used_by_what_it_leads_to(broker: BrokerProcess) -> None:
+def test_an_exchange_is_used_by_what_it_leads_to(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         setup(raw)
         raw.send(bound(BIND, "b", "a"))
@@ -194,7 +194,7 @@ def test_an_exchange_is_used_by_what_it_leads_to(broker: BrokerProcess) -> None:
         raw.expect(1, DELETE_OK)
 
 
-def test_auto_delete_goes_with_the_last_binding(broker: BrokerProcess) -> None:
+def test_auto_delete_goes_with_the_last_binding(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         setup(raw)
         raw.send(declare("x", "fanout", AUTO_DELETE), declare("y", "fanout", AUTO_DELETE))
@@ -211,7 +211,7 @@ def test_auto_delete_goes_with_the_last_binding(broker: BrokerProcess) -> None:
         raw.channel_closed(404, "NOT_FOUND - no exchange 'x' in vhost '/'", cause=DECLARE)
 
 
-def test_what_has_no_route_goes_to_the_alternate_and_is_not_returned(broker: BrokerProcess) -> None:
+def test_what_has_no_route_goes_to_the_alternate_and_is_not_returned(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         setup(raw)
         raw.send(declare("main", "direct", DURABLE, {"alternate-exchange": "inner"}))
@@ -225,7 +225,7 @@ def test_what_has_no_route_goes_to_the_alternate_and_is_not_returned(broker: Bro
         assert bodies(raw, "q") == [b"found"]
 
 
-def test_nobody_publishes_to_an_internal_exchange(broker: BrokerProcess) -> None:
+def test_nobody_publishes_to_an_internal_exchange(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         setup(raw)
         raw.send(publish(1, "k", b"", "inner"))

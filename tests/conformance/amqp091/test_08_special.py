@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from itertools import count
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.amqp091.raw import (
     CANCEL,
     CANCEL_OK,
@@ -64,8 +63,8 @@ def get(raw: Raw, queue: str, channel: int = 1) -> tuple[bytes, bytes] | None:
     return properties, body
 
 
-def wait_for(raw: Raw, queue: str, channel: int = 1) -> tuple[bytes, bytes]:
-    found = until(lambda: get(raw, queue, channel), f"a message in {queue}")
+def wait_for(broker: AnyBroker, raw: Raw, queue: str, channel: int = 1) -> tuple[bytes, bytes]:
+    found = until(lambda: get(raw, queue, channel), f"a message in {queue}", meanwhile=broker.pass_moment)
     assert found is not None
     return found
 
@@ -73,7 +72,7 @@ def wait_for(raw: Raw, queue: str, channel: int = 1) -> tuple[bytes, bytes]:
 # ---- CC and BCC
 
 
-def test_copies_go_to_the_queues_of_all_keys_and_once_to_each(broker: BrokerProcess) -> None:
+def test_copies_go_to_the_queues_of_all_keys_and_once_to_each(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         for queue in ("a", "b", "c", "d"):
             raw.declare(queue)
@@ -87,7 +86,7 @@ def test_copies_go_to_the_queues_of_all_keys_and_once_to_each(broker: BrokerProc
             assert get(raw, queue) == (headers(cc), b"x")  # BCC is nobody's business, CC stays octet by octet
 
 
-def test_a_copy_may_be_what_gives_a_message_a_route(broker: BrokerProcess) -> None:
+def test_a_copy_may_be_what_gives_a_message_a_route(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("b")
         raw.confirm()
@@ -99,7 +98,7 @@ def test_a_copy_may_be_what_gives_a_message_a_route(broker: BrokerProcess) -> No
         assert raw.expect(1, RETURN).startswith(number(312, 2))
 
 
-def test_copies_through_topic_and_headers_exchanges(broker: BrokerProcess) -> None:
+def test_copies_through_topic_and_headers_exchanges(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         for queue, exchange, key, arguments in (
             ("ta", "amq.topic", "a.#", {}),
@@ -130,7 +129,7 @@ def test_copies_through_topic_and_headers_exchanges(broker: BrokerProcess) -> No
         (b"F" + long(b""), "table"),
     ],
 )
-def test_copies_that_are_no_list(broker: BrokerProcess, name: str, value: bytes, kind: str) -> None:
+def test_copies_that_are_no_list(broker: AnyBroker, name: str, value: bytes, kind: str) -> None:
     with connect(broker) as raw:
         raw.send(publish(1, "a", b"x", properties=headers(short(name) + value)))
         wrong = f'{{unacceptable_type_in_header,"{name}",{kind}}}'
@@ -140,17 +139,17 @@ def test_copies_that_are_no_list(broker: BrokerProcess, name: str, value: bytes,
 # ---- delays
 
 
-def test_a_delayed_message_comes_when_its_time_has_come(broker: BrokerProcess) -> None:
+def test_a_delayed_message_comes_when_its_time_has_come(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.confirm()
-        began = time.monotonic()
+        began = broker.now()
         raw.send(publish(1, "q", b"late", properties=headers(short("x-delay") + b"I" + number(700, 4)), mandatory=True))
         raw.send(publish(1, "q", b"now", properties=headers(short("x-delay") + b"I\xff\xff\xff\xfb")))
         raw.confirmed(2)
-        assert wait_for(raw, "q") == (headers(short("x-delay") + b"I\xff\xff\xff\xfb"), b"now")
-        properties, body = wait_for(raw, "q")
-        assert time.monotonic() - began >= 0.7
+        assert wait_for(broker, raw, "q") == (headers(short("x-delay") + b"I\xff\xff\xff\xfb"), b"now")
+        properties, body = wait_for(broker, raw, "q")
+        assert broker.now() - began >= 0.7
         assert (properties, body) == (
             headers(short("x-delay") + b"I" + (-700).to_bytes(4, "big", signed=True)),
             b"late",
@@ -158,9 +157,9 @@ def test_a_delayed_message_comes_when_its_time_has_come(broker: BrokerProcess) -
 
 
 def test_a_delayed_message_survives_a_kill_and_keeps_exchange_key_and_copies(
-    start_broker: Callable[..., BrokerProcess],
+    start_process: Callable[..., BrokerProcess],
 ) -> None:
-    broker = start_broker()
+    broker = start_process()
     fields = short("x-delay") + b"l" + number(1500, 8) + short("BCC") + array(text("copy"))
     with connect(broker) as raw:
         raw.declare("q")
@@ -176,14 +175,14 @@ def test_a_delayed_message_survives_a_kill_and_keeps_exchange_key_and_copies(
     broker.start()
     with connect(broker) as raw:
         for queue in ("q", "copy"):
-            properties, body = wait_for(raw, queue)
+            properties, body = wait_for(broker, raw, queue)
             assert body == b"x"
             assert b"BCC" not in properties
             assert b"x-delay" in properties
             assert raw.count(queue)[0] == 0
 
 
-def test_a_delayed_message_can_be_cancelled_by_its_name(broker: BrokerProcess) -> None:
+def test_a_delayed_message_can_be_cancelled_by_its_name(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.confirm()
@@ -193,7 +192,7 @@ def test_a_delayed_message_can_be_cancelled_by_its_name(broker: BrokerProcess) -
         raw.confirmed(2)
         raw.send(publish(1, "$delayed/cancel/one", b"", mandatory=True))
         raw.confirmed(3)
-        assert wait_for(raw, "q")[1] == b"comes"
+        assert wait_for(broker, raw, "q")[1] == b"comes"
         raw.send(publish(1, "$delayed/cancel/one", b"", mandatory=True))  # nothing waits under that name
         assert raw.expect(1, RETURN).startswith(number(312, 2))
         raw.content(1)
@@ -202,7 +201,7 @@ def test_a_delayed_message_can_be_cancelled_by_its_name(broker: BrokerProcess) -
 
 
 @pytest.mark.parametrize("value", [text("soon"), b"t\1", b"V", array(), b"l" + number(1 << 60, 8)])
-def test_delays_that_are_none(broker: BrokerProcess, value: bytes) -> None:
+def test_delays_that_are_none(broker: AnyBroker, value: bytes) -> None:
     with connect(broker) as raw:
         raw.send(publish(1, "q", b"x", properties=headers(short("x-delay") + value)))
         args = raw.expect(1, (20, 40))
@@ -210,7 +209,7 @@ def test_delays_that_are_none(broker: BrokerProcess, value: bytes) -> None:
         assert args[3:].startswith(b"PRECONDITION_FAILED - invalid x-delay header: ")
 
 
-def test_more_delayed_messages_than_the_option_allows_are_refused(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_more_delayed_messages_than_the_option_allows_are_refused(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(mqtt_delayed_max=1)
     with connect(broker) as raw:
         raw.confirm()
@@ -232,8 +231,8 @@ def key_of(value: str) -> bytes:
     return headers(short("x-deduplication-key") + text(value))
 
 
-def test_duplicates_are_confirmed_and_not_taken(start_broker: Callable[..., BrokerProcess]) -> None:
-    broker = start_broker()
+def test_duplicates_are_confirmed_and_not_taken(start_process: Callable[..., BrokerProcess]) -> None:
+    broker = start_process()
     with connect(broker) as raw:
         raw.declare("q")
         raw.confirm()
@@ -253,7 +252,7 @@ def test_duplicates_are_confirmed_and_not_taken(start_broker: Callable[..., Brok
         assert bodies == [b"0", b"3", b"4", b"5", b"new"]
 
 
-def test_what_was_not_taken_may_come_again_and_addresses_are_apart(broker: BrokerProcess) -> None:
+def test_what_was_not_taken_may_come_again_and_addresses_are_apart(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.confirm()
@@ -266,7 +265,7 @@ def test_what_was_not_taken_may_come_again_and_addresses_are_apart(broker: Broke
         assert (raw.count("later")[0], raw.count("q")[0]) == (1, 1)
 
 
-def test_a_window_ends(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_window_ends(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(deduplication_window_ms=300, deduplication_keys_max=2)
     with connect(broker) as raw:
         raw.declare("q")
@@ -283,7 +282,7 @@ def test_a_window_ends(start_broker: Callable[..., BrokerProcess]) -> None:
             raw.confirmed(next(tags))
             return raw.count("q")[0] == 5
 
-        until(is_taken, "the end of the window")
+        until(is_taken, "the end of the window", meanwhile=broker.pass_moment)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +297,7 @@ def test_a_window_ends(start_broker: Callable[..., BrokerProcess]) -> None:
         short("x-deduplication-key") + text("k" * 256),
     ],
 )
-def test_names_and_numbers_that_are_none(broker: BrokerProcess, fields: bytes) -> None:
+def test_names_and_numbers_that_are_none(broker: AnyBroker, fields: bytes) -> None:
     with connect(broker) as raw:
         raw.send(publish(1, "q", b"x", properties=headers(fields)))
         args = raw.expect(1, (20, 40))
@@ -312,11 +311,11 @@ def consume_answers(raw: Raw, channel: int = 1, tag: str = "answers") -> None:
     raw.consume(REPLY_QUEUE, tag, NO_ACK, channel=channel)
 
 
-def reply_name(raw: Raw, channel: int = 1) -> str:
+def reply_name(broker: AnyBroker, raw: Raw, channel: int = 1) -> str:
     """The name that a request of this channel carries."""
     raw.declare("requests", channel=channel)
     raw.send(publish(channel, "requests", b"?", properties=b"\x02\0" + short(REPLY_QUEUE)))
-    properties, body = wait_for(raw, "requests", channel)
+    properties, body = wait_for(broker, raw, "requests", channel)
     assert body == b"?"
     assert properties[:2] == b"\x02\0"
     name = properties[3:].decode()
@@ -325,10 +324,10 @@ def reply_name(raw: Raw, channel: int = 1) -> str:
     return name
 
 
-def test_an_answer_comes_to_whoever_asked(broker: BrokerProcess) -> None:
+def test_an_answer_comes_to_whoever_asked(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw, connect(broker) as server:
         consume_answers(raw)
-        name = reply_name(raw)
+        name = reply_name(broker, raw)
         server.confirm()
         server.send(publish(1, name, b"!", properties=b"\x04\0" + short("id"), mandatory=True))
         server.confirmed(1)
@@ -340,10 +339,10 @@ def test_an_answer_comes_to_whoever_asked(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("end", ["cancel", "channel", "connection"])
-def test_an_answer_for_nobody_has_no_route(broker: BrokerProcess, end: str) -> None:
+def test_an_answer_for_nobody_has_no_route(broker: AnyBroker, end: str) -> None:
     with connect(broker) as raw, connect(broker) as server:
         consume_answers(raw)
-        name = reply_name(raw)
+        name = reply_name(broker, raw)
         if end == "cancel":
             raw.send(method(1, CANCEL, short("answers") + b"\0"))
             raw.expect(1, CANCEL_OK)
@@ -366,12 +365,12 @@ def test_an_answer_for_nobody_has_no_route(broker: BrokerProcess, end: str) -> N
             server.confirmed(tag)
             return True
 
-        until(is_returned, "the end of a name that is nobody's any more")
+        until(is_returned, "the end of a name that is nobody's any more", meanwhile=broker.pass_moment)
         server.send(method(1, QUEUE_DECLARE, b"\0\0" + short(name) + b"\x01" + table()))
         server.channel_closed(404, f"NOT_FOUND - no queue '{name}' in vhost '/'")
 
 
-def test_who_may_have_answers(broker: BrokerProcess) -> None:
+def test_who_may_have_answers(broker: AnyBroker) -> None:
     with connect(broker, 3) as raw:
         raw.send(publish(1, "q", b"?", properties=b"\x02\0" + short(REPLY_QUEUE)))
         raw.channel_closed(406, "PRECONDITION_FAILED - fast reply consumer does not exist", cause=PUBLISH)
@@ -384,14 +383,14 @@ def test_who_may_have_answers(broker: BrokerProcess) -> None:
         consume_answers(raw, 1)  # after the channel that had one has ended
 
 
-def test_a_name_ends_with_its_consumer_for_the_same_request_too(broker: BrokerProcess) -> None:
+def test_a_name_ends_with_its_consumer_for_the_same_request_too(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         consume_answers(raw)
-        first = reply_name(raw)
+        first = reply_name(broker, raw)
         raw.send(method(1, CANCEL, short("answers") + b"\0"))
         raw.expect(1, CANCEL_OK)
         consume_answers(raw)
-        assert reply_name(raw) != first
+        assert reply_name(broker, raw) != first
         raw.send(method(1, CANCEL, short("answers") + b"\0"))
         raw.expect(1, CANCEL_OK)
         raw.send(publish(1, "requests", b"?", properties=b"\x02\0" + short(REPLY_QUEUE)))
@@ -399,18 +398,18 @@ def test_a_name_ends_with_its_consumer_for_the_same_request_too(broker: BrokerPr
 
 
 @pytest.mark.parametrize("bits", [1, 2])
-def test_a_name_that_is_nobodys_cannot_be_declared(broker: BrokerProcess, bits: int) -> None:
+def test_a_name_that_is_nobodys_cannot_be_declared(broker: AnyBroker, bits: int) -> None:
     with connect(broker) as raw:
         name = REPLY_QUEUE + ".g1.garbage"
         raw.send(method(1, QUEUE_DECLARE, b"\0\0" + short(name) + number(bits, 1) + table()))
         raw.channel_closed(404, f"NOT_FOUND - no queue '{name}' in vhost '/'", cause=QUEUE_DECLARE)
 
 
-def test_each_consumer_of_answers_has_a_name_of_its_own(broker: BrokerProcess) -> None:
+def test_each_consumer_of_answers_has_a_name_of_its_own(broker: AnyBroker) -> None:
     with connect(broker, 2) as raw, connect(broker) as server:
         consume_answers(raw, 1)
         consume_answers(raw, 2)
-        names = [reply_name(raw, channel) for channel in (1, 2)]
+        names = [reply_name(broker, raw, channel) for channel in (1, 2)]
         assert names[0] != names[1]
         server.send(publish(1, names[1], b"second"))
         raw.expect(2, DELIVER)

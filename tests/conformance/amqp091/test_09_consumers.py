@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.amqp091.raw import (
     ACK,
     CANCEL,
@@ -48,7 +47,7 @@ def headers(fields: Mapping[str, object]) -> bytes:
 # ---- leaving
 
 
-def test_a_cancelled_consumer_leaves_at_once_with_what_it_holds(broker: BrokerProcess) -> None:
+def test_a_cancelled_consumer_leaves_at_once_with_what_it_holds(broker: AnyBroker) -> None:
     with connect(broker, channels=2) as raw:
         raw.declare("q")
         raw.fill("q", [b"0", b"1", b"2"])
@@ -68,7 +67,7 @@ def test_a_cancelled_consumer_leaves_at_once_with_what_it_holds(broker: BrokerPr
         raw.channel_closed(406, "PRECONDITION_FAILED - unknown delivery tag 2", cause=ACK)
 
 
-def test_an_auto_delete_queue_goes_though_its_last_consumer_holds_something(broker: BrokerProcess) -> None:
+def test_an_auto_delete_queue_goes_though_its_last_consumer_holds_something(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q", bits=AUTO_DELETE)
         raw.fill("q", [b"x"])
@@ -81,7 +80,7 @@ def test_an_auto_delete_queue_goes_though_its_last_consumer_holds_something(brok
         raw.channel_closed(404, "NOT_FOUND - no queue 'q' in vhost '/'", cause=GET)
 
 
-def test_an_exclusive_consumer_that_left_is_in_nobodys_way(broker: BrokerProcess) -> None:
+def test_an_exclusive_consumer_that_left_is_in_nobodys_way(broker: AnyBroker) -> None:
     with connect(broker, channels=2) as raw:
         raw.declare("q")
         raw.fill("q", [b"0", b"1"])
@@ -95,7 +94,7 @@ def test_an_exclusive_consumer_that_left_is_in_nobodys_way(broker: BrokerProcess
         assert raw.delivery(2) == (2, True, b"0")
 
 
-def test_what_a_cancelled_consumer_held_returns_with_the_channel(broker: BrokerProcess) -> None:
+def test_what_a_cancelled_consumer_held_returns_with_the_channel(broker: AnyBroker) -> None:
     with connect(broker) as other:
         with connect(broker) as raw:
             raw.declare("q")
@@ -113,7 +112,7 @@ def test_what_a_cancelled_consumer_held_returns_with_the_channel(broker: BrokerP
 TIMEOUT = {"x-consumer-timeout": 300}
 
 
-def test_who_takes_too_long_is_cancelled_and_loses_everything(broker: BrokerProcess) -> None:
+def test_who_takes_too_long_is_cancelled_and_loses_everything(broker: AnyBroker) -> None:
     with connect(broker) as other, connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"0", b"1", b"2"])
@@ -134,7 +133,7 @@ def test_who_takes_too_long_is_cancelled_and_loses_everything(broker: BrokerProc
         assert other.count("q") == (0, 1)
 
 
-def test_who_takes_too_long_and_would_not_hear_of_it_loses_the_channel(broker: BrokerProcess) -> None:
+def test_who_takes_too_long_and_would_not_hear_of_it_loses_the_channel(broker: AnyBroker) -> None:
     with connect(broker, client=DEAF) as raw:
         raw.declare("q")
         raw.fill("q", [b"x"])
@@ -149,7 +148,7 @@ def test_who_takes_too_long_and_would_not_hear_of_it_loses_the_channel(broker: B
         assert raw.count("q") == (1, 0)
 
 
-def test_the_limit_of_a_channel_does_not_count_what_was_taken_back(broker: BrokerProcess) -> None:
+def test_the_limit_of_a_channel_does_not_count_what_was_taken_back(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"0", b"1"])
@@ -164,7 +163,7 @@ def test_the_limit_of_a_channel_does_not_count_what_was_taken_back(broker: Broke
 
 
 @pytest.mark.parametrize("whose", ["queue", "broker"])
-def test_whose_timeout_holds(start_broker: Callable[..., BrokerProcess], whose: str) -> None:
+def test_whose_timeout_holds(start_broker: Callable[..., AnyBroker], whose: str) -> None:
     broker = start_broker(consumer_timeout_ms=300) if whose == "broker" else start_broker()
     with connect(broker) as raw:
         raw.declare("q", arguments=TIMEOUT if whose == "queue" else {})
@@ -195,7 +194,7 @@ def extend(raw: Raw, fields: Mapping[str, object], queue: str = "q", mandatory: 
 
 
 @pytest.mark.parametrize("by", ["tag", "offset"])
-def test_who_says_so_may_take_longer(broker: BrokerProcess, by: str) -> None:
+def test_who_says_so_may_take_longer(broker: AnyBroker, by: str) -> None:
     fields: dict[str, object] = {"x-delivery-tag": 1} if by == "tag" else {"x-offset": 0, "x-group-id": ""}
     with connect(broker) as raw:
         raw.declare("q", arguments={"x-visibility-timeout": 1000})
@@ -213,7 +212,7 @@ def test_who_says_so_may_take_longer(broker: BrokerProcess, by: str) -> None:
         assert raw.count("q") == (0, 0)
 
 
-def test_who_holds_nothing_is_given_nothing(broker: BrokerProcess) -> None:
+def test_who_holds_nothing_is_given_nothing(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"0"])
@@ -228,7 +227,7 @@ def test_who_holds_nothing_is_given_nothing(broker: BrokerProcess) -> None:
         raw.channel_closed(406, "PRECONDITION_FAILED - unknown delivery tag 1")
 
 
-def test_who_does_not_hold_a_message_gives_it_no_time(broker: BrokerProcess) -> None:
+def test_who_does_not_hold_a_message_gives_it_no_time(broker: AnyBroker) -> None:
     with connect(broker) as raw, connect(broker) as other:
         raw.declare("q", arguments={"x-visibility-timeout": 1000})
         raw.fill("q", [b"0"])
@@ -239,7 +238,7 @@ def test_who_does_not_hold_a_message_gives_it_no_time(broker: BrokerProcess) -> 
         assert raw.delivery() == (2, True, b"0")  # its time is over as before
 
 
-def test_where_a_queue_is_sublet_its_group_gives_more_time(broker: BrokerProcess) -> None:
+def test_where_a_queue_is_sublet_its_group_gives_more_time(broker: AnyBroker) -> None:
     with connect(broker) as raw, connect(broker) as other:
         raw.declare("q", arguments={"x-leasing": "sublet"})
         raw.fill("q", [b"0"])
@@ -262,7 +261,7 @@ def test_where_a_queue_is_sublet_its_group_gives_more_time(broker: BrokerProcess
         ({"x-offset": 0, "x-group-id": 5}, "x-group-id: 5 is no text"),
     ],
 )
-def test_extensions_that_mean_nothing(broker: BrokerProcess, fields: dict[str, object], text: str) -> None:
+def test_extensions_that_mean_nothing(broker: AnyBroker, fields: dict[str, object], text: str) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"0"])
@@ -273,7 +272,7 @@ def test_extensions_that_mean_nothing(broker: BrokerProcess, fields: dict[str, o
         assert text in args[3:].decode("utf-8", "replace")
 
 
-def test_a_tag_beyond_all_tags(broker: BrokerProcess) -> None:
+def test_a_tag_beyond_all_tags(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         field = short("x-delivery-tag") + b"L" + b"\xff" * 8
@@ -282,7 +281,7 @@ def test_a_tag_beyond_all_tags(broker: BrokerProcess) -> None:
         raw.channel_closed(406, f"PRECONDITION_FAILED - {text}")
 
 
-def test_an_extension_is_of_the_queue_that_the_delivery_came_from(broker: BrokerProcess) -> None:
+def test_an_extension_is_of_the_queue_that_the_delivery_came_from(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.declare("other")
@@ -293,7 +292,7 @@ def test_an_extension_is_of_the_queue_that_the_delivery_came_from(broker: Broker
         raw.channel_closed(406, "PRECONDITION_FAILED - delivery tag 1 is not of queue 'other'")
 
 
-def test_an_extension_stands_where_its_read_ends(broker: BrokerProcess) -> None:
+def test_an_extension_stands_where_its_read_ends(broker: AnyBroker) -> None:
     """What follows it in one read is handled whether it fails or not, and half a frame waits for its other half."""
     whole = publish(2, "q", b"half and half")
     with connect(broker, channels=2) as raw:
@@ -327,7 +326,7 @@ def test_an_extension_stands_where_its_read_ends(broker: BrokerProcess) -> None:
         ),
     ],
 )
-def test_arguments_that_are_refused(broker: BrokerProcess, arguments: dict[str, object], text: str) -> None:
+def test_arguments_that_are_refused(broker: AnyBroker, arguments: dict[str, object], text: str) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.send(method(1, CONSUME, b"\0\0" + short("q") + short("t") + b"\0" + table(arguments)))
@@ -335,7 +334,7 @@ def test_arguments_that_are_refused(broker: BrokerProcess, arguments: dict[str, 
 
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum", "stream"])
-def test_a_filter_that_is_refused_says_where_it_is_wrong(broker: BrokerProcess, queue_type: str) -> None:
+def test_a_filter_that_is_refused_says_where_it_is_wrong(broker: AnyBroker, queue_type: str) -> None:
     refused: list[tuple[bytes, str]] = [
         (
             b"S" + long("/n > 5 AN /n < 9"),
@@ -357,7 +356,7 @@ def test_a_filter_that_is_refused_says_where_it_is_wrong(broker: BrokerProcess, 
         assert raw.count("q") == (0, 0)
 
 
-def test_filtered_consumers_of_one_channel(broker: BrokerProcess) -> None:
+def test_filtered_consumers_of_one_channel(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"1", b"22222", b"333", b"44444", b"55555"])
@@ -372,7 +371,7 @@ def test_filtered_consumers_of_one_channel(broker: BrokerProcess) -> None:
         assert raw.count("q") == (2, 1)
 
 
-def test_a_stream_has_no_priorities_of_consumers(broker: BrokerProcess) -> None:
+def test_a_stream_has_no_priorities_of_consumers(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("s", arguments={"x-queue-type": "stream"})
         raw.send(method(1, CONSUME, b"\0\0" + short("s") + short("t") + b"\0" + table({"x-priority": 1})))
@@ -383,7 +382,7 @@ def test_a_stream_has_no_priorities_of_consumers(broker: BrokerProcess) -> None:
 @pytest.mark.parametrize(
     ("name", "meant"), [("x-prioritty", "did you mean x-priority?"), ("x-nobody-knows-it", "known are ")]
 )
-def test_a_consumer_argument_that_nothing_puts_in_force(broker: BrokerProcess, name: str, meant: str) -> None:
+def test_a_consumer_argument_that_nothing_puts_in_force(broker: AnyBroker, name: str, meant: str) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.send(method(1, CONSUME, b"\0\0" + short("q") + short("t") + b"\0" + table({name: 5})))
@@ -393,7 +392,7 @@ def test_a_consumer_argument_that_nothing_puts_in_force(broker: BrokerProcess, n
         assert text.encode() in args
 
 
-def test_arguments_that_mean_nothing_here(broker: BrokerProcess) -> None:
+def test_arguments_that_mean_nothing_here(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"x"])
@@ -401,7 +400,7 @@ def test_arguments_that_mean_nothing_here(broker: BrokerProcess) -> None:
         assert raw.delivery() == (1, False, b"x")
 
 
-def test_get_from_a_stream(broker: BrokerProcess) -> None:
+def test_get_from_a_stream(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("s", arguments={"x-queue-type": "stream"})
         raw.send(method(1, GET, b"\0\0" + short("s") + b"\0"))
@@ -409,7 +408,7 @@ def test_get_from_a_stream(broker: BrokerProcess) -> None:
         raw.connection_closed(540, text, cause=GET)
 
 
-def test_a_single_active_consumer_and_get(broker: BrokerProcess) -> None:
+def test_a_single_active_consumer_and_get(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q", arguments={"x-single-active-consumer": True})
         raw.send(method(1, GET, b"\0\0" + short("q") + b"\0"))
@@ -420,7 +419,7 @@ def test_a_single_active_consumer_and_get(broker: BrokerProcess) -> None:
         raw.channel_closed(405, text, cause=GET)
 
 
-def test_a_single_active_consumer_is_never_exclusive(broker: BrokerProcess) -> None:
+def test_a_single_active_consumer_is_never_exclusive(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q", arguments={"x-single-active-consumer": True})
         raw.send(method(1, CONSUME, b"\0\0" + short("q") + short("t") + number(EXCLUSIVE, 1) + table()))
@@ -436,9 +435,9 @@ STREAM_HEADERS = short("x-stream-offset") + b"l" + bytes(8) + short("x-stream-ti
 @pytest.mark.parametrize("said", [{"x-stream-offset": 99}, {"x-stream-timestamp": 99}, {}])
 @pytest.mark.parametrize("octets", [1, 2 << 20])
 def test_offset_and_time_are_the_brokers_whatever_the_publisher_says(
-    broker: BrokerProcess, said: dict[str, int], octets: int
+    broker: AnyBroker, said: dict[str, int], octets: int
 ) -> None:
-    before_ms = time.time_ns() // 1_000_000
+    before_ms = int(broker.now() * 1000)
     with connect(broker) as raw:
         raw.declare("s", arguments={"x-queue-type": "stream"})
         raw.confirm()
@@ -450,11 +449,11 @@ def test_offset_and_time_are_the_brokers_whatever_the_publisher_says(
         stamp = properties.partition(STREAM_HEADERS)[2][:8]
         mine = headers({"mine": 1})[6:]
         assert properties == b"\x20\0" + number(len(STREAM_HEADERS) + 8 + len(mine), 4) + STREAM_HEADERS + stamp + mine
-        assert before_ms <= int.from_bytes(stamp, "big") <= time.time_ns() // 1_000_000
+        assert before_ms <= int.from_bytes(stamp, "big") <= broker.now() * 1000
         assert body == bytes(octets)
 
 
-def test_readers_are_told_how_far_the_primary_group_is(broker: BrokerProcess) -> None:
+def test_readers_are_told_how_far_the_primary_group_is(broker: AnyBroker) -> None:
     stream = {"x-queue-type": "stream", "x-primary-group": "workers"}
     with connect(broker, channels=3) as raw:
         raw.declare("s", arguments=stream)
@@ -477,14 +476,14 @@ def test_readers_are_told_how_far_the_primary_group_is(broker: BrokerProcess) ->
             assert short("x-work-acked") + b"t" + number(offset in {0, 2}, 1) in properties
             assert short("x-work-group") + b"S" + long("workers") in properties
             _, _, stamp = properties.partition(short("x-stream-timestamp") + b"l")
-            assert abs(int.from_bytes(stamp[:8], "big") / 1000 - time.time()) < SECONDS_MAX
+            assert abs(int.from_bytes(stamp[:8], "big") / 1000 - broker.now()) < SECONDS_MAX
         raw.settle(NACK, 2, REQUEUE, channel=2)
         assert raw.delivery(2, "w") == (5, True, b"1")
 
 
-def test_the_work_on_a_stream_goes_on_after_a_kill(broker: BrokerProcess) -> None:
+def test_the_work_on_a_stream_goes_on_after_a_kill(broker_process: BrokerProcess) -> None:
     stream = {"x-queue-type": "stream", "x-primary-group": "workers"}
-    with connect(broker) as raw:
+    with connect(broker_process) as raw:
         raw.declare("s", arguments=stream)
         raw.fill("s", [b"0", b"1", b"2"])
         raw.consume("s", arguments={"x-consumer-group": "workers"})
@@ -496,9 +495,9 @@ def test_the_work_on_a_stream_goes_on_after_a_kill(broker: BrokerProcess) -> Non
         raw.expect(1, DELIVER)
         raw.content(1)
         raw.confirmed(4)
-    broker.kill9()
-    broker.start()
-    with connect(broker) as raw:
+    broker_process.kill9()
+    broker_process.start()
+    with connect(broker_process) as raw:
         raw.consume("s", arguments={"x-consumer-group": "workers"})
         assert sorted(raw.delivery()[2] for _ in range(2)) == [b"1", b"3"]
         assert raw.count("s")[0] == 4

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.amqp091.raw import HEADER, START, Raw, connect, long, method, publish, short
 from tests.waiting import look_again, until
 
@@ -34,8 +34,8 @@ def purge(raw: Raw) -> None:
     raw.expect(1, QUEUE_PURGE_OK)
 
 
-def test_publishers_are_told_that_memory_is_low_and_others_go_on(start_broker: Start) -> None:
-    broker = start_broker(memory_octets_max=LIMIT, queue_memory_percent_max=100)
+def test_publishers_are_told_that_memory_is_low_and_others_go_on(start_process: Start) -> None:
+    broker = start_process(memory_octets_max=LIMIT, queue_memory_percent_max=100)
     with connect(broker, client=ABLE) as raw, connect(broker, client=ABLE) as reader:
         fill(raw, broker)
         raw.send(publish(1, "transient", b"x"))
@@ -45,8 +45,8 @@ def test_publishers_are_told_that_memory_is_low_and_others_go_on(start_broker: S
         raw.sync()
 
 
-def test_who_has_not_said_that_it_can_hear_it_is_not_told(start_broker: Start) -> None:
-    broker = start_broker(memory_octets_max=LIMIT, queue_memory_percent_max=100)
+def test_who_has_not_said_that_it_can_hear_it_is_not_told(start_process: Start) -> None:
+    broker = start_process(memory_octets_max=LIMIT, queue_memory_percent_max=100)
     with connect(broker) as raw, connect(broker, client=ABLE) as reader:
         fill(raw, broker)
         purge(reader)
@@ -54,7 +54,7 @@ def test_who_has_not_said_that_it_can_hear_it_is_not_told(start_broker: Start) -
 
 
 @pytest.mark.parametrize("secret", ["guest", "any other"])
-def test_a_new_secret_changes_nothing_for_who_has_a_password(broker: BrokerProcess, secret: str) -> None:
+def test_a_new_secret_changes_nothing_for_who_has_a_password(broker: AnyBroker, secret: str) -> None:
     """Of whom a token or another server decides it is checked: tests/security/test_oauth.py."""
     with connect(broker) as raw:
         raw.send(method(0, UPDATE_SECRET, long(secret) + short("the token was renewed")))
@@ -62,14 +62,14 @@ def test_a_new_secret_changes_nothing_for_who_has_a_password(broker: BrokerProce
         raw.sync()
 
 
-def test_a_new_secret_before_the_connection_is_open(broker: BrokerProcess) -> None:
+def test_a_new_secret_before_the_connection_is_open(broker: AnyBroker) -> None:
     raw = Raw(broker)
     raw.send(HEADER, method(0, UPDATE_SECRET, long("guest") + short("too early")))
     raw.expect(0, START)
     raw.connection_closed(503, "COMMAND_INVALID - method 10.70 is not expected on channel 0 now", cause=UPDATE_SECRET)
 
 
-def test_what_comes_behind_a_new_secret_is_done(broker: BrokerProcess) -> None:
+def test_what_comes_behind_a_new_secret_is_done(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.confirm()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.amqp091.raw import (
     CHANNEL_CLOSE,
     CHANNEL_CLOSE_OK,
@@ -30,7 +30,7 @@ WRONG = method(1, CONSUME, b"\0\0" + short("nowhere") + short("t") + b"\0" + tab
 IN_FLIGHT = 8 << 20  # more than a read, and less than what the broker passes over
 
 
-def test_both_sides_close_a_channel_at_once(broker: BrokerProcess) -> None:
+def test_both_sides_close_a_channel_at_once(broker: AnyBroker) -> None:
     with connect(broker, channels=2) as raw:
         raw.send(WRONG, method(1, CHANNEL_CLOSE, LEAVE))
         raw.check_close(raw.expect(1, CHANNEL_CLOSE), 404, "NOT_FOUND - no queue 'nowhere' in vhost '/'", cause=CONSUME)
@@ -41,7 +41,7 @@ def test_both_sides_close_a_channel_at_once(broker: BrokerProcess) -> None:
         raw.sync(1)
 
 
-def test_until_close_ok_a_closed_channel_hears_nothing_else(broker: BrokerProcess) -> None:
+def test_until_close_ok_a_closed_channel_hears_nothing_else(broker: AnyBroker) -> None:
     with connect(broker, channels=2) as raw:
         raw.send(WRONG)
         raw.expect(1, CHANNEL_CLOSE)
@@ -55,7 +55,7 @@ def test_until_close_ok_a_closed_channel_hears_nothing_else(broker: BrokerProces
 
 
 @pytest.mark.parametrize("piecewise", [False, True])
-def test_both_sides_close_the_connection_at_once(broker: BrokerProcess, piecewise: bool) -> None:
+def test_both_sides_close_the_connection_at_once(broker: AnyBroker, piecewise: bool) -> None:
     with connect(broker) as raw:
         raw.send(method(0, (10, 99)))
         raw.expect(0, CLOSE)
@@ -67,7 +67,7 @@ def test_both_sides_close_the_connection_at_once(broker: BrokerProcess, piecewis
         assert raw.ended()
 
 
-def test_close_ok_is_heard_after_octets_that_are_no_frame(broker: BrokerProcess) -> None:
+def test_close_ok_is_heard_after_octets_that_are_no_frame(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.send(frame(1, 1, b"\0\x14\0\x14\1")[:-1] + b"\xcd" + b"anything")
         raw.expect(0, CLOSE)
@@ -85,10 +85,12 @@ def read_to_the_end(raw: Raw) -> bytes:
 
 
 @pytest.mark.parametrize("client_closes", [True, False])
-def test_what_is_in_flight_after_the_last_close_ok_resets_nothing(broker: BrokerProcess, client_closes: bool) -> None:
+def test_what_is_in_flight_after_the_last_close_ok_resets_nothing(
+    broker_process: BrokerProcess, client_closes: bool
+) -> None:
     """The last words stay readable, and who was publishing hears of the end by reading, not by an error."""
     flight = publish(1, "x", bytes(100_000)) * (IN_FLIGHT // 100_000)
-    with connect(broker) as raw:
+    with connect(broker_process) as raw:
         if client_closes:
             raw.send(method(0, CLOSE, LEAVE))
             last = method(0, CLOSE_OK)
@@ -101,16 +103,16 @@ def test_what_is_in_flight_after_the_last_close_ok_resets_nothing(broker: Broker
         assert read_to_the_end(raw) == last
 
 
-def test_who_speaks_another_protocol_can_read_so(broker: BrokerProcess) -> None:
-    raw = Raw(broker)
+def test_who_speaks_another_protocol_can_read_so(broker_process: BrokerProcess) -> None:
+    raw = Raw(broker_process)
     raw.send(b"AMQP\x00\x01\x00\x00")
     assert raw.read(8) == HEADER
     raw.send(bytes(IN_FLIGHT))
     assert read_to_the_end(raw) == b""
 
 
-def test_who_never_goes_is_cut_off(start_broker: Callable[..., BrokerProcess]) -> None:
-    broker = start_broker(drain_timeout_ms=100)
+def test_who_never_goes_is_cut_off(start_process: Callable[..., BrokerProcess]) -> None:
+    broker = start_process(drain_timeout_ms=100)
     with connect(broker) as raw, connect(broker) as other:
         raw.send(method(0, CLOSE, LEAVE))
         raw.expect(0, CLOSE_OK)
@@ -119,9 +121,9 @@ def test_who_never_goes_is_cut_off(start_broker: Callable[..., BrokerProcess]) -
             other.sync()
 
 
-def test_who_goes_on_sending_without_end_is_cut_off(broker: BrokerProcess) -> None:
+def test_who_goes_on_sending_without_end_is_cut_off(broker_process: BrokerProcess) -> None:
     sent = 0
-    with connect(broker) as raw:
+    with connect(broker_process) as raw:
         raw.send(method(0, CLOSE, LEAVE))
         while not is_cut_off(raw, bytes(1 << 20)):
             sent += 1 << 20
@@ -136,7 +138,7 @@ def is_cut_off(raw: Raw, octets: bytes) -> bool:
     return False
 
 
-def test_what_a_connection_had_is_free_before_the_client_goes(broker: BrokerProcess) -> None:
+def test_what_a_connection_had_is_free_before_the_client_goes(broker: AnyBroker) -> None:
     with connect(broker) as raw, connect(broker) as other:
         raw.declare("own", 4)
         raw.send(method(0, CLOSE, LEAVE))

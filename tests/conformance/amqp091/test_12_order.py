@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.amqp091.raw import (
     ACK,
     CANCEL,
@@ -45,7 +45,7 @@ def got(raw: Raw) -> bytes:
     ("arguments", "properties"), [({"x-message-ttl": 0}, b"\0\0"), ({}, AT_ONCE), ({"x-max-priority": 3}, AT_ONCE)]
 )
 def test_what_may_not_wait_is_gone_for_who_gets(
-    broker: BrokerProcess, arguments: Mapping[str, object], properties: bytes
+    broker: AnyBroker, arguments: Mapping[str, object], properties: bytes
 ) -> None:
     with connect(broker) as raw:
         raw.declare("q", arguments=arguments)
@@ -55,7 +55,7 @@ def test_what_may_not_wait_is_gone_for_who_gets(
 
 
 @pytest.mark.parametrize("arguments", [{"x-message-ttl": 0}, {}])
-def test_who_comes_later_does_not_get_it_either(broker: BrokerProcess, arguments: Mapping[str, object]) -> None:
+def test_who_comes_later_does_not_get_it_either(broker: AnyBroker, arguments: Mapping[str, object]) -> None:
     with connect(broker) as raw:
         raw.declare("q", arguments=arguments)
         consume = method(1, CONSUME, b"\0\0" + short("q") + short("t") + b"\0" + table())
@@ -66,7 +66,7 @@ def test_who_comes_later_does_not_get_it_either(broker: BrokerProcess, arguments
         assert raw.delivery() == (1, False, b"y")
 
 
-def test_what_is_too_much_is_gone_for_who_gets_counts_and_purges(broker: BrokerProcess) -> None:
+def test_what_is_too_much_is_gone_for_who_gets_counts_and_purges(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q", arguments={"x-max-length": 1})
         raw.send(publish(1, "q", b"a"), publish(1, "q", b"b"), GET_IT)
@@ -77,7 +77,7 @@ def test_what_is_too_much_is_gone_for_who_gets_counts_and_purges(broker: BrokerP
         assert raw.expect(1, PURGE_OK) == number(1, 4)
 
 
-def test_a_queue_is_empty_where_nothing_stays(broker: BrokerProcess) -> None:
+def test_a_queue_is_empty_where_nothing_stays(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q", arguments={"x-message-ttl": 0})
         raw.send(publish(1, "q", b"x"), method(1, DELETE, b"\0\0" + short("q") + b"\2"))
@@ -85,7 +85,7 @@ def test_a_queue_is_empty_where_nothing_stays(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("no_ack", [False, True])
-def test_consumers_come_before_who_gets(broker: BrokerProcess, no_ack: bool) -> None:
+def test_consumers_come_before_who_gets(broker: AnyBroker, no_ack: bool) -> None:
     with connect(broker, channels=2) as raw, connect(broker) as other:
         raw.declare("q")
         raw.prefetch(1)
@@ -112,7 +112,7 @@ def either(raw: Raw) -> tuple[bool, bytes]:
 
 
 @pytest.mark.parametrize("no_ack", [False, True])
-def test_who_cancels_gets_what_came_before(broker: BrokerProcess, no_ack: bool) -> None:
+def test_who_cancels_gets_what_came_before(broker: AnyBroker, no_ack: bool) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.consume("q", bits=2 * no_ack)
@@ -127,9 +127,9 @@ def test_who_cancels_gets_what_came_before(broker: BrokerProcess, no_ack: bool) 
         assert raw.count("q") == (1, 0)
 
 
-def test_nobody_gets_what_has_just_expired(broker: BrokerProcess) -> None:
-    """The broker's own clock may have ticked last long before."""
-    with connect(broker) as raw:
+def test_nobody_gets_what_has_just_expired(broker_process: BrokerProcess) -> None:
+    """The broker_process's own clock may have ticked last long before."""
+    with connect(broker_process) as raw:
         raw.declare("q")
         raw.confirm()
         for tag in range(1, 11):
@@ -140,7 +140,7 @@ def test_nobody_gets_what_has_just_expired(broker: BrokerProcess) -> None:
             raw.expect(1, GET_EMPTY)
 
 
-def test_who_follows_deliveries_hears_of_those_before_a_cancel(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_who_follows_deliveries_hears_of_those_before_a_cancel(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(events=["message.delivered"])
     with connect(broker) as raw:
         raw.declare("q")

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.amqp091.raw import ACK, DELIVER, GET, GET_OK, connect, method, publish, short
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x-queue-type": "stream"}])
 def test_a_limit_of_the_whole_channel_changes_for_who_consumes(
-    broker: BrokerProcess, arguments: Mapping[str, object]
+    broker: AnyBroker, arguments: Mapping[str, object]
 ) -> None:
     with connect(broker) as raw:
         raw.declare("q", arguments=arguments)
@@ -33,7 +33,7 @@ def test_a_limit_of_the_whole_channel_changes_for_who_consumes(
         assert [raw.delivery()[0] for _ in range(5)] == [5, 6, 7, 8, 9]
 
 
-def test_a_limit_of_the_whole_channel_and_a_consumers_own(broker: BrokerProcess) -> None:
+def test_a_limit_of_the_whole_channel_and_a_consumers_own(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"x"] * 9)
@@ -46,7 +46,7 @@ def test_a_limit_of_the_whole_channel_and_a_consumers_own(broker: BrokerProcess)
         raw.sync()
 
 
-def test_a_full_channel_keeps_messages_from_consumers_without_acknowledgements(broker: BrokerProcess) -> None:
+def test_a_full_channel_keeps_messages_from_consumers_without_acknowledgements(broker: AnyBroker) -> None:
     with connect(broker) as raw, connect(broker) as other:
         raw.declare("p")
         raw.declare("q")
@@ -72,7 +72,7 @@ def test_a_full_channel_keeps_messages_from_consumers_without_acknowledgements(b
         assert sorted(found) == [b"3", b"4", b"5"]
 
 
-def test_what_was_got_counts_for_no_limit(broker: BrokerProcess) -> None:
+def test_what_was_got_counts_for_no_limit(broker: AnyBroker) -> None:
     with connect(broker) as raw:
         raw.declare("q")
         raw.fill("q", [b"1", b"2", b"3"])

@@ -1,26 +1,25 @@
-"""The block protocol as wire/blocks.py and log/block.py draw it, octet by octet, with no code of the broker's."""
+"""The block protocol as frames.py and log/block.py draw it, octet by octet, with no code of the broker's."""
 
 from __future__ import annotations
 
 import json
-import socket
 import struct
 from collections.abc import Iterator
 
-import pika
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, Dialled
+from tests.conformance.amqp091 import raw as amqp
 
+pytestmark = pytest.mark.over_sockets
 REQUEST, REPLY, ERROR, BLOCKS, PICKED = 1, 2, 3, 4, 6
-WAIT_S = 60
 
 
 class Raw:
     """One connection, octet by octet."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
+    def __init__(self, broker: Dialled) -> None:
+        self.socket = broker.dial("mqtt")
         self.socket.sendall(b"FBLK\x01\0\0\0")
         assert self.read(8) == b"FBLK\x01\0\0\0"
 
@@ -52,14 +51,11 @@ class Raw:
 
 
 @pytest.fixture
-def raw(broker: BrokerProcess) -> Iterator[Raw]:
-    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port)) as connection:
-        channel = connection.channel()
-        channel.confirm_delivery()
-        channel.queue_declare("q", durable=True)
-        for number in range(5):
-            channel.basic_publish("", "q", b'{"n": %d}' % number)
-    made = Raw(broker.mqtt_port)
+def raw(broker: AnyBroker) -> Iterator[Raw]:
+    with amqp.connect(broker) as publisher:
+        publisher.declare("q")
+        publisher.fill("q", [b'{"n": %d}' % number for number in range(5)])
+    made = Raw(broker)
     assert made.ask(op="auth", user="guest", password="guest") == {"user": "guest"}
     yield made
     made.socket.close()

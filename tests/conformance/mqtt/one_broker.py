@@ -7,22 +7,17 @@ from itertools import count
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
+from tests.held_broker import brokers_by
 
 NUMBERS = count(1)
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def broker(way: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyBroker]:
     """A running broker with default options, which the tests of a module share."""
-    made = BrokerProcess(tmp_path_factory.mktemp("broker"))
-    made.start()
-    yield made
-    try:
-        print(made.log_text()[-10_000:])
-        made.finish()
-    finally:
-        made.abandon()
+    with brokers_by(way, tmp_path_factory.mktemp("broker")) as start:
+        yield start()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     PUBACK,
     PUBCOMP,
@@ -32,7 +32,7 @@ def pubrel(id: int) -> bytes:
     return packet(0x62, number(id))
 
 
-def answers(broker: BrokerProcess, octets: bytes, code: int) -> None:
+def answers(broker: AnyBroker, octets: bytes, code: int) -> None:
     """These octets must end a connection of version 5 with the code."""
     raw = connected(broker)
     raw.send(octets)
@@ -42,7 +42,7 @@ def answers(broker: BrokerProcess, octets: bytes, code: int) -> None:
 @statement("MQTT-4.3.2-2", "MQTT-2.3.1-6", "MQTT-3.3.4-1", version=V311)
 @statement("MQTT-4.3.2-4", "MQTT-2.2.1-5", "MQTT-3.3.4-1", "MQTT-3.4.2-1")
 @VERSIONS
-def test_mqtt5_4_3_2_4_qos_1_is_acknowledged_with_its_identifier(broker: BrokerProcess, version: int) -> None:
+def test_mqtt5_4_3_2_4_qos_1_is_acknowledged_with_its_identifier(broker: AnyBroker, version: int) -> None:
     raw = connected(broker, version=version)
     raw.send(*[publish("nobody/wants", b"x", 1, id, version) for id in (7, 65535, 1)])
     for id in (7, 65535, 1):
@@ -57,7 +57,7 @@ def test_mqtt5_4_3_2_4_qos_1_is_acknowledged_with_its_identifier(broker: BrokerP
 @statement("MQTT-4.3.3-2", "MQTT-2.3.1-6", "MQTT-3.3.4-1", version=V311)
 @statement("MQTT-4.3.3-8", "MQTT-4.3.3-10", "MQTT-4.3.3-11", "MQTT-4.3.3-12", "MQTT-2.2.1-5", "MQTT-3.7.2-1")
 @VERSIONS
-def test_mqtt5_4_3_3_8_qos_2_comes_once(broker: BrokerProcess, version: int) -> None:
+def test_mqtt5_4_3_3_8_qos_2_comes_once(broker: AnyBroker, version: int) -> None:
     reader = connected(broker, "reader", version)
     reader.subscribe("a")
     raw = connected(broker, version=version)
@@ -79,7 +79,7 @@ def test_mqtt5_4_3_3_8_qos_2_comes_once(broker: BrokerProcess, version: int) -> 
 
 
 @statement("MQTT-3.5.2-1")
-def test_mqtt5_3_5_2_1_qos_2_that_nobody_wants(broker: BrokerProcess) -> None:
+def test_mqtt5_3_5_2_1_qos_2_that_nobody_wants(broker: AnyBroker) -> None:
     raw = connected(broker)
     raw.send(publish("a", b"", 2, 3))
     raw.acked(3, 0x10, PUBREC)
@@ -88,7 +88,7 @@ def test_mqtt5_3_5_2_1_qos_2_that_nobody_wants(broker: BrokerProcess) -> None:
 
 
 @statement("MQTT-2.2.1-3")
-def test_mqtt5_2_2_1_3_packet_identifier_0(broker: BrokerProcess) -> None:
+def test_mqtt5_2_2_1_3_packet_identifier_0(broker: AnyBroker) -> None:
     for octets in (
         publish("a", b"", 1, 0),
         publish("a", b"", 2, 0),
@@ -100,7 +100,7 @@ def test_mqtt5_2_2_1_3_packet_identifier_0(broker: BrokerProcess) -> None:
 
 
 @statement("MQTT-3.3.2-1", "MQTT-3.3.2-2", "MQTT-4.7.0-1", "MQTT-4.7.3-1", "MQTT-4.7.3-2")
-def test_mqtt5_3_3_2_2_topic_names_that_are_none(broker: BrokerProcess) -> None:
+def test_mqtt5_3_3_2_2_topic_names_that_are_none(broker: AnyBroker) -> None:
     for topic in ("a/#", "+", "a+b", "#"):
         answers(broker, publish(topic), 0x90)
     answers(broker, publish("/".join("a" * 129)), 0x90)
@@ -110,12 +110,12 @@ def test_mqtt5_3_3_2_2_topic_names_that_are_none(broker: BrokerProcess) -> None:
 
 
 @statement("MQTT-3.3.1-2", "MQTT-3.3.1-4")
-def test_mqtt5_3_3_1_4_flags_that_no_publish_has(broker: BrokerProcess) -> None:
+def test_mqtt5_3_3_1_4_flags_that_no_publish_has(broker: AnyBroker) -> None:
     answers(broker, packet(0x36, text("a") + b"\0\x01\0"), 0x81)  # QoS 3
     answers(broker, publish("a", bits=8), 0x81)  # DUP at QoS 0 [MQTT-3.3.1-2]
 
 
-def test_mqtt5_3_3_0_1_publish_cut_short(broker: BrokerProcess) -> None:
+def test_mqtt5_3_3_0_1_publish_cut_short(broker: AnyBroker) -> None:
     for rest in (b"", b"\0", b"\0\x02a", text("a"), text("a") + b"\x01", text("a") + b"\x05\x01\x01"):
         answers(broker, packet(0x30, rest), 0x81)
     answers(broker, packet(0x32, text("a") + b"\0"), 0x81)
@@ -137,12 +137,12 @@ def test_mqtt5_3_3_0_1_publish_cut_short(broker: BrokerProcess) -> None:
         (b"\x26" + text("n"), 0x81),
     ],
 )
-def test_mqtt5_3_3_2_14_bad_publish_properties(broker: BrokerProcess, properties: bytes, code: int) -> None:
+def test_mqtt5_3_3_2_14_bad_publish_properties(broker: AnyBroker, properties: bytes, code: int) -> None:
     answers(broker, publish("a", properties=properties), code)
 
 
 @statement("MQTT-3.3.2-4", "MQTT-3.3.2-15", "MQTT-3.3.2-16", "MQTT-3.3.2-17", "MQTT-3.3.2-18", "MQTT-3.3.2-20")
-def test_mqtt5_3_3_2_17_message_and_properties_pass_unaltered(broker: BrokerProcess) -> None:
+def test_mqtt5_3_3_2_17_message_and_properties_pass_unaltered(broker: AnyBroker) -> None:
     raw = connected(broker)
     raw.subscribe("a/b")
     sent = (
@@ -176,7 +176,7 @@ def raw_code(raw: Raw, octets: bytes) -> tuple[bytes, list[tuple[int, object]]]:
 @statement("MQTT-3.3.1-3", "MQTT-4.3.2-1", version=V311)
 @statement("MQTT-3.3.1-3", "MQTT-4.3.2-2")
 @VERSIONS
-def test_mqtt5_3_3_1_3_dup_and_retain_are_not_passed_on(broker: BrokerProcess, version: int) -> None:
+def test_mqtt5_3_3_1_3_dup_and_retain_are_not_passed_on(broker: AnyBroker, version: int) -> None:
     reader = connected(broker, "reader", version)
     reader.subscribe("a")
     raw = connected(broker, version=version)
@@ -187,7 +187,7 @@ def test_mqtt5_3_3_1_3_dup_and_retain_are_not_passed_on(broker: BrokerProcess, v
 
 
 @statement("MQTT-4.6.0-2", "MQTT-4.6.0-5", "MQTT-4.6.0-6")
-def test_mqtt5_4_6_0_2_acknowledgements_in_order(broker: BrokerProcess) -> None:
+def test_mqtt5_4_6_0_2_acknowledgements_in_order(broker: AnyBroker) -> None:
     raw = connected(broker)
     raw.subscribe("in/order")
     ids = list(range(300, 200, -1))
@@ -205,7 +205,7 @@ def test_mqtt5_4_6_0_2_acknowledgements_in_order(broker: BrokerProcess) -> None:
     assert bodies == ids  # [MQTT-4.6.0-5]
 
 
-def test_mqtt5_4_9_0_1_payload_beyond_the_limit(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_mqtt5_4_9_0_1_payload_beyond_the_limit(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(message_octets_max=100)
     raw = connected(broker)
     assert raw.publish("a", bytes(100)) == 0x10
@@ -214,7 +214,7 @@ def test_mqtt5_4_9_0_1_payload_beyond_the_limit(start_broker: Callable[..., Brok
 
 
 @statement("MQTT-3.6.2-1")
-def test_mqtt5_4_3_3_1_acknowledgements_that_belong_to_nothing(broker: BrokerProcess) -> None:
+def test_mqtt5_4_3_3_1_acknowledgements_that_belong_to_nothing(broker: AnyBroker) -> None:
     raw = connected(broker)
     raw.send(packet(PUBACK, number(77)), packet(PUBCOMP, number(77)))
     raw.quiet()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     UNSUBACK,
     V5,
@@ -35,7 +35,7 @@ VERSIONS = pytest.mark.parametrize("version", [V311, V5])
     "MQTT-2.2.1-6",
 )
 @VERSIONS
-def test_mqtt5_3_8_4_6_a_code_for_each_filter(broker: BrokerProcess, version: int) -> None:
+def test_mqtt5_3_8_4_6_a_code_for_each_filter(broker: AnyBroker, version: int) -> None:
     raw = connected(broker, version=version)
     filters = [("a", 0), ("b/+", 1), ("c/#", 2), ("#/d", 0), ("e+", 1), ("", 0), ("$queue/#", 1), ("$share/g/t", 1)]
     raw.send(subscribe(513, *filters, version=version))
@@ -61,7 +61,7 @@ def test_mqtt5_3_8_4_6_a_code_for_each_filter(broker: BrokerProcess, version: in
         (subscribe(1, ("a", 0), properties=b"\x0b\x01\x0b\x02"), 0x82),
     ],
 )
-def test_mqtt5_3_8_3_2_subscribe_that_none_is(broker: BrokerProcess, octets: bytes, code: int) -> None:
+def test_mqtt5_3_8_3_2_subscribe_that_none_is(broker: AnyBroker, octets: bytes, code: int) -> None:
     raw = connected(broker)
     raw.send(octets)
     raw.refused(code)
@@ -81,7 +81,7 @@ def test_mqtt5_3_8_3_2_subscribe_that_none_is(broker: BrokerProcess, octets: byt
     "MQTT-2.2.1-6",
 )
 @VERSIONS
-def test_mqtt5_3_10_4_1_unsubscribe(broker: BrokerProcess, version: int) -> None:
+def test_mqtt5_3_10_4_1_unsubscribe(broker: AnyBroker, version: int) -> None:
     raw = connected(broker, version=version)
     raw.subscribe("a", "b/#")
     raw.send(unsubscribe(9, "b/#", "b", "a/#", version=version))
@@ -95,7 +95,7 @@ def test_mqtt5_3_10_4_1_unsubscribe(broker: BrokerProcess, version: int) -> None
 @statement("MQTT-4.7.2-1", version=V311)
 @statement("MQTT-4.7.2-1")
 @VERSIONS
-def test_mqtt5_4_7_2_1_wildcards_do_not_match_dollar_topics(broker: BrokerProcess, version: int) -> None:
+def test_mqtt5_4_7_2_1_wildcards_do_not_match_dollar_topics(broker: AnyBroker, version: int) -> None:
     raw = connected(broker, version=version)
     raw.subscribe("#", "+/x", "+/#")
     other = connected(broker, "other", version)
@@ -121,7 +121,7 @@ MATCHES = {
 
 
 @statement("MQTT-4.7.3-4", "MQTT-3.3.2-3")
-def test_mqtt5_4_7_3_4_each_filter_matches_its_topics_and_no_others(broker: BrokerProcess) -> None:
+def test_mqtt5_4_7_3_4_each_filter_matches_its_topics_and_no_others(broker: AnyBroker) -> None:
     publisher = connected(broker, "publisher")
     readers = {}
     for name in MATCHES:
@@ -139,9 +139,7 @@ def test_mqtt5_4_7_3_4_each_filter_matches_its_topics_and_no_others(broker: Brok
 @statement("MQTT-3.3.5-1", "MQTT-3.8.4-3", version=V311)
 @statement("MQTT-3.3.4-2", "MQTT-3.8.4-3")
 @VERSIONS
-def test_mqtt5_3_3_4_2_overlapping_subscriptions_one_copy_at_the_highest_qos(
-    broker: BrokerProcess, version: int
-) -> None:
+def test_mqtt5_3_3_4_2_overlapping_subscriptions_one_copy_at_the_highest_qos(broker: AnyBroker, version: int) -> None:
     raw = connected(broker, version=version)
     raw.send(subscribe(1, ("a/#", 0), ("a/+", 1), ("a/b", 0), version=version))
     assert raw.granted() == [0, 1, 0]
@@ -160,7 +158,7 @@ def test_mqtt5_3_3_4_2_overlapping_subscriptions_one_copy_at_the_highest_qos(
 
 
 @statement("MQTT-3.8.4-8", "MQTT-4.3.1-1")
-def test_mqtt5_3_8_4_8_qos_is_the_lower_of_both(broker: BrokerProcess) -> None:
+def test_mqtt5_3_8_4_8_qos_is_the_lower_of_both(broker: AnyBroker) -> None:
     raw = connected(broker)
     raw.subscribe("one")
     raw.subscribe("zero", qos=0)
@@ -172,7 +170,7 @@ def test_mqtt5_3_8_4_8_qos_is_the_lower_of_both(broker: BrokerProcess) -> None:
 
 @statement("MQTT-3.3.4-9", "MQTT-3.3.4-10", "MQTT-4.9.0-1", "MQTT-4.9.0-2", "MQTT-4.9.0-3")
 @VERSIONS
-def test_mqtt5_3_3_4_9_no_more_in_flight_than_the_receive_maximum(broker: BrokerProcess, version: int) -> None:
+def test_mqtt5_3_3_4_9_no_more_in_flight_than_the_receive_maximum(broker: AnyBroker, version: int) -> None:
     raw = connected(broker, version=version, properties=b"\x21\0\x02")
     raw.subscribe("a")
     publisher = connected(broker, "publisher")
@@ -192,7 +190,7 @@ def test_mqtt5_3_3_4_9_no_more_in_flight_than_the_receive_maximum(broker: Broker
 
 
 @statement("MQTT-3.1.2-24", "MQTT-3.1.2-25")
-def test_mqtt5_3_1_2_25_no_packet_larger_than_the_client_takes(broker: BrokerProcess) -> None:
+def test_mqtt5_3_1_2_25_no_packet_larger_than_the_client_takes(broker: AnyBroker) -> None:
     raw = connected(broker, properties=b"\x27\0\0\0\x28")  # 40 octets
     raw.subscribe("a")
     publisher = connected(broker, "publisher")
@@ -205,7 +203,7 @@ def test_mqtt5_3_1_2_25_no_packet_larger_than_the_client_takes(broker: BrokerPro
 
 
 @statement("MQTT-3.9.2-1", "MQTT-3.8.4-7")
-def test_mqtt5_3_8_4_1_refusals_say_why_within_the_packet_size(broker: BrokerProcess) -> None:
+def test_mqtt5_3_8_4_1_refusals_say_why_within_the_packet_size(broker: AnyBroker) -> None:
     raw = connected(broker)
     raw.send(subscribe(1, ("a/#/b", 0)))
     assert b"'#' must be the last level" in raw.expect(0x90)

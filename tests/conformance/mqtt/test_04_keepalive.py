@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.mqtt.raw import (
     DISCONNECT,
     DISCONNECTED,
@@ -28,7 +27,7 @@ from tests.conformance.mqtt.statements import statement
 VERSIONS = pytest.mark.parametrize("version", [V311, V5])
 
 
-def mortal(broker: BrokerProcess, version: int = V5, body: bytes = b"gone", properties: bytes = b"") -> Raw:
+def mortal(broker: AnyBroker, version: int = V5, body: bytes = b"gone", properties: bytes = b"") -> Raw:
     """A connection with a will of QoS 1 on `will/x`."""
     raw = Raw(broker, version)
     raw.send(connect("mortal", version, will=will("will/x", body, version, properties), will_flags=0x0C))
@@ -37,7 +36,7 @@ def mortal(broker: BrokerProcess, version: int = V5, body: bytes = b"gone", prop
 
 
 @pytest.fixture
-def heir(broker: BrokerProcess) -> Raw:
+def heir(broker: AnyBroker) -> Raw:
     """Who hears of wills."""
     raw = connected(broker, "heir")
     raw.subscribe("will/#")
@@ -47,7 +46,7 @@ def heir(broker: BrokerProcess) -> Raw:
 @statement("MQTT-3.12.4-1", version=V311)
 @statement("MQTT-3.12.4-1")
 @VERSIONS
-def test_mqtt5_3_12_4_1_pingreq_is_answered(broker: BrokerProcess, version: int) -> None:
+def test_mqtt5_3_12_4_1_pingreq_is_answered(broker: AnyBroker, version: int) -> None:
     raw = connected(broker, version=version)
     raw.send(PINGREQ, PINGREQ)
     assert raw.read(4) == PINGRESP + PINGRESP
@@ -55,10 +54,8 @@ def test_mqtt5_3_12_4_1_pingreq_is_answered(broker: BrokerProcess, version: int)
 
 @statement("MQTT-3.1.2-24", version=V311)
 @statement("MQTT-3.1.2-22", "MQTT-3.2.2-22")
-def test_mqtt5_3_1_2_22_silence_of_one_and_a_half_keep_alives_ends_the_connection(
-    broker: BrokerProcess, heir: Raw
-) -> None:
-    started = time.monotonic()
+def test_mqtt5_3_1_2_22_silence_of_one_and_a_half_keep_alives_ends_the_connection(broker: AnyBroker, heir: Raw) -> None:
+    started = broker.now()
     silent = [Raw(broker, version) for version in (V311, V5)]
     for raw in silent:
         raw.send(connect(f"silent {raw.version}", raw.version, beat=1, will=will("will/x", b"late", raw.version)))
@@ -75,7 +72,7 @@ def test_mqtt5_3_1_2_22_silence_of_one_and_a_half_keep_alives_ends_the_connectio
             wills += 1
         except TimeoutError:
             assert heir.rest == b""
-    assert time.monotonic() - started >= 1.5
+    assert broker.now() - started >= 1.5
     for raw in silent:
         raw.refused(0x8D)
     pinging.quiet()
@@ -84,7 +81,7 @@ def test_mqtt5_3_1_2_22_silence_of_one_and_a_half_keep_alives_ends_the_connectio
 @statement("MQTT-3.14.4-3", "MQTT-3.14.4-2", "MQTT-3.1.2-10", version=V311)
 @statement("MQTT-3.14.4-3", "MQTT-3.14.4-1", "MQTT-3.1.2-10")
 @VERSIONS
-def test_mqtt5_3_14_4_3_no_will_behind_disconnect(broker: BrokerProcess, heir: Raw, version: int) -> None:
+def test_mqtt5_3_14_4_3_no_will_behind_disconnect(broker: AnyBroker, heir: Raw, version: int) -> None:
     raw = mortal(broker, version)
     raw.send(DISCONNECT, publish("will/behind", b"never heard", version=version))  # [MQTT-3.14.4-1]
     assert raw.ended()
@@ -92,7 +89,7 @@ def test_mqtt5_3_14_4_3_no_will_behind_disconnect(broker: BrokerProcess, heir: R
 
 
 @statement("MQTT-3.1.2-8")
-def test_mqtt5_3_1_2_10_disconnect_with_will(broker: BrokerProcess, heir: Raw) -> None:
+def test_mqtt5_3_1_2_10_disconnect_with_will(broker: AnyBroker, heir: Raw) -> None:
     raw = mortal(broker)
     raw.send(packet(DISCONNECTED, b"\x04"))
     assert raw.ended()
@@ -102,7 +99,7 @@ def test_mqtt5_3_1_2_10_disconnect_with_will(broker: BrokerProcess, heir: Raw) -
 @statement("MQTT-3.1.2-8", "MQTT-3.1.2-16", version=V311)
 @statement("MQTT-3.1.2-7", "MQTT-3.1.2-8", "MQTT-3.1.2-14")
 @VERSIONS
-def test_mqtt5_3_1_2_8_will_of_a_connection_that_breaks(broker: BrokerProcess, heir: Raw, version: int) -> None:
+def test_mqtt5_3_1_2_8_will_of_a_connection_that_breaks(broker: AnyBroker, heir: Raw, version: int) -> None:
     delay = b"\x18\0\0\0\x00" + user("why", "broken") + b"\x03\0\x01t"
     mortal(broker, version, properties=delay).close()
     found = heir.delivery()
@@ -112,7 +109,7 @@ def test_mqtt5_3_1_2_8_will_of_a_connection_that_breaks(broker: BrokerProcess, h
 
 
 @statement("MQTT-3.1.2-8", "MQTT-3.1.2-10")
-def test_mqtt5_3_1_4_3_will_of_who_was_taken_over_or_broke_the_protocol(broker: BrokerProcess, heir: Raw) -> None:
+def test_mqtt5_3_1_4_3_will_of_who_was_taken_over_or_broke_the_protocol(broker: AnyBroker, heir: Raw) -> None:
     first = mortal(broker, body=b"taken over")
     second = mortal(broker, body=b"broke off")
     first.refused(0x8E)
@@ -126,7 +123,7 @@ def test_mqtt5_3_1_4_3_will_of_who_was_taken_over_or_broke_the_protocol(broker: 
     ("rest", "code"),
     [(b"\x00\x05\x11\0\0\0\x01", 0x82), (b"\x00\x02\x21\0", 0x82), (b"\x00\x01", 0x81), (b"\x00\x00\x00", 0x81)],
 )
-def test_mqtt5_3_14_2_2_disconnect_that_is_none(broker: BrokerProcess, rest: bytes, code: int) -> None:
+def test_mqtt5_3_14_2_2_disconnect_that_is_none(broker: AnyBroker, rest: bytes, code: int) -> None:
     raw = connected(broker)
     raw.send(packet(DISCONNECTED, rest))
     raw.refused(code)
@@ -135,17 +132,17 @@ def test_mqtt5_3_14_2_2_disconnect_that_is_none(broker: BrokerProcess, rest: byt
     assert old.ended()
 
 
-def test_mqtt5_3_1_4_0_no_connect_in_time(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_mqtt5_3_1_4_0_no_connect_in_time(start_broker: Callable[..., AnyBroker]) -> None:
     raw = Raw(start_broker(handshake_timeout_ms=10))
     raw.send(connect()[:-1])
     assert raw.ended()
 
 
 @statement("MQTT-3.14.2-1", "MQTT-3.14.2-2", "MQTT-3.14.4-2")
-def test_mqtt5_3_14_0_1_a_broker_that_stops_says_so(broker: BrokerProcess) -> None:
-    raw = connected(broker)
-    old = connected(broker, "old", V311)
-    broker.stop()
+def test_mqtt5_3_14_0_1_a_broker_that_stops_says_so(broker_process: BrokerProcess) -> None:
+    raw = connected(broker_process)
+    old = connected(broker_process, "old", V311)
+    broker_process.stop()
     raw.refused(0x8B)
     assert old.ended()
-    broker.start()
+    broker_process.start()

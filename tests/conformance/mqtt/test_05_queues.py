@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.amqp091 import raw as amqp
 from tests.conformance.mqtt.raw import V5, V311, Delivery, Raw, connected, puback, publish, subscribe, user
 
@@ -12,7 +12,7 @@ GROUP = user("consumer-group", "g")
 
 
 @pytest.fixture
-def jobs(broker: BrokerProcess) -> BrokerProcess:
+def jobs(broker: AnyBroker) -> AnyBroker:
     """A broker with the durable queue `jobs`."""
     with amqp.connect(broker) as client:
         client.declare("jobs")
@@ -31,7 +31,7 @@ def settle(raw: Raw, found: Delivery, verb: str, *more: bytes) -> int:
     return raw.publish(topic, properties=properties)
 
 
-def test_queue_1_a_delivery_says_where_it_is_from(jobs: BrokerProcess) -> None:
+def test_queue_1_a_delivery_says_where_it_is_from(jobs: AnyBroker) -> None:
     publisher = connected(jobs, "publisher")
     assert publisher.publish("$queue/jobs/a/b", b"x", properties=user("colour", "red") + b"\x03\0\x01t") == 0
     worker = connected(jobs, "worker")
@@ -48,7 +48,7 @@ def test_queue_1_a_delivery_says_where_it_is_from(jobs: BrokerProcess) -> None:
     assert again.delivery().facts()["delivery-count"] == "2"
 
 
-def test_queue_2_version_5_settles_by_topic_and_its_puback_frees_the_window(jobs: BrokerProcess) -> None:
+def test_queue_2_version_5_settles_by_topic_and_its_puback_frees_the_window(jobs: AnyBroker) -> None:
     publisher = connected(jobs, "publisher")
     for body in (b"1", b"2", b"3"):
         publisher.publish("$queue/jobs/k", body)
@@ -65,7 +65,7 @@ def test_queue_2_version_5_settles_by_topic_and_its_puback_frees_the_window(jobs
     assert (second.body, found.body in {b"2", b"3"}) == (b"2", True)
 
 
-def test_queue_3_version_3_1_1_settles_by_puback(jobs: BrokerProcess) -> None:
+def test_queue_3_version_3_1_1_settles_by_puback(jobs: AnyBroker) -> None:
     publisher = connected(jobs, "publisher", V311)
     publisher.publish("$queue/jobs/k", b"1")
     publisher.publish("$queue/jobs/k", b"2")
@@ -82,7 +82,7 @@ def test_queue_3_version_3_1_1_settles_by_puback(jobs: BrokerProcess) -> None:
     again.quiet()
 
 
-def test_queue_4_nack_and_reject_by_topic(jobs: BrokerProcess) -> None:
+def test_queue_4_nack_and_reject_by_topic(jobs: AnyBroker) -> None:
     worker = connected(jobs, "worker")
     worker.subscribe("$queue/jobs/#", properties=GROUP)
     publisher = connected(jobs, "publisher")
@@ -97,7 +97,7 @@ def test_queue_4_nack_and_reject_by_topic(jobs: BrokerProcess) -> None:
     worker.quiet()
 
 
-def test_queue_5_commands_that_mean_nothing_say_why(jobs: BrokerProcess) -> None:
+def test_queue_5_commands_that_mean_nothing_say_why(jobs: AnyBroker) -> None:
     raw = connected(jobs)
     for verb, properties, code, text in (
         ("$ack", b"", 0x99, b"message-id: missing"),
@@ -115,14 +115,14 @@ def test_queue_5_commands_that_mean_nothing_say_why(jobs: BrokerProcess) -> None
 
 
 @pytest.mark.parametrize("version", [V311, V5])
-def test_queue_6_subscriptions_that_are_refused(jobs: BrokerProcess, version: int) -> None:
+def test_queue_6_subscriptions_that_are_refused(jobs: AnyBroker, version: int) -> None:
     raw = connected(jobs, version=version)
     filters = [("$queue/+/a", 1), ("$queue//a", 1), ("$queue/jobs/$ack", 1), ("$queue/jobs/#", 0)]
     raw.send(subscribe(1, *filters, version=version))
     assert raw.granted() == ([0x8F, 0x8F, 0x83, 0x83] if version == V5 else [0x80] * 4)
 
 
-def test_queue_6_filters_that_are_none_are_refused(jobs: BrokerProcess) -> None:
+def test_queue_6_filters_that_are_none_are_refused(jobs: AnyBroker) -> None:
     raw = connected(jobs)
     topics = [("$queue/jobs/#", 1), ("$share/g/a", 1), ("a", 1)]
     for given, codes, text in (
@@ -141,7 +141,7 @@ def test_queue_6_filters_that_are_none_are_refused(jobs: BrokerProcess) -> None:
     assert publisher.delivery().body == b'{"n": 5}'
 
 
-def test_queue_7_a_deleted_queue_ends_its_subscribers(jobs: BrokerProcess) -> None:
+def test_queue_7_a_deleted_queue_ends_its_subscribers(jobs: AnyBroker) -> None:
     raw = connected(jobs)
     raw.subscribe("$queue/jobs/#")
     with amqp.connect(jobs) as client:
@@ -150,7 +150,7 @@ def test_queue_7_a_deleted_queue_ends_its_subscribers(jobs: BrokerProcess) -> No
         raw.refused(0x98)
 
 
-def test_queue_8_what_amqp_publishes_reaches_mqtt(jobs: BrokerProcess) -> None:
+def test_queue_8_what_amqp_publishes_reaches_mqtt(jobs: AnyBroker) -> None:
     raw = connected(jobs)
     raw.subscribe("$queue/jobs/#", properties=GROUP)
     raw.subscribe("a/+")
@@ -164,7 +164,7 @@ def test_queue_8_what_amqp_publishes_reaches_mqtt(jobs: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("key", ["k", "a/b/c"])
-def test_queue_9_a_command_behind_the_topic_of_a_delivery(jobs: BrokerProcess, key: str) -> None:
+def test_queue_9_a_command_behind_the_topic_of_a_delivery(jobs: AnyBroker, key: str) -> None:
     publisher = connected(jobs, "publisher")
     for body in (b"1", b"2", b"3"):
         assert publisher.publish(f"$queue/jobs/{key}", body) == 0
@@ -186,7 +186,7 @@ def test_queue_9_a_command_behind_the_topic_of_a_delivery(jobs: BrokerProcess, k
         assert client.count("jobs") == (0, 1)
 
 
-def test_queue_10_a_delivery_names_its_queue_where_its_topic_names_another(jobs: BrokerProcess) -> None:
+def test_queue_10_a_delivery_names_its_queue_where_its_topic_names_another(jobs: AnyBroker) -> None:
     with amqp.connect(jobs) as client:
         client.declare("all")
         client.send(
@@ -204,7 +204,7 @@ def test_queue_10_a_delivery_names_its_queue_where_its_topic_names_another(jobs:
     assert worker.publish("$queue/jobs/$ack", properties=properties) == 0x99  # not that queue's
 
 
-def test_queue_11_only_who_holds_a_message_settles_it(jobs: BrokerProcess) -> None:
+def test_queue_11_only_who_holds_a_message_settles_it(jobs: AnyBroker) -> None:
     publisher = connected(jobs, "publisher")
     assert publisher.publish("$queue/jobs/k", b"1") == 0
     worker, colleague = connected(jobs, "worker"), connected(jobs, "colleague")
@@ -222,7 +222,7 @@ def test_queue_11_only_who_holds_a_message_settles_it(jobs: BrokerProcess) -> No
     assert settle(worker, found, "ack") == 0
 
 
-def test_queue_12_of_a_queue_that_is_sublet_all_of_the_group_settle(broker: BrokerProcess) -> None:
+def test_queue_12_of_a_queue_that_is_sublet_all_of_the_group_settle(broker: AnyBroker) -> None:
     with amqp.connect(broker) as client:
         client.declare("jobs", arguments={"x-leasing": "sublet"})
     publisher = connected(broker, "publisher")

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.mqtt.one_broker import broker, own
 from tests.conformance.mqtt.raw import (
     CONNACK,
@@ -39,7 +39,7 @@ def durable(client: str, version: int) -> bytes:
 
 @VERSIONS
 def test_each_of_many_connects_is_answered_though_the_next_one_overtakes_it(
-    broker: BrokerProcess, own: str, version: int
+    broker: AnyBroker, own: str, version: int
 ) -> None:
     raws = [Raw(broker, version) for _ in range(40)]
     for raw in raws:
@@ -65,14 +65,16 @@ def test_each_of_many_connects_is_answered_though_the_next_one_overtakes_it(
 
 
 @VERSIONS
-def test_a_storm_of_clients_with_one_identifier_is_served(broker: BrokerProcess, own: str, version: int) -> None:
+def test_a_storm_of_clients_with_one_identifier_is_served(
+    broker_process: BrokerProcess, own: str, version: int
+) -> None:
     """Each comes again as soon as it has lost the session to another one."""
     ready = selectors.DefaultSelector()
     answered = 0
     closed = 0
 
     def come() -> None:
-        made = socket.create_connection(("127.0.0.1", broker.mqtt_port))
+        made = socket.create_connection(("127.0.0.1", broker_process.mqtt_port))
         made.sendall(durable(own, version))
         ready.register(made, selectors.EVENT_READ, bytearray())
 
@@ -104,9 +106,7 @@ def test_a_storm_of_clients_with_one_identifier_is_served(broker: BrokerProcess,
     assert answered == closed
 
 
-def test_an_expiry_of_0_in_disconnect_ends_the_session_of_who_comes_back_at_once(
-    broker: BrokerProcess, own: str
-) -> None:
+def test_an_expiry_of_0_in_disconnect_ends_the_session_of_who_comes_back_at_once(broker: AnyBroker, own: str) -> None:
     goodbye = packet(0xE0, b"\x00" + bytes([len(AT_ONCE)]) + AT_ONCE)
     for _ in range(50):
         first = Raw(broker)
@@ -122,7 +122,7 @@ def test_an_expiry_of_0_in_disconnect_ends_the_session_of_who_comes_back_at_once
             raw.close()
 
 
-def test_a_session_of_expiry_0_ends_with_its_takeover(broker: BrokerProcess, own: str) -> None:
+def test_a_session_of_expiry_0_ends_with_its_takeover(broker: AnyBroker, own: str) -> None:
     first = Raw(broker)
     first.send(durable(own, V5))
     first.connack()

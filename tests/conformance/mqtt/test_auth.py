@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     CONNACK,
     DISCONNECT,
@@ -43,7 +43,7 @@ def auth(code: int, method: str | None = SCRAM, data: bytes | None = None) -> by
     return packet(AUTH, bytes([code]) + varint(len(made)) + made)
 
 
-def begun(broker: BrokerProcess, data: bytes | None, method: str = SCRAM, client: str = "c") -> Raw:
+def begun(broker: AnyBroker, data: bytes | None, method: str = SCRAM, client: str = "c") -> Raw:
     """A connection that has sent its CONNECT; the password in it is wrong, and does not matter."""
     raw = Raw(broker)
     raw.send(connect(client, properties=properties(method, data), login=("nobody", "wrong")))
@@ -61,7 +61,7 @@ def challenge(raw: Raw, code: int = CONTINUE) -> bytes:
     return data
 
 
-def logged_in(broker: BrokerProcess, client: str = "c") -> Raw:
+def logged_in(broker: AnyBroker, client: str = "c") -> Raw:
     scram = ScramClient("guest", "guest", "sha256")
     raw = begun(broker, scram.first(), client=client)
     raw.send(auth(CONTINUE, data=scram.final(challenge(raw))))
@@ -74,7 +74,7 @@ def logged_in(broker: BrokerProcess, client: str = "c") -> Raw:
 
 
 @statement("MQTT-4.12.0-2", "MQTT-4.12.0-3", "MQTT-4.12.0-5")
-def test_scram_is_a_login(broker: BrokerProcess) -> None:
+def test_scram_is_a_login(broker: AnyBroker) -> None:
     raw = logged_in(broker)
     raw.subscribe("a/b", qos=0)
     raw.send(publish("a/b", b"x"))
@@ -82,7 +82,7 @@ def test_scram_is_a_login(broker: BrokerProcess) -> None:
 
 
 @statement("MQTT-4.12.0-2")
-def test_a_client_that_begins_without_data_is_asked_for_it(broker: BrokerProcess) -> None:
+def test_a_client_that_begins_without_data_is_asked_for_it(broker: AnyBroker) -> None:
     raw = begun(broker, None)
     assert challenge(raw) == b""
     scram = ScramClient("guest", "guest", "sha256")
@@ -93,7 +93,7 @@ def test_a_client_that_begins_without_data_is_asked_for_it(broker: BrokerProcess
 
 @statement("MQTT-4.12.0-1")
 @pytest.mark.parametrize("method", ["", "GS2-KRB5", "scram-sha-256", "SCRAM-SHA-512"])
-def test_a_method_that_is_not_offered(broker: BrokerProcess, method: str) -> None:
+def test_a_method_that_is_not_offered(broker: AnyBroker, method: str) -> None:
     raw = begun(broker, b"x", method)
     raw.connack(0x8C)
     assert raw.ended()
@@ -101,7 +101,7 @@ def test_a_method_that_is_not_offered(broker: BrokerProcess, method: str) -> Non
 
 @statement("MQTT-4.12.0-4")
 @pytest.mark.parametrize(("user", "password"), [("guest", "wrong"), ("nobody", "guest")])
-def test_a_refused_login_tells_nothing_and_closes(broker: BrokerProcess, user: str, password: str) -> None:
+def test_a_refused_login_tells_nothing_and_closes(broker: AnyBroker, user: str, password: str) -> None:
     scram = ScramClient(user, password, "sha256")
     raw = begun(broker, scram.first())
     raw.send(auth(CONTINUE, data=scram.final(challenge(raw))))
@@ -110,7 +110,7 @@ def test_a_refused_login_tells_nothing_and_closes(broker: BrokerProcess, user: s
 
 
 @statement("MQTT-4.12.0-4")
-def test_data_that_is_no_scram_is_refused(broker: BrokerProcess) -> None:
+def test_data_that_is_no_scram_is_refused(broker: AnyBroker) -> None:
     raw = begun(broker, b"\xff\x00")
     assert raw.connack(0x87) == []
     assert raw.ended()
@@ -120,7 +120,7 @@ def test_data_that_is_no_scram_is_refused(broker: BrokerProcess) -> None:
 @pytest.mark.parametrize(
     "octets", [PINGREQ, publish("a", b"x"), subscribe(1, ("a", 0)), connect(), b"\x40\x02\x00\x01"]
 )
-def test_only_auth_and_disconnect_before_connack(broker: BrokerProcess, octets: bytes) -> None:
+def test_only_auth_and_disconnect_before_connack(broker: AnyBroker, octets: bytes) -> None:
     raw = begun(broker, ScramClient("guest", "guest", "sha256").first())
     challenge(raw)
     raw.send(octets)
@@ -129,7 +129,7 @@ def test_only_auth_and_disconnect_before_connack(broker: BrokerProcess, octets: 
 
 
 @statement("MQTT-3.1.2-30")
-def test_what_comes_in_one_read_with_connect_is_refused_too(broker: BrokerProcess) -> None:
+def test_what_comes_in_one_read_with_connect_is_refused_too(broker: AnyBroker) -> None:
     first = ScramClient("guest", "guest", "sha256").first()
     for octets in (PINGREQ, publish("a", b"x"), b"\x40\x02\x00\x01"):
         raw = Raw(broker)
@@ -140,7 +140,7 @@ def test_what_comes_in_one_read_with_connect_is_refused_too(broker: BrokerProces
 
 
 @statement("MQTT-3.1.2-30")
-def test_disconnect_ends_an_exchange(broker: BrokerProcess) -> None:
+def test_disconnect_ends_an_exchange(broker: AnyBroker) -> None:
     raw = begun(broker, ScramClient("guest", "guest", "sha256").first())
     challenge(raw)
     raw.send(DISCONNECT)
@@ -151,7 +151,7 @@ def test_disconnect_ends_an_exchange(broker: BrokerProcess) -> None:
 @pytest.mark.parametrize(
     "octets", [auth(CONTINUE, None), auth(CONTINUE, "SCRAM-SHA-512"), auth(AGAIN), auth(SUCCESS), packet(AUTH)]
 )
-def test_an_auth_that_does_not_go_on(broker: BrokerProcess, octets: bytes) -> None:
+def test_an_auth_that_does_not_go_on(broker: AnyBroker, octets: bytes) -> None:
     raw = begun(broker, ScramClient("guest", "guest", "sha256").first())
     challenge(raw)
     raw.send(octets)
@@ -160,7 +160,7 @@ def test_an_auth_that_does_not_go_on(broker: BrokerProcess, octets: bytes) -> No
 
 
 @statement("MQTT-3.15.1-1")
-def test_the_flags_of_auth_are_zero(broker: BrokerProcess) -> None:
+def test_the_flags_of_auth_are_zero(broker: AnyBroker) -> None:
     raw = begun(broker, ScramClient("guest", "guest", "sha256").first())
     challenge(raw)
     good = auth(CONTINUE)
@@ -171,7 +171,7 @@ def test_the_flags_of_auth_are_zero(broker: BrokerProcess) -> None:
 
 @statement("MQTT-4.12.0-6", "MQTT-4.12.0-7")
 @pytest.mark.parametrize("octets", [auth(AGAIN), auth(CONTINUE), auth(AGAIN, None), packet(AUTH)])
-def test_without_a_method_there_is_no_auth(broker: BrokerProcess, octets: bytes) -> None:
+def test_without_a_method_there_is_no_auth(broker: AnyBroker, octets: bytes) -> None:
     raw = Raw(broker)
     raw.send(connect())
     assert METHOD not in dict(raw.connack())
@@ -180,7 +180,7 @@ def test_without_a_method_there_is_no_auth(broker: BrokerProcess, octets: bytes)
 
 
 @statement("MQTT-4.12.0-6")
-def test_authentication_data_needs_a_method(broker: BrokerProcess) -> None:
+def test_authentication_data_needs_a_method(broker: AnyBroker) -> None:
     raw = Raw(broker)
     raw.send(connect(properties=properties(None, b"x")))
     raw.connack(0x82)
@@ -188,7 +188,7 @@ def test_authentication_data_needs_a_method(broker: BrokerProcess) -> None:
 
 
 @statement("MQTT-4.12.1-1")
-def test_a_live_connection_authenticates_again_while_it_goes_on(broker: BrokerProcess) -> None:
+def test_a_live_connection_authenticates_again_while_it_goes_on(broker: AnyBroker) -> None:
     raw = logged_in(broker)
     raw.subscribe("a/b", qos=0)
     for _ in range(2):
@@ -204,7 +204,7 @@ def test_a_live_connection_authenticates_again_while_it_goes_on(broker: BrokerPr
 
 
 @statement("MQTT-4.12.1-2")
-def test_failing_again_closes_the_connection(broker: BrokerProcess) -> None:
+def test_failing_again_closes_the_connection(broker: AnyBroker) -> None:
     raw = logged_in(broker)
     scram = ScramClient("guest", "wrong", "sha256")
     raw.send(auth(AGAIN, data=scram.first()))
@@ -214,14 +214,14 @@ def test_failing_again_closes_the_connection(broker: BrokerProcess) -> None:
 
 @statement("MQTT-4.12.1-1")
 @pytest.mark.parametrize("octets", [auth(AGAIN, "SCRAM-SHA-512"), auth(AGAIN, None), auth(CONTINUE), auth(SUCCESS)])
-def test_again_has_the_method_of_connect(broker: BrokerProcess, octets: bytes) -> None:
+def test_again_has_the_method_of_connect(broker: AnyBroker, octets: bytes) -> None:
     raw = logged_in(broker)
     raw.send(octets)
     raw.refused(0x82)
 
 
 @statement("MQTT-4.12.1-1")
-def test_another_user_cannot_take_the_connection(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_another_user_cannot_take_the_connection(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(users={"guest": "guest", "ana": "secret"})
     raw = logged_in(broker)
     scram = ScramClient("ana", "secret", "sha256")
@@ -230,7 +230,7 @@ def test_another_user_cannot_take_the_connection(start_broker: Callable[..., Bro
     raw.refused(0x87)
 
 
-def test_user_and_password_log_in_as_ever_where_scram_is_offered(broker: BrokerProcess) -> None:
+def test_user_and_password_log_in_as_ever_where_scram_is_offered(broker: AnyBroker) -> None:
     connected(broker).close()
     raw = Raw(broker)
     raw.send(connect(login=("guest", "wrong")))
@@ -238,16 +238,14 @@ def test_user_and_password_log_in_as_ever_where_scram_is_offered(broker: BrokerP
     assert raw.ended()
 
 
-def test_methods_are_an_option(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_methods_are_an_option(start_broker: Callable[..., AnyBroker]) -> None:
     raw = begun(start_broker(mqtt_auth_methods=[]), b"n,,n=guest,r=x")
     raw.connack(0x8C)
     assert raw.ended()
 
 
 @pytest.mark.parametrize(("how", "code"), [("another", 0x9C), ("moved", 0x9D)])
-def test_every_client_is_sent_to_another_server(
-    start_broker: Callable[..., BrokerProcess], how: str, code: int
-) -> None:
+def test_every_client_is_sent_to_another_server(start_broker: Callable[..., AnyBroker], how: str, code: int) -> None:
     broker = start_broker(mqtt_redirect="other.example:1883", mqtt_redirect_code=how)
     for login in (("guest", "guest"), ("nobody", "wrong")):
         raw = Raw(broker, V5)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, running
 from tests.conformance.mqtt.raw import (
     DISCONNECT,
     PINGREQ,
@@ -38,6 +38,13 @@ from tests.conformance.mqtt.statements import statement
 NORMAL, PROTOCOL_ERROR, UNSUPPORTED, TOO_BIG = 1000, 1002, 1003, 1009
 PINGS_MAX = 400_000  # guards against a broker that takes pings without end
 Start = Callable[..., BrokerProcess]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A running broker with default options, which the tests of this module share."""
+    with running(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
 
 
 # ---- the handshake
@@ -98,8 +105,8 @@ def test_a_request_of_another_method_or_too_long_ends_the_connection(broker: Bro
 
 
 @pytest.mark.parametrize("octets", [connect(), b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"\r\n\r\n"])
-def test_what_is_not_http_is_cut_off(start_broker: Start, octets: bytes) -> None:
-    raw = RawWebSocket(start_broker(handshake_timeout_ms=500))
+def test_what_is_not_http_is_cut_off(start_process: Start, octets: bytes) -> None:
+    raw = RawWebSocket(start_process(handshake_timeout_ms=500))
     raw.socket.sendall(octets)
     assert raw.cut()
 
@@ -116,21 +123,21 @@ def test_what_is_not_http_is_cut_off(start_broker: Start, octets: bytes) -> None
         ("http://localhost:3000", 101),  # a page of this machine
     ],
 )
-def test_pages_of_other_origins_are_refused(start_broker: Start, origin: str | None, status: int) -> None:
-    raw = RawWebSocket(start_broker(mqtt_websocket_origins=["https://other.example", "https://app.example"]))
+def test_pages_of_other_origins_are_refused(start_process: Start, origin: str | None, status: int) -> None:
+    raw = RawWebSocket(start_process(mqtt_websocket_origins=["https://other.example", "https://app.example"]))
     raw.socket.sendall(request(Origin=origin))
     assert raw.answer()[0] == status
 
 
 @pytest.mark.parametrize(("origins", "status"), [([], 403), (["*"], 101)])
-def test_pages_from_anywhere_have_to_be_allowed(start_broker: Start, origins: list[str], status: int) -> None:
-    raw = RawWebSocket(start_broker(mqtt_websocket_origins=origins))
+def test_pages_from_anywhere_have_to_be_allowed(start_process: Start, origins: list[str], status: int) -> None:
+    raw = RawWebSocket(start_process(mqtt_websocket_origins=origins))
     raw.socket.sendall(request(Origin="https://any.example", Host="any.example"))
     assert raw.answer()[0] == status
 
 
-def test_the_path_is_an_option(start_broker: Start) -> None:
-    broker = start_broker(mqtt_websocket_path="/ws/broker")
+def test_the_path_is_an_option(start_process: Start) -> None:
+    broker = start_process(mqtt_websocket_path="/ws/broker")
     for path, status in (("/mqtt", 404), ("/ws/broker", 101)):
         raw = RawWebSocket(broker)
         raw.socket.sendall(request(path))
@@ -307,8 +314,8 @@ def test_frames_against_the_rules_end_the_connection(broker: BrokerProcess, octe
         frame(BINARY, connect() + PINGREQ * 700, fin=False) + frame(CONT, PINGREQ * 400),
     ],
 )
-def test_a_message_longer_than_a_packet_may_be_is_refused(start_broker: Start, octets: bytes) -> None:
-    raw = opened(start_broker(mqtt_packet_octets_max=2048))
+def test_a_message_longer_than_a_packet_may_be_is_refused(start_process: Start, octets: bytes) -> None:
+    raw = opened(start_process(mqtt_packet_octets_max=2048))
     raw.socket.sendall(octets)
     while True:
         opcode, payload = raw.frame()
@@ -323,8 +330,8 @@ def send_pings(raw: RawWebSocket) -> None:
         raw.socket.sendall(frame(PING, bytes(125)) * 100)
 
 
-def test_a_client_that_pings_and_never_reads_is_let_go(start_broker: Start) -> None:
-    broker = start_broker(send_buffer_octets_max=64 * 1024)
+def test_a_client_that_pings_and_never_reads_is_let_go(start_process: Start) -> None:
+    broker = start_process(send_buffer_octets_max=64 * 1024)
     raw = opened(broker)
     with pytest.raises((ConnectionResetError, BrokenPipeError)):
         send_pings(raw)
@@ -383,8 +390,8 @@ def test_after_its_close_frame_the_broker_takes_nothing_more(broker: BrokerProce
     watcher.quiet()
 
 
-def test_a_client_that_does_not_answer_the_close_frame_is_cut_off(start_broker: Start) -> None:
-    raw = opened(start_broker(drain_timeout_ms=300))
+def test_a_client_that_does_not_answer_the_close_frame_is_cut_off(start_process: Start) -> None:
+    raw = opened(start_process(drain_timeout_ms=300))
     raw.send(connect())
     raw.connack()
     raw.send(DISCONNECT)
@@ -404,25 +411,25 @@ def test_a_client_that_is_taken_over_is_told(broker: BrokerProcess) -> None:
     second.quiet()
 
 
-def test_a_broker_that_stops_says_so(broker: BrokerProcess) -> None:
-    raw = opened(broker)
+def test_a_broker_that_stops_says_so(broker_process: BrokerProcess) -> None:
+    raw = opened(broker_process)
     raw.send(connect())
     raw.connack()
-    broker.stop()
+    broker_process.stop()
     assert raw.expect(0xE0)[0] == 0x8B
     raw.left(NORMAL)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /mqtt HTTP/1.1\r\n", request()])
-def test_a_client_that_never_comes_to_connect_is_cut_off(start_broker: Start, sent: bytes) -> None:
-    raw = RawWebSocket(start_broker(handshake_timeout_ms=300))
+def test_a_client_that_never_comes_to_connect_is_cut_off(start_process: Start, sent: bytes) -> None:
+    raw = RawWebSocket(start_process(handshake_timeout_ms=300))
     raw.socket.sendall(sent)
     with suppress(ConnectionResetError):  # as good an end
         while raw.socket.recv(65536):
             pass
 
 
-def test_no_websocket_listener_where_its_address_is_empty(start_broker: Start) -> None:
-    broker = start_broker(mqtt_websocket="")
+def test_no_websocket_listener_where_its_address_is_empty(start_process: Start) -> None:
+    broker = start_process(mqtt_websocket="")
     assert "mqtt_websocket" not in broker.ready
     connected(broker).quiet()

@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.vhosts import Vhosts
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, REJECTED, UNROUTABLE
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from forebay.queue.leases import Delivery
-from tests.stores import SMALL, SmallDisk, TestClock
+from forebay.queue.leases.lease import Delivery
 from tests.vhosts import EMPTY, OneVhost
 
 
@@ -20,7 +16,7 @@ from tests.vhosts import EMPTY, OneVhost
 def broker(tmp_path: Path) -> Iterator[OneVhost]:
     made = OneVhost(tmp_path / "data")
     yield made
-    made.disk.close_all()
+    made.close()
 
 
 def declare(broker: OneVhost, name: bytes, **arguments: object) -> None:
@@ -96,7 +92,7 @@ def consumed(broker: OneVhost, queue: bytes, no_ack: bool, **arguments: object) 
     vhost = broker.vhost
     values = {key.replace("_", "-"): value for key, value in arguments.items()}
     vhost.consume(queue, 1, 1, b"t", no_ack, False, 0, values)
-    return broker.turn()
+    return broker.deliveries()
 
 
 def test_deliveries_with_and_without_acknowledgement(broker: OneVhost) -> None:
@@ -156,17 +152,11 @@ def test_what_is_gone_stays_counted(broker: OneVhost) -> None:
     assert (vhost.past_flow.published_in, vhost.past_flow.published_out) == (1, 1)
 
 
-def test_what_was_in_a_vhost_stays_counted(tmp_path: Path) -> None:
-    disk = SmallDisk(str(tmp_path / "data"))
-    store = Store(disk, TestClock(), SMALL)
-    recovery = store.open()
-    vhosts = Vhosts(store, make_options({}))
-    vhosts.recover(recovery.entries, 1)
-    store.start(vhosts.checkpoint())
+def test_what_was_in_a_vhost_stays_counted(broker: OneVhost) -> None:
+    vhosts = broker.vhosts
     other = vhosts.add(b"other")
     other.declare_queue(b"q", False, False, False, {}, 0)
     other.publish(other.route(b"", b"q"), AMQP091, EMPTY, b"x")
-    other.end_turn(2)
+    broker.turn()
     vhosts.delete(b"other")
     assert (vhosts.past_counts.published, vhosts.past_flow.published_in, vhosts.past_queues) == (1, 1, 1)
-    disk.close_all()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.internal import DELAYED_LOG, RETAINED_LOG, SESSIONS_LOG
+from forebay.broker.internal_log import DELAYED_LOG, RETAINED_LOG, SESSIONS_LOG
 from forebay.core.errors import DAMAGED, DamagedBlock
 from forebay.core.message import MQTT, RETAIN
 from tests.conformance.mqtt.raw import publish
 from tests.mqtt_rig import MqttRig
-from tests.vhosts import OneVhost, Wanted
+from tests.vhosts import OneVhost
 
 FILL = b" " * 5000  # so long that each message has a segment of its own
 SECOND_US = 1_000_000
@@ -22,23 +22,11 @@ SECOND_US = 1_000_000
 def to_segments(opened: OneVhost) -> None:
     """Have all that is published in segments."""
     opened.settle()
-    assert opened.store.rotate(opened.vhost.checkpoint())
+    opened.checkpoint()
     for _ in range(4):
         opened.flush()
-        job = opened.store.plan(Wanted(opened.vhost), opened.clock.us)
-        if job is not None:
-            job.run()
-            opened.store.done(job)
+        opened.housekeep()
     assert len(opened.store.wals) == 1
-
-
-def reopened(opened: OneVhost, folder: Path) -> OneVhost:
-    """The same after a stop: no block is in memory."""
-    opened.settle()
-    opened.flush()
-    opened.store.close()
-    opened.disk.close_all()
-    return OneVhost(folder, opened.clock)
 
 
 def spoil(folder: Path, log: int, first: int) -> None:
@@ -93,14 +81,15 @@ ARGUMENTS: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
 def test_a_queue_of_any_kind_says_so_and_loses_nothing_else(tmp_path: Path, arguments: dict[str, object]) -> None:
-    opened = reopened(filled(tmp_path, **arguments), tmp_path)
+    opened = filled(tmp_path, **arguments)
+    opened.restart()  # no block is in memory
     spoil(tmp_path, 2, 1)
-    opened = reopened(opened, tmp_path)
+    opened.restart()
     consumer = opened.vhost.consume(b"q", 1, 1, b"c", False, False, 0, {}, True)
-    deliveries = opened.turn()
+    deliveries = opened.deliveries()
     opened.later(1000)
     assert [each.lease is not None for each in deliveries] in ([True], [])  # an ordered queue has to see all of them
-    assert opened.vhost.cancelled == [consumer]
+    assert opened.cancelled == [consumer]
     assert "queue 'q' is damaged" in consumer.lost
     refused(lambda: opened.vhost.consume(b"q", 1, 1, b"c", False, False, 0, {}))
     opened.publish(b"", b"q", b"4" + FILL)
@@ -111,9 +100,9 @@ def test_a_queue_of_any_kind_says_so_and_loses_nothing_else(tmp_path: Path, argu
     assert given_others(opened) == ["other"]
 
     spoil(tmp_path, 2, 1)
-    opened = reopened(opened, tmp_path)
+    opened.restart()
     assert opened.kept(b"q") == [b"%d" % number + FILL for number in range(5)]
-    opened.crash()
+    opened.close()
 
 
 def given_others(opened: OneVhost) -> list[str]:
@@ -137,23 +126,23 @@ def test_what_was_out_returns_though_it_cannot_be_read(tmp_path: Path) -> None:
     assert "queue 'q' is damaged" in refused(lambda: opened.vhost.get(b"q", 1, 1, False)).text
     spoil(tmp_path, 2, 0)
     refused(lambda: opened.vhost.get(b"q", 1, 1, False))  # where it waits among the others the next start finds out
-    opened = reopened(opened, tmp_path)
+    opened.restart()
     assert given(opened) == [0, 1, 2, 3]
-    opened.crash()
+    opened.close()
 
 
 def test_dead_letters_wait_until_they_can_be_read(tmp_path: Path) -> None:
     opened = filled(tmp_path, x_dead_letter_exchange="", x_dead_letter_routing_key="dead", x_message_ttl=1000)
     spoil(tmp_path, 2, 1)
-    opened = reopened(opened, tmp_path)
+    opened.restart()
     opened.later(2000)
     opened.later(2000)
     assert [each.split()[0] for each in opened.kept(b"dead")] == [b"0"]
     spoil(tmp_path, 2, 1)
-    opened = reopened(opened, tmp_path)
+    opened.restart()
     opened.later(2000)
     assert [each.split()[0] for each in opened.kept(b"dead")] == [b"0", b"1", b"2", b"3"]
-    opened.crash()
+    opened.close()
 
 
 def test_a_purge_ends_it(tmp_path: Path) -> None:
@@ -161,19 +150,19 @@ def test_a_purge_ends_it(tmp_path: Path) -> None:
         folder = tmp_path / str(name)
         opened = filled(folder, **arguments)
         spoil(folder, 2, 0)
-        opened = reopened(opened, folder)
+        opened.restart()
         opened.vhost.consume(b"q", 1, 1, b"c", False, False, 0, {}, True)
         opened.turn()
-        assert opened.vhost.cancelled
+        assert opened.cancelled
         opened.vhost.session_closed(1)
         opened.vhost.purge(b"q")
         opened.publish(b"", b"q", b"9" + FILL)
         opened.settle()
         assert [int(each.split()[0]) for each in opened.kept(b"q")] == [9]
         consumer = opened.vhost.consume(b"q", 2, 1, b"c", False, False, 0, {}, True)
-        assert (len(opened.turn()), consumer.lost) == (1, "")
+        assert (len(opened.deliveries()), consumer.lost) == (1, "")
         assert opened.store.logs.damages() == []
-        opened.crash()
+        opened.close()
 
 
 def test_other_retained_messages_are_given(tmp_path: Path) -> None:
@@ -188,14 +177,14 @@ def test_other_retained_messages_are_given(tmp_path: Path) -> None:
 
     spoil(tmp_path, RETAINED_LOG, 1)
     assert topics() == [b"t/0", b"t/2"]
-    opened = reopened(opened, tmp_path)
+    opened.restart()
     assert topics() == [b"t/0", b"t/2"]
     to_segments(opened)
     assert [each.base for each in opened.store.logs.damages()] == [1]
     spoil(tmp_path, RETAINED_LOG, 1)
-    opened = reopened(opened, tmp_path)
+    opened.restart()
     assert topics() == [b"t/0", b"t/1", b"t/2"]
-    opened.crash()
+    opened.close()
 
 
 def test_other_delayed_messages_come(tmp_path: Path) -> None:
@@ -214,13 +203,13 @@ def test_other_delayed_messages_come(tmp_path: Path) -> None:
 
     spoil(tmp_path, DELAYED_LOG, 1)
     assert due(11) == [b"0"]
-    opened = reopened(opened, tmp_path)
+    opened.restart()
     assert [each.body[:1] for each in opened.vhost.delayed.listed(9)] == [b"2"]
     assert due(60) == [b"2"]
     spoil(tmp_path, DELAYED_LOG, 1)
-    opened = reopened(opened, tmp_path)
+    opened.restart()
     assert due(0) == [b"1"]
-    opened.crash()
+    opened.close()
 
 
 def test_a_session_gets_what_can_be_read_of_its_backlog(tmp_path: Path) -> None:
@@ -235,9 +224,8 @@ def test_a_session_gets_what_can_be_read_of_its_backlog(tmp_path: Path) -> None:
             rig.checkpoint()
             rig.flush()
             rig.housekeep()
-    rig.disk.close_all()
     spoil(tmp_path, SESSIONS_LOG, 1)
-    rig = MqttRig(tmp_path)
+    rig.crash()
     reader = rig.durable("reader", present=True)
     assert [reader.delivery().body[:1] for _ in range(2)] == [b"0", b"2"]
-    rig.crash()
+    rig.close()

@@ -28,7 +28,7 @@ def test_who_leaves_in_the_same_turn_gets_nothing_and_somebody_else_does(broker:
         broker.vhost.cancel(consumer)
     got = broker.vhost.get(b"q", 2, 1, True)
     assert got is not None and got.block.body(got.index) == b"x"
-    assert broker.turn() == []
+    assert broker.deliveries() == []
 
 
 def test_what_needs_no_settlement_still_goes_to_whom_it_was_handed(broker: OneVhost) -> None:
@@ -36,7 +36,7 @@ def test_what_needs_no_settlement_still_goes_to_whom_it_was_handed(broker: OneVh
     broker.publish(b"", b"q", b"x")
     assert broker.vhost.get(b"q", 2, 1, True) is None
     broker.vhost.cancel(consumer)
-    assert [(each.consumer, each.count) for each in broker.turn()] == [(consumer, 1)]
+    assert [(each.consumer, each.count) for each in broker.deliveries()] == [(consumer, 1)]
 
 
 def test_what_was_handed_out_early_comes_first(broker: OneVhost) -> None:
@@ -45,5 +45,5 @@ def test_what_was_handed_out_early_comes_first(broker: OneVhost) -> None:
         broker.publish(b"", b"q", body)
         broker.vhost.catch_up(broker.vhost.queue(b"q"))
     broker.publish(b"", b"q", b"3")
-    bodies = [each.block.body(each.index) for each in broker.turn() if each.consumer is consumer]
+    bodies = [each.block.body(each.index) for each in broker.deliveries() if each.consumer is consumer]
     assert bodies == [b"1", b"2", b"3"]

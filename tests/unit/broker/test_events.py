@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 import forebay
+from forebay.broker.catalog.policy_changes import clear_policy, set_policy
 from forebay.broker.events import NOTED_MAX, PUBLISHED, TYPES, Events
-from forebay.broker.governing import clear_policy, set_policy
-from forebay.broker.vhosts import Vhosts
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from tests.stores import SMALL, SmallDisk, TestClock
+from forebay.node.node import Node
+from tests.node_rig import Counted, NodeRig, SmallNode
 from tests.vhosts import OneVhost
 
 
@@ -125,14 +123,28 @@ def test_policies_tell_of_themselves(one: OneVhost) -> None:
     assert (cleared.type, cleared.facts) == ("policy.cleared", {"policy": "short", "operator": True})
 
 
+class ListeningNode(SmallNode):
+    """A node that notes everything, from before it has read its log, and leaves it to the test."""
+
+    def load(self) -> None:
+        self.common.events.listen(set(TYPES))
+        super().load()
+
+    def begin(self) -> None:
+        """Nothing is told."""
+
+
+class ListeningRig(NodeRig):
+    """With such a node."""
+
+    def make_node(self) -> Node:
+        return ListeningNode(self.options, self.disk, self.clock, Counted())
+
+
 def test_vhosts_and_users_tell_of_themselves_without_secrets(tmp_path: Path) -> None:
-    store = Store(SmallDisk(str(tmp_path)), TestClock(), SMALL)
-    recovery = store.open()
-    vhosts = Vhosts(store, make_options({}))
+    rig = ListeningRig(tmp_path)
+    vhosts = rig.vhosts
     events = vhosts.common.events
-    events.listen(set(TYPES))
-    vhosts.recover(recovery.entries, 0)
-    store.start(vhosts.checkpoint())
     assert events.take() == [], "what was there before is no news"
     made = vhosts.add(b"shop")
     vhosts.change(made, {"queues_max": 3})

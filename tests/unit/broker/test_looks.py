@@ -6,16 +6,15 @@ from pathlib import Path
 
 from forebay.core.message import AMQP091
 from forebay.queue.group import Group
-from forebay.queue.leases import UNLIMITED
-from forebay.queue.work_group import WorkGroup
-from tests.mqtt_rig import MqttRig
-from tests.vhosts import EMPTY
+from forebay.queue.leases.lease import UNLIMITED
+from forebay.queue.work.work_group import WorkGroup
+from tests.vhosts import EMPTY, OneVhost
 
 COUNT = 2000
 
 
 def test_queues_with_filters_have_their_turns_one_after_the_other(tmp_path: Path) -> None:
-    rig = MqttRig(tmp_path, filter_work_a_turn=1024)
+    rig = OneVhost(tmp_path, None, filter_work_a_turn=1024)
     vhost = rig.vhost
     groups: list[Group] = []
     where: dict[str, object] = {"x-filter": "routing_key = 'nothing'"}
@@ -28,10 +27,9 @@ def test_queues_with_filters_have_their_turns_one_after_the_other(tmp_path: Path
     turns = 0
     furthest = 0
     while vhost.has_work():
-        vhost.end_turn(rig.clock.us)
-        rig.vhosts.common.looks.begin()
+        rig.turn()
         turns += 1
-        came = [int(group.selectors[0].next) for group in groups if isinstance(group, WorkGroup)]
+        came = [int(group.filters.selectors[0].next) for group in groups if isinstance(group, WorkGroup)]
         furthest = max(furthest, max(came) - min(came))
         assert turns < 100
     assert turns > COUNT * 3 * 5 // 1024

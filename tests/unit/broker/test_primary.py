@@ -8,9 +8,9 @@ import pytest
 
 from forebay.broker.primary import PrimaryGroup, primary_name, reader_primary
 from forebay.core.message import MQTT
-from forebay.queue.leases import Consumer, Delivery
+from forebay.queue.declaration.spec import QueueSpec
+from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import STREAM, Queue
-from forebay.queue.spec import QueueSpec
 from tests.logs import memory_log
 
 

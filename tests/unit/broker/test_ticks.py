@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.governing import clear_policy, set_policy
+from forebay.broker.catalog.policy_changes import clear_policy, set_policy
 from tests.vhosts import OneVhost
 
 SECOND_MS = 1000
@@ -56,7 +56,7 @@ def test_a_lease_is_looked_at_until_it_is_settled(broker: OneVhost) -> None:
     assert timed(broker) == []
 
 
-def test_what_is_given_back_for_later_comes_also_after_a_crash(broker: OneVhost, tmp_path: Path) -> None:
+def test_what_is_given_back_for_later_comes_also_after_a_crash(broker: OneVhost) -> None:
     broker.publish(b"", b"a", b"x")
     broker.turn()
     lease = broker.taken(b"a")
@@ -73,9 +73,8 @@ def test_what_is_given_back_for_later_comes_also_after_a_crash(broker: OneVhost,
     broker.turn()
     broker.flush()
     broker.crash()
-    again = OneVhost(tmp_path, broker.clock)
-    again.later(6 * SECOND_MS)
-    assert again.vhost.queue(b"a").ready() == 1
+    broker.later(6 * SECOND_MS)
+    assert broker.vhost.queue(b"a").ready() == 1
 
 
 def test_messages_expire_in_a_queue_that_was_idle(broker: OneVhost) -> None:
@@ -107,15 +106,14 @@ def test_a_policy_has_an_idle_queue_expire(broker: OneVhost) -> None:
     assert set(broker.vhost.queues) & {b"a", b"b", b"c"} == {b"c"}
 
 
-def test_expiry_goes_on_after_a_crash(broker: OneVhost, tmp_path: Path) -> None:
+def test_expiry_goes_on_after_a_crash(broker: OneVhost) -> None:
     broker.declare(b"brief", x_expires=5 * SECOND_MS)
     broker.settle()
     broker.later(100)
     broker.crash()
-    again = OneVhost(tmp_path, broker.clock)
-    again.later(100)
-    again.later(6 * SECOND_MS)
-    assert b"brief" not in again.vhost.queues and b"a" in again.vhost.queues
+    broker.later(100)
+    broker.later(6 * SECOND_MS)
+    assert b"brief" not in broker.vhost.queues and b"a" in broker.vhost.queues
 
 
 def test_exclusive_queues_go_with_their_session_and_no_other(broker: OneVhost) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.governing import clear_policy, set_policy
-from forebay.queue.limits import TTLS_MAX
-from forebay.queue.spec import QueueSpec
+from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.queue.declaration.limits import TTLS_MAX
+from forebay.queue.declaration.spec import QueueSpec
 from tests.vhosts import OneVhost
 
 DAY_MS = 86_400_000
@@ -38,7 +38,6 @@ def test_a_policy_takes_nothing_that_waits(tmp_path: Path, arguments: dict[str, 
     if restart:
         broker.flush()
         broker.crash()
-        broker = OneVhost(tmp_path, broker.clock)
         broker.later(DAY_MS)
     assert broker.kept(b"q") == [b"before", b"in the same turn", b"behind"], "what expires waits behind what does not"
     for _ in range(2):

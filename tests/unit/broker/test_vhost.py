@@ -7,39 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.client_session import ClientSession, Subscription
+from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, REJECTED, UNROUTABLE
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from tests.stores import SMALL, SmallDisk, TestClock
+from tests.vhosts import OneVhost
 
 
-class Broker:
-    """A vhost on a store on real files, synced by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.disk = SmallDisk(str(folder))
-        self.clock = TestClock()
-        self.store = Store(self.disk, self.clock, SMALL)
-        recovery = self.store.open()
-        self.vhost = Vhost(b"/", self.store, make_options({}))
-        self.vhost.recover(recovery.entries, self.clock.us)
-        self.store.start(self.vhost.checkpoint())
-
-    def turn(self) -> list[bytes]:
-        """End a turn and sync; the bodies handed out."""
-        deliveries = self.vhost.end_turn(self.clock.now_us())
-        commit = self.store.flush()
-        if commit is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhost.synced()
-        return [each.block.body(each.index + at) for each in deliveries for at in range(each.count)]
-
-    def close(self) -> None:
-        self.disk.close_all()
+def handed(broker: OneVhost) -> list[bytes]:
+    """End a turn; the bodies that it hands out."""
+    return [each.block.body(each.index + at) for each in broker.deliveries() for at in range(each.count)]
 
 
 def attached(vhost: Vhost, connection: int, filter: bytes, qos: int) -> ClientSession:
@@ -50,13 +27,11 @@ def attached(vhost: Vhost, connection: int, filter: bytes, qos: int) -> ClientSe
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Broker:
-    broker = Broker(tmp_path / "data")
-    broker.turn()
-    return broker
+def broker(tmp_path: Path) -> OneVhost:
+    return OneVhost(tmp_path / "data")
 
 
-def test_a_publish_is_accepted_unroutable_or_refused(broker: Broker) -> None:
+def test_a_publish_is_accepted_unroutable_or_refused(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.declare_queue(b"q", True, False, False, {}, 1)
     assert vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x") == ACCEPTED
@@ -68,20 +43,19 @@ def test_a_publish_is_accepted_unroutable_or_refused(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
-def test_a_queue_keeps_its_limits_though_nobody_consumes(broker: Broker, queue_type: str) -> None:
+def test_a_queue_keeps_its_limits_though_nobody_consumes(broker: OneVhost, queue_type: str) -> None:
     vhost = broker.vhost
     for name, limit in ((b"short", "x-max-length"), (b"small", "x-max-length-bytes"), (b"brief", "x-message-ttl")):
         vhost.declare_queue(name, True, False, False, {"x-queue-type": queue_type, limit: 2}, 1)
         for body in (b"1", b"2", b"3"):
             vhost.publish(vhost.route(b"", name), AMQP091, b"\0\0", body)
     broker.turn()
-    broker.clock.us += 3000
-    vhost.tick(broker.clock.us)
+    broker.tick(3000)
     broker.turn()
     assert [vhost.queue(name).ready() for name in (b"short", b"small", b"brief")] == [2, 2, 0]
 
 
-def test_a_refused_publish_is_in_no_queue(broker: Broker) -> None:
+def test_a_refused_publish_is_in_no_queue(broker: OneVhost) -> None:
     vhost = broker.vhost
     for name in (b"a", b"b"):
         vhost.declare_queue(name, True, False, False, {}, 1)
@@ -92,7 +66,7 @@ def test_a_refused_publish_is_in_no_queue(broker: Broker) -> None:
     assert (vhost.queue(b"a").ready(), vhost.queue(b"b").ready()) == (0, 0)
 
 
-def test_the_epoch_tells_when_a_route_is_stale(broker: Broker) -> None:
+def test_the_epoch_tells_when_a_route_is_stale(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.declare_queue(b"q", True, False, False, {}, 1)
     steps: list[Callable[[], object]] = [
@@ -111,7 +85,7 @@ def test_the_epoch_tells_when_a_route_is_stale(broker: Broker) -> None:
         assert vhost.epoch > before
 
 
-def test_subscribers_see_the_order_of_publishing_across_topics(broker: Broker) -> None:
+def test_subscribers_see_the_order_of_publishing_across_topics(broker: OneVhost) -> None:
     vhost = broker.vhost
     attached(vhost, 1, b"#", 0)
     attached(vhost, 2, b"a/+", 0)
@@ -119,32 +93,32 @@ def test_subscribers_see_the_order_of_publishing_across_topics(broker: Broker) -
     for topic, body in expected:
         vhost.publish(vhost.route_topic(topic, None), MQTT, b"", body)
     got: dict[int, list[bytes]] = {1: [], 2: []}
-    for delivery in vhost.end_turn(1):
+    for delivery in broker.deliveries():
         for at in range(delivery.count):
             got[int(delivery.consumer.session_id)].append(delivery.block.body(delivery.index + at))
     assert got == {1: [b"1", b"2", b"3", b"4"], 2: [b"1", b"3", b"4"]}
 
 
-def test_overlapping_subscriptions_of_a_session_give_one_copy_at_the_highest_qos(broker: Broker) -> None:
+def test_overlapping_subscriptions_of_a_session_give_one_copy_at_the_highest_qos(broker: OneVhost) -> None:
     vhost = broker.vhost
     client = attached(vhost, 1, b"a/+", 0)
     vhost.subscribe_client(client, Subscription(client, b"a/#", 1, 0))
     vhost.publish(vhost.route_topic(b"a/b", None), MQTT | 16, b"", b"x")
-    assert [(each.count, each.consumer.qos) for each in vhost.end_turn(1)] == [(1, 1)]
+    assert [(each.count, each.consumer.qos) for each in broker.deliveries()] == [(1, 1)]
 
 
-def test_a_paused_session_gets_nothing_until_it_reads_again(broker: Broker) -> None:
+def test_a_paused_session_gets_nothing_until_it_reads_again(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.declare_queue(b"q", True, False, False, {}, 1)
     vhost.consume(b"q", 7, 1, b"c", False, False, 0, {})
     vhost.pause(7, True)
     vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x")
-    assert broker.turn() == []
+    assert handed(broker) == []
     vhost.pause(7, False)
-    assert broker.turn() == [b"x"]
+    assert handed(broker) == [b"x"]
 
 
-def test_everything_declared_and_settled_is_there_after_recovery(broker: Broker, tmp_path: Path) -> None:
+def test_everything_declared_and_settled_is_there_after_recovery(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.declare_exchange(b"x", b"topic", True, False, False, {"x-internal-purpose": [1, {"b": b"\xff"}]})
     queue = vhost.declare_queue(b"q", True, False, False, {"x-visibility-timeout": 5000}, 1)
@@ -152,39 +126,37 @@ def test_everything_declared_and_settled_is_there_after_recovery(broker: Broker,
     consumer = vhost.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
     for body in (b"0", b"1", b"2", b"3"):
         vhost.publish(vhost.route(b"x", b"a"), AMQP091, b"", body)
-    lease = vhost.end_turn(1)[0].lease
+    lease = broker.deliveries()[0].lease
     assert lease is not None
     vhost.ack(lease, 1, 2)
-    broker.turn()
+    broker.flush()
     assert consumer.credit == 2
-    broker.close()
+    broker.crash()
 
-    again = Broker(tmp_path / "data")
-    found = again.vhost.queue(b"q")
+    found = broker.vhost.queue(b"q")
     assert found.id == queue.id
     assert found.spec.visibility_ms == 5000
-    assert again.vhost.check_exchange(b"x").arguments == {"x-internal-purpose": [1, {"b": b"\xff"}]}
+    assert broker.vhost.check_exchange(b"x").arguments == {"x-internal-purpose": [1, {"b": b"\xff"}]}
     group = found.find_group(b"g@+")
     assert group is not None
     assert found.live(0, 4) == [(0, 1), (3, 4)]
-    again.vhost.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
-    assert again.turn() == [b"0", b"3"]
+    broker.vhost.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
+    assert handed(broker) == [b"0", b"3"]
 
 
-def test_ids_of_deleted_queues_are_not_used_again(broker: Broker, tmp_path: Path) -> None:
+def test_ids_of_deleted_queues_are_not_used_again(broker: OneVhost) -> None:
     vhost = broker.vhost
     first = vhost.declare_queue(b"q", True, False, False, {}, 1).id
     vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"of the first")
     vhost.delete_queue(b"q", False, False)
     broker.turn()
-    broker.close()
-    again = Broker(tmp_path / "data")
-    second = again.vhost.declare_queue(b"q", True, False, False, {}, 1)
+    broker.crash()
+    second = broker.vhost.declare_queue(b"q", True, False, False, {}, 1)
     assert second.id > first
     assert second.ready() == 0
 
 
-def test_a_group_of_the_other_kind_is_refused(broker: Broker) -> None:
+def test_a_group_of_the_other_kind_is_refused(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.declare_queue(b"q", True, False, False, {}, 1)
     vhost.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g"})
@@ -192,17 +164,17 @@ def test_a_group_of_the_other_kind_is_refused(broker: Broker) -> None:
         vhost.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g", "x-stream-offset": "first"})
 
 
-def test_a_stream_may_be_read_over_a_work_queue(broker: Broker) -> None:
+def test_a_stream_may_be_read_over_a_work_queue(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.declare_queue(b"q", True, False, False, {}, 1)
     vhost.consume(b"q", 1, 1, b"", False, False, 0, {})
     vhost.consume(b"q", 2, 1, b"", False, False, 0, {"x-stream-offset": "first"})
     vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x")
-    assert broker.turn() == [b"x"]  # the worker at once
-    assert broker.turn() == [b"x"]  # the reader once it is on disk
+    assert handed(broker) == [b"x"]  # the worker at once
+    assert handed(broker) == [b"x"]  # the reader once it is on disk
 
 
-def test_an_exclusive_consumer_is_alone(broker: Broker) -> None:
+def test_an_exclusive_consumer_is_alone(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.declare_queue(b"q", True, False, False, {}, 1)
     vhost.consume(b"q", 1, 1, b"", False, True, 0, {})

@@ -7,58 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.client_session import Subscription, Will
-from forebay.broker.internal import SESSIONS_LOG
-from forebay.broker.judge import Principal
+from forebay.broker.auth.authorizer import Principal
+from forebay.broker.internal_log import SESSIONS_LOG
+from forebay.broker.mqtt.client_session import Subscription, Will
 from forebay.broker.vhost import Vhost
-from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, NOT_ALLOWED, NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import AMQP091, MQTT, UNROUTABLE
-from forebay.core.options import make_options
-from forebay.log.store import Store
-from tests.stores import SMALL, SmallDisk, TestClock
+from tests.vhosts import OneVhost
 
 QOS_1 = MQTT | 1 << 4
 
 
-class Rig:
-    """Vhosts on real files, synced by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.clock = TestClock()
-        self.open()
-
-    def open(self) -> None:
-        self.disk = SmallDisk(str(self.folder))
-        self.store = Store(self.disk, self.clock, SMALL)
-        entries = self.store.open().entries
-        self.vhosts = Vhosts(self.store, make_options({"users": {"bob": "b"}}))
-        self.vhosts.recover(entries, self.clock.us)
-        self.store.start(self.vhosts.checkpoint())
-
-    def turn(self) -> list[bytes]:
-        """End a turn and sync; the bodies handed out."""
-        deliveries = self.vhosts.end_turn(self.clock.now_us())
-        self.vhosts.note_sessions()
-        commit = self.store.flush()
-        if commit is not None:
-            commit.run()
-            self.store.synced(commit)
-            self.vhosts.synced()
-        return [each.block.body(each.index + at) for each in deliveries for at in range(each.count)]
-
-    def crash(self) -> None:
-        """As after `kill -9`."""
-        self.disk.close_all()
-        self.open()
-
-
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
-    made = Rig(tmp_path)
+def rig(tmp_path: Path) -> Iterator[OneVhost]:
+    made = OneVhost(tmp_path, users={"bob": "b"})
     yield made
-    made.disk.close_all()
+    made.close()
+
+
+def handed(rig: OneVhost) -> list[bytes]:
+    """End a turn; the bodies that it hands out."""
+    return [each.block.body(each.index + at) for each in rig.deliveries() for at in range(each.count)]
 
 
 def put(vhost: Vhost, queue: bytes, body: bytes) -> None:
@@ -66,15 +35,15 @@ def put(vhost: Vhost, queue: bytes, body: bytes) -> None:
     vhost.publish(vhost.route(b"", queue), AMQP091, b"", body)
 
 
-def drain(rig: Rig, vhost: Vhost, queue: bytes) -> list[bytes]:
+def drain(rig: OneVhost, vhost: Vhost, queue: bytes) -> list[bytes]:
     consumer = vhost.consume(queue, 1, 1, b"t", True, False, 0, {})
     vhost.touch()
-    bodies = rig.turn()
+    bodies = handed(rig)
     vhost.cancel(consumer)
     return bodies
 
 
-def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_crash(rig: Rig) -> None:
+def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_crash(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     for vhost in rig.vhosts.all():
         vhost.declare_queue(b"q", True, False, False, {}, 1)
@@ -88,7 +57,7 @@ def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_crash(rig: Rig)
     assert drain(rig, rig.vhosts.default, b"q") == [b"in the default"]
 
 
-def test_sessions_and_retained_messages_of_two_vhosts_are_apart_also_after_a_crash(rig: Rig) -> None:
+def test_sessions_and_retained_messages_of_two_vhosts_are_apart_also_after_a_crash(rig: OneVhost) -> None:
     rig.vhosts.add(b"one")
     for vhost in rig.vhosts.all():
         client = vhost.attach_client(b"c", 7, False, 1000, None)
@@ -112,7 +81,7 @@ def test_sessions_and_retained_messages_of_two_vhosts_are_apart_also_after_a_cra
 
 
 @pytest.mark.parametrize("synced", [True, False])
-def test_a_deleted_vhost_is_gone_with_its_logs(rig: Rig, synced: bool) -> None:
+def test_a_deleted_vhost_is_gone_with_its_logs(rig: OneVhost, synced: bool) -> None:
     one = rig.vhosts.add(b"one")
     queue = one.declare_queue(b"q", True, False, False, {}, 1)
     put(one, b"q", b"x")
@@ -132,7 +101,7 @@ def test_a_deleted_vhost_is_gone_with_its_logs(rig: Rig, synced: bool) -> None:
         assert not again.queues
 
 
-def test_numbers_of_vhosts_and_queues_are_never_given_twice(rig: Rig) -> None:
+def test_numbers_of_vhosts_and_queues_are_never_given_twice(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     first = one.declare_queue(b"q", True, False, False, {}, 1).id
     rig.vhosts.delete(b"one")
@@ -143,7 +112,7 @@ def test_numbers_of_vhosts_and_queues_are_never_given_twice(rig: Rig) -> None:
     assert two.declare_queue(b"q", True, False, False, {}, 1).id > first
 
 
-def test_a_log_is_of_the_vhost_that_has_it(rig: Rig) -> None:
+def test_a_log_is_of_the_vhost_that_has_it(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     queue = one.declare_queue(b"q", True, False, False, {}, 1)
     put(one, b"q", b"x")
@@ -157,7 +126,7 @@ def test_a_log_is_of_the_vhost_that_has_it(rig: Rig) -> None:
     assert rig.vhosts.live(12345, 0, 1) == []
 
 
-def test_the_room_on_the_disk_is_counted_once_for_all(rig: Rig) -> None:
+def test_the_room_on_the_disk_is_counted_once_for_all(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     for vhost in rig.vhosts.all():
         vhost.declare_queue(b"q", True, False, False, {}, 1)
@@ -170,12 +139,12 @@ def test_the_room_on_the_disk_is_counted_once_for_all(rig: Rig) -> None:
     assert rig.vhosts.common.gathered() >= 2000
 
 
-def test_an_idle_vhost_takes_no_part_in_a_turn(rig: Rig) -> None:
+def test_an_idle_vhost_takes_no_part_in_a_turn(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     rig.turn()
     rig.turn()
     assert rig.vhosts.busy == [rig.vhosts.default]
-    rig.vhosts.tick(rig.clock.us)
+    rig.tick()
     rig.turn()
     assert rig.vhosts.busy == [rig.vhosts.default]
     one.declare_queue(b"q", True, False, False, {}, 1)
@@ -184,21 +153,21 @@ def test_an_idle_vhost_takes_no_part_in_a_turn(rig: Rig) -> None:
     assert rig.vhosts.busy == [rig.vhosts.default, one]
 
 
-def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: Rig) -> None:
+def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     one.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)
     consumer = one.consume(b"s", 1, 1, b"t", False, False, 100, {"x-stream-offset": "first"})
     rig.turn()
     put(one, b"s", b"x")
-    found = rig.turn()
+    found = handed(rig)
     assert rig.vhosts.syncing == []
-    assert found + rig.turn() == [b"x"]
+    assert found + handed(rig) == [b"x"]
     rig.turn()
     assert rig.vhosts.busy == [rig.vhosts.default]
     one.cancel(consumer)
 
 
-def test_what_time_finds_to_do_in_a_vhost_is_done_though_nobody_touched_it(rig: Rig) -> None:
+def test_what_time_finds_to_do_in_a_vhost_is_done_though_nobody_touched_it(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     client = one.attach_client(b"c", 7, False, 1000, Will(b"t", b"gone", b"", 1, False, 0))
     watcher = one.attach_client(b"w", 8, False, 1000, None)
@@ -206,11 +175,13 @@ def test_what_time_finds_to_do_in_a_vhost_is_done_though_nobody_touched_it(rig: 
     rig.turn()
     rig.turn()
     one.detach_client(client, 7)
-    assert rig.vhosts.tick(rig.clock.us)  # nobody has said that anything is to be done
-    assert rig.turn() == [b"gone"]
+    was_due = rig.node.is_due
+    rig.tick()
+    assert (was_due, rig.node.is_due) == (False, True), "nobody has said that anything is to be done"
+    assert handed(rig) == [b"gone"]
 
 
-def test_settings_outlive_a_crash(rig: Rig) -> None:
+def test_settings_outlive_a_crash(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     rig.vhosts.change(one, {"description": "for tests", "tags": ["a"], "default_queue_type": "stream", "queues_max": 3})
     rig.turn()
@@ -238,7 +209,7 @@ def test_settings_outlive_a_crash(rig: Rig) -> None:
         ("nonsense", 1),
     ],
 )
-def test_a_wrong_setting_is_refused_and_changes_nothing(rig: Rig, field: str, value: object) -> None:
+def test_a_wrong_setting_is_refused_and_changes_nothing(rig: OneVhost, field: str, value: object) -> None:
     one = rig.vhosts.add(b"one")
     before = one.settings.facts()
     with pytest.raises(RequestError, match=field) as caught:
@@ -247,7 +218,7 @@ def test_a_wrong_setting_is_refused_and_changes_nothing(rig: Rig, field: str, va
     assert one.settings.facts() == before
 
 
-def test_what_cannot_be(rig: Rig) -> None:
+def test_what_cannot_be(rig: OneVhost) -> None:
     with pytest.raises(RequestError, match="vhost nope not found") as caught:
         rig.vhosts.find(b"nope")
     assert caught.value.reason == NOT_ALLOWED
@@ -264,7 +235,7 @@ def test_what_cannot_be(rig: Rig) -> None:
     assert rig.vhosts.add(b"/") is rig.vhosts.default
 
 
-def test_no_more_connections_than_the_limit(rig: Rig) -> None:
+def test_no_more_connections_than_the_limit(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     rig.vhosts.change(one, {"connections_max": 1})
     rig.vhosts.enter(b"one", Principal("bob"), 1)

@@ -10,7 +10,7 @@ from forebay.client.amqp import AmqpClient
 from forebay.client.control import ControlClient
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, OutcomeUnknown, RequestError, Unreachable
 from forebay.core.message import Properties
-from forebay.wire.amqp091_properties import decode_properties, encode_properties
+from forebay.wire.amqp091.properties import decode_properties, encode_properties
 from tests.broker_process import BrokerProcess
 
 PLAIN = encode_properties(Properties())

@@ -14,7 +14,7 @@ import pytest
 from forebay.client.blocks import BlockClient
 from forebay.core.errors import NOT_FOUND, REFUSED, OptionError, OutcomeUnknown, PeerError, RequestError, Unreachable
 from forebay.log.block import HEAD_OCTETS, block_octets, parse_block
-from forebay.wire.blocks import BLOCKS, ERROR, PREFACE, REPLY, encode_blocks_head, encode_head, encode_json
+from forebay.wire.blocks.frames import BLOCKS, ERROR, PREFACE, REPLY, encode_blocks_head, encode_head, encode_json
 from tests.broker_process import BrokerProcess
 
 Script = Callable[[socket.socket], None]

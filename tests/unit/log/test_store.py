@@ -12,7 +12,7 @@ import pytest
 from forebay.core.errors import CorruptFile, StorageError
 from forebay.log.block import BlockWriter
 from forebay.log.segment import SegmentWriter
-from forebay.log.store import NAMES_MAX, Entry, Store, StoreOptions
+from forebay.log.store import NAMES_MAX, FrameEntry, Store, StoreOptions
 from tests.stores import SMALL, Everything, Opened, PowerCut, SmallDisk, TestClock, bodies
 
 NOTE = 3
@@ -300,7 +300,7 @@ def test_a_checkpoint_longer_than_a_file_is_not_followed_by_the_next_at_once(tmp
     opened = Opened(tmp_path, [1], replace(SMALL, wal_octets_max=1 << 20))
     store = opened.store
     opened.housekeep(Everything())  # the file has its name from then on
-    assert store.rotate([Entry(NOTE, 0, 0, bytes(3 << 20))])
+    assert store.rotate([FrameEntry(NOTE, 0, 0, bytes(3 << 20))])
     run(opened)
     opened.housekeep(Everything())
     assert not store.checkpoint_due()
@@ -387,7 +387,7 @@ def test_settlements_go_on_when_the_disk_is_full_and_free_it(tmp_path: Path) -> 
     assert store.flush() is None
     assert store.checkpoint_due()
     log.truncate(count)
-    assert store.rotate([Entry(NOTE, 1, number, b"all settled")])
+    assert store.rotate([FrameEntry(NOTE, 1, number, b"all settled")])
     opened.sync()
     assert store.pending() < 100
     for _ in range(2):  # a note that it is not needed, then the dead file goes

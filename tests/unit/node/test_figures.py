@@ -7,42 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.client_session import ClientSession, Subscription
-from forebay.broker.vhost import Vhost
+from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, QOS_SHIFT
 from forebay.core.options import Options
-from forebay.log.store import Store
 from forebay.node.figures import Figures
-from forebay.session.mqtt import MqttSession
-from forebay.wire.mqtt import frame
-from forebay.wire.mqtt_codes import CONNACK, PINGRESP, PUBLISH, SUBACK, V5, V311
-from tests.sessions import SessionRig
-from tests.stores import SMALL, SmallDisk, TestClock
+from forebay.wire.mqtt.codes import CONNACK, PINGRESP, PUBLISH, SUBACK, V5, V311
+from forebay.wire.mqtt.packets import frame
+from tests.node_rig import NodeRig
+from tests.vhosts import OneVhost
 
 QOS_1 = MQTT | 1 << QOS_SHIFT
-OPTIONS = Options(mqtt_max_mqueue_len=2, mqtt_mqueue_overflow="drop")
 EXPIRED = b"\x02\0\0\0\0"  # a message expiry interval of 0
 CONNECTS = {V311: b"\x10\x0c\0\4MQTT\4\2\0\0\0\0", V5: b"\x10\x0d\0\4MQTT\5\2\0\0\0\0\0"}
 SUBSCRIBES = {V311: b"\x82\6\0\1\0\1t", V5: b"\x82\7\0\1\0\0\1t"}  # its last octet is the QoS
 PING = b"\xc0\0"
 
 
-class Broker:
-    """A vhost on a store on real files, and the figures of it."""
+class Broker(OneVhost):
+    """A vhost, and the figures of it."""
 
     def __init__(self, folder: Path) -> None:
-        self.clock = TestClock()
-        self.disk = SmallDisk(str(folder))
-        self.store = Store(self.disk, self.clock, SMALL)
-        recovery = self.store.open()
-        self.vhost = Vhost(b"/", self.store, OPTIONS)
-        self.vhost.recover(recovery.entries, self.clock.now_us())
-        self.store.start(self.vhost.checkpoint())
-        self.figures = Figures(OPTIONS, self.clock.now_us())
-        self.turn()
-
-    def turn(self) -> None:
-        self.vhost.end_turn(self.clock.now_us())
+        super().__init__(folder, None, mqtt_max_mqueue_len=2, mqtt_mqueue_overflow="drop", mqtt_sys_interval_s=0)
+        self.figures = Figures(self.options, self.clock.now_us())
 
     def look(self) -> None:
         self.turn()
@@ -54,20 +40,6 @@ class Broker:
         self.vhost.subscribe_client(client, Subscription(client, filter, 1, 0))
         self.vhost.detach_client(client, connection)
         return client
-
-
-def turn(rig: SessionRig, sessions: dict[int, MqttSession]) -> None:
-    """The end of a turn in which several connections took part, and which is on disk at once."""
-    for delivery in rig.vhost.end_turn(rig.clock.us):
-        sessions[delivery.consumer.session_id].deliver(delivery)
-    rig.vhost.note_sessions()
-    commit = rig.store.commit()
-    if commit is not None:
-        commit.run()
-        rig.store.synced(commit)
-        rig.vhost.synced()
-    for session in sessions.values():
-        session.end_turn(rig.store.lsn, rig.store.lsn)
 
 
 def kinds(octets: bytes) -> list[int]:
@@ -84,7 +56,7 @@ def kinds(octets: bytes) -> list[int]:
 def broker(tmp_path: Path) -> Iterator[Broker]:
     broker = Broker(tmp_path / "data")
     yield broker
-    broker.disk.close_all()
+    broker.close()
 
 
 def test_clients_subscriptions_and_what_is_kept(broker: Broker) -> None:
@@ -144,22 +116,22 @@ def test_what_was_dropped_stays_counted_when_its_session_ends(broker: Broker) ->
 def test_packets_and_payloads_of_connections_that_share_what_they_get(
     tmp_path: Path, version: int, qos: int, window: int, came: list[int]
 ) -> None:
-    rig = SessionRig(str(tmp_path), MqttSession, mqtt_max_inflight=window)
-    assert isinstance(rig.session, MqttSession)
-    other = MqttSession(2, rig.vhosts, rig.session.auth, rig.session.options, True)
-    sessions = {1: rig.session, 2: other}
-    for session in sessions.values():
-        session.receive(CONNECTS[version] + SUBSCRIBES[version] + bytes([qos]) + PING)
-    turn(rig, sessions)
+    rig = NodeRig(tmp_path, None, mqtt_max_inflight=window, mqtt_sys_interval_s=0)
+    lines = [rig.connect("mqtt") for _ in range(2)]
+    for line in lines:
+        line.received(CONNECTS[version] + SUBSCRIBES[version] + bytes([qos]) + PING)
+    rig.turn()
     for properties, body in ((b"", b"12345"), (EXPIRED, b"1234567"), (b"", b"12345678901")):
         rig.vhost.publish_topic(b"t", QOS_1, properties, body)
-    turn(rig, sessions)
-    figures = Figures(OPTIONS, 1)
-    figures.ended(other)
-    figures.look([rig.vhost], [rig.session])
+    rig.turn()
+    figures = Figures(rig.options, 1)
+    ended, stays = [line.session for line in lines]
+    assert ended is not None and stays is not None
+    figures.ended(ended)
+    figures.look([rig.vhost], [stays])
     totals = figures.totals
-    for session in sessions.values():
-        packets = kinds(session.out.getvalue())
+    for line in lines:
+        packets = kinds(bytes(line.sent))
         assert packets == [CONNACK, SUBACK, PINGRESP] + [PUBLISH] * len(came)
     assert (totals.connects, totals.packets_received, totals.packets_sent) == (2, 6, 2 * (3 + len(came)))
     assert (totals.publishes_sent, totals.publish_octets_sent) == (2 * len(came), 2 * sum(came))
@@ -171,7 +143,7 @@ def test_they_are_retained_and_published(broker: Broker) -> None:
     client = vhost.attach_client(b"a", 1, True, 0, None)
     vhost.subscribe_client(client, Subscription(client, b"$SYS/broker/retained messages/#", 0, 0))
     broker.figures.tell([vhost], [], broker.clock.us)
-    told = vhost.end_turn(broker.clock.us)
+    told = broker.deliveries()
     assert [(each.block.routing_key(each.index), each.block.body(each.index), each.count) for each in told] == [
         (b"$SYS/broker/retained messages/count", b"0", 1)
     ]

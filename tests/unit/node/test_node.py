@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.passwords import SALT_OCTETS, hash_password
+from forebay.broker.auth.passwords import SALT_OCTETS, hash_password
 from forebay.core.errors import StorageError
 from forebay.node.ready import OWN_STATE, STORAGE
 from tests.conformance.amqp091 import raw as amqp

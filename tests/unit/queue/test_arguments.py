@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.queue.arguments import (
+from forebay.queue.declaration.arguments import (
     BY_KEY,
     FOREIGN,
     KNOWN,

@@ -7,8 +7,8 @@ from pathlib import Path
 from forebay.core.message import MQTT
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import Store
-from forebay.queue.leases import PAGE_RECORDS
-from forebay.queue.ledger import Ledger
+from forebay.queue.leases.page import PAGE_RECORDS
+from forebay.queue.work.ledger import Ledger
 from forebay.server.disk import DataDisk
 from tests.stores import SMALL, TestClock
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.queue.limits import (
+from forebay.queue.declaration.limits import (
     DROP_HEAD,
     FAIR,
     NO_PRIORITY,
@@ -15,7 +15,7 @@ from forebay.queue.limits import (
     Limits,
     limits_of,
 )
-from forebay.queue.spec import QueueSpec
+from forebay.queue.declaration.spec import QueueSpec
 
 Table = dict[str, object]
 

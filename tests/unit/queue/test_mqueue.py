@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.message import MQTT
 from forebay.log.block import Block, BlockWriter
-from forebay.queue.leases import Consumer
+from forebay.queue.leases.lease import Consumer
 from forebay.queue.mqueue import HIGHEST, LOWEST, Mqueue, MqueueRules
 
 ALICE = Consumer(1, -1, 0, 1, 0, b"", False, 0)

@@ -7,10 +7,10 @@ from pathlib import Path
 from forebay.core.message import AMQP091, KEYED
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
+from forebay.queue.declaration.limits import FAIR, NO_PRIORITY, STRICT, Limits
 from forebay.queue.facts import Facts, NoSubject
-from forebay.queue.leases import UNLIMITED
-from forebay.queue.limits import FAIR, NO_PRIORITY, STRICT, Limits
-from forebay.queue.order import Order
+from forebay.queue.leases.lease import UNLIMITED
+from forebay.queue.ready.order import Order
 from tests.logs import memory_log
 
 

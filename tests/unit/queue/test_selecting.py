@@ -10,12 +10,12 @@ from forebay.core.message import AMQP091
 from forebay.filter.parser import parse
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
+from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.facts import Facts, Looks
-from forebay.queue.group import SCAN_RECORDS
-from forebay.queue.leases import UNLIMITED, UNTRIED, Consumer, Delivery, Lease
-from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
-from forebay.queue.order import ENTRIES_SLACK
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Consumer, Delivery, Lease
+from forebay.queue.ready.order import ENTRIES_SLACK
+from forebay.queue.turn import SCAN_RECORDS
+from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 
@@ -71,7 +71,7 @@ class Rig:
         self.facts = CountingFacts(looks)
         self.group = WorkGroup(1, b"", b"", self.log, 0, self.limits, self.facts)
         if mode:
-            self.group.make_ordered(False)
+            self.group.ready_queue.make_ordered(False)
         self.next_id = 1
 
     def publish(self, letters: str, priority: int = 0, body: bytes = b"x") -> None:
@@ -219,10 +219,10 @@ def test_a_backlog_that_nobody_wants_costs_next_to_nothing(rig: Rig) -> None:
         rig.publish("b" * 1000 + "a")
         while rig.turn() or rig.more:
             pass
-    order = rig.group.order
+    order = rig.group.ready_queue.order
     assert order is not None
     assert order.levels[0].entries() == 1
-    (selector,) = rig.group.selectors
+    (selector,) = rig.group.filters.selectors
     assert selector.size == 0
     assert not selector.again
     rig.facts.looked.clear()
@@ -239,11 +239,11 @@ def test_lines_do_not_grow_by_what_comes_back_over_and_over(rig: Rig) -> None:
         (lease,) = rig.leases()
         rig.group.give_back(lease, lease.first, 1, 0, UNTRIED)
     rig.turn()
-    order = rig.group.order
+    order = rig.group.ready_queue.order
     assert order is not None
     selector = waiting.selector
     assert selector is not None
-    for line in (order.levels[0], selector.line.levels[0]):
+    for line in (order.levels[0], selector.found.levels[0]):
         assert line.entries() <= ENTRIES_SLACK + 30
     assert len(selector.again) <= 1
 
@@ -264,7 +264,7 @@ def test_a_queue_is_plain_again_when_the_last_filter_has_gone(rig: Rig) -> None:
     consumer = rig.join(B, credit=1)
     (lease,) = rig.leases()
     rig.group.detach(consumer)
-    assert rig.group.order is None
+    assert rig.group.ready_queue.order is None
     rig.group.give_back(lease, 1, 1, 0, UNTRIED)
     rig.publish("c")
     rig.join()
@@ -273,11 +273,11 @@ def test_a_queue_is_plain_again_when_the_last_filter_has_gone(rig: Rig) -> None:
 
 def test_an_order_that_others_need_stays(rig: Rig) -> None:
     consumer = rig.join(B)
-    rig.group.keep_ordered(False)
+    rig.group.filters.keep_ordered(False)
     rig.publish("abc")
     assert rig.turn() == {1: [1]}
     rig.group.remove(consumer)
-    assert rig.group.order is not None
+    assert rig.group.ready_queue.order is not None
     rig.join()
     assert rig.turn() == {2: [0, 1, 2]}
 
@@ -287,10 +287,10 @@ def test_what_is_not_acknowledged_needs_no_lease(rig: Rig) -> None:
     rig.join(A, no_ack=True)
     assert rig.turn() == {1: [0, 2]}
     assert rig.group.settled == 2
-    assert rig.group.advance() == 1
+    assert rig.group.settlement.advance() == 1
     rig.join("", no_ack=True)
     rig.turn()
-    assert rig.group.advance() == 4
+    assert rig.group.settlement.advance() == 4
 
 
 def test_who_is_active_decides_by_its_filter(rig: Rig) -> None:

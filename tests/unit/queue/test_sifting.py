@@ -7,11 +7,11 @@ from pathlib import Path
 from forebay.core.message import AMQP091, KEYED
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
+from forebay.queue.declaration.limits import NO_PRIORITY, STRICT, Limits
 from forebay.queue.facts import Facts, NoSubject
-from forebay.queue.leases import UNLIMITED, UNTRIED, Consumer, Delivery
-from forebay.queue.limits import NO_PRIORITY, STRICT, Limits
-from forebay.queue.sifting import is_waiting, take_out
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.leases.lease import UNLIMITED, UNTRIED, Consumer, Delivery
+from forebay.queue.work.sifting import is_waiting, take_out
+from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 
@@ -46,7 +46,7 @@ class Rig:
             setattr(self.limits, name, value)
         self.group = WorkGroup(1, b"", b"", self.log, 0, self.limits, KeyFacts())
         if ordered:
-            self.group.make_ordered(False)
+            self.group.ready_queue.make_ordered(False)
 
     def publish(self, *records: tuple[int, bytes]) -> None:
         """A block of records of these priorities and message groups."""
@@ -81,7 +81,7 @@ def test_what_waits_behind_its_message_group_comes_forward(tmp_path: Path) -> No
     assert rig.delivered(1) == [0]
     take_out(rig.group, {1, 2})
     assert rig.delivered() == [4], "3 waits for 0, of its message group, and 4 for nobody any more"
-    lease = rig.group.find(0)
+    lease = rig.group.leases.find(0)
     assert lease is not None
     rig.group.ack(lease, 0, 1)
     assert rig.delivered() == [3]
@@ -91,22 +91,22 @@ def test_a_record_that_is_held_up_by_a_delay_is_taken_out_too(tmp_path: Path) ->
     rig = Rig(tmp_path, NO_PRIORITY, True)
     rig.publish((0, b"a"), (0, b"a"))
     assert rig.delivered() == [0]
-    lease = rig.group.find(0)
+    lease = rig.group.leases.find(0)
     assert lease is not None
     rig.group.give_back(lease, 0, 1, 1_000_000, UNTRIED)
     assert is_waiting(rig.group, 0)
     take_out(rig.group, {0})
-    assert rig.group.delayed_count == 0
+    assert rig.group.delayed.count == 0
     assert rig.delivered() == [1]
 
 
 def test_octets_that_are_gone_count_no_more(tmp_path: Path) -> None:
     rig = Rig(tmp_path, NO_PRIORITY, False, max_octets=1000)
     rig.publish((0, b""), (0, b""), (0, b""))
-    rig.group.measure()
-    assert rig.group.ready_octets == 30
+    rig.group.ready_queue.measure()
+    assert rig.group.ready_queue.octets.count == 30
     take_out(rig.group, {1})
-    rig.group.measure()
-    assert rig.group.ready_octets == 20
+    rig.group.ready_queue.measure()
+    assert rig.group.ready_queue.octets.count == 20
     assert rig.delivered() == [0, 2]
-    assert rig.group.ready_octets == 0
+    assert rig.group.ready_queue.octets.count == 0

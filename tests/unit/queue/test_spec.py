@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from forebay.core.errors import LOCKED, PRECONDITION, RequestError
+from forebay.queue.declaration.spec import QueueSpec, check_declaration
 from forebay.queue.queue import CLASSIC, QUORUM, STREAM, kind_of
-from forebay.queue.spec import QueueSpec, check_declaration
 
 WHERE = "queue 'q' in vhost '/'"
 Arguments = dict[str, object]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from mypy_extensions import u8
 
-from forebay.broker.facts import MessageFacts
+from forebay.broker.publish.properties import MessageFacts
 from forebay.core.message import AMQP091, EXPIRES, MQTT, Properties
 from forebay.log.queue_log import QueueLog
-from forebay.queue.leases import Consumer, Delivery
-from forebay.queue.limits import Limits
-from forebay.queue.stream_group import StreamGroup
-from forebay.wire.amqp091_properties import encode_properties
+from forebay.queue.declaration.limits import Limits
+from forebay.queue.leases.lease import Consumer, Delivery
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.wire.amqp091.properties import encode_properties
 from tests.logs import memory_log
 
 

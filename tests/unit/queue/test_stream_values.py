@@ -7,15 +7,21 @@ from pathlib import Path
 import pytest
 from mypy_extensions import u8
 
-from forebay.broker.facts import MessageFacts
+from forebay.broker.publish.properties import MessageFacts
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.log.queue_log import QueueLog
-from forebay.queue.group import SCAN_RECORDS
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery
-from forebay.queue.stream_group import StreamGroup
-from forebay.queue.stream_values import SPANS_MAX, VALUES_MAX, Selection, StreamValues
-from forebay.wire.amqp091_properties import encode_properties
+from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.stream.stream_values import (
+    SPANS_MAX,
+    SPANS_OCTETS_MAX,
+    VALUES_MAX,
+    Selection,
+    StreamValues,
+)
+from forebay.queue.turn import SCAN_RECORDS
+from forebay.wire.amqp091.properties import encode_properties
 from tests.logs import memory_log
 
 
@@ -71,7 +77,7 @@ def test_who_wants_nothing_of_what_is_known_looks_at_no_record(log: QueueLog, st
     group = reader(log, streams, b"nothing")
     assert offsets(group) == []
     assert group.cursor == 6
-    assert group.scan == SCAN_RECORDS - 3  # one look for each block
+    assert group.turn.looks == SCAN_RECORDS - 3  # one look for each block
     assert group.block is None
 
 
@@ -115,6 +121,25 @@ def test_what_is_remembered_has_a_bound(tmp_path: Path, streams: StreamValues) -
     while group.cursor < log.end:
         assert offsets(group) == []
     assert 0 < len(streams.spans) <= SPANS_MAX
+
+
+def test_long_values_have_a_bound_too(tmp_path: Path, streams: StreamValues) -> None:
+    log = memory_log(str(tmp_path))
+    for number in range(600):
+        append(log, f"{number:040000}")
+        log.seal(1)
+    for text in (f"{0:030000}", f"{1:040000}"):
+        append(log, text)
+    log.seal(1)  # more than VALUES_OCTETS_MAX in one
+    found = 0
+    group = reader(log, streams, f"{1:040000}".encode())
+    while group.cursor < log.end:
+        found += len(offsets(group))
+        held = sum(len(value) for span in streams.spans.values() for value in span.values or ())
+        assert held == streams.octets <= SPANS_OCTETS_MAX
+    assert found == 2
+    last = streams.known(log.queue, 600)
+    assert last is not None and last.values is None
 
 
 def test_readers_want_the_same_in_any_order(streams: StreamValues) -> None:

@@ -10,11 +10,11 @@ from forebay.core.message import AMQP091, EXPIRES
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
+from forebay.queue.declaration.limits import RETRY_ALL, RETRY_FAILED, RETRY_RETURNED, STRICT, Limits
 from forebay.queue.facts import Facts, NoSubject
-from forebay.queue.leases import FAILED, NACKED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
-from forebay.queue.limits import RETRY_ALL, RETRY_FAILED, RETRY_RETURNED, STRICT, Limits
-from forebay.queue.retries import retry_us
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.leases.lease import FAILED, NACKED, UNLIMITED, UNTRIED, Consumer, Delivery, Lease
+from forebay.queue.leases.retries import retry_us
+from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 MS = 1000
@@ -49,7 +49,7 @@ class Rig:
             setattr(self.limits, name, value)
         self.group = WorkGroup(1, b"", b"", self.log, 0, self.limits, BodyFacts())
         if self.limits.priority_mode:
-            self.group.make_ordered(False)
+            self.group.ready_queue.make_ordered(False)
         self.ids = 0
 
     def publish(self, *ttls: int | None, now_us: int = 1, key: bytes = b"0", body: bytes = b"x") -> None:
@@ -75,7 +75,7 @@ class Rig:
         return [at for each in self.turn(now_us) for at in range(each.block.base + each.index, end_of(each))]
 
     def dead(self) -> list[tuple[int, int, str]]:
-        return [(each.first, each.count, each.cause) for each in self.group.dying]
+        return [(each.first, each.count, each.cause) for each in self.group.dead_letters.runs]
 
 
 def end_of(delivery: Delivery) -> int:
@@ -98,17 +98,17 @@ def test_records_expire_at_the_head(tmp_path: Path) -> None:
     rig.consumer(1)
     assert rig.offsets(6 * MS) == [1]
     assert rig.dead() == [(0, 1, "expired"), (2, 1, "expired")]
-    assert rig.group.next_expiry_us() == 1 + 7 * MS
+    assert rig.group.ready_queue.next_expiry_us() == 1 + 7 * MS
 
 
 def test_the_lower_of_the_two_times_holds(tmp_path: Path) -> None:
     rig = Rig(tmp_path, message_ttl_us=10 * MS)
     rig.publish(20, 5)
-    assert rig.group.next_expiry_us() == 1 + 10 * MS
+    assert rig.group.ready_queue.next_expiry_us() == 1 + 10 * MS
     rig.turn(11 * MS)
     assert rig.group.counts.expired == 2
-    assert rig.group.advance() == 2  # nobody wants to have them: settled at once
-    assert rig.group.dying == []
+    assert rig.group.settlement.advance() == 2  # nobody wants to have them: settled at once
+    assert rig.group.dead_letters.runs == []
 
 
 def test_a_returned_record_expires_too(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_returned_record_expires_too(tmp_path: Path) -> None:
     rig.group.give_back(lease, 0, 2, 0, UNTRIED)
     rig.turn(12 * MS)
     assert rig.dead() == [(0, 1, "expired"), (1, 1, "expired")] or rig.dead() == [(0, 2, "expired")]
-    assert rig.group.dying[0].deliveries == 1
+    assert rig.group.dead_letters.runs[0].deliveries == 1
 
 
 def test_with_no_time_to_live_only_who_is_there_gets_a_record(tmp_path: Path) -> None:
@@ -144,10 +144,10 @@ def test_what_is_dying_is_neither_settled_nor_ready(tmp_path: Path) -> None:
     rig = Rig(tmp_path, message_ttl_us=1, dead_letter_exchange=b"dlx")
     rig.publish(None, None)
     rig.turn(MS)
-    assert (rig.group.ready(), rig.group.advance(), rig.group.dying_count) == (0, 0, 2)
-    assert rig.group.unsettled(0, 2) == [(0, 2)]
-    rig.group.bury(0, 2)
-    assert (rig.group.advance(), rig.group.dying_count) == (2, 0)
+    assert (rig.group.ready(), rig.group.settlement.advance(), rig.group.dead_letters.count) == (0, 0, 2)
+    assert rig.group.settlement.unsettled(0, 2) == [(0, 2)]
+    rig.group.settle_dead_letters(0, 2)
+    assert (rig.group.settlement.advance(), rig.group.dead_letters.count) == (2, 0)
     assert len(rig.group.take_progress()) == 16
 
 
@@ -169,19 +169,19 @@ def test_octets_are_counted_of_what_is_ready(tmp_path: Path) -> None:
     rig = Rig(tmp_path, max_octets=10)
     rig.publish(None, None, body=b"12345")
     rig.turn()
-    assert (rig.group.ready(), rig.group.ready_octets) == (2, 10)
+    assert (rig.group.ready(), rig.group.ready_queue.octets.count) == (2, 10)
     consumer = rig.consumer(1)
     lease = lease_of(rig.turn()[0])
-    assert rig.group.ready_octets == 5
+    assert rig.group.ready_queue.octets.count == 5
     rig.publish(None, body=b"1234567")
     rig.turn()
-    assert (rig.group.ready(), rig.group.ready_octets) == (1, 7)
+    assert (rig.group.ready(), rig.group.ready_queue.octets.count) == (1, 7)
     rig.group.detach(consumer)
     rig.group.give_back(lease, 0, 1, 0, UNTRIED)
     rig.turn()
-    assert (rig.group.ready(), rig.group.ready_octets) == (1, 7)  # the returned one was the head
+    assert (rig.group.ready(), rig.group.ready_queue.octets.count) == (1, 7)  # the returned one was the head
     assert rig.group.purge() == 1
-    assert rig.group.ready_octets == 0
+    assert rig.group.ready_queue.octets.count == 0
 
 
 def test_a_limit_may_come_later(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_limit_may_come_later(tmp_path: Path) -> None:
     rig.turn()
     rig.limits.max_octets = 5
     rig.turn()
-    assert (rig.group.ready(), rig.group.ready_octets) == (1, 5)
+    assert (rig.group.ready(), rig.group.ready_queue.octets.count) == (1, 5)
 
 
 # ---- failures
@@ -208,7 +208,7 @@ def test_a_record_that_fails_too_often_dies(tmp_path: Path) -> None:
     assert counts == [(1, 0), (2, 1), (3, 1)]
     assert rig.turn() == []
     assert rig.dead() == [(0, 1, "delivery_limit")]
-    assert (rig.group.dying[0].deliveries, rig.group.dying[0].failures) == (3, 2)
+    assert (rig.group.dead_letters.runs[0].deliveries, rig.group.dead_letters.runs[0].failures) == (3, 2)
 
 
 def test_rejected_records_die_out_of_the_middle_of_a_lease(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_rejected_records_die_out_of_the_middle_of_a_lease(tmp_path: Path) -> No
     assert consumer.credit == 1
     assert rig.group.ack(lease, 0, 3) == 2
     assert rig.dead() == [(1, 1, "rejected")]
-    rig.group.bury(1, 1)
-    assert rig.group.advance() == 3
+    rig.group.settle_dead_letters(1, 1)
+    assert rig.group.settlement.advance() == 3
 
 
 def test_how_often_a_record_came_back_outlives_the_broker(tmp_path: Path) -> None:
@@ -232,11 +232,11 @@ def test_how_often_a_record_came_back_outlives_the_broker(tmp_path: Path) -> Non
     lease = lease_of(rig.turn()[0])
     rig.group.give_back(lease, 0, 2, 0, FAILED)
     rig.group.ack(lease, 2, 1)
-    returns, progress = rig.group.take_returns(), rig.group.take_progress()
-    assert rig.group.take_returns() == b""
-    for noted in (returns, rig.group.attempts_snapshot()):
+    returns, progress = rig.group.attempts.take_notes(), rig.group.take_progress()
+    assert rig.group.attempts.take_notes() == b""
+    for noted in (returns, rig.group.attempts.snapshot()):
         copy = WorkGroup(1, b"", b"", rig.log, 0)
-        copy.restore_returns(noted)
+        copy.attempts.restore(noted)
         copy.restore(progress)
         copy.finish_restore()
         copy.add(consumer)
@@ -295,7 +295,7 @@ def test_a_time_out_counts(tmp_path: Path) -> None:
     for turn in range(4):
         rig.turn(1 + turn * 20 * MS)
     assert rig.dead() == [(0, 1, "delivery_limit")]
-    assert rig.group.dying[0].deliveries == 2
+    assert rig.group.dead_letters.runs[0].deliveries == 2
 
 
 def test_a_delayed_record_comes_when_its_time_has_come(tmp_path: Path) -> None:

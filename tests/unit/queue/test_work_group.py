@@ -9,9 +9,11 @@ from librt.strings import BytesWriter, write_i64_le
 
 from forebay.core.message import AMQP091, MQTT
 from forebay.log.queue_log import BlockIndex, QueueLog
-from forebay.queue.group import BURST, filter_key
-from forebay.queue.leases import PAGE_RECORDS, UNLIMITED, Consumer, Delivery
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.fairness import BURST
+from forebay.queue.key_filter import filter_key
+from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
+from forebay.queue.leases.page import PAGE_RECORDS
+from forebay.queue.work.work_group import WorkGroup
 from tests.logs import memory_log
 
 
@@ -36,7 +38,7 @@ def dispatch(group: WorkGroup, now_us: int = 1) -> list[Delivery]:
 def test_ready_records_cost_nothing(tmp_path: Path) -> None:
     group = group_on(filled(tmp_path, 5000))
     assert group.ready() == 5000
-    assert group.pages == {}
+    assert group.settlement.pages == {}
 
 
 def test_pages_go_once_they_are_settled(tmp_path: Path) -> None:
@@ -46,8 +48,8 @@ def test_pages_go_once_they_are_settled(tmp_path: Path) -> None:
     for delivery in dispatch(group):
         assert delivery.lease is not None
         group.ack(delivery.lease, delivery.lease.first, delivery.count)
-    assert group.pages == {}
-    assert group.advance() == log.end
+    assert group.settlement.pages == {}
+    assert group.settlement.advance() == log.end
     assert len(group.take_progress()) == 16  # one interval for all of it
 
 
@@ -64,7 +66,7 @@ def test_without_acknowledgement_a_record_is_settled_by_delivery(tmp_path: Path)
     group = group_on(log)
     group.add(Consumer(1, 1, 1, 1, 0, b"", True, UNLIMITED))
     assert [each.lease for each in dispatch(group)] == [None]
-    assert group.advance() == 10
+    assert group.settlement.advance() == 10
 
 
 def test_a_group_may_start_in_the_middle_of_a_page(tmp_path: Path) -> None:
@@ -75,7 +77,7 @@ def test_a_group_may_start_in_the_middle_of_a_page(tmp_path: Path) -> None:
     assert lease is not None
     assert (lease.first, lease.count) == (7, 2)
     group.ack(lease, 7, 2)
-    assert group.advance() == 9
+    assert group.settlement.advance() == 9
 
 
 def test_what_a_filter_passes_over_is_settled(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ def test_what_a_filter_passes_over_is_settled(tmp_path: Path) -> None:
     for delivery in deliveries:
         assert delivery.lease is not None
         group.ack(delivery.lease, delivery.lease.first, delivery.count)
-    assert group.advance() == 12
+    assert group.settlement.advance() == 12
 
 
 @pytest.mark.parametrize(
@@ -114,8 +116,8 @@ def test_settlements_beyond_the_log_are_not_believed(tmp_path: Path) -> None:
     shorter = group_on(filled(tmp_path / "other", 4))
     shorter.restore(progress)
     shorter.finish_restore()
-    assert shorter.advance() == 4
-    assert shorter.cursor == 4
+    assert shorter.settlement.advance() == 4
+    assert shorter.settlement.cursor == 4
 
 
 def test_records_that_are_gone_at_the_end_of_the_log_end_no_turn_and_stop_nothing(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_records_that_are_gone_at_the_end_of_the_log_end_no_turn_and_stop_nothin
     group = group_on(log)
     group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
     assert [(each.block.base + each.index, each.count) for each in dispatch(group)] == [(0, 3)]
-    assert group.cursor == 8
+    assert group.settlement.cursor == 8
     assert group.ready() == 0
     log.append(MQTT, b"", b"k", b"", b"later")
     log.seal(2)
@@ -145,7 +147,7 @@ def test_returned_records_that_are_gone_are_passed_over(tmp_path: Path) -> None:
     group.add(Consumer(1, 1, 1, 1, 0, b"", False, UNLIMITED))
     assert [(each.block.base + each.index, each.count) for each in dispatch(group)] == [(0, 3)]
     assert group.ready() == 0
-    assert group.unsettled(3, 8) == []
+    assert group.settlement.unsettled(3, 8) == []
 
 
 def test_a_group_that_begins_anew_passes_over_what_was_left_out_of_the_log(tmp_path: Path) -> None:
@@ -166,4 +168,14 @@ def test_a_group_that_begins_anew_passes_over_what_was_left_out_of_the_log(tmp_p
     for each in given:
         assert each.lease is not None and each.lease.deliveries == 1
         group.ack(each.lease, each.lease.first, each.count)
-    assert group.advance() == log.end
+    assert group.settlement.advance() == log.end
+
+
+def test_consumers_leave_from_anywhere_and_the_others_stay_in_their_order(tmp_path: Path) -> None:
+    group = group_on(filled(tmp_path, 1))
+    consumers = [Consumer(id, 1, 1, id, 0, b"", False, UNLIMITED) for id in range(7)]
+    for consumer in consumers:
+        group.add(consumer)
+    for gone in (0, 6, 3, 3):  # the last time nothing is there to take out
+        group.detach(consumers[gone])
+    assert group.consumers == [consumers[number] for number in (1, 2, 4, 5)]

@@ -16,7 +16,8 @@ import pytest
 
 from forebay.core.errors import DiskFull, StorageError, UnreadableFile
 from forebay.log.store import Commit, Job
-from forebay.server.disk import PARTS_MAX, DataDisk, DiskThread, storage_errors
+from forebay.server.disk import PARTS_MAX, DataDisk, storage_errors
+from forebay.server.disk_work import DiskWork
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def test_commits_run_in_order_and_come_back_with_their_errors(disk: DataDisk) ->
     def done(work: object, error: BaseException | None) -> None:
         back.put((work, error))
 
-    thread = DiskThread(done, done, hand_back)
+    thread = DiskWork(done, done, hand_back)
     commits = [Written(lambda number=number: ran.append(number)) for number in range(100)]  # type: ignore[misc]
     for commit in commits:
         thread.submit(commit)
@@ -191,9 +192,7 @@ def test_commits_run_in_order_and_come_back_with_their_errors(disk: DataDisk) ->
 def test_jobs_do_not_wait_for_commits(disk: DataDisk) -> None:
     order: SimpleQueue[object] = SimpleQueue()
     released: SimpleQueue[None] = SimpleQueue()
-    thread = DiskThread(
-        lambda work, _: order.put(work), lambda work, _: order.put(work), lambda done, *rest: done(*rest)
-    )
+    thread = DiskWork(lambda work, _: order.put(work), lambda work, _: order.put(work), lambda done, *rest: done(*rest))
     commit = Written(lambda: released.get())
     thread.submit(commit)
     disk.close(disk.open("dead", True))

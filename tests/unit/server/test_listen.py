@@ -25,7 +25,7 @@ from forebay.server.clock import SystemClock
 from forebay.server.disk import DataDisk
 from forebay.server.listen import Acceptor, endpoints, listen, make_protocol
 from forebay.server.net import Connection, Host
-from forebay.session.effects import Session
+from forebay.session.session import Session
 from tests.certificates import Certificates
 from tests.conformance.mqtt.raw_websocket import BINARY, frame, request
 

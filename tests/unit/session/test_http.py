@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.auth import Auth
-from forebay.broker.judge import Principal
+from forebay.broker.auth.authorizer import Principal
+from forebay.broker.auth.login import Auth
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import MQTT, QOS_SHIFT
 from forebay.core.options import Options

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.joining import Joining
+from forebay.broker.publish.joining import Joining
 from forebay.log.block import LONG_OCTETS
-from forebay.node.handing_out import hand_out
-from forebay.session.amqp091 import Amqp091Session
-from forebay.session.effects import Session
+from forebay.session.amqp091.connection import Amqp091Session
 from tests.conformance.amqp091.raw import CONSUME, GET, QUEUE_DECLARE, content, method, publish, short, table
 from tests.conformance.mqtt.raw import PINGREQ, PINGRESP, V5, V311, connect, subscribe
 from tests.conformance.mqtt.raw import publish as mqtt_publish
 from tests.mqtt_rig import RigClient
-from tests.unit.session.test_amqp091_too_much import AmqpRig
+from tests.unit.session.amqp091.test_too_much import AmqpRig
 
 READ_OCTETS = 200_000
 NOTHING = b"\0\0"
@@ -26,13 +24,11 @@ def reads(octets: bytes) -> list[bytes]:
     return [octets[at : at + READ_OCTETS] for at in range(0, len(octets), READ_OCTETS)]
 
 
-def join(rig: AmqpRig, session: Session) -> Joining:
-    """Do what the session waits for."""
-    proofs, rig.auth.proofs = rig.auth.proofs, []
-    (proof,) = proofs
-    assert isinstance(proof, Joining)
-    proof.run()
-    session.proven()
+def join(rig: AmqpRig) -> Joining:
+    """Do what a session waits for."""
+    rig.turn()
+    proof = rig.prove()
+    assert isinstance(proof, Joining) and not rig.proofs
     return proof
 
 
@@ -51,7 +47,7 @@ def give_long(rig: AmqpRig, session: Amqp091Session, after: bytes = b"") -> Join
         rest = rig.give(session, rest + data)
     assert session.is_proving()
     assert session.receive(b"more") == 0
-    joining = join(rig, session)
+    joining = join(rig)
     assert rig.give(session, rest) == b""
     return joining
 
@@ -81,13 +77,13 @@ def test_it_is_sent_from_where_it_is_kept(tmp_path: Path, get: bool) -> None:
         rig.give(reader, method(1, GET, NOTHING + short("long") + b"\1"))
     else:
         rig.give(reader, method(1, CONSUME, NOTHING + short("long") + short("t") + b"\2" + table()))
-        for delivery in rig.vhost.end_turn(rig.clock.us):
-            reader.deliver(delivery)
+    ready = rig.node.turn()
     views = [part for part in reader.parts if isinstance(part, memoryview)]
     assert sum(map(len, views)) == len(BODY)
     assert len(reader.out) < 100
     sent = b"".join([*reader.parts, reader.out.getvalue()])
     assert sent.endswith(content(1, BODY))
+    rig.do(ready)
     rig.close()
 
 
@@ -108,7 +104,7 @@ def test_a_channel_that_was_closed_meanwhile_publishes_nothing(tmp_path: Path) -
     for data in reads(publish(1, "long", BODY)):
         rest = rig.give(session, rest + data)
     session.channels[1].release()
-    join(rig, session)
+    join(rig)
     rig.give(session, rest)
     rig.turn()
     assert rig.vhost.queues[b"long"].log.end == 0
@@ -141,10 +137,10 @@ def test_an_mqtt_body_goes_to_its_subscribers_without_a_copy(tmp_path: Path, ver
     for data in reads(octets):
         source.send(data)
     assert source.session.is_proving()
-    joining = join(rig, source.session)
-    source.send()
-    hand_out(rig.node, rig.clock.us)
+    joining = join(rig)
+    ready = rig.node.turn()
     assert [part for part in sink.session.parts if part is joining.body]
+    rig.do(ready)
     assert sink.delivery().body == BODY
     assert sink.delivery().body == b"after"
     source.expect(PINGRESP[0])  # it needs no disk
@@ -162,10 +158,10 @@ def test_many_subscribers_share_one_body(tmp_path: Path) -> None:
     source = connacked(rig, "source")
     for data in reads(mqtt_publish("a", BODY, 0, 0)):
         source.send(data)
-    body = join(rig, source.session).body
-    source.send()
-    hand_out(rig.node, rig.clock.us)
+    body = join(rig).body
+    ready = rig.node.turn()
     assert all([part for part in sink.session.parts if part is body] for sink in sinks)
+    rig.do(ready)
     for sink in sinks:
         assert sink.delivery().body == BODY
     rig.close()
@@ -189,8 +185,7 @@ def test_a_head_that_comes_in_pieces_is_waited_for(tmp_path: Path) -> None:
     source.send(octets[200:400])
     assert has_begun(source)
     source.send(octets[400:])
-    join(rig, source.session)
-    source.send()
+    join(rig)
     source.acked(7, 0x10)
     rig.close()
 
@@ -202,9 +197,8 @@ def test_a_long_command_is_still_a_command(tmp_path: Path) -> None:
     source = connacked(rig, "source")
     for data in reads(mqtt_publish("$delayed/1/a", BODY, 1, 7)):
         source.send(data)
-    join(rig, source.session)
-    source.send()
+    join(rig)
     source.acked(7)
-    rig.wait(2)
+    rig.later(2000)
     assert sink.delivery().body == BODY
     rig.close()

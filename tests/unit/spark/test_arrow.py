@@ -64,6 +64,17 @@ def test_every_record_of_the_range_once(made: list[tuple[int, list[Record]]], fi
         assert (row["topic"], row["partition"], row["timestampType"]) == ("q", 0, 1)
 
 
+@pytest.mark.parametrize("size", [4, WHOLE_ROWS_MIN])
+def test_records_that_come_again_are_taken_once(size: int) -> None:
+    """As where a read goes on after its connection was lost, and the broker has merged small blocks meanwhile."""
+    whole = some(3 * size)
+    blocks = [sealed(0, whole[:size]), sealed(0, whole[: 2 * size]), sealed(size, whole[size : 2 * size])]
+    blocks += [sealed(size + 1, whole[size + 1 :])]
+    found = [row for batch in read(blocks, 2, 3 * size) for row in batch.to_pylist()]
+    assert [row["offset"] for row in found] == list(range(2, 3 * size))
+    assert [row["value"] for row in found] == [record[4] for record in whole[2:]]
+
+
 def test_a_long_block_is_not_copied() -> None:
     block = sealed(0, some(WHOLE_ROWS_MIN, 100))
     octets = block.head + block.data

@@ -14,7 +14,7 @@ from forebay.core.errors import OptionError
 from forebay.core.message import AMQP091, Properties
 from forebay.log.block import Block, check_columns, parse_block
 from forebay.records.properties import properties_of
-from forebay.spark.encode import Encoder
+from forebay.spark.encode import BlockEncoder
 from forebay.spark.sink_options import SinkOptions, parse_sink, sink_columns
 
 SERVER = {"forebay.servers": "localhost:5672"}
@@ -43,7 +43,7 @@ def batch(**columns: list[Any]) -> pa.RecordBatch:
 
 
 def blocks(made: pa.RecordBatch, given: SinkOptions) -> list[Block]:
-    encoder = Encoder(given, {name: at for at, name in enumerate(made.schema.names)})
+    encoder = BlockEncoder(given, {name: at for at, name in enumerate(made.schema.names)})
     found = []
     for rows, (head, data) in encoder.blocks(made):
         block = parse_block(head, data)

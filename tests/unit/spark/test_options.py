@@ -6,6 +6,7 @@ import pytest
 
 from forebay.core.errors import OptionError
 from forebay.spark.options import (
+    STREAM_ONLY,
     Access,
     ReadOptions,
     StreamOptions,
@@ -14,6 +15,7 @@ from forebay.spark.options import (
     known_options,
     parse_options,
 )
+from forebay.spark.plan import BatchLimits
 from forebay.spark.positions import EARLIEST, LATEST, Position
 
 BASE = {"forebay.servers": "localhost:5672", "subscribe": "q"}
@@ -31,7 +33,7 @@ def test_defaults() -> None:
         pattern="",
         starting=None,
         ending=None,
-        min_partitions=0,
+        limits=BatchLimits(0, 0, 512 << 20),
         fail_on_data_loss=True,
         latest_if_none=False,
         filter="",
@@ -101,6 +103,22 @@ def test_a_batch_read_does_not_start_at_the_end() -> None:
             check_batch(options)
 
 
+def test_a_batch_read_has_no_options_of_streams() -> None:
+    for name in STREAM_ONLY:
+        value = {"groupIdPrefix": "mine-", "maxTriggerDelay": "5s"}.get(name, "1000")
+        options = parse(**{name: value})
+        check_stream(options)
+        with pytest.raises(OptionError, match=f"^{name}: an option of streams only; this is a batch read$"):
+            check_batch(options)
+
+
+def test_how_a_read_is_cut_into_tasks() -> None:
+    options = parse(minPartitions="8", maxRecordsPerPartition="100000", maxBytesPerPartition="1000000")
+    assert options.limits == BatchLimits(8, 100_000, 1_000_000)
+    check_batch(options)
+    check_stream(options)
+
+
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
 def test_a_stream_has_no_end(name: str) -> None:
     value = {"endingOffsets": "5", "endingTimestamp": "5"}.get(name, '{"q": {"0": 5}}')
@@ -160,6 +178,9 @@ def test_a_time_goes_before_offsets() -> None:
         ("startingTimestamp", str(2**63 - 1), "startingTimestamp: '9223"),
         ("minPartitions", "0", "minPartitions: '0' is not a number from 1"),
         ("minPartitions", "2.5", "minPartitions: '2.5'"),
+        ("maxRecordsPerPartition", "0", "maxRecordsPerPartition: '0' is not a number from 1"),
+        ("maxBytesPerPartition", "512m", "maxBytesPerPartition: '512m' is not a number from 1"),
+        ("maxRecordPerPartition", "5", r"did you mean maxRecordsPerPartition\?"),
         ("failOnDataLoss", "yes", "failOnDataLoss: 'yes' is neither true nor false"),
         ("startingOffsetsByTimestampStrategy", "none", "'none' is neither error nor latest"),
         ("subscribe", "a,,b", "subscribe: 'a,,b' has an empty name"),

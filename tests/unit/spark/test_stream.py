@@ -311,13 +311,40 @@ def test_a_broker_that_comes_back(rig: Rig) -> None:
     assert reader.latestOffset(end, ALL) == end
 
 
-def test_a_broker_that_was_never_there_fails_at_once() -> None:
-    day_ms = "86400000"  # had it patience, the test would hang
-    options = parse_options({"forebay.servers": "127.0.0.1:1", "subscribe": "s", "retryMs": day_ms})
+def test_a_broker_that_is_away_at_first_is_waited_for(rig: Rig) -> None:
+    rig.stream("s")
+    rig.publish("s", 5)
+    rig.connection.close()
+    rig.broker.stop()
+    reader = rig.reader(retryMs=1000 * WAIT_S)
+    found: list[Offsets] = []
+    thread = threading.Thread(target=lambda: found.append(reader.initialOffset()))
+    thread.start()
+    rig.broker.wait_for_a_client()
+    rig.broker.start()
+    thread.join(WAIT_S)
+    assert rows(reader, found[0], reader.latestOffset(found[0], ALL)) == [0, 1, 2, 3, 4]
+
+
+def test_a_broker_that_stays_away_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    options = parse_options({"forebay.servers": "127.0.0.1:1", "subscribe": "s", "retryMs": "300"})
     with pytest.raises(Unreachable, match=r"no broker answers: 127\.0\.0\.1:1"):
         ForebayStreamReader(options, SCHEMA).initialOffset()
-    with pytest.raises(Unreachable), RemoteLogs(Access("127.0.0.1:1", retry_s=0.3), patient=True) as logs:
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("no broker answers: 127.0.0.1:1")
+    assert said.endswith("waiting for up to 0.3 s (retryMs)")
+    with pytest.raises(Unreachable), RemoteLogs(Access("127.0.0.1:1", retry_s=0.0)) as logs:
         logs.look("s")
+
+
+def test_errors_say_who_asked_where(rig: Rig) -> None:
+    who = r"\(user 'guest', vhost '/'\)$"
+    with pytest.raises(RequestError, match=rf"^{rig.server}: no queue 'nowhere'.* {who}"):
+        rig.reader("nowhere").initialOffset()
+    with pytest.raises(RequestError, match=rf"^{rig.server}: Login was refused\..* {who}"):
+        rig.reader(forebay__password="wrong").initialOffset()
+    with pytest.raises(RequestError, match=r"\(user 'guest', vhost 'v'\)$"):
+        rig.reader(forebay__vhost="v").initialOffset()
 
 
 def test_a_filter_lets_less_through_and_goes_as_far(rig: Rig) -> None:

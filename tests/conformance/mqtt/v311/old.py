@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import Dialled
 from tests.conformance.mqtt import raw
 from tests.conformance.mqtt.raw import PUBCOMP, PUBREC, PUBREL, V311, Raw, acknowledge
 
@@ -16,19 +16,19 @@ unsubscribe = partial(raw.unsubscribe, version=V311)
 will = partial(raw.will, version=V311)
 
 
-def opened(broker: BrokerProcess, *octets: bytes) -> Raw:
+def opened(broker: Dialled, *octets: bytes) -> Raw:
     """A connection on which these octets were sent first."""
     made = Raw(broker, V311)
     made.send(*octets)
     return made
 
 
-def session(broker: BrokerProcess, client: str, present: bool = False) -> Raw:
+def session(broker: Dialled, client: str, present: bool = False) -> Raw:
     """A connection with CleanSession 0, whose CONNACK must say so of an earlier session."""
     return connected(broker, client, clean=False, present=present)
 
 
-def mortal(broker: BrokerProcess, client: str, topic: str, body: bytes, flags: int = 4) -> Raw:
+def mortal(broker: Dialled, client: str, topic: str, body: bytes, flags: int = 4) -> Raw:
     """A connection with a will; `flags` are the will's, of CONNECT."""
     made = opened(broker, connect(client, will=will(topic, body), will_flags=flags))
     made.connack()

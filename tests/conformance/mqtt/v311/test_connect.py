@@ -6,7 +6,7 @@ import string
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import V311, connect_head, packet, text
 from tests.conformance.mqtt.statements import statement
 from tests.conformance.mqtt.v311.old import (
@@ -47,20 +47,20 @@ def raw_connect(flags: int, payload: bytes) -> bytes:
     ],
 )
 def test_mqtt3_3_1_4_1_a_payload_that_is_not_what_the_flags_say_gets_no_connack(
-    broker: BrokerProcess, flags: int, payload: bytes
+    broker: AnyBroker, flags: int, payload: bytes
 ) -> None:
     assert opened(broker, raw_connect(flags, payload)).ended()
 
 
 @statement("MQTT-3.1.3-3", "MQTT-3.1.4-1", version=V311)
 @pytest.mark.parametrize("rest", [b"", text("MQTT"), text("MQTT") + b"\x04\xc2\0", connect_head(2, V311)])
-def test_mqtt3_3_1_3_3_a_connect_that_ends_before_the_client_identifier(broker: BrokerProcess, rest: bytes) -> None:
+def test_mqtt3_3_1_3_3_a_connect_that_ends_before_the_client_identifier(broker: AnyBroker, rest: bytes) -> None:
     assert opened(broker, packet(0x10, rest)).ended()
 
 
 @statement("MQTT-1.5.3-1", "MQTT-1.5.3-2", "MQTT-3.1.3-4", "MQTT-3.1.3-10", "MQTT-3.1.3-11", version=V311)
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xc0\x80", b"\xf4\x90\x80\x80", b"a\0b"])
-def test_mqtt3_1_5_3_1_texts_of_connect_are_utf_8_without_nul(broker: BrokerProcess, bad: bytes) -> None:
+def test_mqtt3_1_5_3_1_texts_of_connect_are_utf_8_without_nul(broker: AnyBroker, bad: bytes) -> None:
     client, name, password = text("c"), text("guest"), text("guest")
     for flags, payload in (
         (0xC2, text(bad) + name + password),
@@ -71,7 +71,7 @@ def test_mqtt3_1_5_3_1_texts_of_connect_are_utf_8_without_nul(broker: BrokerProc
 
 
 @statement("MQTT-3.1.3-1", "MQTT-3.1.2-9", "MQTT-3.1.2-19", "MQTT-3.1.2-21", version=V311)
-def test_mqtt3_3_1_3_1_the_fields_of_the_payload_in_their_order(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_1_3_1_the_fields_of_the_payload_in_their_order(broker: AnyBroker, own: str) -> None:
     heir = connected(broker, f"{own} heir")
     heir.subscribe(own)
     payload = text(f"{own} mortal") + text(own) + text(b"\0any\xff octets") + LOGIN
@@ -83,13 +83,13 @@ def test_mqtt3_3_1_3_1_the_fields_of_the_payload_in_their_order(broker: BrokerPr
 
 @statement("MQTT-3.1.3-5", version=V311)
 @pytest.mark.parametrize("client", ["a", "Z", "0", LETTERS[:23], LETTERS[23:46], LETTERS[39:]])
-def test_mqtt3_3_1_3_5_client_identifiers_that_every_server_takes(broker: BrokerProcess, client: str) -> None:
+def test_mqtt3_3_1_3_5_client_identifiers_that_every_server_takes(broker: AnyBroker, client: str) -> None:
     connected(broker, client).quiet()
     session(broker, client).quiet()
 
 
 @statement("MQTT-3.1.3-6", version=V311)
-def test_mqtt3_3_1_3_6_each_client_without_identifier_is_another(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_1_3_6_each_client_without_identifier_is_another(broker: AnyBroker, own: str) -> None:
     first, second = connected(broker, ""), connected(broker, "")
     first.subscribe(own)
     second.subscribe(own)
@@ -98,14 +98,14 @@ def test_mqtt3_3_1_3_6_each_client_without_identifier_is_another(broker: BrokerP
 
 
 @statement("MQTT-3.1.3-7", "MQTT-3.1.3-8", "MQTT-3.1.3-9", "MQTT-3.2.2-4", "MQTT-3.2.2-5", version=V311)
-def test_mqtt3_3_1_3_8_no_session_without_client_identifier(broker: BrokerProcess) -> None:
+def test_mqtt3_3_1_3_8_no_session_without_client_identifier(broker: AnyBroker) -> None:
     raw = opened(broker, connect("", clean=False))
     raw.connack(2)
     assert raw.ended()
 
 
 @statement("MQTT-3.1.3-2", version=V311)
-def test_mqtt3_3_1_3_2_the_client_identifier_names_the_session(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_1_3_2_the_client_identifier_names_the_session(broker: AnyBroker, own: str) -> None:
     bodies = {own: b"lower", own.upper(): b"upper", own + " ": b"blank", own + "\ufeff": b"zero width"}
     for client, body in bodies.items():
         raw = session(broker, client)
@@ -122,7 +122,7 @@ def test_mqtt3_3_1_3_2_the_client_identifier_names_the_session(broker: BrokerPro
 
 @statement("MQTT-3.1.4-2", version=V311)
 @pytest.mark.parametrize("clean", [False, True])
-def test_mqtt3_3_1_4_2_the_connection_that_comes_last_takes_over(broker: BrokerProcess, own: str, clean: bool) -> None:
+def test_mqtt3_3_1_4_2_the_connection_that_comes_last_takes_over(broker: AnyBroker, own: str, clean: bool) -> None:
     first = connected(broker, own, clean=clean)
     second = connected(broker, own, clean=clean, present=not clean)
     assert first.ended()
@@ -133,7 +133,7 @@ def test_mqtt3_3_1_4_2_the_connection_that_comes_last_takes_over(broker: BrokerP
 
 @statement("MQTT-3.1.4-4", "MQTT-3.2.0-1", "MQTT-3.2.2-1", version=V311)
 @pytest.mark.parametrize("cut", [False, True])
-def test_mqtt3_3_2_0_1_connack_comes_first(broker: BrokerProcess, own: str, cut: bool) -> None:
+def test_mqtt3_3_2_0_1_connack_comes_first(broker: AnyBroker, own: str, cut: bool) -> None:
     octets = connect(own) + subscribe(7, (own, 1)) + publish(own, b"x", 1, 9)
     raw = opened(broker, *([] if cut else [octets]))
     for octet in octets if cut else b"":
@@ -154,7 +154,7 @@ def test_mqtt3_3_2_0_1_connack_comes_first(broker: BrokerProcess, own: str, cut:
     ],
 )
 def test_mqtt3_3_1_4_5_nothing_behind_a_refused_connect_is_processed(
-    broker: BrokerProcess, own: str, first: bytes, answer: bytes
+    broker: AnyBroker, own: str, first: bytes, answer: bytes
 ) -> None:
     reader = connected(broker, f"{own} reader")
     reader.subscribe(own)
@@ -168,7 +168,7 @@ def test_mqtt3_3_1_4_5_nothing_behind_a_refused_connect_is_processed(
 
 
 @statement("MQTT-3.2.2-1", "MQTT-3.2.2-2", "MQTT-3.2.2-3", "MQTT-3.1.4-3", version=V311)
-def test_mqtt3_3_2_2_2_session_present(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_2_2_2_session_present(broker: AnyBroker, own: str) -> None:
     for clean, present in (
         (True, False),
         (False, False),  # the clean one left nothing
@@ -181,7 +181,7 @@ def test_mqtt3_3_2_2_2_session_present(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-3.2.2-4", version=V311)
-def test_mqtt3_3_2_2_4_a_refusal_tells_of_no_session(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_2_2_4_a_refusal_tells_of_no_session(broker: AnyBroker, own: str) -> None:
     session(broker, own).leave()
     raw = opened(broker, connect(own, clean=False, login=("guest", "wrong")))
     raw.connack(5, present=False)
@@ -190,7 +190,7 @@ def test_mqtt3_3_2_2_4_a_refusal_tells_of_no_session(broker: BrokerProcess, own:
 
 
 @statement("MQTT-3.1.4-5", "MQTT-3.1.4-2", version=V311)
-def test_mqtt3_3_1_4_2_who_may_not_log_in_takes_nothing_over(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_1_4_2_who_may_not_log_in_takes_nothing_over(broker: AnyBroker, own: str) -> None:
     raw = mortal(broker, own, own, b"gone")
     opened(broker, connect(own, login=("guest", "wrong"))).connack(5)
     raw.quiet()

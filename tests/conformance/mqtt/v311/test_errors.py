@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     DISCONNECT,
     PINGREQ,
@@ -35,7 +35,7 @@ WELL_FORMED = {  # with the flags that each must have
     "MQTT-2.2.2-1", "MQTT-2.2.2-2", "MQTT-3.6.1-1", "MQTT-3.8.1-1", "MQTT-3.10.1-1", "MQTT-3.14.1-1", version=V311
 )  # fmt: skip
 @pytest.mark.parametrize("name", WELL_FORMED)
-def test_mqtt3_2_2_2_2_flags_of_the_fixed_header_that_are_not_valid(broker: BrokerProcess, own: str, name: str) -> None:
+def test_mqtt3_2_2_2_2_flags_of_the_fixed_header_that_are_not_valid(broker: AnyBroker, own: str, name: str) -> None:
     heir = connected(broker, f"{own} heir")
     heir.subscribe(own)
     octets = WELL_FORMED[name]
@@ -48,7 +48,7 @@ def test_mqtt3_2_2_2_2_flags_of_the_fixed_header_that_are_not_valid(broker: Brok
 
 
 @statement("MQTT-2.2.2-1", "MQTT-2.2.2-2", "MQTT-3.1.4-1", version=V311)
-def test_mqtt3_2_2_2_2_flags_of_connect_that_are_not_valid(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_2_2_2_2_flags_of_connect_that_are_not_valid(broker: AnyBroker, own: str) -> None:
     octets = connect(own)
     for flags in range(1, 16):
         assert opened(broker, bytes([0x10 | flags]) + octets[1:]).ended()
@@ -83,9 +83,7 @@ def test_mqtt3_2_2_2_2_flags_of_connect_that_are_not_valid(broker: BrokerProcess
         b"\xc0\x80\x80\x80\x80\x00",
     ],
 )
-def test_mqtt3_4_8_0_1_packets_that_none_are_close_the_connection(
-    broker: BrokerProcess, own: str, octets: bytes
-) -> None:
+def test_mqtt3_4_8_0_1_packets_that_none_are_close_the_connection(broker: AnyBroker, own: str, octets: bytes) -> None:
     raw = connected(broker, own)
     raw.send(octets)
     assert raw.ended()
@@ -93,7 +91,7 @@ def test_mqtt3_4_8_0_1_packets_that_none_are_close_the_connection(
 
 @statement("MQTT-4.8.0-1", version=V311)
 @pytest.mark.parametrize("octets", [b"\x00\x00", connect("again"), publish("a/#", b"", 1), subscribe(1)])
-def test_mqtt3_4_8_0_1_nothing_behind_a_violation_is_processed(broker: BrokerProcess, own: str, octets: bytes) -> None:
+def test_mqtt3_4_8_0_1_nothing_behind_a_violation_is_processed(broker: AnyBroker, own: str, octets: bytes) -> None:
     reader = connected(broker, f"{own} reader")
     reader.subscribe(own)
     raw = connected(broker, own)
@@ -104,7 +102,7 @@ def test_mqtt3_4_8_0_1_nothing_behind_a_violation_is_processed(broker: BrokerPro
 
 
 @statement("MQTT-4.8.0-1", version=V311)
-def test_mqtt3_4_8_0_1_only_the_connection_at_fault_is_closed(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_8_0_1_only_the_connection_at_fault_is_closed(broker: AnyBroker, own: str) -> None:
     other = connected(broker, f"{own} other")
     raw = connected(broker, own)
     raw.send(b"\x00\x00")
@@ -113,7 +111,7 @@ def test_mqtt3_4_8_0_1_only_the_connection_at_fault_is_closed(broker: BrokerProc
 
 
 @statement("MQTT-7.1.1-1", version=V311)
-def test_mqtt3_7_1_1_1_octets_may_come_in_any_pieces(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_7_1_1_1_octets_may_come_in_any_pieces(broker: AnyBroker, own: str) -> None:
     raw = opened(broker)
     body = bytes(range(256)) * 4
     for octet in connect(own) + subscribe(1, (own, 0)) + publish(own, body) + PINGREQ:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     PINGREQ,
     PINGRESP,
@@ -24,12 +24,13 @@ from tests.conformance.mqtt.raw import (
 from tests.conformance.mqtt.statements import statement
 from tests.conformance.mqtt.v311.old import connected, publish, publish_whole, session, subscribe
 
+pytestmark = pytest.mark.over_sockets
 DUP, RETAIN = 8, 1
 
 
 @statement("MQTT-2.3.1-5", "MQTT-3.3.1-2", "MQTT-4.3.1-1", version=V311)
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_mqtt3_4_3_1_1_qos_0_has_neither_identifier_nor_dup(broker: BrokerProcess, own: str, qos: int) -> None:
+def test_mqtt3_4_3_1_1_qos_0_has_neither_identifier_nor_dup(broker: AnyBroker, own: str, qos: int) -> None:
     raw = connected(broker, own)
     raw.subscribe(own, qos=0)
     publisher = connected(broker, f"{own} publisher")
@@ -38,7 +39,7 @@ def test_mqtt3_4_3_1_1_qos_0_has_neither_identifier_nor_dup(broker: BrokerProces
 
 
 @statement("MQTT-3.3.1-2", "MQTT-4.8.0-1", version=V311)
-def test_mqtt3_3_3_1_2_dup_at_qos_0_closes_the_connection(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_1_2_dup_at_qos_0_closes_the_connection(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.send(publish(own, bits=DUP))
     assert raw.ended()
@@ -46,7 +47,7 @@ def test_mqtt3_3_3_1_2_dup_at_qos_0_closes_the_connection(broker: BrokerProcess,
 
 @statement("MQTT-3.3.1-4", "MQTT-2.2.2-2", version=V311)
 @pytest.mark.parametrize("bits", [0, RETAIN, DUP])
-def test_mqtt3_3_3_1_4_qos_3_closes_the_connection(broker: BrokerProcess, own: str, bits: int) -> None:
+def test_mqtt3_3_3_1_4_qos_3_closes_the_connection(broker: AnyBroker, own: str, bits: int) -> None:
     reader = connected(broker, f"{own} reader")
     reader.subscribe(own)
     raw = connected(broker, own)
@@ -57,9 +58,7 @@ def test_mqtt3_3_3_1_4_qos_3_closes_the_connection(broker: BrokerProcess, own: s
 
 @statement("MQTT-2.3.1-1", version=V311)
 @pytest.mark.parametrize("qos", [1, 2])
-def test_mqtt3_2_3_1_1_publish_with_identifier_0_closes_the_connection(
-    broker: BrokerProcess, own: str, qos: int
-) -> None:
+def test_mqtt3_2_3_1_1_publish_with_identifier_0_closes_the_connection(broker: AnyBroker, own: str, qos: int) -> None:
     raw = connected(broker, own)
     raw.send(publish(own, b"", qos, 0))
     assert raw.ended()
@@ -68,7 +67,7 @@ def test_mqtt3_2_3_1_1_publish_with_identifier_0_closes_the_connection(
 @statement("MQTT-3.3.2-1", "MQTT-4.8.0-1", version=V311)
 @pytest.mark.parametrize("rest", [b"", b"\0", b"\0\x02a", b"\xff\xff", b"\0\x05a/b"])
 @pytest.mark.parametrize("first", [0x30, 0x32, 0x34])
-def test_mqtt3_3_3_2_1_publish_without_topic_or_identifier(broker: BrokerProcess, first: int, rest: bytes) -> None:
+def test_mqtt3_3_3_2_1_publish_without_topic_or_identifier(broker: AnyBroker, first: int, rest: bytes) -> None:
     raw = connected(broker, "cut")
     raw.send(packet(first, rest))
     assert raw.ended()
@@ -76,7 +75,7 @@ def test_mqtt3_3_3_2_1_publish_without_topic_or_identifier(broker: BrokerProcess
 
 @statement("MQTT-2.3.1-1", version=V311)
 @pytest.mark.parametrize("first", [0x32, 0x34])
-def test_mqtt3_2_3_1_1_publish_that_ends_within_its_identifier(broker: BrokerProcess, own: str, first: int) -> None:
+def test_mqtt3_2_3_1_1_publish_that_ends_within_its_identifier(broker: AnyBroker, own: str, first: int) -> None:
     raw = connected(broker, own)
     raw.send(packet(first, text(own) + b"\0"))
     assert raw.ended()
@@ -85,7 +84,7 @@ def test_mqtt3_2_3_1_1_publish_that_ends_within_its_identifier(broker: BrokerPro
 @statement("MQTT-3.3.2-2", "MQTT-4.7.1-1", version=V311)
 @pytest.mark.parametrize("topic", ["#", "+", "a/#", "+/a", "a+b", "a#"])
 def test_mqtt3_3_3_2_2_a_topic_name_with_a_wildcard_closes_the_connection(
-    broker: BrokerProcess, own: str, topic: str
+    broker: AnyBroker, own: str, topic: str
 ) -> None:
     raw = connected(broker, own)
     raw.send(publish(topic, b"", 1))
@@ -93,7 +92,7 @@ def test_mqtt3_3_3_2_2_a_topic_name_with_a_wildcard_closes_the_connection(
 
 
 @statement("MQTT-3.3.2-3", version=V311)
-def test_mqtt3_3_3_2_3_a_delivery_has_the_topic_published_to(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_2_3_a_delivery_has_the_topic_published_to(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(f"{own}/+/c/#", qos=0)
     publisher = connected(broker, f"{own} publisher")
@@ -104,7 +103,7 @@ def test_mqtt3_3_3_2_3_a_delivery_has_the_topic_published_to(broker: BrokerProce
 
 @statement("MQTT-3.3.4-1", "MQTT-2.3.1-6", "MQTT-4.3.2-2", "MQTT-4.3.3-2", version=V311)
 @pytest.mark.parametrize("id", [1, 255, 256, 65_535])
-def test_mqtt3_3_3_4_1_each_qos_has_its_answer(broker: BrokerProcess, own: str, id: int) -> None:
+def test_mqtt3_3_3_4_1_each_qos_has_its_answer(broker: AnyBroker, own: str, id: int) -> None:
     raw = connected(broker, own)
     raw.send(publish(own, b"at 0"), PINGREQ)
     assert raw.read(2) == PINGRESP
@@ -118,7 +117,7 @@ def test_mqtt3_3_3_4_1_each_qos_has_its_answer(broker: BrokerProcess, own: str, 
 
 @statement("MQTT-3.3.4-1", "MQTT-4.3.2-2", "MQTT-4.3.3-2", version=V311)
 def test_mqtt3_3_3_4_1_a_publish_above_the_highest_qos_has_its_answer(
-    start_broker: Callable[..., BrokerProcess],
+    start_broker: Callable[..., AnyBroker],
 ) -> None:
     """Version 3.1.1 has no way to say what the highest is."""
     broker = start_broker(mqtt_max_qos=1)
@@ -131,7 +130,7 @@ def test_mqtt3_3_3_4_1_a_publish_above_the_highest_qos_has_its_answer(
 
 
 @statement("MQTT-4.3.2-2", "MQTT-3.3.1-3", version=V311)
-def test_mqtt3_4_3_2_2_behind_its_puback_an_identifier_is_new(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_3_2_2_behind_its_puback_an_identifier_is_new(broker: AnyBroker, own: str) -> None:
     reader = connected(broker, f"{own} reader")
     reader.subscribe(own)
     raw = connected(broker, own)
@@ -145,7 +144,7 @@ def test_mqtt3_4_3_2_2_behind_its_puback_an_identifier_is_new(broker: BrokerProc
 @statement("MQTT-4.6.0-2", "MQTT-4.6.0-3", version=V311)
 @pytest.mark.parametrize(("qos", "kind"), [(1, PUBACK), (2, PUBREC)])
 def test_mqtt3_4_6_0_2_acknowledgements_in_the_order_of_the_publishes(
-    broker: BrokerProcess, own: str, qos: int, kind: int
+    broker: AnyBroker, own: str, qos: int, kind: int
 ) -> None:
     raw = connected(broker, own)
     ids = [*range(60, 0, -1), 65_535, *range(100, 130)]
@@ -159,7 +158,7 @@ def test_mqtt3_4_6_0_2_acknowledgements_in_the_order_of_the_publishes(
 
 
 @statement("MQTT-4.3.2-1", "MQTT-2.3.1-4", "MQTT-4.6.0-6", version=V311)
-def test_mqtt3_4_3_2_1_identifiers_in_flight_are_not_used_anew(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_3_2_1_identifiers_in_flight_are_not_used_anew(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(own)
     publisher = connected(broker, f"{own} publisher")
@@ -178,7 +177,7 @@ def test_mqtt3_4_3_2_1_identifiers_in_flight_are_not_used_anew(broker: BrokerPro
 
 
 @statement("MQTT-4.3.3-1", "MQTT-2.3.1-4", "MQTT-2.3.1-6", "MQTT-3.6.1-1", version=V311)
-def test_mqtt3_4_3_3_1_qos_2_to_the_client(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_3_3_1_qos_2_to_the_client(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(own, qos=2)
     publisher = connected(broker, f"{own} publisher")
@@ -199,7 +198,7 @@ def test_mqtt3_4_3_3_1_qos_2_to_the_client(broker: BrokerProcess, own: str) -> N
 
 
 @statement("MQTT-4.3.3-1", "MQTT-2.3.1-4", version=V311)
-def test_mqtt3_4_3_3_1_an_identifier_is_in_use_until_pubcomp(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_3_3_1_an_identifier_is_in_use_until_pubcomp(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(own, qos=2)
     publisher = connected(broker, f"{own} publisher")
@@ -217,7 +216,7 @@ def test_mqtt3_4_3_3_1_an_identifier_is_in_use_until_pubcomp(broker: BrokerProce
 
 
 @statement("MQTT-4.6.0-4", version=V311)
-def test_mqtt3_4_6_0_4_pubrels_in_the_order_of_the_pubrecs(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_6_0_4_pubrels_in_the_order_of_the_pubrecs(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(own, qos=2)
     publisher = connected(broker, f"{own} publisher")
@@ -232,7 +231,7 @@ def test_mqtt3_4_6_0_4_pubrels_in_the_order_of_the_pubrecs(broker: BrokerProcess
 
 @statement("MQTT-4.6.0-5", "MQTT-4.6.0-6", version=V311)
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_mqtt3_4_6_0_6_messages_in_the_order_of_their_publishes(broker: BrokerProcess, own: str, qos: int) -> None:
+def test_mqtt3_4_6_0_6_messages_in_the_order_of_their_publishes(broker: AnyBroker, own: str, qos: int) -> None:
     direct, wild = connected(broker, f"{own} direct"), connected(broker, f"{own} wild")
     direct.subscribe(own, qos=qos)
     wild.subscribe(f"{own}/#", qos=qos)
@@ -258,7 +257,7 @@ def test_mqtt3_4_6_0_6_messages_in_the_order_of_their_publishes(broker: BrokerPr
 @statement("MQTT-3.3.5-1", version=V311)
 @pytest.mark.parametrize(("filters", "qos"), [((0, 1, 2), 2), ((2, 1, 0), 2), ((0, 1, 0), 1), ((0, 0, 0), 0)])
 def test_mqtt3_3_3_5_1_overlapping_subscriptions_deliver_at_the_highest_qos(
-    broker: BrokerProcess, own: str, filters: tuple[int, int, int], qos: int
+    broker: AnyBroker, own: str, filters: tuple[int, int, int], qos: int
 ) -> None:
     raw = connected(broker, own)
     raw.send(subscribe(1, *zip((f"{own}/a", f"{own}/+", f"{own}/#"), filters, strict=True)))
@@ -269,7 +268,7 @@ def test_mqtt3_3_3_5_1_overlapping_subscriptions_deliver_at_the_highest_qos(
 
 
 @statement("MQTT-3.3.5-2", version=V311)
-def test_mqtt3_3_3_5_2_what_may_not_be_published_is_acknowledged_or_closes(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_5_2_what_may_not_be_published_is_acknowledged_or_closes(broker: AnyBroker, own: str) -> None:
     reader = connected(broker, f"{own} reader")
     reader.subscribe(f"$SYS/{own}", qos=0)
     raw = connected(broker, own)
@@ -280,7 +279,7 @@ def test_mqtt3_3_3_5_2_what_may_not_be_published_is_acknowledged_or_closes(broke
 
 
 @statement("MQTT-4.5.0-1", version=V311)
-def test_mqtt3_4_5_0_1_every_matching_session_gets_the_message(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_5_0_1_every_matching_session_gets_the_message(broker: AnyBroker, own: str) -> None:
     filters = [f"{own}/a", f"{own}/+", f"{own}/#", "+/a", "#"]
     readers = [connected(broker, f"{own} {place}") for place in range(len(filters))]
     away = session(broker, f"{own} away")

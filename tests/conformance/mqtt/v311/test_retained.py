@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.mqtt.raw import PINGREQ, PINGRESP, V311, Raw, puback
 from tests.conformance.mqtt.statements import statement
 from tests.conformance.mqtt.v311.old import connected, publish, publish_whole, session, subscribe, unsubscribe
@@ -17,7 +17,7 @@ def retain(raw: Raw, topic: str, body: bytes, qos: int = 1) -> None:
     publish_whole(raw, topic, body, qos, bits=1)
 
 
-def retained(broker: BrokerProcess, own: str, filter: str) -> list[tuple[str, bytes, int]]:
+def retained(broker: AnyBroker, own: str, filter: str) -> list[tuple[str, bytes, int]]:
     """Topic, body and QoS of what a new subscriber gets, sorted; all of it must have RETAIN set."""
     raw = connected(broker, f"{own} looks")
     raw.subscribe(filter, qos=2)
@@ -33,9 +33,7 @@ def retained(broker: BrokerProcess, own: str, filter: str) -> list[tuple[str, by
 
 @statement("MQTT-3.3.1-5", "MQTT-3.3.1-6", "MQTT-3.3.1-8", version=V311)
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_mqtt3_3_3_1_5_message_and_qos_are_kept_for_later_subscribers(
-    broker: BrokerProcess, own: str, qos: int
-) -> None:
+def test_mqtt3_3_3_1_5_message_and_qos_are_kept_for_later_subscribers(broker: AnyBroker, own: str, qos: int) -> None:
     retain(connected(broker, own), own, b"kept", qos)
     for granted in (0, 1, 2):
         raw = connected(broker, f"{own} reader")
@@ -46,7 +44,7 @@ def test_mqtt3_3_3_1_5_message_and_qos_are_kept_for_later_subscribers(
 
 
 @statement("MQTT-3.3.1-6", version=V311)
-def test_mqtt3_3_3_1_6_the_last_one_of_each_topic_that_matches(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_1_6_the_last_one_of_each_topic_that_matches(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     for topic in ("a", "a/b", "a/b/c", "x", "a/"):
         for body in (b"first", topic.encode()):
@@ -65,7 +63,7 @@ def test_mqtt3_3_3_1_6_the_last_one_of_each_topic_that_matches(broker: BrokerPro
 
 
 @statement("MQTT-3.3.1-6", "MQTT-4.7.2-1", version=V311)
-def test_mqtt3_3_3_1_6_wildcards_find_no_retained_dollar_topics(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_1_6_wildcards_find_no_retained_dollar_topics(broker: AnyBroker, own: str) -> None:
     retain(connected(broker, own), f"${own}/a", b"dollar")
     assert retained(broker, own, f"${own}/+") == [(f"${own}/a", b"dollar", 1)]
     assert [topic for topic, _, _ in retained(broker, own, "#") if topic.startswith("$")] == []
@@ -73,7 +71,7 @@ def test_mqtt3_3_3_1_6_wildcards_find_no_retained_dollar_topics(broker: BrokerPr
 
 
 @statement("MQTT-3.3.1-7", version=V311)
-def test_mqtt3_3_3_1_7_one_at_qos_0_discards_what_was_kept(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_1_7_one_at_qos_0_discards_what_was_kept(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     retain(raw, own, b"old", 2)
     retain(raw, own, b"new", 0)
@@ -82,7 +80,7 @@ def test_mqtt3_3_3_1_7_one_at_qos_0_discards_what_was_kept(broker: BrokerProcess
 
 @statement("MQTT-3.3.1-9", version=V311)
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_mqtt3_3_3_1_9_who_was_subscribed_gets_it_without_retain(broker: BrokerProcess, own: str, qos: int) -> None:
+def test_mqtt3_3_3_1_9_who_was_subscribed_gets_it_without_retain(broker: AnyBroker, own: str, qos: int) -> None:
     reader = connected(broker, f"{own} reader")
     reader.subscribe(f"{own}/#", qos=qos)
     retain(connected(broker, own), own, b"news", qos)
@@ -92,7 +90,7 @@ def test_mqtt3_3_3_1_9_who_was_subscribed_gets_it_without_retain(broker: BrokerP
 
 
 @statement("MQTT-3.3.1-8", "MQTT-3.3.1-9", version=V311)
-def test_mqtt3_3_3_1_9_an_offline_session_gets_it_without_retain(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_1_9_an_offline_session_gets_it_without_retain(broker: AnyBroker, own: str) -> None:
     reader = session(broker, f"{own} reader")
     reader.subscribe(own)
     reader.leave()
@@ -105,7 +103,7 @@ def test_mqtt3_3_3_1_9_an_offline_session_gets_it_without_retain(broker: BrokerP
 
 @statement("MQTT-3.3.1-10", "MQTT-3.3.1-11", version=V311)
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_mqtt3_3_3_1_10_an_empty_one_is_delivered_and_removes(broker: BrokerProcess, own: str, qos: int) -> None:
+def test_mqtt3_3_3_1_10_an_empty_one_is_delivered_and_removes(broker: AnyBroker, own: str, qos: int) -> None:
     raw = connected(broker, own)
     retain(raw, f"{own}/a", b"kept")
     retain(raw, f"{own}/b", b"stays")
@@ -119,14 +117,14 @@ def test_mqtt3_3_3_1_10_an_empty_one_is_delivered_and_removes(broker: BrokerProc
 
 
 @statement("MQTT-3.3.1-11", version=V311)
-def test_mqtt3_3_3_1_11_an_empty_one_is_not_kept(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_1_11_an_empty_one_is_not_kept(broker: AnyBroker, own: str) -> None:
     retain(connected(broker, own), own, b"")
     assert retained(broker, own, own) == []
 
 
 @statement("MQTT-3.3.1-12", version=V311)
 @pytest.mark.parametrize("body", [b"", b"other"])
-def test_mqtt3_3_3_1_12_one_without_retain_leaves_what_is_kept(broker: BrokerProcess, own: str, body: bytes) -> None:
+def test_mqtt3_3_3_1_12_one_without_retain_leaves_what_is_kept(broker: AnyBroker, own: str, body: bytes) -> None:
     raw = connected(broker, own)
     raw.publish(own, body)
     assert retained(broker, own, own) == []
@@ -137,7 +135,7 @@ def test_mqtt3_3_3_1_12_one_without_retain_leaves_what_is_kept(broker: BrokerPro
 
 
 @statement("MQTT-3.3.1-6", "MQTT-3.8.4-3", "MQTT-3.8.4-4", version=V311)
-def test_mqtt3_3_3_1_6_each_new_subscription_gets_them(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_1_6_each_new_subscription_gets_them(broker: AnyBroker, own: str) -> None:
     retain(connected(broker, f"{own} publisher"), f"{own}/a", b"kept")
     raw = connected(broker, own)
     for filter in (f"{own}/a", f"{own}/+", f"{own}/a"):
@@ -165,7 +163,7 @@ def all_acknowledged(raw: Raw) -> list[tuple[str, bytes]]:
 
 
 @statement("MQTT-3.3.1-6", "MQTT-4.6.0-6", version=V311)
-def test_mqtt3_3_3_1_6_no_old_one_comes_behind_a_newer_message(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_1_6_no_old_one_comes_behind_a_newer_message(broker: AnyBroker, own: str) -> None:
     publisher = connected(broker, own)
     topics = [f"{own}/{place}" for place in range(100)]  # more than fit into a window
     for topic in topics:
@@ -179,7 +177,7 @@ def test_mqtt3_3_3_1_6_no_old_one_comes_behind_a_newer_message(broker: BrokerPro
 
 
 @statement("MQTT-3.3.1-6", "MQTT-4.6.0-6", version=V311)
-def test_mqtt3_3_3_1_6_what_was_kept_comes_before_what_follows_the_subscribe(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_3_1_6_what_was_kept_comes_before_what_follows_the_subscribe(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     retain(raw, own, b"kept", 0)
     raw.send(subscribe(1, (own, 0)) + publish(own, b"next"))
@@ -189,8 +187,8 @@ def test_mqtt3_3_3_1_6_what_was_kept_comes_before_what_follows_the_subscribe(bro
 
 @statement("MQTT-3.3.1-5", "MQTT-3.1.2-7", version=V311)
 @pytest.mark.parametrize("end", ["stop", "kill9"])
-def test_mqtt3_3_3_1_5_what_is_kept_outlives_the_broker(start_broker: Callable[..., BrokerProcess], end: str) -> None:
-    broker = start_broker()
+def test_mqtt3_3_3_1_5_what_is_kept_outlives_the_broker(start_process: Callable[..., BrokerProcess], end: str) -> None:
+    broker = start_process()
     raw = connected(broker)
     retain(raw, "a", b"old", 2)
     retain(raw, "a", b"new", 2)

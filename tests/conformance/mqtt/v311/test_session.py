@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.mqtt.raw import (
     PUBACK,
     PUBCOMP,
@@ -24,7 +24,7 @@ from tests.conformance.mqtt.v311.old import connected, publish, publish_whole, s
 DUP = 8
 
 
-def subscribed(broker: BrokerProcess, client: str, *filters: tuple[str, int]) -> Raw:
+def subscribed(broker: AnyBroker, client: str, *filters: tuple[str, int]) -> Raw:
     """A new session with these subscriptions."""
     raw = session(broker, client)
     raw.send(subscribe(1, *filters))
@@ -39,7 +39,7 @@ def received(raw: Raw, count: int = 1) -> list[tuple[bytes, int]]:
 
 @statement("MQTT-3.1.2-4", "MQTT-4.1.0-1", "MQTT-3.1.4-3", version=V311)
 @pytest.mark.parametrize("end", ["leave", "vanish"])
-def test_mqtt3_3_1_2_4_subscriptions_outlive_the_connection(broker: BrokerProcess, own: str, end: str) -> None:
+def test_mqtt3_3_1_2_4_subscriptions_outlive_the_connection(broker: AnyBroker, own: str, end: str) -> None:
     raw = subscribed(broker, own, (f"{own}/a", 0), (f"{own}/+/b", 1), (f"{own}/c/#", 2))
     raw.leave() if end == "leave" else raw.vanish()
     raw = session(broker, own, present=True)
@@ -51,7 +51,7 @@ def test_mqtt3_3_1_2_4_subscriptions_outlive_the_connection(broker: BrokerProces
 
 
 @statement("MQTT-3.1.2-5", "MQTT-4.5.0-1", version=V311)
-def test_mqtt3_3_1_2_5_messages_are_kept_for_who_is_away(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_1_2_5_messages_are_kept_for_who_is_away(broker: AnyBroker, own: str) -> None:
     subscribed(broker, own, (f"{own}/#", 2)).leave()
     other = subscribed(broker, f"{own} other", (f"{own}/one", 1))
     publisher = connected(broker, f"{own} publisher")
@@ -67,7 +67,7 @@ def test_mqtt3_3_1_2_5_messages_are_kept_for_who_is_away(broker: BrokerProcess, 
 
 
 @statement("MQTT-3.1.2-6", "MQTT-3.1.4-3", "MQTT-3.2.2-1", "MQTT-3.2.2-3", version=V311)
-def test_mqtt3_3_1_2_6_a_clean_session_takes_nothing_over_and_leaves_nothing(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_1_2_6_a_clean_session_takes_nothing_over_and_leaves_nothing(broker: AnyBroker, own: str) -> None:
     subscribed(broker, own, (own, 1)).leave()
     publisher = connected(broker, f"{own} publisher")
     publisher.publish(own, b"kept until the clean one comes")
@@ -87,7 +87,7 @@ def test_mqtt3_3_1_2_6_a_clean_session_takes_nothing_over_and_leaves_nothing(bro
 
 
 @statement("MQTT-3.1.2-6", "MQTT-4.1.0-2", version=V311)
-def test_mqtt3_4_1_0_2_a_clean_session_lasts_as_long_as_its_connection(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_1_0_2_a_clean_session_lasts_as_long_as_its_connection(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(own)
     publisher = connected(broker, f"{own} publisher")
@@ -98,7 +98,7 @@ def test_mqtt3_4_1_0_2_a_clean_session_lasts_as_long_as_its_connection(broker: B
 
 
 @statement("MQTT-3.1.2-7", version=V311)
-def test_mqtt3_3_1_2_7_retained_messages_outlive_sessions(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_1_2_7_retained_messages_outlive_sessions(broker: AnyBroker, own: str) -> None:
     for clean in (True, False):
         raw = connected(broker, own, clean=clean)
         raw.send(publish(f"{own}/{clean}", b"kept", 1, bits=1))
@@ -113,7 +113,7 @@ def test_mqtt3_3_1_2_7_retained_messages_outlive_sessions(broker: BrokerProcess,
 @statement("MQTT-4.4.0-1", "MQTT-3.3.1-1", "MQTT-2.3.1-4", "MQTT-4.6.0-1", "MQTT-4.3.2-1", "MQTT-4.3.3-1", version=V311)
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("end", ["leave", "vanish"])
-def test_mqtt3_4_4_0_1_unacknowledged_publishes_come_again(broker: BrokerProcess, own: str, qos: int, end: str) -> None:
+def test_mqtt3_4_4_0_1_unacknowledged_publishes_come_again(broker: AnyBroker, own: str, qos: int, end: str) -> None:
     raw = subscribed(broker, own, (own, qos))
     publisher = connected(broker, f"{own} publisher")
     bodies = [b"%d" % number for number in range(4)]
@@ -134,7 +134,7 @@ def test_mqtt3_4_4_0_1_unacknowledged_publishes_come_again(broker: BrokerProcess
 
 
 @statement("MQTT-4.4.0-1", "MQTT-2.3.1-4", "MQTT-3.3.1-1", version=V311)
-def test_mqtt3_4_4_0_1_what_was_acknowledged_does_not_come_again(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_4_0_1_what_was_acknowledged_does_not_come_again(broker: AnyBroker, own: str) -> None:
     raw = subscribed(broker, own, (own, 1))
     publisher = connected(broker, f"{own} publisher")
     for number in range(5):
@@ -153,7 +153,7 @@ def test_mqtt3_4_4_0_1_what_was_acknowledged_does_not_come_again(broker: BrokerP
 
 
 @statement("MQTT-4.4.0-1", "MQTT-4.3.3-1", "MQTT-2.3.1-6", "MQTT-4.6.0-4", version=V311)
-def test_mqtt3_4_4_0_1_pubrel_comes_again_and_its_publish_does_not(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_4_0_1_pubrel_comes_again_and_its_publish_does_not(broker: AnyBroker, own: str) -> None:
     raw = subscribed(broker, own, (own, 2))
     publisher = connected(broker, f"{own} publisher")
     for number in range(3):
@@ -176,7 +176,7 @@ def test_mqtt3_4_4_0_1_pubrel_comes_again_and_its_publish_does_not(broker: Broke
 
 
 @statement("MQTT-4.3.3-2", "MQTT-3.1.2-4", "MQTT-4.1.0-1", version=V311)
-def test_mqtt3_4_3_3_2_identifiers_that_await_pubrel_outlive_the_connection(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_3_3_2_identifiers_that_await_pubrel_outlive_the_connection(broker: AnyBroker, own: str) -> None:
     reader = connected(broker, f"{own} reader")
     reader.subscribe(own)
     raw = session(broker, own)
@@ -197,7 +197,7 @@ def test_mqtt3_4_3_3_2_identifiers_that_await_pubrel_outlive_the_connection(brok
 
 
 @statement("MQTT-4.3.3-2", "MQTT-3.1.2-6", version=V311)
-def test_mqtt3_3_1_2_6_a_clean_session_awaits_no_pubrel(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_1_2_6_a_clean_session_awaits_no_pubrel(broker: AnyBroker, own: str) -> None:
     reader = connected(broker, f"{own} reader")
     reader.subscribe(own)
     raw = session(broker, own)
@@ -214,9 +214,7 @@ def test_mqtt3_3_1_2_6_a_clean_session_awaits_no_pubrel(broker: BrokerProcess, o
 
 @statement("MQTT-3.10.4-3", version=V311)
 @pytest.mark.parametrize("qos", [1, 2])
-def test_mqtt3_3_10_4_3_what_was_begun_is_completed_after_unsubscribe(
-    broker: BrokerProcess, own: str, qos: int
-) -> None:
+def test_mqtt3_3_10_4_3_what_was_begun_is_completed_after_unsubscribe(broker: AnyBroker, own: str, qos: int) -> None:
     raw = subscribed(broker, own, (own, qos))
     publisher = connected(broker, f"{own} publisher")
     publish_whole(publisher, own, b"begun", qos)
@@ -237,7 +235,7 @@ def test_mqtt3_3_10_4_3_what_was_begun_is_completed_after_unsubscribe(
 
 
 @statement("MQTT-3.1.2-4", "MQTT-3.10.4-2", version=V311)
-def test_mqtt3_3_1_2_4_subscriptions_changed_since_are_what_comes_back(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_1_2_4_subscriptions_changed_since_are_what_comes_back(broker: AnyBroker, own: str) -> None:
     raw = subscribed(broker, own, (f"{own}/a", 2), (f"{own}/b", 1))
     raw.send(subscribe(2, (f"{own}/a", 0)), unsubscribe(3, f"{own}/b"))
     assert raw.granted(2) == [0]
@@ -253,8 +251,8 @@ def test_mqtt3_3_1_2_4_subscriptions_changed_since_are_what_comes_back(broker: B
 
 @statement("MQTT-4.1.0-1", "MQTT-3.1.2-4", "MQTT-3.1.2-5", "MQTT-4.4.0-1", version=V311)
 @pytest.mark.parametrize("end", ["stop", "kill9"])
-def test_mqtt3_4_1_0_1_sessions_outlive_the_broker(start_broker: Callable[..., BrokerProcess], end: str) -> None:
-    broker = start_broker()
+def test_mqtt3_4_1_0_1_sessions_outlive_the_broker(start_process: Callable[..., BrokerProcess], end: str) -> None:
+    broker = start_process()
     raw = subscribed(broker, "reader", ("a", 2))
     publisher = session(broker, "publisher")
     publisher.publish("a", b"sent")

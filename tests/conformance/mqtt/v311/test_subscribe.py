@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     PUBCOMP,
     PUBREC,
@@ -25,7 +25,7 @@ from tests.conformance.mqtt.v311.old import connected, publish, publish_whole, s
     "MQTT-3.8.4-1", "MQTT-3.8.4-2", "MQTT-3.8.4-4", "MQTT-3.8.4-5", "MQTT-3.9.3-1", "MQTT-3.9.3-2", "MQTT-2.3.1-7",
     version=V311,
 )  # fmt: skip
-def test_mqtt3_3_9_3_1_a_code_for_each_filter_in_order(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_9_3_1_a_code_for_each_filter_in_order(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     filters = [(own, 2), ("#/d", 0), (f"{own}/+", 0), ("e+", 1), (f"{own}/c/#", 1), ("", 2), (f"{own}/d", 2)]
     raw.send(subscribe(513, *filters))
@@ -34,7 +34,7 @@ def test_mqtt3_3_9_3_1_a_code_for_each_filter_in_order(broker: BrokerProcess, ow
 
 @statement("MQTT-3.8.4-1", "MQTT-3.8.4-2", "MQTT-3.10.4-4", "MQTT-2.3.1-7", version=V311)
 @pytest.mark.parametrize("id", [1, 256, 65_535])
-def test_mqtt3_3_8_4_2_answers_have_the_identifier_of_their_request(broker: BrokerProcess, own: str, id: int) -> None:
+def test_mqtt3_3_8_4_2_answers_have_the_identifier_of_their_request(broker: AnyBroker, own: str, id: int) -> None:
     raw = connected(broker, own)
     raw.send(subscribe(id, (own, 0)), unsubscribe(id, own))
     assert raw.read(9) == b"\x90\x03" + number(id) + b"\0" + b"\xb0\x02" + number(id)
@@ -42,7 +42,7 @@ def test_mqtt3_3_8_4_2_answers_have_the_identifier_of_their_request(broker: Brok
 
 @statement("MQTT-2.3.1-1", "MQTT-4.8.0-1", version=V311)
 @pytest.mark.parametrize("octets", [subscribe(0, ("a", 0)), unsubscribe(0, "a"), packet(0x82, b"\0"), packet(0xA2)])
-def test_mqtt3_2_3_1_1_a_request_without_identifier_closes_the_connection(broker: BrokerProcess, octets: bytes) -> None:
+def test_mqtt3_2_3_1_1_a_request_without_identifier_closes_the_connection(broker: AnyBroker, octets: bytes) -> None:
     raw = connected(broker, "without identifier")
     raw.send(octets)
     assert raw.ended()
@@ -50,7 +50,7 @@ def test_mqtt3_2_3_1_1_a_request_without_identifier_closes_the_connection(broker
 
 @statement("MQTT-3.8.3-3", "MQTT-3.10.3-2", version=V311)
 @pytest.mark.parametrize("octets", [subscribe(1), unsubscribe(1)])
-def test_mqtt3_3_8_3_3_a_request_without_filter_closes_the_connection(broker: BrokerProcess, octets: bytes) -> None:
+def test_mqtt3_3_8_3_3_a_request_without_filter_closes_the_connection(broker: AnyBroker, octets: bytes) -> None:
     raw = connected(broker, "without filter")
     raw.send(octets)
     assert raw.ended()
@@ -58,7 +58,7 @@ def test_mqtt3_3_8_3_3_a_request_without_filter_closes_the_connection(broker: Br
 
 @statement("MQTT-3.8.3-4", version=V311)
 @pytest.mark.parametrize("options", [3, 4, 8, 0x10, 0x20, 0x40, 0x80, 0xFC])
-def test_mqtt3_3_8_3_4_reserved_bits_and_qos_3_close_the_connection(broker: BrokerProcess, options: int) -> None:
+def test_mqtt3_3_8_3_4_reserved_bits_and_qos_3_close_the_connection(broker: AnyBroker, options: int) -> None:
     raw = connected(broker, "options")
     raw.send(subscribe(1, ("a", 0), ("b", options)))
     assert raw.ended()
@@ -75,7 +75,7 @@ def test_mqtt3_3_8_3_4_reserved_bits_and_qos_3_close_the_connection(broker: Brok
         packet(0xA2, number(1) + text("a") + b"\0"),
     ],
 )
-def test_mqtt3_3_8_3_3_a_request_cut_short_closes_the_connection(broker: BrokerProcess, octets: bytes) -> None:
+def test_mqtt3_3_8_3_3_a_request_cut_short_closes_the_connection(broker: AnyBroker, octets: bytes) -> None:
     raw = connected(broker, "cut short")
     raw.send(octets)
     assert raw.ended()
@@ -83,7 +83,7 @@ def test_mqtt3_3_8_3_3_a_request_cut_short_closes_the_connection(broker: BrokerP
 
 @statement("MQTT-1.5.3-1", "MQTT-1.5.3-2", "MQTT-3.8.3-1", "MQTT-3.10.3-1", "MQTT-4.7.3-2", version=V311)
 @pytest.mark.parametrize("bad", [b"\xff", b"a/\xed\xa0\x80", b"\xc0\x80", b"a\0", b"\0"])
-def test_mqtt3_3_8_3_1_filters_are_utf_8_without_nul(broker: BrokerProcess, bad: bytes) -> None:
+def test_mqtt3_3_8_3_1_filters_are_utf_8_without_nul(broker: AnyBroker, bad: bytes) -> None:
     for octets in (subscribe(1, (bad, 0)), packet(0xA2, number(1) + text(bad))):
         raw = connected(broker, "bad filter")
         raw.send(octets)
@@ -92,7 +92,7 @@ def test_mqtt3_3_8_3_1_filters_are_utf_8_without_nul(broker: BrokerProcess, bad:
 
 @statement("MQTT-3.8.4-6", version=V311)
 @pytest.mark.parametrize("granted", [0, 1, 2])
-def test_mqtt3_3_8_4_6_qos_is_the_lower_of_both(broker: BrokerProcess, own: str, granted: int) -> None:
+def test_mqtt3_3_8_4_6_qos_is_the_lower_of_both(broker: AnyBroker, own: str, granted: int) -> None:
     raw = connected(broker, own)
     raw.subscribe(own, qos=granted)
     publisher = connected(broker, f"{own} publisher")
@@ -105,7 +105,7 @@ def test_mqtt3_3_8_4_6_qos_is_the_lower_of_both(broker: BrokerProcess, own: str,
 @statement("MQTT-3.8.4-3", version=V311)
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0), (1, 1)])
 def test_mqtt3_3_8_4_3_the_same_filter_again_replaces_the_subscription(
-    broker: BrokerProcess, own: str, before: int, after: int
+    broker: AnyBroker, own: str, before: int, after: int
 ) -> None:
     publisher = connected(broker, f"{own} publisher")
     publish_whole(publisher, f"{own}/kept", b"retained", 2, bits=1)
@@ -122,7 +122,7 @@ def test_mqtt3_3_8_4_3_the_same_filter_again_replaces_the_subscription(
 
 
 @statement("MQTT-3.8.4-3", version=V311)
-def test_mqtt3_3_8_4_3_no_message_is_lost_or_doubled_meanwhile(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_8_4_3_no_message_is_lost_or_doubled_meanwhile(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     octets = [subscribe(1, (own, 1))]
     for count in range(50):
@@ -142,7 +142,7 @@ def test_mqtt3_3_8_4_3_no_message_is_lost_or_doubled_meanwhile(broker: BrokerPro
 
 
 @statement("MQTT-3.8.4-4", version=V311)
-def test_mqtt3_3_8_4_4_of_the_same_filter_twice_the_last_holds(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_8_4_4_of_the_same_filter_twice_the_last_holds(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.send(subscribe(1, (own, 2), (f"{own}/x", 1), (own, 0)))
     assert raw.granted() == [2, 1, 0]
@@ -154,7 +154,7 @@ def test_mqtt3_3_8_4_4_of_the_same_filter_twice_the_last_holds(broker: BrokerPro
 
 
 @statement("MQTT-3.10.4-1", "MQTT-3.10.4-5", version=V311)
-def test_mqtt3_3_10_4_1_filters_are_compared_octet_by_octet(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_10_4_1_filters_are_compared_octet_by_octet(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(f"{own}/é/+")
     others = [f"{own}/é/#", f"{own}/#", "#", f"{own}/é", f"{own}/é/a", f"{own}/É/+", f"{own}/e\u0301/+"]
@@ -171,7 +171,7 @@ def test_mqtt3_3_10_4_1_filters_are_compared_octet_by_octet(broker: BrokerProces
 
 
 @statement("MQTT-3.10.4-2", "MQTT-3.10.4-3", version=V311)
-def test_mqtt3_3_10_4_3_exchanges_that_have_begun_are_completed(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_3_10_4_3_exchanges_that_have_begun_are_completed(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(own, qos=2)
     publisher = connected(broker, f"{own} publisher")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import V311
 from tests.conformance.mqtt.statements import statement
 from tests.conformance.mqtt.v311.old import connected, publish, subscribe
@@ -50,7 +50,7 @@ MATCHES = {
     "MQTT-4.7.1-2", "MQTT-4.7.1-3", "MQTT-4.7.3-4", "MQTT-3.8.3-2", "MQTT-3.3.2-3", "MQTT-1.5.3-3", version=V311
 )  # fmt: skip
 @pytest.mark.parametrize("filter", MATCHES)
-def test_mqtt3_4_7_3_4_a_filter_matches_its_topics_and_no_others(broker: BrokerProcess, own: str, filter: str) -> None:
+def test_mqtt3_4_7_3_4_a_filter_matches_its_topics_and_no_others(broker: AnyBroker, own: str, filter: str) -> None:
     raw = connected(broker, own)
     raw.subscribe(own + filter, qos=0)
     publisher = connected(broker, f"{own} publisher")
@@ -64,14 +64,14 @@ def test_mqtt3_4_7_3_4_a_filter_matches_its_topics_and_no_others(broker: BrokerP
 
 @statement("MQTT-4.7.1-2", "MQTT-4.7.1-3", "MQTT-4.7.3-1", version=V311)
 @pytest.mark.parametrize("filter", ["", "a#", "a/#/b", "#/", "##", "/a#", "a+", "+a", "a/b+/c", "a/++", "+#", "#+"])
-def test_mqtt3_4_7_1_2_filters_that_none_are_refused(broker: BrokerProcess, own: str, filter: str) -> None:
+def test_mqtt3_4_7_1_2_filters_that_none_are_refused(broker: AnyBroker, own: str, filter: str) -> None:
     raw = connected(broker, own)
     raw.send(subscribe(1, (filter, 0)))
     assert raw.granted() == [0x80]
 
 
 @statement("MQTT-4.7.3-1", version=V311)
-def test_mqtt3_4_7_3_1_an_empty_topic_name_closes_the_connection(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_4_7_3_1_an_empty_topic_name_closes_the_connection(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.send(publish("", b"x", 1))
     assert raw.ended()
@@ -81,14 +81,14 @@ def test_mqtt3_4_7_3_1_an_empty_topic_name_closes_the_connection(broker: BrokerP
 @pytest.mark.parametrize(
     "topic", [b"\xff", b"a/\xed\xa0\x80", b"\xed\xbf\xbf", b"\xc0\x80", b"\xf8\x88\x80\x80", b"a\0b"]
 )
-def test_mqtt3_1_5_3_1_topic_names_are_utf_8_without_nul(broker: BrokerProcess, own: str, topic: bytes) -> None:
+def test_mqtt3_1_5_3_1_topic_names_are_utf_8_without_nul(broker: AnyBroker, own: str, topic: bytes) -> None:
     raw = connected(broker, own)
     raw.send(publish(topic, b"x", 1))
     assert raw.ended()
 
 
 @statement("MQTT-1.5.3-3", "MQTT-4.7.3-4", version=V311)
-def test_mqtt3_1_5_3_3_a_zero_width_no_break_space_is_not_stripped(broker: BrokerProcess, own: str) -> None:
+def test_mqtt3_1_5_3_3_a_zero_width_no_break_space_is_not_stripped(broker: AnyBroker, own: str) -> None:
     plain, marked = connected(broker, f"{own} plain"), connected(broker, f"{own} marked")
     plain.subscribe(own)
     marked.subscribe(f"\ufeff{own}")
@@ -103,7 +103,7 @@ def test_mqtt3_1_5_3_3_a_zero_width_no_break_space_is_not_stripped(broker: Broke
 
 @statement("MQTT-4.7.3-3", version=V311)
 @pytest.mark.parametrize("octets", [1, 255, 256, 32_768, 65_535])
-def test_mqtt3_4_7_3_3_topics_of_any_length(broker: BrokerProcess, own: str, octets: int) -> None:
+def test_mqtt3_4_7_3_3_topics_of_any_length(broker: AnyBroker, own: str, octets: int) -> None:
     topic = own.ljust(octets, "x")[:octets]
     raw = connected(broker, own)
     raw.subscribe(topic, qos=0)

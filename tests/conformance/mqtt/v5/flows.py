@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import Dialled
 from tests.conformance.mqtt.raw import (
     PUBACK,
     PUBCOMP,
@@ -49,7 +49,7 @@ def subscription_id(value: int) -> bytes:
     return b"\x0b" + varint(value)
 
 
-def session(broker: BrokerProcess, client: str, present: bool = False, properties: bytes = b"") -> Raw:
+def session(broker: Dialled, client: str, present: bool = False, properties: bytes = b"") -> Raw:
     """A connection with Clean Start 0 whose session outlives it; `present`: which CONNACK must tell of."""
     return connected(broker, client, properties=expiry(LONG_S) + properties, clean=False, present=present)
 

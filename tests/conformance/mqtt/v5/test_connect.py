@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     Raw,
     connect,
@@ -30,7 +30,7 @@ from tests.conformance.mqtt.v5.flows import (
 )
 
 
-def answer(broker: BrokerProcess, octets: bytes) -> bytes:
+def answer(broker: AnyBroker, octets: bytes) -> bytes:
     """The CONNACK behind its fixed header."""
     raw = Raw(broker)
     raw.send(octets)
@@ -38,7 +38,7 @@ def answer(broker: BrokerProcess, octets: bytes) -> bytes:
 
 
 @statement("MQTT-3.1.2-4", "MQTT-3.1.4-4", "MQTT-3.2.2-2")
-def test_clean_start_discards_the_session(broker: BrokerProcess, own: str) -> None:
+def test_clean_start_discards_the_session(broker: AnyBroker, own: str) -> None:
     subscribed(session(broker, own), (own, 1)).vanish()
     publisher = connected(broker, f"{own} publisher")
     publish_whole(publisher, own, b"for the session that was")
@@ -48,7 +48,7 @@ def test_clean_start_discards_the_session(broker: BrokerProcess, own: str) -> No
 
 
 @statement("MQTT-3.1.2-4", "MQTT-3.1.4-3")
-def test_clean_start_discards_the_session_of_a_live_connection(broker: BrokerProcess, own: str) -> None:
+def test_clean_start_discards_the_session_of_a_live_connection(broker: AnyBroker, own: str) -> None:
     first = subscribed(session(broker, own), (own, 1))
     second = connected(broker, own, properties=expiry(LONG_S), clean=True, present=False)
     first.refused(0x8E)
@@ -58,7 +58,7 @@ def test_clean_start_discards_the_session_of_a_live_connection(broker: BrokerPro
 
 @statement("MQTT-3.1.2-5", "MQTT-3.1.2-23", "MQTT-3.2.2-3", "MQTT-3.1.3-2")
 @pytest.mark.parametrize("end", ["leave", "vanish"])
-def test_a_session_is_resumed(broker: BrokerProcess, own: str, end: str) -> None:
+def test_a_session_is_resumed(broker: AnyBroker, own: str, end: str) -> None:
     raw = subscribed(session(broker, own), (own, 1))
     raw.leave() if end == "leave" else raw.vanish()
     publisher = connected(broker, f"{own} publisher")
@@ -71,13 +71,13 @@ def test_a_session_is_resumed(broker: BrokerProcess, own: str, end: str) -> None
 
 
 @statement("MQTT-3.1.2-6", "MQTT-3.2.2-3", "MQTT-3.1.4-5")
-def test_without_a_session_a_new_one_begins(broker: BrokerProcess, own: str) -> None:
+def test_without_a_session_a_new_one_begins(broker: AnyBroker, own: str) -> None:
     session(broker, own, present=False).leave()
     session(broker, own, present=True).quiet()
 
 
 @statement("MQTT-3.2.2-1", "MQTT-3.2.2-2", "MQTT-3.2.2-3")
-def test_acknowledge_flags_are_session_present_and_nothing_else(broker: BrokerProcess, own: str) -> None:
+def test_acknowledge_flags_are_session_present_and_nothing_else(broker: AnyBroker, own: str) -> None:
     lasting = connect(own, properties=expiry(LONG_S), clean=False)
     assert answer(broker, lasting)[:2] == b"\x00\x00"
     assert answer(broker, lasting)[:2] == b"\x01\x00"
@@ -86,7 +86,7 @@ def test_acknowledge_flags_are_session_present_and_nothing_else(broker: BrokerPr
 
 
 @statement("MQTT-3.1.2-28", "MQTT-4.12.0-6", "MQTT-3.2.2-9", "MQTT-3.2.2-22")
-def test_connack_says_only_what_is_not_the_default(broker: BrokerProcess, own: str) -> None:
+def test_connack_says_only_what_is_not_the_default(broker: AnyBroker, own: str) -> None:
     raw = Raw(broker)
     raw.send(connect(own, properties=b"\x19\x00" + expiry(30), beat=30))
     told = dict(raw.connack())
@@ -99,20 +99,20 @@ def test_connack_says_only_what_is_not_the_default(broker: BrokerProcess, own: s
     assert not {0x12, 0x13, 0x1A, 0x15, 0x16} & set(told)
 
 
-def test_a_session_expiry_beyond_the_brokers_is_told(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_session_expiry_beyond_the_brokers_is_told(start_broker: Callable[..., AnyBroker]) -> None:
     raw = Raw(start_broker(mqtt_session_expiry_max_s=5))
     raw.send(connect(properties=expiry(LONG_S)))
     assert dict(raw.connack())[0x11] == 5
 
 
 @statement("MQTT-3.1.3-5")
-def test_client_identifiers_of_letters_and_digits(broker: BrokerProcess) -> None:
+def test_client_identifiers_of_letters_and_digits(broker: AnyBroker) -> None:
     for client in ("0123456789abcdefghijklm", "nopqrstuvwxyzABCDEFGHIJ", "KLMNOPQRSTUVWXYZ", "7"):
         connected(broker, client).quiet()
 
 
 @statement("MQTT-3.1.3-6", "MQTT-3.1.3-7")
-def test_an_assigned_client_identifier_names_a_session(broker: BrokerProcess, own: str) -> None:
+def test_an_assigned_client_identifier_names_a_session(broker: AnyBroker, own: str) -> None:
     raw = Raw(broker)
     raw.send(connect("", properties=expiry(LONG_S), clean=False))
     name = dict(raw.connack())[0x12]
@@ -123,14 +123,14 @@ def test_an_assigned_client_identifier_names_a_session(broker: BrokerProcess, ow
 
 
 @statement("MQTT-3.1.2-9")
-def test_a_will_flag_without_a_will(broker: BrokerProcess, own: str) -> None:
+def test_a_will_flag_without_a_will(broker: AnyBroker, own: str) -> None:
     login = text("guest") + text("guest")
     for rest in (b"", login, b"\0" + text("topic"), b"\0" + text("topic") + text("body")):
         assert answer(broker, packet(0x10, connect_head(0xC6) + text(own) + rest))[:2] == b"\x00\x81"
 
 
 @statement("MQTT-3.1.4-6", "MQTT-3.2.2-7", "MQTT-3.2.2-8")
-def test_nothing_behind_a_refused_connect_is_processed(broker: BrokerProcess, own: str) -> None:
+def test_nothing_behind_a_refused_connect_is_processed(broker: AnyBroker, own: str) -> None:
     reader = subscribed(connected(broker, f"{own} reader"), (own, 0))
     raw = Raw(broker)
     raw.send(connect(own, login=("guest", "wrong")), publish(own, b"never", 1, 1), subscribe(2, (own, 0)))
@@ -140,7 +140,7 @@ def test_nothing_behind_a_refused_connect_is_processed(broker: BrokerProcess, ow
 
 
 @statement("MQTT-3.2.2-9", "MQTT-3.2.2-10", "MQTT-3.2.2-11", "MQTT-3.2.2-12")
-def test_a_broker_of_qos_1(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_broker_of_qos_1(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(mqtt_max_qos=1)
     raw = Raw(broker)
     raw.send(connect())
@@ -154,7 +154,7 @@ def test_a_broker_of_qos_1(start_broker: Callable[..., BrokerProcess]) -> None:
 
 
 @statement("MQTT-3.2.2-21")
-def test_the_servers_keep_alive_is_the_one_that_counts(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_the_servers_keep_alive_is_the_one_that_counts(start_broker: Callable[..., AnyBroker]) -> None:
     raw = Raw(start_broker(mqtt_server_keep_alive_s=1))
     raw.send(connect(beat=0))
     assert dict(raw.connack())[0x13] == 1
@@ -162,13 +162,13 @@ def test_the_servers_keep_alive_is_the_one_that_counts(start_broker: Callable[..
 
 
 @statement("MQTT-3.2.2-19", "MQTT-3.1.2-24")
-def test_a_refusal_fits_into_the_clients_packet_size(broker: BrokerProcess, own: str) -> None:
+def test_a_refusal_fits_into_the_clients_packet_size(broker: AnyBroker, own: str) -> None:
     part = will("a/#", b"")
     assert b"\x1f" in answer(broker, connect(own, will=part))  # the reason string
     assert answer(broker, connect(own, properties=packet_maximum(20), will=part)) == b"\x00\x90\x00"
 
 
-def test_no_more_sessions_than_the_limit(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_no_more_sessions_than_the_limit(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(mqtt_sessions_max=1)
     raw = session(broker, "first")
     assert answer(broker, connect("second"))[:2] == b"\x00\x97"
@@ -178,7 +178,7 @@ def test_no_more_sessions_than_the_limit(start_broker: Callable[..., BrokerProce
 
 
 @statement("MQTT-3.2.2-19", "MQTT-3.1.2-24")
-def test_an_error_in_connect_fits_too(broker: BrokerProcess, own: str) -> None:
+def test_an_error_in_connect_fits_too(broker: AnyBroker, own: str) -> None:
     for properties in (packet_maximum(20) + b"\x21\0\0", b"\x21\0\0" + packet_maximum(20)):
         rest = answer(broker, connect(own, properties=properties))
         assert rest[:2] == b"\x00\x82" and len(rest) <= 18

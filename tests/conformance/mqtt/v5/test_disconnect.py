@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.mqtt.raw import (
     DISCONNECT,
     DISCONNECTED,
@@ -32,7 +32,7 @@ def farewell(raw: Raw) -> tuple[int, set[int]]:
 
 
 @statement("MQTT-3.14.0-1")
-def test_no_disconnect_before_connack(broker: BrokerProcess, own: str) -> None:
+def test_no_disconnect_before_connack(broker: AnyBroker, own: str) -> None:
     for octets in (2 * PINGREQ, publish("a"), 2 * b"\xf0\x00", 2 * DISCONNECT):
         raw = Raw(broker)
         raw.send(octets)
@@ -45,7 +45,7 @@ def test_no_disconnect_before_connack(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-3.14.2-1", "MQTT-3.14.2-2", "MQTT-3.14.4-1", "MQTT-3.14.4-2", "MQTT-4.13.2-1")
-def test_what_a_disconnect_of_the_broker_says(broker: BrokerProcess, own: str) -> None:
+def test_what_a_disconnect_of_the_broker_says(broker: AnyBroker, own: str) -> None:
     for octets, code in (
         (b"\xc1\x00", 0x81),
         (connect(own), 0x82),
@@ -60,7 +60,7 @@ def test_what_a_disconnect_of_the_broker_says(broker: BrokerProcess, own: str) -
 
 
 @statement("MQTT-3.14.2-3", "MQTT-3.1.2-24")
-def test_a_disconnect_fits_into_the_clients_packet_size(broker: BrokerProcess, own: str) -> None:
+def test_a_disconnect_fits_into_the_clients_packet_size(broker: AnyBroker, own: str) -> None:
     reasons = []
     for properties in (b"", packet_maximum(20)):
         raw = connected(broker, own, properties=properties)
@@ -70,7 +70,7 @@ def test_a_disconnect_fits_into_the_clients_packet_size(broker: BrokerProcess, o
 
 
 @statement("MQTT-3.14.1-1", "MQTT-2.1.3-1")
-def test_reserved_bits_of_disconnect(broker: BrokerProcess, own: str) -> None:
+def test_reserved_bits_of_disconnect(broker: AnyBroker, own: str) -> None:
     for bit in (1, 2, 4, 8):
         raw = connected(broker, own)
         raw.send(packet(DISCONNECTED | bit, b""))
@@ -78,7 +78,7 @@ def test_reserved_bits_of_disconnect(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-3.14.4-1", "MQTT-3.14.4-2")
-def test_what_stands_in_a_clients_disconnect(broker: BrokerProcess, own: str) -> None:
+def test_what_stands_in_a_clients_disconnect(broker: AnyBroker, own: str) -> None:
     reader = subscribed(connected(broker, f"{own} reader"), (own, 0))
     properties = b"\x1f" + text("why") + user("n", "v") + user("n", "v")
     for rest in (b"", b"\x00", b"\x00\x00", b"\x04\x00", b"\x80", b"\x00" + bytes([len(properties)]) + properties):
@@ -89,7 +89,7 @@ def test_what_stands_in_a_clients_disconnect(broker: BrokerProcess, own: str) ->
 
 
 @statement("MQTT-4.13.1-1", "MQTT-4.13.2-1")
-def test_an_expiry_that_begins_at_disconnect(broker: BrokerProcess, own: str) -> None:
+def test_an_expiry_that_begins_at_disconnect(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own, properties=expiry(0))
     raw.send(packet(DISCONNECTED, b"\x00\x05" + expiry(10)))
     assert farewell(raw)[0] == 0x82
@@ -97,7 +97,7 @@ def test_an_expiry_that_begins_at_disconnect(broker: BrokerProcess, own: str) ->
 
 
 @statement("MQTT-4.13.1-1")
-def test_an_error_of_one_client_is_no_other_clients(broker: BrokerProcess, own: str) -> None:
+def test_an_error_of_one_client_is_no_other_clients(broker: AnyBroker, own: str) -> None:
     reader = subscribed(connected(broker, f"{own} reader"), (own, 0))
     raw = connected(broker, own)
     raw.send(publish(own, b"before"), b"\xff\xff\xff\xff\xff", publish(own, b"behind"))
@@ -107,8 +107,8 @@ def test_an_error_of_one_client_is_no_other_clients(broker: BrokerProcess, own: 
 
 
 @statement("MQTT-3.14.2-1", "MQTT-3.14.4-2")
-def test_a_broker_that_stops_says_so(start_broker: Callable[..., BrokerProcess]) -> None:
-    broker = start_broker()
+def test_a_broker_that_stops_says_so(start_process: Callable[..., BrokerProcess]) -> None:
+    broker = start_process()
     raw = session(broker, "c")
     raw.send(subscribe(1, ("a", 0)))
     raw.granted()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     PUBACK,
     PUBCOMP,
@@ -33,7 +33,7 @@ from tests.conformance.mqtt.v5.flows import (
 
 
 @statement("MQTT-3.3.4-9", "MQTT-4.9.0-1", "MQTT-4.9.0-2")
-def test_qos_2_takes_its_place_until_pubcomp(broker: BrokerProcess, own: str) -> None:
+def test_qos_2_takes_its_place_until_pubcomp(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own, properties=receive_maximum(1)), (own, 2))
     publisher = connected(broker, f"{own} publisher")
     for body in (b"1", b"2", b"3"):
@@ -51,7 +51,7 @@ def test_qos_2_takes_its_place_until_pubcomp(broker: BrokerProcess, own: str) ->
 
 @statement("MQTT-3.3.4-9", "MQTT-4.9.0-1", "MQTT-4.9.0-2")
 @pytest.mark.parametrize(("client", "most"), [(65_535, 4), (4, 4), (3, 3)])
-def test_the_window_is_the_lower_of_both(start_broker: Callable[..., BrokerProcess], client: int, most: int) -> None:
+def test_the_window_is_the_lower_of_both(start_broker: Callable[..., AnyBroker], client: int, most: int) -> None:
     broker = start_broker(mqtt_max_inflight=4)
     raw = subscribed(connected(broker, properties=receive_maximum(client)), ("a", 1))
     publisher = connected(broker, "publisher")
@@ -63,7 +63,7 @@ def test_the_window_is_the_lower_of_both(start_broker: Callable[..., BrokerProce
     assert bodies(raw, 6 - most) == [b"%d" % n for n in range(most, 6)]
 
 
-def test_a_window_of_0_is_no_limit(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_window_of_0_is_no_limit(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(mqtt_max_inflight=0)
     raw = subscribed(connected(broker), ("a", 1))
     publisher = connected(broker, "publisher")
@@ -73,7 +73,7 @@ def test_a_window_of_0_is_no_limit(start_broker: Callable[..., BrokerProcess]) -
 
 
 @statement("MQTT-3.3.4-10", "MQTT-4.9.0-3")
-def test_other_packets_are_answered_while_the_window_is_full(broker: BrokerProcess, own: str) -> None:
+def test_other_packets_are_answered_while_the_window_is_full(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own, properties=receive_maximum(1)), (own, 2))
     publisher = connected(broker, f"{own} publisher")
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_other_packets_are_answered_while_the_window_is_full(broker: BrokerProce
 
 
 @statement("MQTT-3.3.4-9", "MQTT-4.4.0-1")
-def test_a_resumed_session_has_the_new_connections_window(broker: BrokerProcess, own: str) -> None:
+def test_a_resumed_session_has_the_new_connections_window(broker: AnyBroker, own: str) -> None:
     raw = subscribed(session(broker, own), (own, 1))
     publisher = connected(broker, f"{own} publisher")
     for n in range(4):
@@ -111,7 +111,7 @@ def test_a_resumed_session_has_the_new_connections_window(broker: BrokerProcess,
 
 @statement("MQTT-3.1.2-25")
 @pytest.mark.parametrize("qos", [1, 2])
-def test_a_message_too_large_leaves_its_place_to_the_next(broker: BrokerProcess, own: str, qos: int) -> None:
+def test_a_message_too_large_leaves_its_place_to_the_next(broker: AnyBroker, own: str, qos: int) -> None:
     raw = session(broker, own, properties=receive_maximum(1) + packet_maximum(100))
     subscribed(raw, (own, 2))
     publisher = connected(broker, f"{own} publisher")
@@ -124,7 +124,7 @@ def test_a_message_too_large_leaves_its_place_to_the_next(broker: BrokerProcess,
 
 
 @statement("MQTT-3.3.4-7")
-def test_a_client_that_sends_more_than_the_receive_maximum(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_client_that_sends_more_than_the_receive_maximum(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(mqtt_receive_max=2)
     raw = connected(broker)
     raw.send(publish("a", b"", 2, 1), publish("a", b"", 2, 2))

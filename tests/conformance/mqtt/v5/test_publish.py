@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     PUBACK,
     PUBCOMP,
@@ -38,12 +38,13 @@ from tests.conformance.mqtt.v5.flows import (
     take_all,
 )
 
+pytestmark = pytest.mark.over_sockets
 ALIASES = 32  # the broker's Topic Alias Maximum
 
 
 @statement("MQTT-4.3.1-1", "MQTT-2.2.1-2", "MQTT-2.2.2-1", "MQTT-3.3.1-2", "MQTT-1.5.5-1", "MQTT-3.3.2-1")
 @pytest.mark.parametrize("length", [0, 122, 123, 16_378, 16_379])  # the length is of one, two, three octets
-def test_the_octets_of_a_delivery_at_qos_0(broker: BrokerProcess, own: str, length: int) -> None:
+def test_the_octets_of_a_delivery_at_qos_0(broker: AnyBroker, own: str, length: int) -> None:
     raw = subscribed(connected(broker, own), ("ab", 0))
     raw.send(publish("ab", bytes(length)))
     expected = packet(0x30, b"\0\x02ab\0" + bytes(length))
@@ -51,7 +52,7 @@ def test_the_octets_of_a_delivery_at_qos_0(broker: BrokerProcess, own: str, leng
 
 
 @statement("MQTT-4.3.3-1", "MQTT-4.3.3-2", "MQTT-4.3.3-4", "MQTT-3.6.1-1", "MQTT-3.6.2-1", "MQTT-2.2.1-5")
-def test_a_delivery_at_qos_2(broker: BrokerProcess, own: str) -> None:
+def test_a_delivery_at_qos_2(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (own, 2))
     publish_whole(connected(broker, f"{own} publisher"), own, b"x", 2)
     found = raw.delivery()
@@ -63,7 +64,7 @@ def test_a_delivery_at_qos_2(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-2.2.1-4", "MQTT-4.3.2-1", "MQTT-4.3.2-2", "MQTT-4.3.3-1")
-def test_identifiers_of_deliveries_are_unused(broker: BrokerProcess, own: str) -> None:
+def test_identifiers_of_deliveries_are_unused(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (own, 2))
     publisher = connected(broker, f"{own} publisher")
     open_ids: set[int] = set()
@@ -81,7 +82,7 @@ def test_identifiers_of_deliveries_are_unused(broker: BrokerProcess, own: str) -
 
 
 @statement("MQTT-4.3.2-5")
-def test_behind_puback_the_identifier_is_a_new_message(broker: BrokerProcess, own: str) -> None:
+def test_behind_puback_the_identifier_is_a_new_message(broker: AnyBroker, own: str) -> None:
     reader = subscribed(connected(broker, f"{own} reader"), (own, 0))
     raw = connected(broker, own)
     for bits in (0, DUP):
@@ -91,7 +92,7 @@ def test_behind_puback_the_identifier_is_a_new_message(broker: BrokerProcess, ow
 
 
 @statement("MQTT-4.3.3-9", "MQTT-3.5.2-1")
-def test_behind_a_pubrec_with_an_error_the_identifier_is_a_new_message(broker: BrokerProcess, own: str) -> None:
+def test_behind_a_pubrec_with_an_error_the_identifier_is_a_new_message(broker: AnyBroker, own: str) -> None:
     reader = subscribed(connected(broker, f"{own} reader"), (own, 0))
     raw = connected(broker, own)
     raw.send(publish("$queue/q/$ack", b"", 2, 5))  # a command that says nothing
@@ -104,7 +105,7 @@ def test_behind_a_pubrec_with_an_error_the_identifier_is_a_new_message(broker: B
 
 
 @statement("MQTT-1.5.4-3")
-def test_a_byte_order_mark_is_a_character(broker: BrokerProcess, own: str) -> None:
+def test_a_byte_order_mark_is_a_character(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (f"\ufeff{own}", 0))
     plain = subscribed(connected(broker, f"{own} plain"), (own, 0))
     publish_whole(plain, f"\ufeff{own}", b"x", 1, user("\ufeffn", "\ufeffv"))
@@ -115,7 +116,7 @@ def test_a_byte_order_mark_is_a_character(broker: BrokerProcess, own: str) -> No
 
 @statement("MQTT-1.5.7-1", "MQTT-1.5.4-1", "MQTT-1.5.4-2", "MQTT-3.3.2-13")
 @pytest.mark.parametrize("bad", [b"\xff", b"a\0", b"\xed\xa0\x80"])
-def test_texts_of_properties_are_utf_8(broker: BrokerProcess, own: str, bad: bytes) -> None:
+def test_texts_of_properties_are_utf_8(broker: AnyBroker, own: str, bad: bytes) -> None:
     for properties in (
         b"\x26" + text(bad) + text("v"), b"\x26" + text("n") + text(bad), b"\x08" + text(bad), b"\x03" + text(bad)
     ):  # fmt: skip
@@ -125,7 +126,7 @@ def test_texts_of_properties_are_utf_8(broker: BrokerProcess, own: str, bad: byt
 
 
 @statement("MQTT-4.7.3-3")
-def test_a_topic_of_65535_octets(broker: BrokerProcess, own: str) -> None:
+def test_a_topic_of_65535_octets(broker: AnyBroker, own: str) -> None:
     longest = own.ljust(17, "x") + "ü" * 32_759
     raw = subscribed(connected(broker, own), (longest, 0))
     raw.send(publish(longest, b"x"))
@@ -133,7 +134,7 @@ def test_a_topic_of_65535_octets(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-3.3.2-15", "MQTT-3.3.2-16", "MQTT-3.3.4-1")
-def test_request_and_response(broker: BrokerProcess, own: str) -> None:
+def test_request_and_response(broker: AnyBroker, own: str) -> None:
     server = subscribed(connected(broker, f"{own} server"), (f"{own}/ask", 1))
     client = subscribed(connected(broker, own), (f"{own}/answer", 1))
     client.send(
@@ -151,7 +152,7 @@ def test_request_and_response(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-3.3.2-5", "MQTT-3.3.2-6")
-def test_a_message_that_waits_grows_older_and_expires(broker: BrokerProcess, own: str) -> None:
+def test_a_message_that_waits_grows_older_and_expires(broker: AnyBroker, own: str) -> None:
     subscribed(session(broker, own), (own, 2)).vanish()
     publisher = connected(broker, f"{own} publisher")
     for seconds in (1, 600):
@@ -167,14 +168,14 @@ def test_a_message_that_waits_grows_older_and_expires(broker: BrokerProcess, own
 
 
 @statement("MQTT-3.3.2-6")
-def test_a_message_that_does_not_wait_has_its_expiry(broker: BrokerProcess, own: str) -> None:
+def test_a_message_that_does_not_wait_has_its_expiry(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (own, 1))
     publish_whole(connected(broker, f"{own} publisher"), own, b"x", 1, message_expiry(600))
     assert 590 < int(str(dict(take(raw).properties)[0x02])) <= 600
 
 
 @statement("MQTT-4.3.3-7")
-def test_a_publish_that_was_sent_does_not_expire(broker: BrokerProcess, own: str) -> None:
+def test_a_publish_that_was_sent_does_not_expire(broker: AnyBroker, own: str) -> None:
     raw = subscribed(session(broker, own), (own, 2))
     publisher = connected(broker, f"{own} publisher")
     publish_whole(publisher, own, b"x", 2, message_expiry(1))
@@ -189,7 +190,7 @@ def test_a_publish_that_was_sent_does_not_expire(broker: BrokerProcess, own: str
 
 
 @statement("MQTT-4.3.3-13")
-def test_the_acknowledgements_go_on_when_the_message_has_expired(broker: BrokerProcess, own: str) -> None:
+def test_the_acknowledgements_go_on_when_the_message_has_expired(broker: AnyBroker, own: str) -> None:
     subscribed(session(broker, f"{own} away"), (own, 2)).vanish()
     raw = session(broker, own)
     raw.send(publish(own, b"x", 2, 5, properties=message_expiry(1)))
@@ -206,7 +207,7 @@ def test_the_acknowledgements_go_on_when_the_message_has_expired(broker: BrokerP
 
 
 @statement("MQTT-3.3.2-12")
-def test_every_alias_up_to_the_brokers_maximum(broker: BrokerProcess, own: str) -> None:
+def test_every_alias_up_to_the_brokers_maximum(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (f"{own}/#", 0))
     names = [f"{own}/{n}" for n in range(1, ALIASES + 1)]
     for n, name in enumerate(names, 1):
@@ -220,7 +221,7 @@ def test_every_alias_up_to_the_brokers_maximum(broker: BrokerProcess, own: str) 
 
 
 @statement("MQTT-3.3.2-9", "MQTT-3.2.2-17", "MQTT-3.2.2-18", "MQTT-3.3.2-8")
-def test_aliases_that_the_broker_does_not_have(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_aliases_that_the_broker_does_not_have(start_broker: Callable[..., AnyBroker]) -> None:
     broker = start_broker(mqtt_topic_alias_max=3)
     for octets, codes in (
         (publish("a", properties=alias(4)), {0x94}),
@@ -239,7 +240,7 @@ def test_aliases_that_the_broker_does_not_have(start_broker: Callable[..., Broke
 
 
 @statement("MQTT-3.3.2-7")
-def test_aliases_end_with_their_connection(broker: BrokerProcess, own: str) -> None:
+def test_aliases_end_with_their_connection(broker: AnyBroker, own: str) -> None:
     raw = session(broker, own)
     publish_whole(raw, own, b"", 0, alias(1))
     raw.vanish()
@@ -263,7 +264,7 @@ def unaliased(raw: Raw, known: dict[int, str], most: int) -> tuple[str, bool]:
 
 
 @statement("MQTT-3.1.2-26", "MQTT-3.3.2-11", "MQTT-3.3.2-8", "MQTT-3.3.2-7")
-def test_the_broker_uses_aliases_up_to_the_clients_maximum(broker: BrokerProcess, own: str) -> None:
+def test_the_broker_uses_aliases_up_to_the_clients_maximum(broker: AnyBroker, own: str) -> None:
     publisher = connected(broker, f"{own} publisher")
     for _ in range(2):
         raw = connected(broker, own, properties=b"\x22\0\x02")
@@ -281,7 +282,7 @@ def test_the_broker_uses_aliases_up_to_the_clients_maximum(broker: BrokerProcess
 
 @statement("MQTT-3.1.2-27")
 @pytest.mark.parametrize("properties", [b"", b"\x22\0\0"])
-def test_no_aliases_for_who_takes_none(broker: BrokerProcess, own: str, properties: bytes) -> None:
+def test_no_aliases_for_who_takes_none(broker: AnyBroker, own: str, properties: bytes) -> None:
     raw = subscribed(connected(broker, own, properties=properties), (own, 0))
     for _ in range(3):
         raw.send(publish(own))
@@ -294,9 +295,7 @@ def test_no_aliases_for_who_takes_none(broker: BrokerProcess, own: str, properti
 
 @statement("MQTT-3.4.2-2", "MQTT-3.5.2-2", "MQTT-3.1.2-24")
 @pytest.mark.parametrize(("qos", "kind"), [(1, PUBACK), (2, PUBREC)])
-def test_no_reason_string_makes_an_acknowledgement_too_large(
-    broker: BrokerProcess, own: str, qos: int, kind: int
-) -> None:
+def test_no_reason_string_makes_an_acknowledgement_too_large(broker: AnyBroker, own: str, qos: int, kind: int) -> None:
     octets = publish("$queue/q/$ack", b"", qos, 5)
     for properties, reason in ((b"", True), (packet_maximum(30), False)):
         raw = connected(broker, own, properties=properties)
@@ -307,7 +306,7 @@ def test_no_reason_string_makes_an_acknowledgement_too_large(
 
 
 @statement("MQTT-3.1.2-29")
-def test_no_reason_string_for_who_wants_none(broker: BrokerProcess, own: str) -> None:
+def test_no_reason_string_for_who_wants_none(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own, properties=b"\x17\x00")
     raw.send(publish("$queue/q/$ack", b"", 1, 5))
     assert raw.expect(PUBACK) in (b"\0\x05\x99", b"\0\x05\x99\0")
@@ -320,7 +319,7 @@ def test_no_reason_string_for_who_wants_none(broker: BrokerProcess, own: str) ->
 
 
 @statement("MQTT-3.6.2-1", "MQTT-3.7.2-1", "MQTT-3.6.2-2", "MQTT-3.7.2-2")
-def test_releases_of_nothing(broker: BrokerProcess, own: str) -> None:
+def test_releases_of_nothing(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own, properties=packet_maximum(30))
     raw.send(acknowledge(PUBREC, 77))
     rest = raw.expect(PUBREL)
@@ -330,7 +329,7 @@ def test_releases_of_nothing(broker: BrokerProcess, own: str) -> None:
     assert rest[:3] == b"\0\x4e\x92" and len(rest) <= 28
 
 
-def test_bodies_pass_unaltered(broker: BrokerProcess, own: str) -> None:
+def test_bodies_pass_unaltered(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (own, 1))
     publisher = connected(broker, f"{own} publisher")
     sent = [bytes(range(256)), b"", b"\0" * 70_000]
@@ -340,7 +339,7 @@ def test_bodies_pass_unaltered(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-2.2.1-4", "MQTT-4.3.2-1")
-def test_identifiers_that_are_used_again_pass_over_those_in_use(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_identifiers_that_are_used_again_pass_over_those_in_use(start_broker: Callable[..., AnyBroker]) -> None:
     count = 1000
     broker = start_broker(mqtt_max_inflight=count + 1)
     raw = subscribed(connected(broker), ("a", 1))

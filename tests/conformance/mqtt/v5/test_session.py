@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from forebay.client.control import ControlClient
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.mqtt.raw import (
     DISCONNECTED,
     PUBCOMP,
@@ -41,7 +41,7 @@ from tests.waiting import until
 
 
 @statement("MQTT-4.1.0-2")
-def test_a_session_of_expiry_0_ends_with_its_connection(broker: BrokerProcess, own: str) -> None:
+def test_a_session_of_expiry_0_ends_with_its_connection(broker: AnyBroker, own: str) -> None:
     for properties in (b"", expiry(0)):
         subscribed(connected(broker, own, properties=properties, clean=False), (own, 1)).vanish()
         raw = connected(broker, own, clean=False, present=False)
@@ -50,7 +50,7 @@ def test_a_session_of_expiry_0_ends_with_its_connection(broker: BrokerProcess, o
 
 
 @statement("MQTT-4.1.0-2")
-def test_a_session_ends_when_its_expiry_has_passed(broker: BrokerProcess, own: str) -> None:
+def test_a_session_ends_when_its_expiry_has_passed(broker: AnyBroker, own: str) -> None:
     heir = subscribed(connected(broker, f"{own} heir"), (f"{own}/will", 1))
     raw = Raw(broker)
     part = will(f"{own}/will", b"ended", properties=b"\x18\xff\xff\xff\xff")
@@ -64,7 +64,7 @@ def test_a_session_ends_when_its_expiry_has_passed(broker: BrokerProcess, own: s
 
 
 @statement("MQTT-3.1.2-23")
-def test_a_session_that_never_expires(broker: BrokerProcess, own: str) -> None:
+def test_a_session_that_never_expires(broker: AnyBroker, own: str) -> None:
     connected(broker, own, properties=b"\x11\xff\xff\xff\xff").leave()
     connected(broker, own, clean=False, present=True).quiet()
 
@@ -76,20 +76,20 @@ def sessions(broker: BrokerProcess) -> set[object]:
 
 
 @statement("MQTT-4.1.0-2", "MQTT-3.1.2-23")
-def test_disconnect_may_change_the_expiry(broker: BrokerProcess, own: str) -> None:
-    raw = subscribed(session(broker, own), (own, 1))
+def test_disconnect_may_change_the_expiry(broker_process: BrokerProcess, own: str) -> None:
+    raw = subscribed(session(broker_process, own), (own, 1))
     raw.send(packet(DISCONNECTED, b"\x00\x05" + expiry(0)))
     assert raw.ended()
-    raw = connected(broker, own, properties=expiry(1), clean=False, present=False)
+    raw = connected(broker_process, own, properties=expiry(1), clean=False, present=False)
     raw.send(packet(DISCONNECTED, b"\x00\x05" + expiry(LONG_S)))
     assert raw.ended()
-    connected(broker, f"{own} short", properties=expiry(1)).leave()
-    until(lambda: f"{own} short" not in sessions(broker))  # whose expiry is the one it had first, and later
-    session(broker, own, present=True).quiet()
+    connected(broker_process, f"{own} short", properties=expiry(1)).leave()
+    until(lambda: f"{own} short" not in sessions(broker_process))  # whose expiry is the one it had first, and later
+    session(broker_process, own, present=True).quiet()
 
 
 @statement("MQTT-4.1.0-1")
-def test_a_session_is_kept_while_its_connection_is_taken_over(broker: BrokerProcess, own: str) -> None:
+def test_a_session_is_kept_while_its_connection_is_taken_over(broker: AnyBroker, own: str) -> None:
     first = subscribed(connected(broker, own), (own, 1))  # of expiry 0
     second = connected(broker, own, clean=False, present=False)  # its connection was over, so was the session
     first.refused(0x8E)
@@ -103,7 +103,7 @@ def test_a_session_is_kept_while_its_connection_is_taken_over(broker: BrokerProc
 
 @statement("MQTT-4.5.0-1", "MQTT-4.6.0-5", "MQTT-4.6.0-6")
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_messages_reach_every_session_that_matches_in_order(broker: BrokerProcess, own: str, qos: int) -> None:
+def test_messages_reach_every_session_that_matches_in_order(broker: AnyBroker, own: str, qos: int) -> None:
     here = [subscribed(session(broker, f"{own} here {n}"), (f"{own}/+", 2)) for n in range(2)]
     for n in range(2):
         subscribed(session(broker, f"{own} away {n}"), (f"{own}/#", 2)).vanish()
@@ -120,7 +120,7 @@ def test_messages_reach_every_session_that_matches_in_order(broker: BrokerProces
 
 @statement("MQTT-4.4.0-1", "MQTT-3.3.1-1", "MQTT-4.3.2-3", "MQTT-4.3.3-3", "MQTT-4.6.0-1")
 @pytest.mark.parametrize("qos", [1, 2])
-def test_what_was_not_acknowledged_is_sent_again(broker: BrokerProcess, own: str, qos: int) -> None:
+def test_what_was_not_acknowledged_is_sent_again(broker: AnyBroker, own: str, qos: int) -> None:
     raw = subscribed(session(broker, own), (own, qos))
     publisher = connected(broker, f"{own} publisher")
     for body in (b"1", b"2", b"3"):
@@ -144,7 +144,7 @@ def test_what_was_not_acknowledged_is_sent_again(broker: BrokerProcess, own: str
 
 
 @statement("MQTT-4.4.0-1", "MQTT-4.3.3-5", "MQTT-4.3.3-6")
-def test_behind_pubrel_only_pubrel_is_sent_again(broker: BrokerProcess, own: str) -> None:
+def test_behind_pubrel_only_pubrel_is_sent_again(broker: AnyBroker, own: str) -> None:
     raw = subscribed(session(broker, own), (own, 2))
     publish_whole(connected(broker, f"{own} publisher"), own, b"once", 2)
     found = raw.delivery()
@@ -161,7 +161,7 @@ def test_behind_pubrel_only_pubrel_is_sent_again(broker: BrokerProcess, own: str
 
 
 @statement("MQTT-4.4.0-2")
-def test_an_acknowledgement_with_an_error_is_one(broker: BrokerProcess, own: str) -> None:
+def test_an_acknowledgement_with_an_error_is_one(broker: AnyBroker, own: str) -> None:
     raw = subscribed(session(broker, own), (own, 2))
     publisher = connected(broker, f"{own} publisher")
     publish_whole(publisher, own, b"1", 1)
@@ -173,7 +173,7 @@ def test_an_acknowledgement_with_an_error_is_one(broker: BrokerProcess, own: str
 
 
 @statement("MQTT-4.3.3-10", "MQTT-4.3.3-12", "MQTT-3.1.2-23")
-def test_qos_2_of_a_client_that_reconnects_comes_once(broker: BrokerProcess, own: str) -> None:
+def test_qos_2_of_a_client_that_reconnects_comes_once(broker: AnyBroker, own: str) -> None:
     reader = subscribed(connected(broker, f"{own} reader"), (own, 0))
     raw = session(broker, own)
     raw.send(publish(own, b"once", 2, 5))
@@ -190,8 +190,8 @@ def test_qos_2_of_a_client_that_reconnects_comes_once(broker: BrokerProcess, own
 
 
 @statement("MQTT-3.1.2-23", "MQTT-4.4.0-1", "MQTT-4.3.3-10")
-def test_sessions_survive_the_broker(start_broker: Callable[..., BrokerProcess]) -> None:
-    broker = start_broker()
+def test_sessions_survive_the_broker(start_process: Callable[..., BrokerProcess]) -> None:
+    broker = start_process()
     raw = subscribed(session(broker, "c"), ("a", 2))
     publisher = session(broker, "publisher")
     for body in (b"released", b"unanswered", b"at 1"):
@@ -219,15 +219,15 @@ def test_sessions_survive_the_broker(start_broker: Callable[..., BrokerProcess])
 
 
 @statement("MQTT-4.1.0-2")
-def test_the_expiry_is_that_of_the_last_connection(broker: BrokerProcess, own: str) -> None:
+def test_the_expiry_is_that_of_the_last_connection(broker: AnyBroker, own: str) -> None:
     session(broker, own).leave()
     connected(broker, own, properties=expiry(0), clean=False, present=True).leave()
     connected(broker, own, properties=expiry(0), clean=False, present=False).leave()
 
 
 @statement("MQTT-4.1.0-2", "MQTT-3.1.2-6")
-def test_a_session_of_expiry_0_does_not_survive_the_broker(start_broker: Callable[..., BrokerProcess]) -> None:
-    broker = start_broker()
+def test_a_session_of_expiry_0_does_not_survive_the_broker(start_process: Callable[..., BrokerProcess]) -> None:
+    broker = start_process()
     subscribed(connected(broker, properties=expiry(0)), ("a", 1))
     session(broker, "lasting")
     broker.kill9()
@@ -238,7 +238,7 @@ def test_a_session_of_expiry_0_does_not_survive_the_broker(start_broker: Callabl
 
 
 @statement("MQTT-4.4.0-1", "MQTT-3.3.2-7", "MQTT-3.1.2-27")
-def test_what_is_sent_again_needs_no_alias_of_the_connection_before(broker: BrokerProcess, own: str) -> None:
+def test_what_is_sent_again_needs_no_alias_of_the_connection_before(broker: AnyBroker, own: str) -> None:
     raw = subscribed(session(broker, own, properties=b"\x22\0\x05"), (own, 2))
     publisher = connected(broker, f"{own} publisher")
     for qos in (1, 2, 1):
@@ -251,7 +251,7 @@ def test_what_is_sent_again_needs_no_alias_of_the_connection_before(broker: Brok
 
 
 @statement("MQTT-4.4.0-1", "MQTT-3.1.2-24", "MQTT-3.1.2-25")
-def test_what_is_sent_again_fits_the_new_connection(broker: BrokerProcess, own: str) -> None:
+def test_what_is_sent_again_fits_the_new_connection(broker: AnyBroker, own: str) -> None:
     raw = subscribed(session(broker, own), (own, 2))
     publisher = connected(broker, f"{own} publisher")
     for qos, body in ((1, bytes(200)), (2, bytes(200)), (1, b"small")):
@@ -268,7 +268,7 @@ def test_what_is_sent_again_fits_the_new_connection(broker: BrokerProcess, own: 
 
 
 @statement("MQTT-4.4.0-1", "MQTT-3.3.1-1")
-def test_what_was_never_sent_has_no_dup(broker: BrokerProcess, own: str) -> None:
+def test_what_was_never_sent_has_no_dup(broker: AnyBroker, own: str) -> None:
     raw = subscribed(session(broker, own, properties=receive_maximum(1)), (own, 1))
     publisher = connected(broker, f"{own} publisher")
     for body in (b"1", b"2"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker_process import BrokerProcess
+from tests.broker_process import AnyBroker
 from tests.conformance.mqtt.raw import (
     PUBACK,
     PUBCOMP,
@@ -41,7 +41,7 @@ from tests.conformance.mqtt.v5.flows import (
 
 @statement("MQTT-3.8.4-6", "MQTT-3.8.4-7", "MQTT-3.8.4-8")
 @pytest.mark.parametrize("granted", [0, 1, 2])
-def test_the_qos_granted_is_the_most_that_comes(broker: BrokerProcess, own: str, granted: int) -> None:
+def test_the_qos_granted_is_the_most_that_comes(broker: AnyBroker, own: str, granted: int) -> None:
     raw = subscribed(connected(broker, own), (own, granted))
     publisher = connected(broker, f"{own} publisher")
     for qos in (0, 1, 2):
@@ -50,7 +50,7 @@ def test_the_qos_granted_is_the_most_that_comes(broker: BrokerProcess, own: str,
 
 
 @statement("MQTT-3.3.4-2")
-def test_overlapping_subscriptions_deliver_at_the_highest_qos(broker: BrokerProcess, own: str) -> None:
+def test_overlapping_subscriptions_deliver_at_the_highest_qos(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (f"{own}/#", 0), (f"{own}/+", 2), (f"{own}/a", 1))
     publish_whole(connected(broker, f"{own} publisher"), f"{own}/a", b"x", 2)
     found = take(raw)
@@ -59,7 +59,7 @@ def test_overlapping_subscriptions_deliver_at_the_highest_qos(broker: BrokerProc
 
 
 @statement("MQTT-3.8.3-3")
-def test_no_local(broker: BrokerProcess, own: str) -> None:
+def test_no_local(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (f"{own}/deaf", 1 | NO_LOCAL), (f"{own}/hearing", 1))
     other = connected(broker, f"{own} other")
     for topic in (f"{own}/deaf", f"{own}/hearing"):
@@ -72,7 +72,7 @@ def test_no_local(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-3.8.3-3")
-def test_no_local_where_another_subscription_hears(broker: BrokerProcess, own: str) -> None:
+def test_no_local_where_another_subscription_hears(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (f"{own}/a", 2 | NO_LOCAL), (f"{own}/#", 1))
     raw.send(publish(f"{own}/a", b"mine", 2, 3))
     first, rest = raw.packet()
@@ -83,7 +83,7 @@ def test_no_local_where_another_subscription_hears(broker: BrokerProcess, own: s
 
 
 @statement("MQTT-3.8.4-3")
-def test_a_subscription_is_replaced_with_all_its_options(broker: BrokerProcess, own: str) -> None:
+def test_a_subscription_is_replaced_with_all_its_options(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     subscribed(raw, (own, 2 | NO_LOCAL), properties=subscription_id(1))
     subscribed(raw, (own, 1), properties=subscription_id(2))
@@ -98,7 +98,7 @@ def test_a_subscription_is_replaced_with_all_its_options(broker: BrokerProcess, 
 
 
 @statement("MQTT-3.8.4-4")
-def test_no_message_is_lost_while_a_subscription_is_replaced(broker: BrokerProcess, own: str) -> None:
+def test_no_message_is_lost_while_a_subscription_is_replaced(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (own, 1))
     publisher = connected(broker, f"{own} publisher")
     sent = [b"%d" % n for n in range(200)]
@@ -121,7 +121,7 @@ def test_no_message_is_lost_while_a_subscription_is_replaced(broker: BrokerProce
 
 
 @statement("MQTT-3.8.4-5", "MQTT-3.8.4-6", "MQTT-3.9.3-1")
-def test_filters_of_one_subscribe_are_taken_in_order(broker: BrokerProcess, own: str) -> None:
+def test_filters_of_one_subscribe_are_taken_in_order(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     raw.send(subscribe(9, (own, 2), (f"{own}/#/x", 1), (own, 0), (f"{own}/+", 1)))
     assert raw.granted(9) == [2, 0x8F, 0, 1]
@@ -131,7 +131,7 @@ def test_filters_of_one_subscribe_are_taken_in_order(broker: BrokerProcess, own:
 
 
 @statement("MQTT-3.3.4-3", "MQTT-3.3.4-4")
-def test_a_copy_has_the_identifiers_of_all_that_match(broker: BrokerProcess, own: str) -> None:
+def test_a_copy_has_the_identifiers_of_all_that_match(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     for filter, id in ((f"{own}/#", 1), (f"{own}/+", 268_435_455), (f"{own}/b", 3), ("+/a", 16_384)):
         subscribed(raw, (filter, 1), properties=subscription_id(id))
@@ -143,14 +143,14 @@ def test_a_copy_has_the_identifiers_of_all_that_match(broker: BrokerProcess, own
 
 
 @statement("MQTT-3.3.4-3")
-def test_identifiers_are_the_sessions(broker: BrokerProcess, own: str) -> None:
+def test_identifiers_are_the_sessions(broker: AnyBroker, own: str) -> None:
     subscribed(session(broker, own), (own, 1), properties=subscription_id(77)).vanish()
     publish_whole(connected(broker, f"{own} publisher"), own, b"x")
     assert ids_of(take(session(broker, own, present=True))) == [77]
 
 
 @statement("MQTT-3.10.4-3")
-def test_unsubscribe_lets_what_has_begun_come_to_its_end(broker: BrokerProcess, own: str) -> None:
+def test_unsubscribe_lets_what_has_begun_come_to_its_end(broker: AnyBroker, own: str) -> None:
     raw = subscribed(session(broker, own), (own, 2))
     publisher = connected(broker, f"{own} publisher")
     publish_whole(publisher, own, b"1", 1)
@@ -168,7 +168,7 @@ def test_unsubscribe_lets_what_has_begun_come_to_its_end(broker: BrokerProcess, 
 
 
 @statement("MQTT-3.10.4-1", "MQTT-3.10.4-2", "MQTT-3.10.4-6", "MQTT-3.11.3-1")
-def test_unsubscribe_compares_character_by_character(broker: BrokerProcess, own: str) -> None:
+def test_unsubscribe_compares_character_by_character(broker: AnyBroker, own: str) -> None:
     raw = subscribed(connected(broker, own), (f"{own}/a", 0), (f"{own}/+", 1))
     raw.send(unsubscribe(6, f"{own}/A", f"{own}/#", f"{own}/+", f"{own}/+", f"{own}/a "))
     assert raw.granted(6, UNSUBACK) == [0x11, 0x11, 0, 0x11, 0x11]
@@ -179,7 +179,7 @@ def test_unsubscribe_compares_character_by_character(broker: BrokerProcess, own:
 
 
 @statement("MQTT-3.10.3-1", "MQTT-3.10.1-1", "MQTT-3.8.1-1")
-def test_unsubscribe_that_none_is(broker: BrokerProcess, own: str) -> None:
+def test_unsubscribe_that_none_is(broker: AnyBroker, own: str) -> None:
     for octets in (
         packet(0xA2, number(1) + b"\0" + text(b"\xff")),
         packet(0xA2, number(1) + b"\0" + text(b"a\0")),
@@ -195,7 +195,7 @@ def test_unsubscribe_that_none_is(broker: BrokerProcess, own: str) -> None:
 
 
 @statement("MQTT-3.11.2-1", "MQTT-3.9.2-1")
-def test_answers_fit_into_the_clients_packet_size(broker: BrokerProcess, own: str) -> None:
+def test_answers_fit_into_the_clients_packet_size(broker: AnyBroker, own: str) -> None:
     wrong = ["a/#/b", "$share/g"]
     for properties, most in ((b"", 1000), (packet_maximum(30), 30)):
         raw = connected(broker, own, properties=properties)
@@ -207,7 +207,7 @@ def test_answers_fit_into_the_clients_packet_size(broker: BrokerProcess, own: st
 
 @statement("MQTT-4.6.0-5", "MQTT-4.6.0-6")
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_messages_of_a_topic_come_in_the_order_they_were_published(broker: BrokerProcess, own: str, qos: int) -> None:
+def test_messages_of_a_topic_come_in_the_order_they_were_published(broker: AnyBroker, own: str, qos: int) -> None:
     raw = subscribed(connected(broker, own), (f"{own}/+", 2))
     publisher = connected(broker, f"{own} publisher")
     sent = [b"%d" % n for n in range(300)]
@@ -224,7 +224,7 @@ def test_messages_of_a_topic_come_in_the_order_they_were_published(broker: Broke
 
 
 @statement("MQTT-3.8.4-5", "MQTT-3.10.4-6")
-def test_a_thousand_filters_in_one_packet(broker: BrokerProcess, own: str) -> None:
+def test_a_thousand_filters_in_one_packet(broker: AnyBroker, own: str) -> None:
     raw = connected(broker, own)
     names = [f"{own}/{n}" for n in range(1000)]
     raw.send(subscribe(4, *[(name, n % 3) for n, name in enumerate(names)]), unsubscribe(5, *names[1:], own))

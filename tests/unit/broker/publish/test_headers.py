@@ -1,0 +1,158 @@
+"""What headers ask for: found where it is, passed over where it only looks so, refused where it is nonsense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mypy_extensions import u8
+
+from forebay.broker.publish.headers import (
+    ASKS,
+    DELAY_MS_MAX,
+    GROUPED,
+    NAMES,
+    asked_by,
+    publish_with_headers,
+    read_publish_headers,
+)
+from forebay.core.errors import INVALID, PRECONDITION, RequestError
+from forebay.core.message import ACCEPTED, AMQP091, REJECTED, UNROUTABLE, Properties
+from forebay.wire.amqp091.properties import encode_properties, headers_of
+from tests.vhosts import OneVhost
+
+FORMAT = u8(AMQP091)
+
+
+def properties(**headers: object) -> bytes:
+    """With these headers, `_` standing for `-`."""
+    made = Properties()
+    made.message_id = "id"
+    made.headers = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return encode_properties(made)
+
+
+def test_few_messages_are_special() -> None:
+    for name in NAMES:
+        assert asked_by(properties(**{"a": 1, name.decode(): "x", "z": None})) == ASKS
+    for octets in (b"\0\0", properties(), properties(cc=["a"], x_delayed=5, C=1, X_delay=5, CCC=[], BCCC=[])):
+        assert not asked_by(octets)
+    assert asked_by(properties(x_group_id="g")) == GROUPED
+    assert asked_by(properties(x_group_id="g", CC=[])) == GROUPED | ASKS
+    assert not asked_by(properties(table={"CC": ["a"], "x-delay": 5}, text="x-delay", list=["BCC"]))
+
+
+@given(st.lists(st.sampled_from([name.decode() for name in NAMES] + ["", "x-", "C", "Bcc", "x-delay-"]), max_size=4))
+def test_special_is_who_has_one_of_the_names(names: list[str]) -> None:
+    made = Properties()
+    made.headers = [(name, "v") for name in names]
+    assert bool(asked_by(encode_properties(made))) == any(name.encode() in NAMES for name in names)
+
+
+def test_copies() -> None:
+    found = read_publish_headers(properties(a=1, CC=["b", b"\xff", 5, None], BCC=["c"]))
+    assert found.keys == [b"b", b"\xff", b"c"]
+    assert [name for name, _ in headers_of(found.properties, 4)] == ["a", "CC"]
+    assert [name for name, _ in headers_of(found.delayed, 4)] == ["a", "CC", "BCC"]
+
+
+@pytest.mark.parametrize(
+    ("delay", "us"), [(5, 5000), (0, 0), (-5, 0), (2.9, 2000), (DELAY_MS_MAX, DELAY_MS_MAX * 1000)]
+)
+def test_delays(delay: float, us: int) -> None:
+    asked = properties(x_delay=delay, x_delay_id="name", BCC=["c"])
+    found = read_publish_headers(asked)
+    assert (found.delay_us, found.delay_id) == (us, b"name" if us else b"")
+    kept = dict(headers_of(found.delayed, 4))
+    assert kept["x-delay"] == (-(us // 1000) if us else delay)
+    assert kept["BCC"] == ["c"]
+    assert read_publish_headers(found.delayed).delay_us == 0  # what has waited waits no more
+
+
+@pytest.mark.parametrize("delay", ["5", True, None, [], DELAY_MS_MAX + 1, 1e300, float("nan"), float("-inf")])
+def test_delays_that_are_none(delay: object) -> None:
+    with pytest.raises(RequestError, match="invalid x-delay header: ") as caught:
+        read_publish_headers(properties(x_delay=delay))
+    assert caught.value.reason == PRECONDITION
+
+
+def test_a_delay_id_that_is_no_text() -> None:
+    with pytest.raises(RequestError, match="invalid x-delay-id header: 5"):
+        read_publish_headers(properties(x_delay=1, x_delay_id=5))
+
+
+def test_who_it_is() -> None:
+    found = read_publish_headers(properties(x_producer_id="p", x_sequence=7)).identity
+    assert found is not None
+    assert (found.producer, found.sequence, found.key) == (b"p", 7, b"")
+    assert read_publish_headers(properties(CC=[])).identity is None
+    with pytest.raises(RequestError) as caught:
+        read_publish_headers(properties(x_sequence=7))
+    assert caught.value.reason == INVALID
+
+
+# ---- on a vhost
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> OneVhost:
+    made = OneVhost(tmp_path)
+    made.declare(b"q")
+    made.declare(b"r")
+    made.turn()
+    return made
+
+
+def send(rig: OneVhost, key: bytes, body: bytes, **headers: object) -> int:
+    vhost = rig.vhost
+    return publish_with_headers(vhost, vhost.route(b"", key), read_publish_headers(properties(**headers)), FORMAT, body)
+
+
+def test_a_delayed_message_goes_where_its_address_leads_when_it_is_due(rig: OneVhost) -> None:
+    assert send(rig, b"later", b"x", x_delay=1000, BCC=["r"]) == ACCEPTED
+    rig.later(500)
+    assert rig.kept(b"r") == []
+    rig.declare(b"later")
+    rig.later(500)
+    assert rig.kept(b"later") == [b"x"]
+    assert rig.kept(b"r") == [b"x"]
+
+
+def test_a_delayed_message_whose_exchange_is_gone_is_dropped(rig: OneVhost) -> None:
+    vhost = rig.vhost
+    vhost.declare_exchange(b"e", b"direct", True, False, False, {})
+    special = read_publish_headers(properties(x_delay=1000))
+    assert publish_with_headers(vhost, vhost.route(b"e", b"k"), special, FORMAT, b"x") == ACCEPTED
+    vhost.delete_exchange(b"e", False)
+    rig.later(1000)
+    assert vhost.delayed.count() == 0
+
+
+def test_a_delay_id_replaces_and_is_checked(rig: OneVhost) -> None:
+    assert send(rig, b"q", b"first", x_delay=1000, x_delay_id="a:b") == ACCEPTED
+    assert send(rig, b"q", b"second", x_delay=2000, x_delay_id="a:b") == ACCEPTED
+    waiting = rig.vhost.delayed.listed(10)
+    assert [(each.key, each.exchange, each.topic, each.body) for each in waiting] == [(b"a:b", b"", b"q", b"second")]
+    with pytest.raises(RequestError, match="invalid x-delay-id header: ") as caught:
+        send(rig, b"q", b"x", x_delay=1000, x_delay_id="k" * 256)
+    assert caught.value.reason == PRECONDITION
+
+
+def test_what_no_queue_took_was_not_taken(rig: OneVhost) -> None:
+    assert send(rig, b"none", b"x", x_deduplication_key="k") == UNROUTABLE
+    rig.declare(b"none")
+    assert send(rig, b"none", b"x", x_deduplication_key="k") == ACCEPTED
+    rig.declare(b"full", x_max_length=0, x_overflow="reject-publish")
+    for _ in range(2):
+        assert send(rig, b"full", b"x", x_deduplication_key="k") == REJECTED
+    rig.turn()
+    assert rig.kept(b"none") == [b"x"]
+
+
+def test_a_delayed_message_is_taken_once_when_it_is_published(rig: OneVhost) -> None:
+    for _ in range(2):
+        assert send(rig, b"q", b"x", x_delay=1000, x_deduplication_key="k") == ACCEPTED
+    rig.later(1000)
+    assert rig.kept(b"q") == [b"x"]

@@ -1,0 +1,109 @@
+"""What one client of AMQP 0.9.1 may have done at once: frames before login, and reads that hold many methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from forebay.session.amqp091.connection import Amqp091Session
+from forebay.session.amqp091.publish import ROUTE_POINTS
+from forebay.session.meter import DECLARE_POINTS, WORK_A_TURN
+from tests.conformance.amqp091.raw import (
+    CHANNEL_OPEN,
+    HEADER,
+    OPEN,
+    QUEUE_DECLARE,
+    START_OK,
+    TUNE_OK,
+    long,
+    method,
+    number,
+    publish,
+    short,
+    table,
+)
+from tests.mqtt_rig import MqttRig
+
+FRAME_OCTETS = 131_072
+NOTHING = b"\0\0"
+
+
+class AmqpRig(MqttRig):
+    """The same node, with sessions of AMQP that are given by hand what comes in a read."""
+
+    def running(self) -> Amqp091Session:
+        """A session with an open channel."""
+        line = self.connect("amqp")
+        self.node.seat(line, self.seated)
+        session = line.session
+        assert isinstance(session, Amqp091Session)
+        session.receive(HEADER + start_ok(b""))
+        self.give(
+            session,
+            method(0, TUNE_OK, number(2047, 2) + number(FRAME_OCTETS, 4) + number(0, 2)),
+            method(0, OPEN, short("/") + b"\0\0"),
+            method(1, CHANNEL_OPEN, b"\0"),
+        )
+        session.out.truncate(0)
+        return session
+
+    def seated(self, id: int) -> Amqp091Session:
+        return Amqp091Session(id, self.vhosts, self.auth, self.options, True)
+
+    def give(self, session: Amqp091Session, *octets: bytes) -> bytes:
+        """What comes in one read; what is left of it."""
+        data = b"".join(octets)
+        return data[session.receive(data) :]
+
+
+def start_ok(fields: bytes) -> bytes:
+    return method(0, START_OK, long(fields) + short("PLAIN") + long("\0guest\0guest") + short("en"))
+
+
+def test_a_frame_of_more_than_64_kib_before_login_ends_the_connection(tmp_path: Path) -> None:
+    rig = AmqpRig(tmp_path)
+    session = Amqp091Session(1, rig.vhosts, rig.auth, rig.options, True)
+    session.receive(HEADER + start_ok(short("a") + b"S" + long("x" * 65_536))[:1000])
+    assert "longer than frame_max 65536 allows" in session.reason
+    rig.close()
+
+
+def test_after_login_frames_are_as_long_as_was_agreed(tmp_path: Path) -> None:
+    rig = AmqpRig(tmp_path)
+    session = rig.running()
+    assert rig.give(session, publish(1, "nowhere", b"x" * 100_000)) == b""
+    assert session.reason == ""
+    rig.close()
+
+
+def test_a_read_of_many_declarations_is_spread_over_turns(tmp_path: Path) -> None:
+    rig = AmqpRig(tmp_path)
+    session = rig.running()
+    count = 3 * WORK_A_TURN // DECLARE_POINTS
+    rest = b"".join(method(1, QUEUE_DECLARE, NOTHING + short(f"q{each}") + b"\0" + table()) for each in range(count))
+    turns = 0
+    while rest:
+        rest = rig.give(session, rest)
+        turns += 1
+        assert session.meter.is_over == bool(rest)
+        assert len(rig.vhost.queues) <= turns * WORK_A_TURN // DECLARE_POINTS + 1
+    assert turns == 3
+    assert len([name for name in rig.vhost.queues if name.startswith(b"q")]) == count
+    rig.close()
+
+
+def test_a_read_of_publishes_to_many_new_places_is_spread_over_turns_and_none_is_lost(tmp_path: Path) -> None:
+    rig = AmqpRig(tmp_path)
+    session = rig.running()
+    rig.give(session, method(1, QUEUE_DECLARE, NOTHING + short("all") + b"\0" + table()))
+    rig.vhost.bind(b"all", b"amq.topic", b"#", {})
+    most = WORK_A_TURN // ROUTE_POINTS
+    rest = b"".join(publish(1, f"k{each}", b"x", exchange="amq.topic") for each in range(3 * most))
+    turns = 0
+    while rest:
+        rest = rig.give(session, rest)
+        turns += 1
+        assert session.traffic().received <= turns * (most + 1)
+    assert turns > 2
+    rig.turn()
+    assert rig.vhost.queues[b"all"].log.end == 3 * most
+    rig.close()

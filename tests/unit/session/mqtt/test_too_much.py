@@ -1,0 +1,135 @@
+"""What one client may have done at once: packets that are too long or hold too much, and reads that hold many."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forebay.session.meter import WORK_A_TURN
+from forebay.session.mqtt.connection import FILTER_POINTS
+from forebay.session.mqtt.publish import ROUTE_POINTS
+from tests.conformance.mqtt.raw import (
+    PINGREQ,
+    PINGRESP,
+    V5,
+    V311,
+    connect,
+    packet,
+    publish,
+    subscribe,
+    unsubscribe,
+    user,
+    will,
+)
+from tests.mqtt_rig import MqttRig
+
+QUOTA_EXCEEDED, TOO_LARGE = 0x97, 0x95
+KIB = 1024
+NAMELESS = user("", "")
+
+
+@pytest.mark.parametrize("version", [V311, V5])
+def test_a_connect_beyond_64_kib_is_refused_by_its_length(tmp_path: Path, version: int) -> None:
+    rig = MqttRig(tmp_path)
+    raw = rig.client(version)
+    whole = connect("c", version, will=will("w", b"x" * 65_535, version), will_flags=4)
+    raw.send(whole[:100])  # its length is enough
+    if version == V5:
+        raw.connack(TOO_LARGE)
+    assert raw.ended()
+    assert "65" in raw.session.reason
+    rig.close()
+
+
+def test_the_limit_before_login_is_an_option(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path, login_octets_max=128 * KIB)
+    raw = rig.client()
+    raw.send(connect("c", will=will("w", b"x" * 65_535), will_flags=4))
+    raw.connack()
+    raw.send(publish("a", b"x" * 1000 * KIB, 1, 1))
+    raw.acked(1, 0x10)
+    rig.close()
+
+
+def test_a_connect_may_have_so_many_user_properties(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path, mqtt_user_properties_max=3)
+    raw = rig.client()
+    raw.send(connect("c", properties=NAMELESS * 3))
+    raw.connack()
+    raw = rig.client()
+    raw.send(connect("d", properties=NAMELESS * 4))
+    raw.connack(QUOTA_EXCEEDED)
+    rig.close()
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        publish("a", b"x", 1, 1, properties=NAMELESS * 1001),
+        subscribe(1, ("a", 0), properties=NAMELESS * 1001),
+        packet(0xE0, b"\0" + b"\x8d\x27" + NAMELESS * 1001),
+        subscribe(1, *[("a", 0)] * 1001),
+        unsubscribe(1, *["a"] * 1001),
+    ],
+)
+def test_properties_and_filters_of_a_packet_are_counted(tmp_path: Path, octets: bytes) -> None:
+    rig = MqttRig(tmp_path)
+    raw = rig.connected("c")
+    raw.send(octets)
+    raw.refused(QUOTA_EXCEEDED)
+    rig.close()
+
+
+def test_as_many_as_the_limits_say_are_taken(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    raw = rig.connected("c")
+    raw.send(subscribe(1, *[("a", 0)] * 1000, properties=NAMELESS * 1000))
+    assert raw.granted() == [0] * 1000
+    raw.send(publish("a", b"x", 1, 1, properties=NAMELESS * 1000))
+    assert len(raw.delivery().properties) == 1000
+    rig.close()
+
+
+def test_a_read_of_many_subscriptions_is_spread_over_turns(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    raw = rig.connected("c")
+    one = subscribe(7, *[(f"a/{number}", 0) for number in range(300)])
+    raw.send(one * 10)
+    most = -(-WORK_A_TURN // (300 * FILTER_POINTS))
+    assert len(raw.line.rest) >= (10 - most) * len(one)
+    for _ in range(10):
+        assert raw.granted(7) == [0] * 300
+    assert not raw.session.meter.is_over
+    rig.close()
+
+
+def test_a_read_of_many_new_topics_is_spread_over_turns_and_loses_none(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    raw = rig.connected("c")
+    raw.subscribe("#", qos=0)
+    most = -(-WORK_A_TURN // ROUTE_POINTS)
+    raw.send(*[publish(f"t/{number}", b"x", 0, 0) for number in range(3 * most)], PINGREQ)
+    assert raw.session.inbox.received == most
+    topics: list[str] = []
+    pings = 0
+    while not (pings and len(topics) == 3 * most):
+        first, rest = raw.packet()
+        if first == PINGRESP[0]:
+            pings += 1
+        else:
+            topics.append(raw.parsed(first, rest).topic)
+    assert topics == [f"t/{number}" for number in range(3 * most)]
+    assert raw.session.inbox.received == 3 * most
+    rig.close()
+
+
+def test_many_filters_of_queues_look_for_their_arguments_once(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    rig.vhost.declare_queue(b"q", True, False, False, {"x-queue-type": "stream"}, 0)
+    raw = rig.connected("c")
+    properties = user("stream-filter", "one") + user("stream-filter", "two") + user("stream-offset", "first")
+    raw.send(subscribe(1, ("$queue/q", 1), ("$queue/q", 1), properties=properties))
+    assert raw.granted() == [1, 1]
+    assert raw.session.subscriptions.asked[b"stream-filter"] == [b"one", b"two"]
+    rig.close()
