@@ -14,17 +14,17 @@ import sys
 import tempfile
 import time
 
-from forebay.broker.facts import MessageFacts
+from forebay.broker.publish.properties import MessageFacts
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.log.block_files import BlockFiles
 from forebay.log.queue_log import BlockCache, QueueLog
-from forebay.queue import work_group
-from forebay.queue.leases import UNLIMITED, Consumer, Delivery
-from forebay.queue.limits import Limits
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.declaration.limits import Limits
+from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
+from forebay.queue.work import work_group
+from forebay.queue.work.work_group import WorkGroup
 from forebay.server.disk import DataDisk
-from forebay.wire.amqp091_properties import encode_properties
+from forebay.wire.amqp091.properties import encode_properties
 
 ROUNDS = 5
 BLOCK = 256  # messages of one turn

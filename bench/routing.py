@@ -22,7 +22,7 @@ from forebay.log.store import Store, StoreOptions
 from forebay.routing import exchange
 from forebay.server.clock import SystemClock
 from forebay.server.disk import DataDisk
-from forebay.wire.amqp091_properties import encode_properties
+from forebay.wire.amqp091.properties import encode_properties
 
 ROUNDS = 9
 WAYS = 2_000  # found in one round

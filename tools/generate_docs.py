@@ -15,7 +15,6 @@ from typing import Any
 import typer
 
 from forebay.admin.forebay.needs import told
-from forebay.broker.control.table import OPERATIONS
 from forebay.broker.events import TYPES
 from forebay.cli.access import COMMON_NAMES
 from forebay.cli.commands import command_line
@@ -36,6 +35,7 @@ from forebay.core.option_table import INTEGER, OptionSpec, option_fields
 from forebay.core.options import Options
 from forebay.filter.functions import FUNCTIONS
 from forebay.filter.subject import FACTS
+from forebay.management.table import OPERATIONS
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # as a script it would find only what lies beside it
@@ -60,7 +60,7 @@ CONTROL_INTRODUCTION = """\
 What administrators may ask of a running broker. The commands of [the command line](cli.md) ask for these, and
 `forebay.client.control.ControlClient` does so for programs; [administration](administration.md) has examples.
 
-Over the wire they are requests of the block protocol (`src/forebay/wire/blocks.py`): `{"op": "control", "do":
+Over the wire they are requests of the block protocol (`src/forebay/wire/blocks/frames.py`): `{"op": "control", "do":
 "queue.purge", "vhost": "/", "queue": "orders"}`. The answer is an object. Lists come in pages: `items`, `total`, and
 `next`, which is the `from` of the next page. What is refused is an error with a reason and a text that names the
 argument and its value.

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from forebay import __version__
 from forebay.admin.api import add_routes
-from forebay.admin.openapi import EVERYWHERE, NO_TAG, NOT_FOUND, TAG_KEY, make_document
+from forebay.admin.openapi.document import EVERYWHERE, NO_TAG, NOT_FOUND, TAG_KEY, make_document
 
 INTRODUCTION: Final = """\
 All paths of the HTTP API, as the broker itself tells of them in its OpenAPI document at `/api/openapi.json`.

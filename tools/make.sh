@@ -9,12 +9,14 @@ cd "$(dirname "$0")/.."
 # What a build can change, and so runs on the interpreted sources, too: codecs, the dialect, properties, a slice of
 # conformance, start, stop and kill -9. docs/development.md says what covers the rest.
 INTERPRETED="tests/unit/wire tests/unit/log tests/unit/queue tests/unit/filter tests/unit/routing tests/unit/records
-    tests/unit/session tests/unit/broker tests/props tests/simulation tests/conformance/blocks
+    tests/unit/session tests/unit/broker tests/props tests/simulation tests/fuzz tests/conformance/blocks
     tests/conformance/amqp091/test_04_publish.py tests/conformance/amqp091/test_05_consume.py
     tests/conformance/amqp091/test_06_transactions.py tests/conformance/mqtt/test_02_publish.py
     tests/conformance/mqtt/v5/test_publish.py tests/conformance/mqtt/v5/test_session.py
     tests/behaviour/test_queue_kinds.py tests/behaviour/test_stop.py tests/unit/server/test_start.py
     tests/crash/test_kill9.py"
+# Tests at a time: they wait for half of their time. Two of them may have a JVM (tests/scheduling.py).
+WORKERS=3
 # What a developer runs before a commit, on the sources as they are.
 CHECKED="tests/unit tests/test_tidy.py"
 
@@ -34,11 +36,11 @@ tell_left_out() {
     "$python" tools/left_out.py --tell $lacking
 }
 
-# run_tests BUILD OPTIONS...: the tests on two workers; build/tests has what each took.
+# run_tests BUILD OPTIONS...: the tests on all workers; build/tests has what each took.
 run_tests() {
     local build=$1
     shift
-    .venv/bin/python -m pytest -q -n 2 --dist loadfile --junitxml="build/tests/$build.xml" "$@"
+    .venv/bin/python -m pytest -q -n "$WORKERS" --dist loadfile --junitxml="build/tests/$build.xml" "$@"
 }
 
 # forebay in .venv: compiled, or interpreted where that is not possible here.
@@ -113,7 +115,7 @@ bench)
 check)
     packages .venv "[dev]"
     lint
-    PYTHONPATH=$PWD/src .venv/bin/python -m pytest -q -n 2 --dist loadfile $CHECKED
+    PYTHONPATH=$PWD/src .venv/bin/python -m pytest -q -n "$WORKERS" --dist loadfile $CHECKED
     ;;
 test)
     tell_left_out
@@ -128,7 +130,7 @@ test)
         environment .venv "[dev]" 1
         lint
         echo "Tests, interpreted build"
-        .venv/bin/python -m pytest -q -n 2 --dist loadfile $left_out
+        .venv/bin/python -m pytest -q -n "$WORKERS" --dist loadfile $left_out
         exit
         ;;
     esac

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from plots import draw
 
-from forebay.cli.demo import load_flights
-from forebay.cli.demo_actors import Broker, Publisher
+from forebay.cli.demo.actors import DemoBroker, FlightPublisher
+from forebay.cli.demo.command import load_flights
 from forebay.client.blocks import BlockClient
 from forebay.spark.java import prepare_java
 from forebay.spark.template import RUN, fill
@@ -61,9 +61,9 @@ def main() -> None:
     flights = load_flights(options.rows)
     folder: Path = options.folder.absolute()
     folder.mkdir(parents=True)
-    broker = Broker(folder, QUEUES)
+    broker = DemoBroker(folder, QUEUES)
     try:
-        publisher = Publisher(broker.mqtt, flights)
+        publisher = FlightPublisher(broker.mqtt, flights)
         publisher.start()
         publisher.join()
         publisher.check()

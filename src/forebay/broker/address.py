@@ -11,7 +11,7 @@ from forebay.core.errors import INVALID, NOT_IMPLEMENTED, RequestError
 from forebay.core.message import MQTT
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import swap_key
-from forebay.wire.amqp091_properties import cut_key
+from forebay.wire.amqp091.properties import cut_key
 
 QUEUE_PREFIX: Final = b"$queue/"
 DEAD_LETTER_PREFIX: Final = b"$dlq/"

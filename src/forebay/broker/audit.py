@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from forebay.broker.judge import Principal
+from forebay.broker.auth.authorizer import Principal
 
 DONE: Final = "done"
 MASK: Final = "***"
@@ -29,7 +29,7 @@ class Origin:
         self.protocol = protocol
 
 
-class Entry:
+class AuditEntry:
     """One change, done or refused; `result` is DONE or says why not."""
 
     def __init__(self, user: str, address: str, protocol: str, what: str, arguments: object, result: str) -> None:
@@ -45,7 +45,7 @@ class Audit:
     """The entries that the server has not taken yet; `lost` counts what was too much for one turn."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[AuditEntry] = []
         self.lost = 0
 
     def note(self, origin: Origin, what: str, arguments: Mapping[str, object], result: str = DONE) -> None:
@@ -56,10 +56,10 @@ class Audit:
         user = origin.principal.user
         masked_arguments = masked(arguments)
         self.entries.append(
-            Entry(user, origin.address, origin.protocol, what, masked_arguments, without_passwords(result))
+            AuditEntry(user, origin.address, origin.protocol, what, masked_arguments, without_passwords(result))
         )
 
-    def take(self) -> list[Entry]:
+    def take(self) -> list[AuditEntry]:
         """The entries since the last call."""
         entries, self.entries = self.entries, []
         return entries
@@ -84,7 +84,7 @@ def masked(value: object, depth: int = 0) -> object:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a field of this name holds what nobody may read in a log."""
+    """True if a field of this name holds what nobody may read in a log."""
     lower = name.lower()
     return any(part in lower for part in SECRET_NAMES)
 

@@ -9,18 +9,18 @@ from mypy_extensions import i64
 
 from forebay.broker.address import Addresses
 from forebay.broker.audit import Audit
-from forebay.broker.client_session import ClientSession
-from forebay.broker.crowding import Crowding
+from forebay.broker.auth.topic_acl import AclBook
 from forebay.broker.events import Events
-from forebay.broker.topic_acl import AclBook
+from forebay.broker.limits.crowding import Crowding
+from forebay.broker.mqtt.client_session import ClientSession
 from forebay.log.block import Block
 from forebay.queue.facts import Looks
-from forebay.queue.leases import Delivery
+from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import Queue
 from forebay.queue.watch import Watch
 
 
-class Part(ABC):
+class Gatherer(ABC):
     """A gatherer of records before the store has them."""
 
     @abstractmethod
@@ -58,11 +58,11 @@ class Common:
     pressing    a crowded queue, or MQTT session, to which somebody has just published
     crowding    MQTT sessions that do not keep up
     looks       what filters of consumers cost
-    work        that was done in this turn for readers with filters (session/blocks_picking.py)
+    work        that was done in this turn for readers with filters (session/blocks/picking.py)
     """
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[Gatherer] = []
         self.room: i64 = 0
         self.next_queue: i64 = 1
         self.events = Events()

@@ -5,16 +5,16 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, dead_letter_address, queue_address
-from forebay.broker.arguments import ConsumerArguments, stream_start
+from forebay.broker.catalog.topology import FOREVER_MS
 from forebay.broker.common import Common
+from forebay.broker.consumer_arguments import ConsumerArguments, stream_start
 from forebay.broker.events import QUEUE_NAME
-from forebay.broker.facts import MessageFacts
+from forebay.broker.mqtt.shares import Shares
 from forebay.broker.primary import primary_name
-from forebay.broker.publishing import Publishing
-from forebay.broker.replies import ReplyConsumer
-from forebay.broker.routes import QUEUE_PREFIX
-from forebay.broker.shares import Shares
-from forebay.broker.topology import FOREVER_MS
+from forebay.broker.publish.properties import MessageFacts
+from forebay.broker.publish.publishing import Publishing
+from forebay.broker.publish.replies import ReplyConsumer
+from forebay.broker.publish.router import QUEUE_PREFIX
 from forebay.core.errors import (
     INVALID,
     LOCKED,
@@ -27,13 +27,13 @@ from forebay.core.errors import (
 )
 from forebay.core.options import Options
 from forebay.log.store import Store
-from forebay.queue.group import Group
-from forebay.queue.leases import NACKED, UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.declaration.spec import QueueSpec
+from forebay.queue.group import Group, leave
+from forebay.queue.leases.lease import NACKED, UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.queue import SHARE, STREAM, Queue, group_key
-from forebay.queue.spec import QueueSpec
-from forebay.queue.stream_group import StreamGroup
-from forebay.queue.stream_values import Selection, StreamValues
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.stream.stream_values import Selection, StreamValues
+from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_filter
 
@@ -47,7 +47,7 @@ class Consuming(Publishing):
         super().__init__(name, store, options, number, common)
         # Without a timeout: longer than anybody waits, and no overflow when it is added to the time of day.
         self.consumer_timeout_us: i64 = options.consumer_timeout_ms * 1000 or FOREVER_MS * 1000
-        self.shares = Shares(self, options.mqtt_shared_strategy)
+        self.shares = Shares(options.mqtt_shared_strategy)
         self.stream_values = StreamValues(MessageFacts(self.common.looks))
         self.consumers: dict[int, list[Consumer]] = {}  # by session
         self.paused: set[int] = set()  # sessions whose connection takes no more octets
@@ -146,7 +146,7 @@ class Consuming(Publishing):
         work = is_work(where, asked)
         asked.check_kind(arguments, where, work)
         group = self.group_for(where, asked, filter, work)
-        group.check_sound()
+        group.reader.check_sound()
         check_exclusive(self.name, where, group, exclusive)
         consumer = Consumer(
             self.next_consumer_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED
@@ -194,7 +194,7 @@ class Consuming(Publishing):
         group.add(consumer)
 
     def set_timeout(self, queue: Queue, consumer: Consumer, cancels: bool, asked_us: i64) -> None:
-        """How long the consumer may hold a record, and what becomes of it then."""
+        """The time for which the consumer may hold a record, and what becomes of it then."""
         limits = queue.limits
         if limits.visibility_us or not cancels:
             consumer.timeout_us = limits.visibility_us or queue.spec.visibility_ms * 1000
@@ -232,7 +232,7 @@ class Consuming(Publishing):
         wanted: Selection | None = None
         if asked.values is not None or asked.filter is not None:
             wanted = Selection(asked.values, asked.unfiltered, self.stream_values, asked.filter, queue.name)
-        found = group.selection
+        found = group.wanted.selection
         if group.consumers:
             same = wanted is found if wanted is None or found is None else wanted.same(found)
             if not same:
@@ -251,11 +251,22 @@ class Consuming(Publishing):
             group.detach(consumer)
             self.leave_unused(queue)
 
-    def set_credit(self, consumer: Consumer, credit: i64) -> None:
-        """From now on a consumer may take so many more."""
-        consumer.credit = credit
+    def set_window(self, consumer: Consumer, size: i64) -> None:
+        """From now on a consumer may hold so many records; UNLIMITED for any number."""
+        consumer.set_window(size)
         queue = self.queues_by_id.get(consumer.queue)
         if queue is not None:
+            self.mark(queue)
+
+    def flow(self, consumer: Consumer, credit: i64, drains: bool) -> None:
+        """From now on a consumer may have so many more records, whatever it settles.
+
+        drains  what is left of it when there is nothing more to hand out is lost: `consumer.drains` is False then
+        """
+        queue = self.queues_by_id.get(consumer.queue)
+        group = None if queue is None else queue.groups.get(consumer.group)
+        if queue is not None and group is not None:
+            group.flow(consumer, credit, drains)
             self.mark(queue)
 
     def leave_unused(self, queue: Queue) -> None:
@@ -266,8 +277,8 @@ class Consuming(Publishing):
     def cancel(self, consumer: Consumer) -> None:
         """Detach a consumer; what it held returns at once. No error where its queue is gone."""
         own = self.consumers.get(consumer.session_id)
-        if own is not None and consumer in own:
-            own.remove(consumer)
+        if own is not None:
+            leave(own, consumer)
         queue = self.queues_by_id.get(consumer.queue)
         if queue is None:
             return
@@ -295,7 +306,7 @@ class Consuming(Publishing):
         group = self.group_for(where, ConsumerArguments({}, self.name, where.name), b"", True)
         assert isinstance(group, WorkGroup)
         check_gettable(self.name, where)
-        group.check_sound()
+        group.reader.check_sound()
         getters = self.getters.setdefault(int(session_id), {})
         key = (int(channel), int(where.id))
         getter = getters.get(key)
@@ -312,7 +323,7 @@ class Consuming(Publishing):
         try:
             return group.take_one(getter, self.now_us)
         except DamagedBlock as error:
-            group.halt(error)
+            group.reader.halt(error)
             raise
 
     def purge(self, name: bytes) -> int:
@@ -393,7 +404,7 @@ class Consuming(Publishing):
         if not isinstance(group, WorkGroup):
             return 0
         length_us = extend_ms * 1000 if extend_ms > 0 else lease.consumer.timeout_us
-        return group.extend(lease, first, count, self.now_us + length_us)
+        return group.leases.extend(lease, first, count, self.now_us + length_us)
 
     def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
         """The lease of this record, if anybody holds it; RequestError if there is no such queue or group."""
@@ -401,10 +412,10 @@ class Consuming(Publishing):
         found = where.find_group(group)
         if found is None:
             raise RequestError(NOT_FOUND, f"no group '{text(group)}' on queue '{text(queue)}'")
-        return found.find(offset) if isinstance(found, WorkGroup) else None
+        return found.leases.find(offset) if isinstance(found, WorkGroup) else None
 
     def may_settle(self, lease: Lease, session_id: i64) -> bool:
-        """Whether a connection may settle what the lease holds: its holder, and where the queue is sublet its group."""
+        """True if a connection may settle what the lease holds: its holder, and where the queue is sublet its group."""
         if lease.consumer.session_id == session_id:
             return True
         queue = self.queues_by_id.get(lease.consumer.queue)
@@ -438,7 +449,7 @@ def still_held(deliveries: list[Delivery], gone: Consumer) -> list[Delivery]:
 
 
 def is_work(queue: Queue, asked: ConsumerArguments) -> bool:
-    """Whether a consumer takes from a work group, and does not read the queue as a stream."""
+    """True if a consumer takes from a work group, and does not read the queue as a stream."""
     if asked.start is not None:
         return False
     return queue.kind != STREAM or asked.group == primary_name(queue)
@@ -457,7 +468,7 @@ def check_gettable(vhost: bytes, queue: Queue) -> None:
 def check_exclusive(vhost: bytes, queue: Queue, group: Group, exclusive: bool) -> None:
     """RequestError where a consumer has the queue for itself, or wants it and there are others, or may be."""
     refused = exclusive and queue.limits.single_active
-    for other in group.consumers:
-        refused = refused or exclusive or other.exclusive
+    if group.consumers:  # who has it for itself is alone
+        refused = refused or exclusive or group.consumers[0].exclusive
     if refused:
         raise RequestError(REFUSED, f"queue '{text(queue.name)}' in vhost '{text(vhost)}' in exclusive use")

@@ -10,18 +10,18 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.queue.arguments import BY_KEY
-from forebay.queue.leases import Consumer
+from forebay.queue.declaration.arguments import BY_KEY
+from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import Queue
-from forebay.queue.stream_group import StreamGroup
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.work_group import WorkGroup
 
 ARGUMENT: Final = BY_KEY["primary-group"].argument
 
 
 @final
 class PrimaryGroup:
-    """How far the primary group of one queue has come; it may not exist yet, or not any more."""
+    """The progress of the primary group of one queue; it may not exist yet, or not any more."""
 
     def __init__(self, queue: Queue, name: bytes) -> None:
         self.queue = queue
@@ -34,12 +34,12 @@ class PrimaryGroup:
     def committed(self) -> i64:
         """Every lower offset is settled."""
         group = self.group()
-        return self.queue.log.start if group is None else max(group.advance(), self.queue.log.start)
+        return self.queue.log.start if group is None else max(group.settlement.advance(), self.queue.log.start)
 
     def has_settled(self, offset: i64) -> bool:
-        """Whether this record needs no work any more."""
+        """True if this record needs no work any more."""
         group = self.group()
-        return group is not None and group.is_settled(offset)
+        return group is not None and group.settlement.is_settled(offset)
 
 
 def primary_name(queue: Queue) -> bytes | None:

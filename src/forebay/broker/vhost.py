@@ -11,28 +11,28 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.address import check_queue_name
-from forebay.broker.client_session import ClientSession, Subscription, Will
+from forebay.broker.catalog.queues import queue_command
+from forebay.broker.catalog.topology import CURSOR, RETURNS, SETTLED
 from forebay.broker.common import Common
 from forebay.broker.consuming import Consuming
-from forebay.broker.dead_letters import DeadLetters
-from forebay.broker.holding import end_expired
-from forebay.broker.queue_catalog import queue_command
-from forebay.broker.routes import Route
-from forebay.broker.sessions import is_topic
-from forebay.broker.shares import SHARE_PREFIX
-from forebay.broker.special import publish_due
-from forebay.broker.staged_rows import StagedRows
-from forebay.broker.topology import CURSOR, RETURNS, SETTLED
+from forebay.broker.dead_letter.dead_letters import DeadLetters
+from forebay.broker.mqtt.client_session import ClientSession, Subscription, Will
+from forebay.broker.mqtt.sessions import is_topic
+from forebay.broker.mqtt.shares import SHARE_PREFIX
+from forebay.broker.publish.headers import publish_due
+from forebay.broker.publish.router import Route
+from forebay.broker.publish.staged_rows import StagedRows
+from forebay.broker.retention_pins import end_expired
 from forebay.core.message import REJECTED
 from forebay.core.options import Options
 from forebay.log.store import Store
+from forebay.queue.declaration.limits import REJECT_PUBLISH_DLX
+from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.group import Group
-from forebay.queue.leases import Consumer, Delivery
-from forebay.queue.limits import REJECT_PUBLISH_DLX
+from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue, kind_of
-from forebay.queue.spec import QueueSpec
-from forebay.queue.stream_group import StreamGroup
-from forebay.queue.work_group import WorkGroup
+from forebay.queue.stream.stream_group import StreamGroup
+from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.topic_trie import check_filter
 
 __all__ = ["Route", "Vhost"]
@@ -60,7 +60,11 @@ class Vhost(Consuming):
     def finish_recovery(self, now_us: int) -> None:
         self.now_us = now_us  # for who comes and goes before the first turn
         super().finish_recovery(now_us)
-        self.shares.recovered(list(self.sessions.by_number.values()), now_us)
+        self.shares.recovered(self, list(self.sessions.by_number.values()), now_us)
+        for queue in self.queues.values():
+            # What consumers held has come back.
+            if queue.needs_group() and 0 <= queue.limits.max_messages < queue.ready():
+                self.mark(queue)
 
     def attach_client(
         self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64, will: Will | None
@@ -73,7 +77,7 @@ class Vhost(Consuming):
         """Add or change a subscription of an MQTT session; whether it is new. RequestError(INVALID) for no filter."""
         self.epoch += 1
         if wanted.filter.startswith(SHARE_PREFIX):
-            self.shares.join(wanted.filter, client, self.now_us)
+            self.shares.join(self, wanted.filter, client, self.now_us)
         elif is_topic(wanted.filter):
             check_filter(wanted.filter)
         is_new = self.sessions.subscribe(client, wanted)
@@ -86,7 +90,7 @@ class Vhost(Consuming):
         """End a subscription of an MQTT session; False where there is none."""
         self.epoch += 1
         if filter.startswith(SHARE_PREFIX):
-            self.shares.leave(filter, client.number)
+            self.shares.leave(self, filter, client.number)
         was_there = self.sessions.unsubscribe(client, filter)
         if was_there:
             self.events.note("subscription.removed", self.name, {"client_id": client.client_id, "filter": filter})
@@ -105,7 +109,7 @@ class Vhost(Consuming):
 
     def session_closed(self, session_id: i64) -> None:
         """Take back everything that a connection had: leases at once, consumers, exclusive queues."""
-        for consumer in self.consumers.pop(session_id, []):
+        for consumer in reversed(self.consumers.pop(session_id, [])):
             self.cancel(consumer)
         for getter in self.getters.pop(session_id, {}).values():
             self.return_gotten(getter)
@@ -196,13 +200,13 @@ class Vhost(Consuming):
         if queue.dispatch(now_us, out):
             again.append(queue)
         for group in list(queue.groups.values()):
-            if group.damage is not None and group.consumers:
-                self.lose_consumers(group, group.damage.error().text)
+            if group.reader.damage is not None and group.consumers:
+                self.lose_consumers(group, group.reader.damage.error().text)
             if isinstance(group, WorkGroup):
                 if group.overdue:
                     self.cancelled += group.overdue
                     group.overdue = []
-                if group.dying and self.dead_letters.move(self, queue, group, now_us):
+                if group.dead_letters.runs and self.dead_letters.move(self, queue, group, now_us):
                     again.append(queue)
         self.note_progress(queue)
         if self.dead_letters.awaited:
@@ -230,7 +234,7 @@ class Vhost(Consuming):
             left, sessions.left = sessions.left, []
             for subscription in left:
                 if subscription.filter.startswith(SHARE_PREFIX):
-                    self.shares.leave(subscription.filter, subscription.client.number)
+                    self.shares.leave(self, subscription.filter, subscription.client.number)
 
     def note_sessions(self) -> None:
         """After the deliveries of a turn: note which packets they went out in."""
@@ -240,7 +244,7 @@ class Vhost(Consuming):
                 self.note_progress(queue)
 
     def has_work(self) -> bool:
-        """Whether another turn is due though nobody has sent anything."""
+        """True if another turn is due though nobody has sent anything."""
         sessions = self.sessions
         if sessions.log.writer.count > 0 or sessions.out or sessions.changed or sessions.wills or sessions.left:
             return True
@@ -254,7 +258,7 @@ class Vhost(Consuming):
         for group in queue.groups.values():
             if isinstance(group, WorkGroup):
                 progress = group.take_progress()
-                returns = group.take_returns()
+                returns = group.attempts.take_notes()
                 if progress:
                     group.active_us = self.now_us
                 if log.durable:
@@ -305,9 +309,9 @@ class Vhost(Consuming):
                 self.delayed.put_back(message, now_us + RETRY_US)
 
     def has_expired(self, queue: Queue, now_us: i64) -> bool:
-        """Whether nobody has used the queue for as long as it may stand idle."""
+        """True if nobody has used the queue for as long as it may stand idle."""
         expires_us = self.ephemeral_expiry_us if queue.kind == EPHEMERAL else queue.limits.expires_us
-        if expires_us == 0 or queue.consumer_count() or queue.holds.by_name:
+        if expires_us == 0 or queue.consumer_count() or queue.pins.by_name:
             return False
         if not queue.unused_since_us:
             queue.unused_since_us = now_us
@@ -327,7 +331,7 @@ class Vhost(Consuming):
     def apply_retention(self, now_us: i64) -> None:
         """Let streams forget what is over their limits, and everybody what nobody holds any more."""
         for queue in self.queues.values():
-            if queue.holds.by_name:
+            if queue.pins.by_name:
                 end_expired(self, queue, now_us)
             if queue.kind == STREAM:
                 limits = queue.limits  # 0 is no limit of a stream, whoever sets it
@@ -375,7 +379,7 @@ class Vhost(Consuming):
 
 
 def next_due_us(queue: Queue) -> i64:
-    """When the first of its groups has something to do though nobody asks; 0 for never."""
+    """The time at which the first of its groups has something to do though nobody asks; 0 for never."""
     due: i64 = 0
     for group in queue.groups.values():
         if isinstance(group, WorkGroup):

@@ -12,14 +12,14 @@ import msgspec
 from mypy_extensions import i64
 
 from forebay.broker.address import NAME_OCTETS_MAX
-from forebay.broker.checked import octets, table, whole
+from forebay.broker.auth.authorizer import Principal
+from forebay.broker.auth.permissions import Rights
+from forebay.broker.auth.users import BROKER, Users
+from forebay.broker.catalog.checked import octets, table, whole
+from forebay.broker.catalog.parameters import OPS, Parameters
+from forebay.broker.catalog.topology import CATALOG
 from forebay.broker.common import Common
-from forebay.broker.internal import VHOSTS_MAX, vhost_of_log
-from forebay.broker.judge import Principal
-from forebay.broker.parameters import OPS, Parameters
-from forebay.broker.permissions import Rights
-from forebay.broker.topology import CATALOG
-from forebay.broker.users import BROKER, Users
+from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
     CONNECTION,
@@ -32,10 +32,10 @@ from forebay.core.errors import (
     RequestError,
 )
 from forebay.core.options import Options
-from forebay.log.store import Entry, Store
+from forebay.log.store import FrameEntry, Store
 from forebay.queue.counts import Counts
 from forebay.queue.facts import Looks
-from forebay.queue.leases import Consumer, Delivery
+from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.routing.exchange import text
 from forebay.routing.flow import Flow
 
@@ -238,7 +238,7 @@ class Vhosts:
         return taken
 
     def has_work(self) -> bool:
-        """Whether another turn is due though nobody has sent anything."""
+        """True if another turn is due though nobody has sent anything."""
         found = bool(self.common.woken)
         for vhost in self.busy:
             if vhost.has_work():
@@ -300,18 +300,18 @@ class Vhosts:
         vhost = self.of_log(log)
         return [] if vhost is None else vhost.live(log, first, end)
 
-    def checkpoint(self) -> list[Entry]:
+    def checkpoint(self) -> list[FrameEntry]:
         """Everything durable, as recovery has to apply it."""
         facts: list[dict[str, object]] = [{"op": "next-vhost", "number": int(self.next_number)}]
         facts += [vhost_fact(vhost) for vhost in self.by_number.values()]
         facts += self.users.facts()
         facts += self.parameters.facts()
-        entries = [Entry(BROKER, 0, 0, msgspec.msgpack.encode(fact)) for fact in facts]
+        entries = [FrameEntry(BROKER, 0, 0, msgspec.msgpack.encode(fact)) for fact in facts]
         for vhost in self.by_number.values():
             entries += vhost.checkpoint()
         return entries
 
-    def recover(self, entries: list[Entry], now_us: int) -> None:
+    def recover(self, entries: list[FrameEntry], now_us: int) -> None:
         """Apply what the log gave back, in its order."""
         for entry in entries:
             if entry.kind == BROKER:

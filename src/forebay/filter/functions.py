@@ -31,7 +31,7 @@ PLACES_MAX: Final = 15  # decimal places that ROUND can keep
 
 
 @final
-class Signature:
+class FunctionSignature:
     """How a function is called.
 
     least, most  number of arguments
@@ -48,62 +48,64 @@ class Signature:
 
 
 FUNCTIONS: Final = {
-    "IF": Signature(3, 3, "either", 1, "the second if the first holds, otherwise the third"),
-    "COALESCE": Signature(1, MANY, "either", 0, "the first that is not NULL"),
-    "CONCAT": Signature(1, MANY, "value", 0, "all one behind the other, without those that are NULL"),
-    "LENGTH": Signature(1, 1, "value", 0, "characters of a text"),
-    "LOWER": Signature(1, 1, "value", 0, "in small letters"),
-    "UPPER": Signature(1, 1, "value", 0, "in capital letters"),
-    "TRIM": Signature(1, 1, "value", 0, "without white space at both ends"),
-    "LTRIM": Signature(1, 1, "value", 0, "without white space at the start"),
-    "RTRIM": Signature(1, 1, "value", 0, "without white space at the end"),
-    "SUBSTR": Signature(2, 3, "value", 0, "from this character on (1 is the first), so many"),
-    "LEFT": Signature(2, 2, "value", 0, "so many characters of the start"),
-    "RIGHT": Signature(2, 2, "value", 0, "so many characters of the end"),
-    "REPLACE": Signature(3, 3, "value", 0, "the first with every second become the third"),
-    "REVERSE": Signature(1, 1, "value", 0, "its characters backwards"),
-    "INSTR": Signature(2, 2, "value", 0, "where in the first the second begins, 0 for nowhere"),
-    "INSTR_I": Signature(2, 2, "value", 0, "the same, whatever the case of letters"),
-    "STREQUAL_I": Signature(2, 2, "condition", 0, "whether both are the same, whatever the case of letters"),
-    "ABS": Signature(1, 1, "value", 0, "without its sign"),
-    "CEILING": Signature(1, 1, "value", 0, "the next integer above"),
-    "FLOOR": Signature(1, 1, "value", 0, "the next integer below"),
-    "ROUND": Signature(1, 2, "value", 0, "the next number with so many decimal places, 0 if not said"),
-    "SIGN": Signature(1, 1, "value", 0, "-1, 0 or 1"),
-    "MOD": Signature(
+    "IF": FunctionSignature(3, 3, "either", 1, "the second if the first holds, otherwise the third"),
+    "COALESCE": FunctionSignature(1, MANY, "either", 0, "the first that is not NULL"),
+    "CONCAT": FunctionSignature(1, MANY, "value", 0, "all one behind the other, without those that are NULL"),
+    "LENGTH": FunctionSignature(1, 1, "value", 0, "characters of a text"),
+    "LOWER": FunctionSignature(1, 1, "value", 0, "in small letters"),
+    "UPPER": FunctionSignature(1, 1, "value", 0, "in capital letters"),
+    "TRIM": FunctionSignature(1, 1, "value", 0, "without white space at both ends"),
+    "LTRIM": FunctionSignature(1, 1, "value", 0, "without white space at the start"),
+    "RTRIM": FunctionSignature(1, 1, "value", 0, "without white space at the end"),
+    "SUBSTR": FunctionSignature(2, 3, "value", 0, "from this character on (1 is the first), so many"),
+    "LEFT": FunctionSignature(2, 2, "value", 0, "so many characters of the start"),
+    "RIGHT": FunctionSignature(2, 2, "value", 0, "so many characters of the end"),
+    "REPLACE": FunctionSignature(3, 3, "value", 0, "the first with every second become the third"),
+    "REVERSE": FunctionSignature(1, 1, "value", 0, "its characters backwards"),
+    "INSTR": FunctionSignature(2, 2, "value", 0, "where in the first the second begins, 0 for nowhere"),
+    "INSTR_I": FunctionSignature(2, 2, "value", 0, "the same, whatever the case of letters"),
+    "STREQUAL_I": FunctionSignature(2, 2, "condition", 0, "whether both are the same, whatever the case of letters"),
+    "ABS": FunctionSignature(1, 1, "value", 0, "without its sign"),
+    "CEILING": FunctionSignature(1, 1, "value", 0, "the next integer above"),
+    "FLOOR": FunctionSignature(1, 1, "value", 0, "the next integer below"),
+    "ROUND": FunctionSignature(1, 2, "value", 0, "the next number with so many decimal places, 0 if not said"),
+    "SIGN": FunctionSignature(1, 1, "value", 0, "-1, 0 or 1"),
+    "MOD": FunctionSignature(
         2, 2, "value", 0, "what is left of the first after division by the second, with the sign of the first"
     ),
-    "SQRT": Signature(1, 1, "value", 0, "the square root"),
-    "POWER": Signature(2, 2, "value", 0, "the first to the power of the second"),
-    "EXP": Signature(1, 1, "value", 0, "e to this power"),
-    "LN": Signature(1, 1, "value", 0, "the natural logarithm"),
-    "LOG2": Signature(1, 1, "value", 0, "the logarithm to the base of 2"),
-    "LOG10": Signature(1, 1, "value", 0, "the logarithm to the base of 10"),
-    "SIN": Signature(1, 1, "value", 0, "the sine of an angle in radians"),
-    "COS": Signature(1, 1, "value", 0, "the cosine of an angle in radians"),
-    "TAN": Signature(1, 1, "value", 0, "the tangent of an angle in radians"),
-    "ASIN": Signature(1, 1, "value", 0, "the angle of which it is the sine"),
-    "ACOS": Signature(1, 1, "value", 0, "the angle of which it is the cosine"),
-    "ATAN": Signature(1, 1, "value", 0, "the angle of which it is the tangent"),
-    "ATAN2": Signature(2, 2, "value", 0, "the angle of the point with this y and this x"),
-    "DEGREES": Signature(1, 1, "value", 0, "an angle in radians as degrees"),
-    "RADIANS": Signature(1, 1, "value", 0, "an angle in degrees as radians"),
-    "WIDTH_BUCKET": Signature(
+    "SQRT": FunctionSignature(1, 1, "value", 0, "the square root"),
+    "POWER": FunctionSignature(2, 2, "value", 0, "the first to the power of the second"),
+    "EXP": FunctionSignature(1, 1, "value", 0, "e to this power"),
+    "LN": FunctionSignature(1, 1, "value", 0, "the natural logarithm"),
+    "LOG2": FunctionSignature(1, 1, "value", 0, "the logarithm to the base of 2"),
+    "LOG10": FunctionSignature(1, 1, "value", 0, "the logarithm to the base of 10"),
+    "SIN": FunctionSignature(1, 1, "value", 0, "the sine of an angle in radians"),
+    "COS": FunctionSignature(1, 1, "value", 0, "the cosine of an angle in radians"),
+    "TAN": FunctionSignature(1, 1, "value", 0, "the tangent of an angle in radians"),
+    "ASIN": FunctionSignature(1, 1, "value", 0, "the angle of which it is the sine"),
+    "ACOS": FunctionSignature(1, 1, "value", 0, "the angle of which it is the cosine"),
+    "ATAN": FunctionSignature(1, 1, "value", 0, "the angle of which it is the tangent"),
+    "ATAN2": FunctionSignature(2, 2, "value", 0, "the angle of the point with this y and this x"),
+    "DEGREES": FunctionSignature(1, 1, "value", 0, "an angle in radians as degrees"),
+    "RADIANS": FunctionSignature(1, 1, "value", 0, "an angle in degrees as radians"),
+    "WIDTH_BUCKET": FunctionSignature(
         4, 4, "value", 0, "in which bucket the first is, from the second to the third in so many alike"
     ),
-    "GEO_DISTANCE": Signature(4, 4, "value", 0, "metres from a latitude and longitude to another, in degrees"),
-    "CRC32": Signature(1, 1, "value", 0, "the checksum of a text in UTF-8, as in zip files"),
-    "MD5": Signature(1, 1, "value", 0, "the digest of a text in UTF-8, in hexadecimal digits"),
-    "STRFTIME": Signature(
+    "GEO_DISTANCE": FunctionSignature(4, 4, "value", 0, "metres from a latitude and longitude to another, in degrees"),
+    "CRC32": FunctionSignature(1, 1, "value", 0, "the checksum of a text in UTF-8, as in zip files"),
+    "MD5": FunctionSignature(1, 1, "value", 0, "the digest of a text in UTF-8, in hexadecimal digits"),
+    "STRFTIME": FunctionSignature(
         2, 2, "value", 0, "in this [form](filters.md#times) the time that is so many seconds after 1970 began"
     ),
-    "STRPTIME": Signature(2, 2, "value", 0, "seconds since 1970 that a text in this [form](filters.md#times) says"),
-    "GREATEST": Signature(1, MANY, "value", 0, "the greatest; NULL if any is"),
-    "LEAST": Signature(1, MANY, "value", 0, "the least; NULL if any is"),
-    "ARRAY_COUNT": Signature(1, 1, "value", 0, "elements of a list"),
-    "ARRAY_MIN": Signature(1, 1, "value", 0, "the least element that is not NULL"),
-    "ARRAY_MAX": Signature(1, 1, "value", 0, "the greatest element that is not NULL"),
-    "ARRAY_SUM": Signature(1, 1, "value", 0, "the sum of the elements that are numbers"),
+    "STRPTIME": FunctionSignature(
+        2, 2, "value", 0, "seconds since 1970 that a text in this [form](filters.md#times) says"
+    ),
+    "GREATEST": FunctionSignature(1, MANY, "value", 0, "the greatest; NULL if any is"),
+    "LEAST": FunctionSignature(1, MANY, "value", 0, "the least; NULL if any is"),
+    "ARRAY_COUNT": FunctionSignature(1, 1, "value", 0, "elements of a list"),
+    "ARRAY_MIN": FunctionSignature(1, 1, "value", 0, "the least element that is not NULL"),
+    "ARRAY_MAX": FunctionSignature(1, 1, "value", 0, "the greatest element that is not NULL"),
+    "ARRAY_SUM": FunctionSignature(1, 1, "value", 0, "the sum of the elements that are numbers"),
 }
 
 

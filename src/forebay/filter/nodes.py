@@ -48,13 +48,13 @@ SIGN_LEVEL: Final = 7
 TOP_LEVEL: Final = 8
 
 
-class Node(ABC):
+class FilterNode(ABC):
     """One part of a filter.
 
     depth  nodes on the longest way down from here, this one included
     """
 
-    def __init__(self, kind: i64, level: i64, parts: list[Node]) -> None:
+    def __init__(self, kind: i64, level: i64, parts: list[FilterNode]) -> None:
         self.kind: i64 = kind
         self.level: i64 = level
         self.parts = parts
@@ -70,13 +70,13 @@ class Node(ABC):
     def written(self) -> str:
         """The text of which the parser makes this node again."""
 
-    def bracketed(self, part: Node, level: i64) -> str:
+    def bracketed(self, part: FilterNode, level: i64) -> str:
         """A part's text, in brackets unless it binds at least so tightly."""
         return part.written() if part.level >= level else f"({part.written()})"
 
 
 @final
-class Literal(Node):
+class Literal(FilterNode):
     """A number, a text, TRUE, FALSE or NULL."""
 
     def __init__(self, value: object) -> None:
@@ -96,7 +96,7 @@ class Literal(Node):
 
 
 @final
-class Fact(Node):
+class Fact(FilterNode):
     """A fact that the broker knows of the message: one of `subject.FACTS`."""
 
     def __init__(self, name: str) -> None:
@@ -111,7 +111,7 @@ class Fact(Node):
 
 
 @final
-class Step:
+class PathStep:
     """One step down a path: to the field `name` of an object, or where that is None to element `index` of a list."""
 
     def __init__(self, name: str | None, index: i64) -> None:
@@ -123,10 +123,10 @@ class Step:
 
 
 @final
-class Path(Node):
+class Path(FilterNode):
     """A value within the body, or within the header of this name."""
 
-    def __init__(self, header: str | None, steps: list[Step]) -> None:
+    def __init__(self, header: str | None, steps: list[PathStep]) -> None:
         super().__init__(EITHER, TOP_LEVEL, [])
         self.header = header
         self.steps = steps
@@ -140,7 +140,7 @@ class Path(Node):
         return start + "".join([step.written() for step in self.steps])
 
 
-def follow(value: object, steps: list[Step]) -> object:
+def follow(value: object, steps: list[PathStep]) -> object:
     """Where the steps lead; a field of a list is a list of that field of each of its elements."""
     values: list[object] = [value]
     spread = False
@@ -170,10 +170,10 @@ def follow(value: object, steps: list[Step]) -> object:
 
 
 @final
-class Not(Node):
+class Not(FilterNode):
     """NOT."""
 
-    def __init__(self, part: Node) -> None:
+    def __init__(self, part: FilterNode) -> None:
         super().__init__(CONDITION, NOT_LEVEL, [part])
 
     def evaluate(self, subject: Subject) -> object:
@@ -184,10 +184,10 @@ class Not(Node):
 
 
 @final
-class And(Node):
+class And(FilterNode):
     """AND of two or more conditions."""
 
-    def __init__(self, parts: list[Node]) -> None:
+    def __init__(self, parts: list[FilterNode]) -> None:
         super().__init__(CONDITION, AND_LEVEL, parts)
 
     def evaluate(self, subject: Subject) -> object:
@@ -205,10 +205,10 @@ class And(Node):
 
 
 @final
-class Or(Node):
+class Or(FilterNode):
     """OR of two or more conditions."""
 
-    def __init__(self, parts: list[Node]) -> None:
+    def __init__(self, parts: list[FilterNode]) -> None:
         super().__init__(CONDITION, OR_LEVEL, parts)
 
     def evaluate(self, subject: Subject) -> object:
@@ -226,10 +226,10 @@ class Or(Node):
 
 
 @final
-class Comparison(Node):
+class Comparison(FilterNode):
     """`=` and the like: of any element on the left with any on the right."""
 
-    def __init__(self, comparison: i64, left: Node, right: Node) -> None:
+    def __init__(self, comparison: i64, left: FilterNode, right: FilterNode) -> None:
         super().__init__(CONDITION, COMPARISON_LEVEL, [left, right])
         self.comparison: i64 = comparison
 
@@ -243,10 +243,10 @@ class Comparison(Node):
 
 
 @final
-class Between(Node):
+class Between(FilterNode):
     """BETWEEN, both ends included, of any element."""
 
-    def __init__(self, value: Node, low: Node, high: Node) -> None:
+    def __init__(self, value: FilterNode, low: FilterNode, high: FilterNode) -> None:
         super().__init__(CONDITION, COMPARISON_LEVEL, [value, low, high])
 
     def evaluate(self, subject: Subject) -> object:
@@ -268,10 +268,10 @@ def between(value: object, low: object, high: object) -> object:
 
 
 @final
-class In(Node):
+class In(FilterNode):
     """IN a list of values, of any element."""
 
-    def __init__(self, value: Node, items: list[Node]) -> None:
+    def __init__(self, value: FilterNode, items: list[FilterNode]) -> None:
         super().__init__(CONDITION, COMPARISON_LEVEL, [value, *items])
 
     def evaluate(self, subject: Subject) -> object:
@@ -291,10 +291,10 @@ class In(Node):
 
 
 @final
-class Like(Node):
+class Like(FilterNode):
     """LIKE a regular expression, which is looked for anywhere in any element."""
 
-    def __init__(self, value: Node, pattern: Pattern) -> None:
+    def __init__(self, value: FilterNode, pattern: Pattern) -> None:
         super().__init__(CONDITION, COMPARISON_LEVEL, [value])
         self.pattern = pattern
 
@@ -314,10 +314,10 @@ class Like(Node):
 
 
 @final
-class Affix(Node):
+class Affix(FilterNode):
     """BEGINS WITH or ENDS WITH, of any element."""
 
-    def __init__(self, at_end: bool, value: Node, affix: Node) -> None:
+    def __init__(self, at_end: bool, value: FilterNode, affix: FilterNode) -> None:
         super().__init__(CONDITION, COMPARISON_LEVEL, [value, affix])
         self.at_end = at_end
 
@@ -338,10 +338,10 @@ class Affix(Node):
 
 
 @final
-class IsNull(Node):
+class IsNull(FilterNode):
     """IS NULL: nobody knows a value, or it is an empty text."""
 
-    def __init__(self, value: Node) -> None:
+    def __init__(self, value: FilterNode) -> None:
         super().__init__(CONDITION, COMPARISON_LEVEL, [value])
 
     def evaluate(self, subject: Subject) -> object:
@@ -352,10 +352,10 @@ class IsNull(Node):
 
 
 @final
-class IsNan(Node):
+class IsNan(FilterNode):
     """IS NAN: a value that is there, and no number."""
 
-    def __init__(self, value: Node) -> None:
+    def __init__(self, value: FilterNode) -> None:
         super().__init__(CONDITION, COMPARISON_LEVEL, [value])
 
     def evaluate(self, subject: Subject) -> object:
@@ -370,10 +370,10 @@ class IsNan(Node):
 
 
 @final
-class Arithmetic(Node):
+class Arithmetic(FilterNode):
     """`+ - * / %` of two values, each the first of its list."""
 
-    def __init__(self, sign: str, left: Node, right: Node) -> None:
+    def __init__(self, sign: str, left: FilterNode, right: FilterNode) -> None:
         super().__init__(VALUE, SUM_LEVEL if sign in "+-" else PRODUCT_LEVEL, [left, right])
         self.sign = sign
 
@@ -388,10 +388,10 @@ class Arithmetic(Node):
 
 
 @final
-class Negative(Node):
+class Negative(FilterNode):
     """A value with its sign turned."""
 
-    def __init__(self, value: Node) -> None:
+    def __init__(self, value: FilterNode) -> None:
         super().__init__(VALUE, SIGN_LEVEL, [value])
 
     def evaluate(self, subject: Subject) -> object:
@@ -402,10 +402,10 @@ class Negative(Node):
 
 
 @final
-class Call(Node):
+class Call(FilterNode):
     """A function of values; see `functions`."""
 
-    def __init__(self, name: str, kind: i64, arguments: list[Node]) -> None:
+    def __init__(self, name: str, kind: i64, arguments: list[FilterNode]) -> None:
         super().__init__(kind, TOP_LEVEL, arguments)
         self.name = name
 
@@ -444,7 +444,7 @@ def any_of(results: list[object]) -> object:
 
 
 def is_plain(character: str) -> bool:
-    """Whether a name may have this character without quotes."""
+    """True if a name may have this character without quotes."""
     return character.isalnum() or character in PLAIN
 
 

@@ -33,13 +33,13 @@ from forebay.filter.nodes import (
     Call,
     Comparison,
     Fact,
+    FilterNode,
     In,
     IsNan,
     IsNull,
     Like,
     Literal,
     Negative,
-    Node,
     Not,
     Or,
     Path,
@@ -78,7 +78,7 @@ class Filter:
     size       nodes of its tree: a measure of what it costs
     """
 
-    def __init__(self, text: str, root: Node) -> None:
+    def __init__(self, text: str, root: FilterNode) -> None:
         self.text = text
         self.root = root
         self.facts: set[str] = set()
@@ -86,7 +86,7 @@ class Filter:
         self.size: i64 = 0
         self.gather(root)
 
-    def gather(self, node: Node) -> None:
+    def gather(self, node: FilterNode) -> None:
         self.size += 1
         if isinstance(node, Fact):
             self.facts.add(node.name)
@@ -96,7 +96,7 @@ class Filter:
             self.gather(part)
 
     def matches(self, subject: Subject) -> bool:
-        """Whether the condition holds for this message; where nobody knows, it does not."""
+        """True if the condition holds for this message; where nobody knows, it does not."""
         subject.steps = STEPS_A_LOOK
         return self.root.evaluate(subject) is True
 
@@ -119,7 +119,7 @@ class Parser:
         self.at: i64 = 0
         self.depth: i64 = 0
 
-    def whole(self) -> Node:
+    def whole(self) -> FilterNode:
         root = self.condition()
         token = self.peek()
         if token.kind != END:
@@ -162,23 +162,23 @@ class Parser:
 
     # ---- checks
 
-    def needs_condition(self, node: Node, token: Token) -> Node:
+    def needs_condition(self, node: FilterNode, token: Token) -> FilterNode:
         if node.kind == VALUE:
             refuse(token.at, token.written, "a condition is due here, this is a value")
         return self.checked(node, token)
 
-    def needs_value(self, node: Node, token: Token) -> Node:
+    def needs_value(self, node: FilterNode, token: Token) -> FilterNode:
         if node.kind == CONDITION:
             refuse(token.at, token.written, "a value is due here, this is a condition")
         return self.checked(node, token)
 
-    def compared(self, node: Node, token: Token) -> Node:
+    def compared(self, node: FilterNode, token: Token) -> FilterNode:
         """A value that is compared: with NULL that would never hold, and surely was not meant."""
         if isinstance(node, Literal) and node.value is None:
             refuse(token.at, token.written, "nothing is equal to NULL or an empty text; ask IS NULL")
         return self.needs_value(node, token)
 
-    def checked(self, node: Node, token: Token) -> Node:
+    def checked(self, node: FilterNode, token: Token) -> FilterNode:
         if node.depth > DEPTH_MAX:
             refuse(token.at, token.written, f"more than {DEPTH_MAX} parts within each other")
         return node
@@ -190,7 +190,7 @@ class Parser:
 
     # ---- conditions
 
-    def condition(self) -> Node:
+    def condition(self) -> FilterNode:
         token = self.peek()
         node = self.conjunction()
         if not (self.peek().kind == WORD and self.peek().upper == "OR"):
@@ -201,7 +201,7 @@ class Parser:
             parts.append(self.needs_condition(self.conjunction(), token))
         return self.checked(Or(parts), token)
 
-    def conjunction(self) -> Node:
+    def conjunction(self) -> FilterNode:
         token = self.peek()
         node = self.negation()
         if not (self.peek().kind == WORD and self.peek().upper == "AND"):
@@ -212,7 +212,7 @@ class Parser:
             parts.append(self.needs_condition(self.negation(), token))
         return self.checked(And(parts), token)
 
-    def negation(self) -> Node:
+    def negation(self) -> FilterNode:
         if not self.takes_word("NOT"):
             return self.comparison()
         self.enter()
@@ -221,7 +221,7 @@ class Parser:
         self.depth -= 1
         return self.checked(node, token)
 
-    def comparison(self) -> Node:
+    def comparison(self) -> FilterNode:
         start = self.peek()
         left = self.sum()
         token = self.peek()
@@ -245,10 +245,10 @@ class Parser:
         node = self.test(word.upper, self.compared(left, start))
         return Not(node) if negated else node
 
-    def is_test(self, value: Node) -> Node:
+    def is_test(self, value: FilterNode) -> FilterNode:
         negated = self.takes_word("NOT")
         token = self.take()
-        node: Node
+        node: FilterNode
         if token.kind == WORD and token.upper == "NULL":
             node = IsNull(value)
         elif token.kind == WORD and token.upper == "NAN":
@@ -257,7 +257,7 @@ class Parser:
             refuse(token.at, token.written, "IS is followed by [NOT] NULL or [NOT] NAN")
         return Not(node) if negated else node
 
-    def test(self, word: str, value: Node) -> Node:
+    def test(self, word: str, value: FilterNode) -> FilterNode:
         """The test that begins with BETWEEN, IN, LIKE, BEGINS or ENDS."""
         token = self.peek()
         if word == "BETWEEN":
@@ -273,9 +273,9 @@ class Parser:
         token = self.peek()
         return Affix(word == "ENDS", value, self.compared(self.sum(), token))
 
-    def items(self) -> list[Node]:
+    def items(self) -> list[FilterNode]:
         self.expect_sign("(")
-        found: list[Node] = []
+        found: list[FilterNode] = []
         while True:
             token = self.peek()
             found.append(self.compared(self.sum(), token))
@@ -297,7 +297,7 @@ class Parser:
 
     # ---- values
 
-    def sum(self) -> Node:
+    def sum(self) -> FilterNode:
         token = self.peek()
         node = self.product()
         while self.peek().kind == SIGN and self.peek().written in ("+", "-"):
@@ -307,7 +307,7 @@ class Parser:
             node = self.checked(Arithmetic(sign, node, self.needs_value(self.product(), token)), token)
         return node
 
-    def product(self) -> Node:
+    def product(self) -> FilterNode:
         token = self.peek()
         node = self.signed()
         while True:
@@ -322,7 +322,7 @@ class Parser:
             token = self.peek()
             node = self.checked(Arithmetic(sign, node, self.needs_value(self.signed(), token)), token)
 
-    def signed(self) -> Node:
+    def signed(self) -> FilterNode:
         if not self.takes_sign("-"):
             return self.operand()
         self.enter()
@@ -331,7 +331,7 @@ class Parser:
         self.depth -= 1
         return self.checked(node, token)
 
-    def operand(self) -> Node:
+    def operand(self) -> FilterNode:
         token = self.take()
         if token.kind in (NUMBER, TEXT):
             return Literal(token.value)
@@ -347,7 +347,7 @@ class Parser:
             return self.word(token)
         refuse(token.at, token.written, "a value is due here")
 
-    def word(self, token: Token) -> Node:
+    def word(self, token: Token) -> FilterNode:
         """A fact, a function, TRUE, FALSE or NULL."""
         upper = token.upper
         if self.peek().kind == SIGN and self.peek().written == "(" and upper in FUNCTIONS:
@@ -368,12 +368,12 @@ class Parser:
         meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(FACTS)}."
         refuse(token.at, token.written, f"nothing that is known of a message; {meant} Texts stand in quotes")
 
-    def function(self, token: Token) -> Node:
+    def function(self, token: Token) -> FilterNode:
         name = token.upper
         signature = FUNCTIONS[name]
         self.expect_sign("(")
         self.enter()
-        arguments: list[Node] = []
+        arguments: list[FilterNode] = []
         while True:
             start = self.peek()
             node = self.condition()
@@ -396,7 +396,7 @@ class Parser:
         return self.checked(Call(name, KINDS[signature.gives], arguments), token)
 
 
-def check_form(token: Token, name: str, arguments: list[Node]) -> None:
+def check_form(token: Token, name: str, arguments: list[FilterNode]) -> None:
     """Refuse a form of times that is written in the filter and has an unknown directive: it would always be NULL."""
     form = arguments[0 if name == "STRFTIME" else 1]
     if isinstance(form, Literal) and isinstance(form.value, str):

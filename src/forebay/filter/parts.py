@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from forebay.filter.nodes import And, Call, Fact, Node, Path
+from forebay.filter.nodes import And, Call, Fact, FilterNode, Path
 from forebay.filter.parser import Filter
 from forebay.filter.subject import Subject
 
@@ -34,7 +34,7 @@ def first_miss(filter: Filter, subject: Subject) -> Miss | None:
     return Miss(part.written(), part.evaluate(subject), values)
 
 
-def failing(node: Node, subject: Subject) -> Node:
+def failing(node: FilterNode, subject: Subject) -> FilterNode:
     """The part of a conjunction that does not hold; of anything else all of it."""
     if isinstance(node, And):
         for part in node.parts:
@@ -43,7 +43,7 @@ def failing(node: Node, subject: Subject) -> Node:
     return node
 
 
-def gather_values(node: Node, subject: Subject, values: dict[str, object]) -> None:
+def gather_values(node: FilterNode, subject: Subject, values: dict[str, object]) -> None:
     """Gather a message's values at each place that a part asks for."""
     if isinstance(node, Fact | Path | Call):
         values[node.written()] = node.evaluate(subject)

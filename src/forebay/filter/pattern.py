@@ -34,7 +34,7 @@ IS_INSIDE: Final = 2
 
 
 @final
-class Place:
+class StateSet:
     """A set of places in the program between two characters.
 
     leads    where each character goes from here, as far as it was met
@@ -52,11 +52,11 @@ class Place:
         self.matched = matched
         self.at_end = at_end
         self.asks = asks
-        self.leads: dict[str, Place] = {}
+        self.leads: dict[str, StateSet] = {}
 
 
 def is_word(character: str) -> bool:
-    """Whether a character is one of a word: of `\\w`."""
+    """True if a character is one of a word: of `\\w`."""
     return character.isalnum() or character == "_"
 
 
@@ -66,14 +66,14 @@ class Machine:
 
     def __init__(self, program: list[Instruction]) -> None:
         self.program = program
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, StateSet] = {}
         self.seen: list[int] = [0] * len(program)
         self.look: int = 0  # number of the last `closure`, for `seen`
         self.work: i64 = 0  # points of the program looked at by the last `find`
         self.first = self.place([0], True, False)
 
     def find(self, text: str, at: i64) -> bool | None:
-        """Whether the program matches anywhere from `at` on; None where finding out takes more than WORK_MAX."""
+        """True if the program matches anywhere from `at` on; None where finding out takes more than WORK_MAX."""
         here = self.first
         self.work = 0
         begun = at
@@ -95,7 +95,7 @@ class Machine:
             return None
         return here.matched or (at == size and here.at_end)
 
-    def step(self, here: Place, character: str) -> Place:
+    def step(self, here: StateSet, character: str) -> StateSet:
         points = here.points
         in_word = is_word(character)
         if here.asks:
@@ -116,7 +116,7 @@ class Machine:
             here.leads[character] = there
         return there
 
-    def place(self, points: list[int], start: bool, in_word: bool) -> Place:
+    def place(self, points: list[int], start: bool, in_word: bool) -> StateSet:
         """The set of places that is reached from these without a character."""
         reached = self.closure(points, start, False, UNKNOWN)
         key = ("w" if in_word else "-") + ",".join([str(point) for point in reached])
@@ -124,7 +124,7 @@ class Machine:
         if known is not None and not start:
             return known
         ends = self.closure(reached, start, True, IS_EDGE if in_word else IS_INSIDE)
-        place = Place(reached, start, in_word, self.has(reached, MATCH), self.has(ends, MATCH), self.asks(reached))
+        place = StateSet(reached, start, in_word, self.has(reached, MATCH), self.has(ends, MATCH), self.asks(reached))
         if not start:
             if len(self.places) >= PLACES_MAX:
                 # What was remembered hangs together by `leads`: it goes as a whole.
@@ -199,7 +199,7 @@ class Pattern:
         self.work: i64 = 0
 
     def find(self, text: str) -> bool | None:
-        """Whether the pattern matches anywhere in the text; None where finding out takes more than WORK_MAX."""
+        """True if the pattern matches anywhere in the text; None where finding out takes more than WORK_MAX."""
         if self.folded:
             text = text.lower()
         self.work = 0
@@ -219,7 +219,7 @@ class Pattern:
 
 
 def is_flags(words: str) -> bool:
-    """Whether these are flags that a pattern may begin with: `s` and `u` are in force anyway."""
+    """True if these are flags that a pattern may begin with: `s` and `u` are in force anyway."""
     for character in words:  # noqa: SIM110  as above
         if character not in "isu":
             return False

@@ -71,7 +71,7 @@ class Instruction:
 
 
 def in_class(name: str, character: str) -> bool:
-    """Whether a character is of the class `\\<name>`."""
+    """True if a character is of the class `\\<name>`."""
     lower = name.lower()
     if lower == "d":
         found = character.isdecimal()

@@ -81,7 +81,7 @@ class Subject(ABC):
         """The body as JSON; None where it is none."""
 
     def may_go_on(self) -> bool:
-        """Whether the filter has steps left."""
+        """True if the filter has steps left."""
         if self.steps > 0:
             return True
         self.is_cut = True

@@ -7,7 +7,7 @@ from typing import Final, NoReturn, final
 from mypy_extensions import i64
 
 from forebay.core.errors import INVALID, RequestError
-from forebay.filter.nodes import Step, is_plain
+from forebay.filter.nodes import PathStep, is_plain
 from forebay.filter.values import whole
 
 FILTER_CHARACTERS_MAX: Final = 8192
@@ -45,7 +45,7 @@ class Token:
         self.upper = written.upper() if kind == WORD else written
         self.value: object = None
         self.header: str | None = None
-        self.steps: list[Step] = []
+        self.steps: list[PathStep] = []
 
 
 def refuse(at: i64, word: str, text: str) -> NoReturn:
@@ -175,23 +175,23 @@ class Lexer:
             refuse(start, self.text[start : self.at + 1], "a path with a name missing")
         return self.text[begun : self.at]
 
-    def steps(self, start: i64) -> list[Step]:
+    def steps(self, start: i64) -> list[PathStep]:
         """`/name` and `[0]`, as many as follow."""
-        found: list[Step] = []
+        found: list[PathStep] = []
         while self.peek() and self.peek() in "/[":
             if self.peek() == "[":
                 found.append(self.index(start))
             else:
                 self.at += 1
-                found.append(Step(self.name(start), 0))
+                found.append(PathStep(self.name(start), 0))
         return self.checked(start, found)
 
-    def checked(self, start: i64, steps: list[Step]) -> list[Step]:
+    def checked(self, start: i64, steps: list[PathStep]) -> list[PathStep]:
         if len(steps) > STEPS_MAX:
             refuse(start, self.text[start : self.at], f"a path of more than {STEPS_MAX} steps")
         return steps
 
-    def index(self, start: i64) -> Step:
+    def index(self, start: i64) -> PathStep:
         """`[0]`."""
         self.at += 1
         begun = self.at
@@ -200,12 +200,12 @@ class Lexer:
         if not digits or len(digits) > INDEX_DIGITS_MAX or self.peek() != "]":
             refuse(start, self.text[start : self.at + 1], "'[' after a name wants an index and ']'")
         self.at += 1
-        return Step(None, int(digits))
+        return PathStep(None, int(digits))
 
-    def bracketed_path(self, start: i64) -> list[Step]:
+    def bracketed_path(self, start: i64) -> list[PathStep]:
         """`[/name with space/other]`."""
         self.at += 1
-        found: list[Step] = []
+        found: list[PathStep] = []
         while self.peek() == "/":
             self.at += 1
             begun = self.at
@@ -213,7 +213,7 @@ class Lexer:
                 self.at += 1
             if self.at == begun:
                 refuse(start, self.text[start : self.at + 1], "a path with a name missing")
-            found.append(Step(self.text[begun : self.at], 0))
+            found.append(PathStep(self.text[begun : self.at], 0))
             while self.peek() == "[":
                 found.append(self.index(start))
         if self.peek() != "]" or not found:

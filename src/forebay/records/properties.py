@@ -14,7 +14,7 @@ KNOWN_MAX: Final = 1024
 MEMO_OCTETS_MAX: Final = 1024  # longer ones are seldom the same twice, and would fill the memory
 
 
-class Memo:
+class DecodedProperties:
     """The decoded properties: octets with their format behind them -> what they say."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Memo:
         self.last = Properties()
 
 
-MEMO: Final = Memo()
+MEMO: Final = DecodedProperties()
 
 
 def properties_of(format: i64, octets: bytes) -> Properties:

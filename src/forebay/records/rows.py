@@ -7,7 +7,7 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, Properties
-from forebay.filter.nodes import Node
+from forebay.filter.nodes import FilterNode
 from forebay.filter.values import condition_of
 from forebay.records.properties import properties_of
 from forebay.records.subject import (
@@ -118,7 +118,7 @@ class RowSubject(StoredSubject):
         return self.rows.bodies[self.index] or b""
 
 
-def conditions_of(root: Node, rows: Rows) -> bytes:
+def conditions_of(root: FilterNode, rows: Rows) -> bytes:
     """The condition for each row: YES, NO or UNKNOWN."""
     found = bytearray()
     subject = RowSubject(rows)

@@ -90,7 +90,7 @@ DEATH_NAMES: Final = [name for name, number in NUMBERS.items() if number > PROPE
 
 # What a dead letter says in its marks, over MQTT and beside x-death.
 MARKS: Final = {DEATH_REASON: "dlq-reason", DEATH_QUEUE: "dlq-queue", DEATH_MS: "dlq-time-ms"}
-# What the last death says, in the first table of the header x-death (see `broker/dead_letters`).
+# What the last death says, in the first table of the header x-death (see `broker/dead_letter/dead_letters`).
 DEATHS: Final = {DEATH_REASON: "reason", DEATH_QUEUE: "queue", DEATH_EXCHANGE: "exchange", DEATH_COUNT: "count"}
 
 JSON: Final = msgspec.json.Decoder()

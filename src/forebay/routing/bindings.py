@@ -72,7 +72,7 @@ class Bindings:
         return added
 
     def has(self, exchange: bytes, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
-        """Whether there is such a binding."""
+        """True if there is such a binding."""
         return self.exchange(exchange).has(destination, routing_key, arguments)
 
     def unbind(

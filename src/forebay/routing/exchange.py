@@ -157,7 +157,7 @@ class Exchange(ABC):
         return True
 
     def has(self, destination: int, routing_key: bytes, arguments: dict[str, object]) -> bool:
-        """Whether there is such a binding."""
+        """True if there is such a binding."""
         own = self.bindings.get(destination)
         return own is not None and (routing_key, frozen(arguments)) in own
 

@@ -141,7 +141,7 @@ class Ring:
 
 
 def comes_before(one: Point, other: Point) -> bool:
-    """Whether a point is the one that counts, or lies before."""
+    """True if a point is the one that counts, or lies before."""
     return one.place < other.place or (one.place == other.place and one.binding.label < other.binding.label)
 
 

@@ -42,7 +42,7 @@ class TopicTree:
         return self.count
 
     def is_empty(self) -> bool:
-        """Whether not even a node is left."""
+        """True if not even a node is left."""
         return self.root.children is None
 
     def set(self, topic: bytes, value: i64) -> None:

@@ -95,7 +95,7 @@ def level_end(topic: bytes, start: i64, size: i64) -> i64:
 
 
 def same_octets(a: bytes, a_start: i64, b: bytes, b_start: i64, octets: i64) -> bool:
-    """Whether so many octets from both positions on are equal."""
+    """True if so many octets from both positions on are equal."""
     index: i64 = 0
     while index < octets:
         if a[a_start + index] != b[b_start + index]:
@@ -105,7 +105,7 @@ def same_octets(a: bytes, a_start: i64, b: bytes, b_start: i64, octets: i64) -> 
 
 
 def matches(pattern: bytes, topic: bytes) -> bool:
-    """Whether one pattern matches; without the '$' rule.
+    """True if one pattern matches; without the '$' rule.
 
     Only the last '#' passed is ever given more levels: what an earlier one could still take, the last one can. So the
     cost is at most the product of the two lengths.

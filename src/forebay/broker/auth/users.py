@@ -1,0 +1,477 @@
+"""Users, their tags and permissions: those of the configuration, and those that administrators have made.
+
+What an administrator does is one entry in the write-ahead log. The configuration is the truth of its own users: they
+are made anew at each start, and cannot be changed while the broker runs.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from forebay.broker.auth.authorizer import Principal
+from forebay.broker.auth.passwords import SALT_OCTETS, check_hash, hash_for_export, hash_password, is_hash
+from forebay.broker.auth.permissions import (
+    EVERYTHING,
+    UNLIMITED,
+    Grants,
+    Permission,
+    Rights,
+    TopicPermission,
+    Usage,
+    check_pattern,
+    check_topic_pattern,
+)
+from forebay.broker.catalog.checked import octets, sequence, table, whole
+from forebay.broker.common import Common
+from forebay.broker.vhost import Vhost
+from forebay.core.errors import (
+    CONNECTION,
+    INVALID,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    PRECONDITION,
+    REFUSED,
+    OptionError,
+    RequestError,
+)
+from forebay.core.option_groups import PermissionOptions
+from forebay.log.store import Store
+from forebay.routing.exchange import text
+
+BROKER = 7  # kind of entry in the write-ahead log: what belongs to no vhost
+ADMINISTRATOR = "administrator"
+TAGS = (ADMINISTRATOR, "management", "monitoring", "policymaker")
+NAME_CHARACTERS_MAX = 255
+USAGES_MAX = 10_000  # that are remembered of users without connections
+LIMITS = ("connections_max", "channels_max")
+
+
+@dataclass
+class User:
+    """One user.
+
+    hash        of the password; empty: nobody can log in by a password
+    configured  of the configuration: nothing of it can be changed, and its permissions are everything unless told
+    exported    hash for definitions, where the configuration has the password itself
+    """
+
+    name: str
+    hash: str
+    tags: list[str] = field(default_factory=list)
+    configured: bool = False
+    restricted: bool = False
+    exported: str = ""
+
+    def is_free(self) -> bool:
+        """True if it may do everything where nothing else is said."""
+        return self.configured and not self.restricted
+
+
+class Users:
+    """All users by name, and what each may do in which vhost.
+
+    vhosts   the vhosts there are, whose epochs grow with every change of somebody's rights
+    deleted  users that are gone, for the server to end their connections
+    """
+
+    def __init__(self, store: Store, vhosts: Mapping[bytes, Vhost], common: Common) -> None:
+        self.store = store
+        self._common = common
+        self._salts = 0  # that were made of the secret: no two are alike
+        self.vhosts = vhosts
+        self.by_name: dict[str, User] = {}
+        self.permissions: dict[tuple[str, bytes], Permission] = {}
+        self.topics: dict[tuple[str, bytes], dict[bytes, TopicPermission]] = {}
+        self.deleted: list[str] = []
+        self.limits: dict[str, dict[str, int]] = {}  # LIMITS by user, where some are set
+        self.usages: dict[str, Usage] = {}
+        self.fixed: set[tuple[str, bytes]] = set()  # permissions of the configuration
+        self._grants: dict[tuple[str, bytes, bool], Grants] = {}  # that somebody holds, or has held
+
+    def configure(
+        self, users: Mapping[str, str], administrators: Collection[str], permissions: Collection[PermissionOptions]
+    ) -> None:
+        """Make the users of the configuration, in place of stored ones of the same name; OptionError."""
+        everybody = "*" in administrators
+        for name, password in users.items():
+            tags = [ADMINISTRATOR] if everybody or name in administrators else []
+            hashed = is_hash(password)
+            user = self.by_name[name] = User(name, password if hashed else "", tags, True)
+            user.exported = "" if hashed else hash_for_export(name, password)
+        check_configured(users, permissions)
+        for each in permissions:
+            self.by_name[each.user].restricted = True
+            place = (each.user, each.vhost.encode())
+            self.fixed.add(place)
+            self.permissions[place] = checked_permission(each.configure, each.write, each.read)
+        named = {place[0] for place in [*self.permissions, *self.topics]} | set(self.limits)
+        for name in named - set(self.by_name):
+            self.forget_user(name)  # it was of a configuration that is no more
+        self.changed()
+
+    def reconfigure(
+        self, users: Mapping[str, str], administrators: Collection[str], permissions: Collection[PermissionOptions]
+    ) -> None:
+        """As `configure`, in place of the users and permissions of the configuration before.
+
+        Those who are no more in it lose their connections.
+        """
+        for name, user in list(self.by_name.items()):
+            if user.configured and name not in users:
+                del self.by_name[name]
+                self.deleted.append(name)
+                self.forget_user(name)
+        for place in self.fixed:
+            self.permissions.pop(place, None)
+        self.fixed = set()
+        self.configure(users, administrators, permissions)
+
+    # ---- users
+
+    def user(self, name: str) -> User:
+        """The user of that name; RequestError(NOT_FOUND)."""
+        user = self.by_name.get(name)
+        if user is None:
+            raise RequestError(NOT_FOUND, f"user: '{name}' does not exist")
+        return user
+
+    def changeable(self, name: str) -> User:
+        user = self.user(name)
+        if user.configured:
+            raise RequestError(REFUSED, f"user: '{name}' is of the configuration, and changed there")
+        return user
+
+    def add(self, name: str, password: str, tags: list[str]) -> None:
+        """Make a user; it may do nothing yet.
+
+        password  or its Argon2id hash, `$argon2id$...`; empty: it cannot log in by a password
+        raises    RequestError: INVALID, PRECONDITION where there is one of that name
+        """
+        if not name or len(name) > NAME_CHARACTERS_MAX:
+            raise RequestError(
+                INVALID, f"user: a name has 1 to {NAME_CHARACTERS_MAX} characters, '{name[:80]}' has not"
+            )
+        if name in self.by_name:
+            raise RequestError(PRECONDITION, f"user: '{name}' is there already")
+        check_tags(tags)
+        user = User(name, self.kept(name, password), list(tags))
+        self.by_name[name] = user
+        self.note(user_fact(user))
+        self.tell("user.created", {"user": name, "tags": list(tags)})
+        self.changed()  # a certificate of that name no longer says all
+
+    def delete(self, name: str) -> None:
+        """Take a user away with its permissions; its connections are `deleted`'s to end."""
+        self.changeable(name)
+        del self.by_name[name]
+        self.deleted.append(name)
+        self.note({"op": "user-delete", "name": name})
+        self.tell("user.deleted", {"user": name})
+        self.forget_user(name)
+        self.changed()
+
+    def change_password(self, name: str, password: str) -> None:
+        """Set a password, or its hash, or with an empty one let nobody log in by a password."""
+        user = self.changeable(name)
+        user.hash = self.kept(name, password)
+        self.note(user_fact(user))
+        self.tell("user.changed", {"user": name, "what": "password"})
+
+    def kept(self, name: str, password: str) -> str:
+        """The hash that is kept of a password, or of its hash."""
+        if not password:
+            return ""
+        if is_hash(password):
+            check_hash(password)
+            return password
+        self._salts += 1
+        salt = hmac.digest(self._common.secret, b"%d %b" % (self._salts, name.encode()), "sha256")[:SALT_OCTETS]
+        return hash_password(password, salt)
+
+    def set_tags(self, name: str, tags: list[str]) -> None:
+        """Say what a user is to the administration; RequestError(INVALID) for what is no tag."""
+        user = self.changeable(name)
+        check_tags(tags)
+        user.tags = list(tags)
+        self.note(user_fact(user))
+        self.tell("user.changed", {"user": name, "what": "tags", "tags": list(tags)})
+
+    def has_tag(self, name: str, tag: str) -> bool:
+        """True if the user has this tag, or is an administrator, who has them all."""
+        user = self.by_name.get(name)
+        return user is not None and (tag in user.tags or ADMINISTRATOR in user.tags)
+
+    def tags_of(self, principal: Principal) -> Sequence[str]:
+        """The tags of somebody for the administration: by a token or another server, or as stored."""
+        if principal.tags is not None:
+            return principal.tags
+        user = self.by_name.get(principal.user)
+        return () if user is None else user.tags
+
+    def usage_of(self, name: str) -> Usage:
+        """The connections and channels that a user has open, and may have."""
+        usage = self.usages.get(name)
+        if usage is None:
+            if len(self.usages) >= USAGES_MAX:  # tokens may bring any number of names
+                self.usages = {user: each for user, each in self.usages.items() if each.connections}
+            usage = self.usages[name] = Usage()
+            self.limit(name)
+        return usage
+
+    def limit(self, name: str) -> None:
+        """Hold a user to the limits that are set for it."""
+        usage = self.usages.get(name)
+        if usage is not None:
+            limits = self.limits.get(name, {})
+            usage.connections_max = limits.get("connections_max", UNLIMITED)
+            usage.channels_max = limits.get("channels_max", UNLIMITED)
+
+    def set_limits(self, name: str, limits: Mapping[str, object]) -> None:
+        """Set some limits of a user, who may be of the configuration; -1 takes one away.
+
+        limits  by name: LIMITS
+        raises  RequestError: NOT_FOUND, INVALID naming the limit and its value
+        """
+        self.user(name)
+        for key, value in limits.items():
+            is_number = isinstance(value, int) and not isinstance(value, bool)
+            if key not in LIMITS or not is_number or not UNLIMITED <= int(str(value)) < 1 << 31:
+                known = " and ".join(LIMITS)
+                raise RequestError(INVALID, f"user: {key}: {value!r} is no limit; known are {known}, from -1")
+        merged = {**self.limits.get(name, {}), **{key: int(str(value)) for key, value in limits.items()}}
+        self.keep_limits(name, {key: value for key, value in merged.items() if value != UNLIMITED})
+        self.note({"op": "user-limits", "name": name, "limits": dict(self.limits.get(name, {}))})
+        self.tell("user.changed", {"user": name, "what": "limits"})
+
+    def keep_limits(self, name: str, limits: dict[str, int]) -> None:
+        if limits:
+            self.limits[name] = limits
+        else:
+            self.limits.pop(name, None)
+        self.limit(name)
+
+    def has_hashes(self) -> bool:
+        """True if anybody can log in by a password that was set while the broker ran."""
+        return any(user.hash for user in self.by_name.values())
+
+    def list_users(self) -> list[dict[str, object]]:
+        """Name, tags and origin of every user."""
+        return [
+            {"name": user.name, "tags": list(user.tags), "configured": user.configured}
+            for _, user in sorted(self.by_name.items())
+        ]
+
+    # ---- permissions
+
+    def set_permissions(self, name: str, vhost: bytes, configure: str, write: str, read: str) -> None:
+        """Let a user enter a vhost, and say what it may do there."""
+        self.check_place(name, vhost)
+        permission = checked_permission(configure, write, read)
+        self.permissions[name, vhost] = permission
+        self.note({"op": "permission", "user": name, "vhost": vhost, **permission.facts()})
+        self.tell("permission.set", {"user": name, **permission.facts()}, vhost)
+        self.changed()
+
+    def clear_permissions(self, name: str, vhost: bytes) -> None:
+        """Let a user enter a vhost no more; no error where it could not."""
+        self.check_place(name, vhost)
+        if self.permissions.pop((name, vhost), None) is not None:
+            self.note({"op": "permission-clear", "user": name, "vhost": vhost})
+            self.tell("permission.cleared", {"user": name}, vhost)
+            self.changed()
+
+    def set_topic_permissions(self, name: str, vhost: bytes, exchange: bytes, write: str, read: str) -> None:
+        """Restrict a user to the routing keys of a topic exchange that match."""
+        self.check_place(name, vhost)
+        check_topic_pattern("write", write)
+        check_topic_pattern("read", read)
+        permission = TopicPermission(write, read)
+        self.topics.setdefault((name, vhost), {})[exchange] = permission
+        fact = {"op": "topic-permission", "user": name, "vhost": vhost, "exchange": exchange}
+        self.note({**fact, **permission.facts()})
+        self.tell("permission.set", {"user": name, "exchange": exchange, **permission.facts()}, vhost)
+        self.changed()
+
+    def clear_topic_permissions(self, name: str, vhost: bytes, exchange: bytes | None = None) -> None:
+        """Lift the restriction of one exchange, or of all."""
+        self.check_place(name, vhost)
+        if self.remove_topics(name, vhost, exchange):
+            self.note({"op": "topic-permission-clear", "user": name, "vhost": vhost, "exchange": exchange})
+            self.tell("permission.cleared", {"user": name, "exchange": exchange}, vhost)
+            self.changed()
+
+    def list_permissions(self, user: str | None = None, vhost: bytes | None = None) -> list[dict[str, object]]:
+        """Every permission, or those of one user or vhost; those of the configuration have theirs unasked."""
+        everything = Permission(EVERYTHING, EVERYTHING, EVERYTHING)
+        free = [each.name for each in self.by_name.values() if each.is_free()]
+        all_of_them = {(name, where): everything for name in free for where in self.vhosts}
+        all_of_them.update(self.permissions)
+        return [
+            {"user": name, "vhost": text(where), **permission.facts()}
+            for (name, where), permission in sorted(all_of_them.items(), key=place_of)
+            if user in {None, name} and vhost in {None, where}
+        ]
+
+    def list_topic_permissions(self, user: str | None = None, vhost: bytes | None = None) -> list[dict[str, object]]:
+        """Every topic permission, or those of one user or vhost."""
+        return [
+            {"user": name, "vhost": text(where), "exchange": text(exchange), **permission.facts()}
+            for (name, where), given in sorted(self.topics.items(), key=place_of)
+            for exchange, permission in given.items()
+            if user in {None, name} and vhost in {None, where}
+        ]
+
+    def rights(self, principal: Principal, vhost: bytes) -> Rights:
+        """The rights of somebody in a vhost that it has just entered.
+
+        Whom a certificate vouches for may do everything, unless there is a user of that name.
+        raises  RequestError(NOT_ALLOWED), which ends the connection, where it may not be there; Undecided
+        """
+        user = principal.user
+        authorizer = principal.authorizer
+        if authorizer is not None:
+            free = Permission(EVERYTHING, EVERYTHING, EVERYTHING) if authorizer.may_enter(text(vhost)) else None
+            grants = Grants(free, {}, authorizer)
+        else:
+            grants = self._grants.get((user, vhost, principal.vouched)) or self.granted(user, vhost, principal.vouched)
+        if grants.permission is None:
+            raise RequestError(NOT_ALLOWED, f"access to vhost '{text(vhost)}' refused for user '{user}'", CONNECTION)
+        if authorizer is None:
+            self._grants[user, vhost, principal.vouched] = grants
+        rights = Rights(user, vhost, grants, self._common.acl)
+        rights.addresses = self._common.addresses.get(vhost)
+        return rights
+
+    def granted(self, user: str, vhost: bytes, vouched: bool) -> Grants:
+        permission = self.permissions.get((user, vhost))
+        known = self.by_name.get(user)
+        is_free = vouched if known is None else known.is_free()
+        if permission is None and is_free:
+            permission = Permission(EVERYTHING, EVERYTHING, EVERYTHING)
+        return Grants(permission, self.topics.get((user, vhost), {}))
+
+    def changed(self) -> None:
+        """Rights have changed: who holds some has the new ones, and no vhost remembers decisions made by the old."""
+        for place, grants in self._grants.items():
+            new = self.granted(*place)
+            grants.permission = new.permission
+            grants.topics = new.topics
+        for each in self.vhosts.values():
+            each.epoch += 1
+
+    def check_place(self, name: str, vhost: bytes) -> None:
+        self.user(name)
+        if vhost not in self.vhosts:
+            raise RequestError(NOT_FOUND, f"vhost: '{text(vhost)}' does not exist")
+
+    def remove_topics(self, name: str, vhost: bytes, exchange: bytes | None) -> bool:
+        given = self.topics.get((name, vhost))
+        if given is None or (exchange is not None and exchange not in given):
+            return False
+        left = {} if exchange is None else {each: value for each, value in given.items() if each != exchange}
+        if left:
+            self.topics[name, vhost] = left
+        else:
+            del self.topics[name, vhost]
+        return True
+
+    def forget_user(self, name: str) -> None:
+        self.permissions = {place: each for place, each in self.permissions.items() if place[0] != name}
+        self.topics = {place: each for place, each in self.topics.items() if place[0] != name}
+        self.keep_limits(name, {})
+
+    def forget_vhost(self, vhost: bytes) -> None:
+        """A vhost is gone, and with it what anybody may do there."""
+        self.permissions = {place: each for place, each in self.permissions.items() if place[1] != vhost}
+        self.topics = {place: each for place, each in self.topics.items() if place[1] != vhost}
+        self.changed()
+
+    def tell(self, type: str, facts: dict[str, object], vhost: bytes = b"") -> None:
+        """Tell listeners to events of a change."""
+        self._common.events.note(type, vhost, facts)
+
+    # ---- the disk
+
+    def note(self, fields: dict[str, object]) -> None:
+        self.store.note(BROKER, 0, 0, msgspec.msgpack.encode(fields), True)
+
+    def facts(self) -> list[dict[str, object]]:
+        """All that `apply` needs to come to this state, without the configuration."""
+        facts = [user_fact(user) for user in self.by_name.values() if not user.configured]
+        for (name, vhost), permission in self.permissions.items():
+            if (name, vhost) not in self.fixed:
+                facts.append({"op": "permission", "user": name, "vhost": vhost, **permission.facts()})
+        for (name, vhost), given in self.topics.items():
+            for exchange, topic in given.items():
+                fact = {"op": "topic-permission", "user": name, "vhost": vhost, "exchange": exchange}
+                facts.append({**fact, **topic.facts()})
+        for name, limits in self.limits.items():
+            facts.append({"op": "user-limits", "name": name, "limits": dict(limits)})
+        return facts
+
+    def apply(self, fields: dict[str, object]) -> None:
+        """One fact or command, in recovery."""
+        op = fields["op"]
+        if op == "user-limits":
+            limits = table(fields["limits"])
+            self.keep_limits(str(fields["name"]), {key: whole(value) for key, value in limits.items()})
+            return
+        if op == "user":
+            name = str(fields["name"])
+            self.by_name[name] = User(name, str(fields["hash"]), [str(tag) for tag in sequence(fields["tags"])])
+            return
+        if op == "user-delete":
+            self.by_name.pop(str(fields["name"]), None)
+            self.forget_user(str(fields["name"]))
+            return
+        place = (str(fields["user"]), octets(fields["vhost"]))
+        if op == "permission":
+            self.permissions[place] = Permission(str(fields["configure"]), str(fields["write"]), str(fields["read"]))
+        elif op == "permission-clear":
+            self.permissions.pop(place, None)
+        elif op == "topic-permission":
+            permission = TopicPermission(str(fields["write"]), str(fields["read"]))
+            self.topics.setdefault(place, {})[octets(fields["exchange"])] = permission
+        else:
+            assert op == "topic-permission-clear", op
+            exchange = fields["exchange"]
+            self.remove_topics(*place, None if exchange is None else octets(exchange))
+
+
+def check_configured(users: Mapping[str, str], permissions: Collection[PermissionOptions]) -> None:
+    """OptionError for permissions that `Users.configure` would refuse; nothing is changed."""
+    for each in permissions:
+        if each.user not in users:
+            raise OptionError(f"permissions: there is no user {each.user!r} in users")
+        try:
+            checked_permission(each.configure, each.write, each.read)
+        except RequestError as error:
+            raise OptionError(f"permissions: of user {each.user!r}: {error.text}") from None
+
+
+def place_of(entry: tuple[tuple[str, bytes], object]) -> tuple[str, bytes]:
+    """The key by which lists are sorted: user and vhost."""
+    return entry[0]
+
+
+def user_fact(user: User) -> dict[str, object]:
+    """The fact that the log keeps of a user."""
+    return {"op": "user", "name": user.name, "hash": user.hash, "tags": list(user.tags)}
+
+
+def check_tags(tags: list[str]) -> None:
+    """RequestError(INVALID) unless each is a tag."""
+    for tag in tags:
+        if tag not in TAGS:
+            raise RequestError(INVALID, f"tags: '{tag}' is none; known are {', '.join(TAGS)}")
+
+
+def checked_permission(configure: str, write: str, read: str) -> Permission:
+    check_pattern("configure", configure)
+    check_pattern("write", write)
+    check_pattern("read", read)
+    return Permission(configure, write, read)

@@ -1,0 +1,35 @@
+"""Queues that nobody declares: the first who publishes or subscribes to `$queue/<name>` makes them."""
+
+from __future__ import annotations
+
+from forebay.broker.address import check_queue_name
+from forebay.broker.catalog.queues import queue_command
+from forebay.broker.catalog.topology import RESERVED, Topology
+from forebay.core.errors import NOT_FOUND, REFUSED, TOO_MANY, RequestError
+from forebay.core.option_names import DURABLE, REFUSE
+from forebay.queue.declaration.spec import QueueSpec
+from forebay.queue.queue import Queue, kind_of
+from forebay.routing.exchange import text
+
+
+def make_addressed(where: Topology, name: bytes, makes: str, most: int) -> Queue:
+    """Make the queue of an address.
+
+    makes, most  what the options say: of which kind it is, and how many of them there may be; 0 is no limit
+    raises  RequestError: NOT_FOUND where none is to be made, TOO_MANY where there are too many, and for a wrong name
+    """
+    if makes == REFUSE:
+        raise RequestError(NOT_FOUND, f"no {where.place_of(name)}, and address_queues is {REFUSE}")
+    if most and where.queues_by_address >= most:
+        limit = f"{most} were made by their addresses, address_queues_max"
+        raise RequestError(TOO_MANY, f"{where.place_of(name)} cannot be made: {limit}")
+    if makes != DURABLE:
+        return where.ephemeral_queue(name, by_address=True)
+    if name.startswith(RESERVED):
+        raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
+    check_queue_name(name)
+    where.check_queue_count(name)
+    spec = QueueSpec(True, False, False, where.with_queue_type({}), where.visibility_ms)
+    queue = where.make_queue(where.next_queue, name, kind_of(spec), spec, by_address=True)
+    where.command(queue_command(queue))
+    return queue

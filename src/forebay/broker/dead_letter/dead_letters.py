@@ -1,0 +1,510 @@
+"""Dead letters: what dies in a queue goes on to the queue's dead-letter exchange.
+
+A record dies because somebody rejected it, because it expired, because the queue had one too many, or because it
+failed too often. Its group lists it in `dead_letters`; here it is published again, with RabbitMQ's `x-death` and with:
+
+    dlq-id                    `<queue number>-<group number>-<offset>`: the same however often the move is tried
+    dlq-queue, dlq-offset     the queue, and its offset there
+    dlq-group                 the group that it died in, unless it is the nameless one
+    dlq-reason                why; what a consumer over MQTT gave as the reason
+    dlq-deliveries            how often it had been handed out
+    dlq-time-ms               when it moved, in milliseconds since 1970
+
+What is published and what is settled by it are on disk together or not at all. Where a queue has no dead-letter
+exchange but `x-dlq`, what dies moves to the queue `$dlq/<queue>`: what a consumer over MQTT rejects as it is. Where it
+has neither, what dies is gone.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, amqp_address
+from forebay.broker.publish.properties import marks_of
+from forebay.broker.publish.publishing import Publishing
+from forebay.broker.publish.router import Route
+from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
+from forebay.core.message import AMQP091, DIED, FORMAT_MASK, MQTT, REJECTED, UNROUTABLE
+from forebay.log.block import Block
+from forebay.queue.counts import Counts
+from forebay.queue.declaration.limits import REJECT_PUBLISH, Limits
+from forebay.queue.group import Group
+from forebay.queue.leases.lease import Lease
+from forebay.queue.queue import EPHEMERAL, Queue
+from forebay.queue.work.dead_letters import DeadLetterRun
+from forebay.queue.work.work_group import WorkGroup
+from forebay.routing.exchange import text
+from forebay.wire.amqp091.deaths import REJECTED as DEATH_REJECTED
+from forebay.wire.amqp091.deaths import (
+    Death,
+    deaths_of,
+    died,
+    expiration_of,
+    is_cycle,
+    keys_in_cc,
+    marked,
+    with_newest,
+)
+from forebay.wire.amqp091.properties import cut_key
+from forebay.wire.convert import convert, decode
+from forebay.wire.mqtt.properties import USER_PROPERTY, Property, decode_properties, encode_properties
+
+Marks = list[tuple[str, object]]
+
+REASON_OCTETS_MAX: Final = 255
+MARK_PREFIX: Final = b"dlq-"
+
+MOVED_AT_ONCE: Final = 2_000  # records of one group that a turn looks at
+OCTETS_AT_ONCE: Final = 8 << 20  # of the bodies that a turn moves
+ROUTES_MAX: Final = 10_000
+CHAIN_MAX: Final = 16  # refusals that follow from one another: queues that overflow into each other end here
+RETRY_US: Final = 1_000_000  # after which what has to stay is tried again
+RETRIED_EACH_S: Final = 10_000  # records of one group; where more stay, they are tried less often
+
+# What became of a dead letter.
+GONE: Final = 0  # nobody is to have it: there is no such exchange or queue, or it came round in a circle
+MOVED: Final = 1
+WAITS: Final = 2  # to be tried again: there is no room for it
+LOST: Final = 3  # to be tried again: it leads nowhere
+
+
+@final
+class Letter:
+    """A record on its way, in AMQP 0.9.1's words.
+
+    again  it died before, and says so in its properties
+    """
+
+    def __init__(self, format: i64, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes) -> None:
+        plain = format & FORMAT_MASK
+        self.exchange, self.routing_key = amqp_address(plain, exchange, routing_key)
+        self.properties = convert(int(plain), properties, AMQP091)
+        self.body = body
+        self.again = format & (FORMAT_MASK | DIED) == AMQP091 | DIED
+
+
+@final
+class DeadLetters:
+    """The dead letters of one vhost.
+
+    moved, dropped  records so far; nobody has the latter any more
+    moved_for       of the moved, how many had died of which cause
+    """
+
+    def __init__(self) -> None:
+        self.moved: i64 = 0
+        self.dropped: i64 = 0
+        self.moved_for = Counts()
+        self.epoch: i64 = 0
+        self.routes: dict[tuple[bytes, ...], Route] = {}
+        self.retry_at: dict[tuple[int, int], int] = {}  # queue and group -> when to try again what stayed
+        # Tried in vain so far, where a turn's share was not all.
+        self.staying: dict[tuple[int, int], list[DeadLetterRun]] = {}
+        self.awaited: dict[int, set[int]] = {}  # queue that was full -> queues whose dead letters wait for room in it
+        self.by_content = False  # the last route depended on more than the address
+        self.chain: i64 = 0
+
+    # ---- what groups list as dead letters
+
+    def move(self, vhost: Publishing, queue: Queue, group: WorkGroup, now_us: i64) -> bool:
+        """Move on the dead letters of a group; True if there is more than one turn's share."""
+        place = (int(queue.id), int(group.id))
+        if queue.limits.dead_letter_exchange is None:
+            group.dead_letters.runs = self.staying.pop(place, []) + group.dead_letters.runs
+            self.drop(group)
+            return False
+        retry_at = self.retry_at.get(place, 0)
+        if now_us < retry_at:
+            return False
+        dying = group.dead_letters.runs
+        batch = DeadLetterBatch(self, vhost, queue, group, self.staying.pop(place, []))
+        at = 0
+        left: DeadLetterRun | None = None
+        while at < len(dying) and left is None:
+            left = batch.move(dying[at])
+            at += 1
+        if left is not None:
+            self.staying[place] = batch.staying
+            group.dead_letters.runs = [left, *dying[at:]]
+            return True
+        # Everything was tried, and what stays is in the order in which it died.
+        group.dead_letters.runs = batch.staying
+        if batch.staying:
+            # The longer they are, the longer it takes to try them all.
+            self.retry_at[place] = now_us + RETRY_US * (1 + group.dead_letters.count // RETRIED_EACH_S)
+        else:
+            self.retry_at.pop(place, None)
+        return False
+
+    def drop(self, group: WorkGroup) -> None:
+        dying = group.dead_letters.runs
+        group.dead_letters.runs = []
+        for run in dying:
+            self.dropped += run.count
+            group.settle_dead_letters(run.first, run.count)
+
+    def retry(self, vhost: Publishing, now_us: i64) -> None:
+        """About once a second: have the turn look at queues with dead letters that stayed."""
+        for place in [*self.retry_at, *self.staying]:
+            queue = vhost.queues_by_id.get(place[0])
+            if queue is None or place[1] not in queue.groups:
+                self.retry_at.pop(place, None)
+                self.staying.pop(place, None)
+            elif self.retry_at.get(place, now_us) <= now_us:
+                vhost.mark(queue)
+        for number in list(self.awaited):
+            if number not in vhost.queues_by_id:
+                del self.awaited[number]
+
+    def made_room(self, vhost: Publishing, queue: Queue) -> None:
+        """Something was settled in a queue: dead letters that wait for room in it may go on."""
+        if int(queue.id) not in self.awaited or queue.is_full():
+            return
+        sources = self.awaited.pop(int(queue.id))
+        for place in self.retry_at:
+            if place[0] in sources:
+                self.retry_at[place] = 0
+        for number in sources:
+            source = vhost.queues_by_id.get(number)
+            if source is not None:
+                vhost.mark(source)
+
+    # ---- one message
+
+    def forward(self, vhost: Publishing, queue: Queue, letter: Letter, reason: bytes, marks: Marks) -> i64:
+        """Publish a message that died in a queue to its dead-letter exchange: GONE or MOVED, or WAITS or LOST."""
+        limits = queue.limits
+        exchange = limits.dead_letter_exchange
+        assert exchange is not None
+        keys = [letter.routing_key, *keys_in_cc(letter.properties)]
+        death = Death(
+            queue.name, reason, vhost.now_us // 1_000_000, letter.exchange, keys, expiration_of(letter.properties)
+        )
+        deaths = with_newest(deaths_of(letter.properties) if letter.again else [], death)
+        key = limits.dead_letter_key
+        properties = died(letter.properties, letter.again, deaths, death, marks, key is None)
+        if not exchange and key is None:
+            keys = [each for each in keys if is_there(vhost, each)]
+            if not keys:
+                return self.unrouted(limits)
+        route = self.route(vhost, queue, exchange, keys if key is None else [cut_key(key)], properties)
+        if route is None:
+            return self.unrouted(limits)
+        if reason != DEATH_REJECTED and comes_round(route, deaths):
+            straight = Route(route.exchange, route.routing_key, straight_on(route, deaths), route.audience)
+            straight.copies = route.copies
+            straight.flow = route.flow
+            route = straight
+            if not route.queues and route.audience is None and not route.copies:
+                self.dropped += 1
+                return GONE
+        full = refusing_queues(route, len(letter.body))
+        if full and keeps(limits):
+            for other in full:  # all of them get it, or none: so nobody gets it twice
+                self.awaited.setdefault(int(other.id), set()).add(int(queue.id))
+            return WAITS
+        outcome = vhost.publish_owed(route, u8(AMQP091 | DIED | marks_of(AMQP091, properties)), properties, letter.body)
+        if outcome == UNROUTABLE:
+            return self.unrouted(limits)
+        if outcome == REJECTED and (not full or vhost.common.room == 0):
+            return WAITS  # the disk has no room for it: that is no reason to lose what is on it
+        if full and len(full) == len(route.queues) and route.audience is None and not route.copies:
+            self.dropped += 1
+            return GONE
+        self.note_moved(reason)
+        return MOVED
+
+    def note_moved(self, reason: bytes) -> None:
+        self.moved += 1
+        self.moved_for.die(reason.decode(), 1)
+
+    def unrouted(self, limits: Limits) -> i64:
+        if keeps(limits):
+            return LOST
+        self.dropped += 1
+        return GONE
+
+    def refused(
+        self,
+        vhost: Publishing,
+        queue: Queue,
+        format: u8,
+        exchange: bytes,
+        routing_key: bytes,
+        properties: bytes,
+        body: bytes,
+    ) -> None:
+        """Send what a full queue would not take to its dead-letter exchange, if it has one: `reject-publish-dlx`."""
+        if queue.limits.dead_letter_exchange is None or self.chain >= CHAIN_MAX:
+            return
+        self.chain += 1
+        letter = Letter(i64(format), exchange, routing_key, properties, body)
+        marks: Marks = [("dlq-queue", text(queue.name)), ("dlq-reason", "maxlen"), time_mark(vhost)]
+        self.forward(vhost, queue, letter, b"maxlen", marks)
+        self.chain -= 1
+
+    # ---- where to
+
+    def route(
+        self, vhost: Publishing, source: Queue, exchange: bytes, keys: list[bytes], properties: bytes
+    ) -> Route | None:
+        """The route of these keys; None where there is no such exchange or address.
+
+        Not as a client's publish: an internal exchange is as good as any other, and `$dlq/<queue>` and
+        `$queue/<queue>` are made for nobody whom one could ask. Who declared the key had the right to make them.
+        """
+        if self.epoch != vhost.epoch or len(self.routes) >= ROUTES_MAX:
+            self.routes.clear()
+            self.epoch = vhost.epoch
+        address = (exchange, *keys)
+        route = self.routes.get(address)
+        self.by_content = False
+        if route is not None:
+            return route
+        if not exchange:
+            try:
+                for key in keys:
+                    if key.startswith(DEAD_LETTER_PREFIX):
+                        make_dead_letter_queue(vhost, key, source)
+                route = vhost.direct_route(keys)
+            except RequestError:
+                return None  # an address that nothing can have
+        else:
+            where = vhost.bindings.exchanges.get(exchange)
+            if where is None:
+                return None
+            way = vhost.follow(where, keys, None, False)
+            is_open = way.is_open
+            if is_open:
+                way = vhost.follow(where, keys, decode(AMQP091, properties), False)
+            route = vhost.route_of(way, exchange, keys)
+            route.flow = where.flow
+            if is_open:
+                self.by_content = True
+                return route
+        self.epoch = vhost.epoch  # a queue may have been made
+        self.routes[address] = route
+        return route
+
+    # ---- over MQTT
+
+    def reject(self, vhost: Publishing, lease: Lease, offset: i64, reason: bytes) -> None:
+        """Move a record that the lease holds to where the dead letters of its queue go; both are on disk together.
+
+        reason  empty for the usual one
+        raises  RequestError, and the record stays held: INVALID for the reason, REFUSED where there is no room for it,
+                or what `dead_letter_queue` raises
+        """
+        queue = vhost.queues_by_id.get(lease.consumer.queue)
+        group = None if queue is None else queue.groups.get(lease.consumer.group)
+        if queue is None or group is None:
+            return
+        if len(reason) > REASON_OCTETS_MAX:
+            raise RequestError(INVALID, f"reason: {len(reason)} octets, at most {REASON_OCTETS_MAX}")
+        block = queue.log.block(offset)
+        assert block is not None and block.base <= offset, "a record that is held is in the log"
+        index = offset - block.base
+        marks = marks_for(vhost, queue, group, offset, lease.deliveries, reason or DEATH_REJECTED)
+        if queue.limits.dlq:
+            copy(vhost, block, index, dead_letter_queue(vhost, DEAD_LETTER_PREFIX + queue.name), marks)
+            self.note_moved(DEATH_REJECTED)
+        elif queue.limits.dead_letter_exchange is not None:
+            outcome = self.forward(vhost, queue, letter_at(block, index), DEATH_REJECTED, marks)
+            if outcome in (WAITS, LOST):
+                reason_why = "it leads to no queue" if outcome == LOST else vhost.refusal or "no room"
+                raise RequestError(REFUSED, f"dead-letter exchange: {reason_why}")
+        vhost.mark(queue)
+        if isinstance(group, WorkGroup):
+            group.discard(lease, offset, 1)
+        else:
+            group.ack(lease, offset, 1)
+
+
+@final
+class DeadLetterBatch:
+    """The dead letters of a group that one turn moves.
+
+    staying  what has to be tried again
+    failed   addresses at which nothing can be had just now, and why
+    """
+
+    def __init__(
+        self, letters: DeadLetters, vhost: Publishing, queue: Queue, group: WorkGroup, staying: list[DeadLetterRun]
+    ) -> None:
+        self.letters = letters
+        self.vhost = vhost
+        self.queue = queue
+        self.group = group
+        self.left: i64 = MOVED_AT_ONCE
+        self.octets: i64 = OCTETS_AT_ONCE
+        self.staying = staying
+        self.failed: dict[tuple[bytes, ...], int] = {}
+
+    def move(self, run: DeadLetterRun) -> DeadLetterRun | None:
+        """Move a run of records; what is left of it where the turn's share is used up."""
+        group = self.group
+        first = run.first  # what was moved and is not buried yet begins here
+        offset = run.first
+        end = run.first + run.count
+        while offset < end and self.left > 0 and self.octets > 0:
+            self.left -= 1
+            after = offset + 1
+            try:
+                outcome = self.send(run, offset)
+            except DamagedBlock as error:  # all of the block stays: it is not read again for each of its records
+                outcome = WAITS
+                after = min(end, i64(error.end))
+            if outcome in (WAITS, LOST):
+                if first < offset:
+                    group.settle_dead_letters(first, offset - first)
+                first = after
+                self.keep(run, offset, after - offset)
+            offset = after
+        if first < offset:
+            group.settle_dead_letters(first, offset - first)
+        if offset < end:
+            return DeadLetterRun(offset, end - offset, run.cause, run.deliveries, run.failures)
+        return None
+
+    def send(self, run: DeadLetterRun, offset: i64) -> i64:
+        block = self.queue.log.block(offset)
+        if block is None or block.base > offset:
+            return GONE  # its settlement was lost in a crash; what compaction left out because of it is gone
+        index = offset - block.base
+        letter = letter_at(block, index)
+        address = (letter.routing_key, *keys_in_cc(letter.properties))
+        known = self.failed.get(address)
+        if known is not None:
+            return known  # those of one address keep their order, too
+        self.octets -= len(letter.body)
+        reason = run.cause.encode()
+        marks = marks_for(self.vhost, self.queue, self.group, offset, run.deliveries, reason)
+        outcome = self.letters.forward(self.vhost, self.queue, letter, reason, marks)
+        if outcome in (WAITS, LOST) and not self.letters.by_content:
+            self.failed[address] = int(outcome)
+        return outcome
+
+    def keep(self, run: DeadLetterRun, offset: i64, count: i64) -> None:
+        """Records that stay; with the one before them where they are alike."""
+        staying = self.staying
+        if staying:
+            last = staying[len(staying) - 1]
+            follows = last.first + last.count == offset and last.cause == run.cause
+            if follows and last.deliveries == run.deliveries and last.failures == run.failures:
+                last.count += count
+                return
+        staying.append(DeadLetterRun(offset, count, run.cause, run.deliveries, run.failures))
+
+
+def is_there(vhost: Publishing, key: bytes) -> bool:
+    """True if a message's own key leads somewhere without a queue being made: its publisher needed no right to that."""
+    if key.startswith(QUEUE_PREFIX):
+        try:
+            return vhost.common.addresses[vhost.name].makes(key, True) == b""
+        except RequestError:  # an address that nothing can have
+            return False
+    return not key.startswith(DEAD_LETTER_PREFIX) or key in vhost.queues
+
+
+def keeps(limits: Limits) -> bool:
+    """True if what the dead-letter exchange does not take stays.
+
+    A queue that gives way to new messages cannot keep old ones: at-least-once asks for `reject-publish`, as RabbitMQ's.
+    """
+    return limits.at_least_once and limits.overflow == REJECT_PUBLISH
+
+
+def comes_round(route: Route, deaths: list[Death]) -> bool:
+    for queue in route.queues:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
+        if is_cycle(deaths, queue.name):
+            return True
+    return False
+
+
+def refusing_queues(route: Route, octets: i64) -> list[Queue]:
+    """The queues that would refuse a message with a body of so many octets."""
+    return [queue for queue in route.queues if queue.limits.refuses and queue.refuses(octets)]
+
+
+def straight_on(route: Route, deaths: list[Death]) -> list[Queue]:
+    """The queues in which the message did not die already without anybody having rejected it since."""
+    return [queue for queue in route.queues if not is_cycle(deaths, queue.name)]
+
+
+def letter_at(block: Block, index: i64) -> Letter:
+    return Letter(
+        block.format(index), block.exchange(index), block.routing_key(index), block.properties(index), block.body(index)
+    )
+
+
+def time_mark(vhost: Publishing) -> tuple[str, object]:
+    return "dlq-time-ms", int(vhost.now_us // 1000)
+
+
+def marks_for(vhost: Publishing, queue: Queue, group: Group, offset: i64, deliveries: i64, reason: bytes) -> Marks:
+    """The marks of a record's last death, beside `x-death`."""
+    marks: Marks = [
+        ("dlq-id", f"{queue.id}-{group.id}-{offset}"),
+        ("dlq-queue", text(queue.name)),
+        ("dlq-offset", int(offset)),
+        ("dlq-reason", text(reason)),
+        ("dlq-deliveries", int(deliveries)),
+        time_mark(vhost),
+    ]
+    if group.name:
+        marks.append(("dlq-group", text(group.name)))
+    return marks
+
+
+# ---- the queues `$dlq/<queue>`
+
+
+def dead_letter_queue(vhost: Publishing, name: bytes) -> Queue:
+    """The queue `$dlq/<queue>`, made where there is none: as durable as the queue whose dead letters it takes.
+
+    raises  RequestError: NOT_FOUND if neither is there; PRECONDITION if it would forget what the queue keeps
+    """
+    source = vhost.queues.get(name[len(DEAD_LETTER_PREFIX) :])
+    queue = vhost.queues.get(name)
+    if queue is None:
+        return make_dead_letter_queue(vhost, name, vhost.queue(name[len(DEAD_LETTER_PREFIX) :]))
+    if source is not None and source.log.durable and not queue.log.durable:
+        raise RequestError(
+            PRECONDITION,
+            f"queue '{text(name)}' is not durable, but queue '{text(source.name)}' is: delete the former first",
+        )
+    return queue
+
+
+def make_dead_letter_queue(vhost: Publishing, name: bytes, source: Queue) -> Queue:
+    """The queue of that name, made where there is none: as durable as the one whose dead letters are for it."""
+    queue = vhost.queues.get(name)
+    if queue is not None:
+        return queue
+    if source.kind == EPHEMERAL:
+        return vhost.ephemeral_queue(name)
+    return vhost.declare_queue(name, source.log.durable, False, False, {}, 0)
+
+
+def copy(vhost: Publishing, block: Block, index: i64, target: Queue, marks: Marks) -> None:
+    """Append a record to a queue as it is, with these marks."""
+    format = block.format(index)
+    properties = block.properties(index)
+    is_mqtt = format & FORMAT_MASK == MQTT
+    properties = with_user_properties(properties, marks) if is_mqtt else marked(properties, marks)
+    route = Route(block.exchange(index), block.routing_key(index), [target], None)
+    if vhost.publish(route, u8(format), properties, block.body(index)) == REJECTED:
+        raise RequestError(REFUSED, f"queue '{text(target.name)}' cannot take it: {vhost.refusal}")
+
+
+def with_user_properties(block: bytes, marks: Marks) -> bytes:
+    """An MQTT property block with these marks, which replace those of an earlier death."""
+    kept: list[Property] = []
+    for each in decode_properties(block):
+        if each.id != USER_PROPERTY or not each.text.startswith(MARK_PREFIX):
+            kept.append(each)
+    for name, value in marks:
+        kept.append(Property(USER_PROPERTY, 0, name.encode(), str(value).encode()))
+    return encode_properties(kept)

@@ -1,0 +1,81 @@
+"""Quotas: queues and vhosts that hold more than their share of disk or memory.
+
+Whoever publishes to such a queue is slowed down by the server; everybody else goes on. What takes a queue over its
+share is seen when its records are sealed, at the end of the turn; that it is below again, once a second.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.vhost import Vhost
+from forebay.broker.vhosts import Vhosts
+from forebay.core.options import Options
+from forebay.queue.queue import Queue
+from forebay.routing.exchange import text
+
+PERCENT: Final = 100
+BELOW_PERCENT: Final = 90  # of a share, at which it is no longer too much: else publishers would stop and go
+
+
+class Quota:
+    """The shares, and who is over.
+
+    full_vhosts  over the octets that all their queues may hold
+    """
+
+    def __init__(self, vhosts: Vhosts, options: Options) -> None:
+        self.vhosts = vhosts
+        self.common = vhosts.common
+        self.full_vhosts: list[Vhost] = []
+        self.set(options)
+
+    def set(self, options: Options) -> None:
+        """Take the shares from the options."""
+        self.common.disk_share = options.queue_octets_max
+        self.common.memory_share = options.memory_octets_max * options.queue_memory_percent_max // PERCENT
+
+    def look(self) -> None:
+        """Let go of what is below its share again, and look which vhosts are over theirs."""
+        self.full_vhosts = [vhost for vhost in self.vhosts.all() if self.is_full(vhost)]
+        for vhost in self.full_vhosts:
+            for queue in vhost.queues.values():
+                self.common.crowd(queue)
+        crowded, self.common.crowded = self.common.crowded, []
+        for queue in crowded:
+            queue.crowded = False
+            if self.is_over(queue):
+                self.common.crowd(queue)
+
+    def is_full(self, vhost: Vhost) -> bool:
+        """True if all queues of a vhost together hold too much; one that did, until it is well below."""
+        most = int(vhost.settings.octets_max)
+        if most < 0:
+            return False
+        if vhost in self.full_vhosts:
+            most = most * BELOW_PERCENT // PERCENT
+        return octets_of(vhost) > most
+
+    def is_over(self, queue: Queue) -> bool:
+        """True if a queue that was over its share still is, or its vhost is."""
+        owner = self.owner_of(queue)
+        if owner is None:
+            return False  # it is deleted
+        share = int(self.common.share_of(queue))
+        return owner in self.full_vhosts or (share > 0 and queue.log.octets > share * BELOW_PERCENT // PERCENT)
+
+    def owner_of(self, queue: Queue) -> Vhost | None:
+        """The vhost that has the queue; None once it is deleted."""
+        return next((vhost for vhost in self.vhosts.all() if vhost.queues.get(queue.name) is queue), None)
+
+    def reason(self, queue: Queue) -> str:
+        """The reason to slow publishers of a queue down."""
+        owner = self.owner_of(queue)
+        if owner is not None and owner in self.full_vhosts:
+            return f"vhost '{text(owner.name)}' is over its octets_max"
+        return f"queue '{text(queue.name)}' is over its share of {'disk' if queue.log.durable else 'memory'}"
+
+
+def octets_of(vhost: Vhost) -> int:
+    """The octets that the queues of a vhost hold."""
+    return sum(int(queue.log.octets) for queue in vhost.queues.values())

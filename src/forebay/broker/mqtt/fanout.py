@@ -1,0 +1,320 @@
+"""Topic subscriptions: who gets a message, and a log without a file for those who need no disk.
+
+What a turn publishes to topics with subscribers is gathered in one block, whoever it is for, and handed out at the
+turn's end; so every subscriber sees everything in the order in which it was published. Consecutive publishes for the
+same set of subscribers are one run: the cost of handing out does not grow with the messages.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, u8
+
+from forebay.broker.limits.crowding import Crowding
+from forebay.broker.mqtt.client_session import ClientSession, Subscription
+from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK
+from forebay.log.block import LONG_OCTETS, Block, BlockWriter
+from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery, Encodings
+from forebay.routing.topic_trie import TopicTrie, swap_key
+from forebay.wire.mqtt.properties import SUBSCRIPTION_ID, rest_of_expiry, write_varint
+
+DIRECT: Final = -1  # `queue` of targets whose messages are in memory
+LOGGED: Final = -2  # and of those whose messages are in the sessions' log
+AUDIENCES_MAX: Final = 10_000  # remembered at most; beyond it they are forgotten together
+SHARED_MIN: Final = 2  # targets for which a message is encoded once
+
+
+@final
+class Recipient(Consumer):
+    """One client as the receiver of one message, its matching subscriptions taken together.
+
+    qos          the highest that was granted; 0 in the audience of QoS 0 publishes
+    identifiers  properties that tell the subscriptions' identifiers
+    keep_retain  the RETAIN flag of the publisher is passed on
+    since        offset in the sessions' log of the oldest of the subscriptions that have messages in it
+    spilled      whom its messages are for that memory has no room for; one for all, so that they wait as one run
+    """
+
+    def __init__(self, client: ClientSession, place: i64, qos: i64) -> None:
+        super().__init__(0, place, 0, client.connection, 0, b"", True, UNLIMITED)
+        self.client = client
+        self.qos = qos
+        self.identifiers = b""
+        self.keep_retain = False
+        self.since: i64 = 0
+        self.spilled: Audience | None = None
+
+
+@final
+class Audience:
+    """The recipients of one publish, one a client.
+
+    zero     the audience of the same topic's QoS 0 publishes; this one where there is no difference
+    crowded  the first of them that does not keep up, as of `epoch` of what knows of that
+    """
+
+    def __init__(self) -> None:
+        self.direct: list[Recipient] = []
+        self.logged: list[Recipient] = []
+        self.zero = self
+        self.crowded: ClientSession | None = None
+        self.epoch: i64 = 0
+
+    def look(self, epoch: i64) -> None:
+        """Find out whether one of them does not keep up."""
+        self.epoch = epoch
+        self.crowded = None
+        for target in self.direct:
+            if target.client.crowded:
+                self.crowded = target.client
+        for target in self.logged:
+            if target.client.crowded:
+                self.crowded = target.client
+
+
+@final
+class Runs:
+    """Consecutive publishes for the same audience, counted."""
+
+    def __init__(self) -> None:
+        self.audiences: list[Audience] = []
+        self.counts: list[int] = []
+        self.last: Audience | None = None
+        self.last_count: i64 = 0
+
+    def add(self, audience: Audience) -> None:
+        if audience is not self.last:
+            self.cut()
+            self.last = audience
+        self.last_count += 1
+
+    def cut(self) -> None:
+        if self.last is not None:
+            self.audiences.append(self.last)
+            self.counts.append(int(self.last_count))
+        self.last = None
+        self.last_count = 0
+
+
+@final
+class Gathered:
+    """Messages of a turn, and who gets them."""
+
+    def __init__(self, writer: BlockWriter, runs: Runs) -> None:
+        self.writer = writer
+        self.runs = runs
+
+
+@final
+class Fanout:
+    """All topic subscriptions of a vhost, and what this turn has for those that need no disk.
+
+    crowding  which sessions do not keep up
+    losers    those that have lost messages, of which nobody was told yet
+    dropped   QoS 0 messages not given to a connection that does not keep up
+    """
+
+    def __init__(self, store_qos0: bool) -> None:
+        self.store_qos0 = store_qos0
+        self.trie = TopicTrie()
+        self.subscriptions: dict[int, Subscription] = {}
+        self.audiences: dict[tuple[int, ...], Audience] = {}
+        self.next_id: i64 = 1
+        self.writer = BlockWriter()
+        self.runs = Runs()
+        self.octets: i64 = 0  # of this turn's bodies, each as often as it is handed out
+        self.gathered: list[Gathered] = []  # what came before that, in blocks of its own
+        self.crowding = Crowding()
+        self.losers: dict[ClientSession, None] = {}
+        self.dropped: i64 = 0
+
+    def add(self, subscription: Subscription) -> None:
+        """A new subscription; `changed` has to be called for one that only changes."""
+        subscription.id = self.next_id
+        self.next_id += 1
+        self.trie.add(subscription.filter, subscription.id)
+        self.subscriptions[subscription.id] = subscription
+        self.audiences.clear()
+
+    def remove(self, subscription: Subscription) -> None:
+        self.trie.remove(subscription.filter, subscription.id)
+        del self.subscriptions[subscription.id]
+        self.audiences.clear()
+
+    def changed(self) -> None:
+        """A client came or went, or a subscription has other options."""
+        self.audiences.clear()
+
+    def audience(self, topic: bytes, publisher: i64) -> Audience | None:
+        """The audience of what client `publisher` (0: nobody's) publishes on this topic; None for nobody."""
+        return self.audience_of(self.trie.match(topic, True), publisher)
+
+    def audience_of(self, ids: list[int], publisher: i64) -> Audience | None:
+        """The audience of a publish by client `publisher` (0: nobody's), if these subscriptions match it, or None.
+
+        A client with several matching subscriptions gets one copy, at the highest QoS granted [MQTT-3.3.5-1], with
+        the identifiers of all of them [MQTT-3.3.4-4].
+        """
+        if not ids:
+            return None
+        key = [int(id) for id in ids]
+        if publisher:
+            key = [id for id in key if not self.is_own(id, publisher)]
+            if not key:
+                return None
+        known = self.audiences.get(tuple(key))
+        if known is None:
+            if len(self.audiences) >= AUDIENCES_MAX:
+                self.audiences.clear()
+            known = self.audiences[tuple(key)] = self.make_audience(key)
+        return known
+
+    def is_own(self, id: i64, publisher: i64) -> bool:
+        subscription = self.subscriptions[int(id)]
+        return subscription.no_local and subscription.client.number == publisher
+
+    def has_no_local(self, topic: bytes) -> bool:
+        """True if it matters to somebody who publishes on this topic."""
+        for id in self.trie.match(topic, True):  # noqa: SIM110  any() takes a generator, which the dialect does without
+            if self.subscriptions[id].no_local:
+                return True
+        return False
+
+    def make_audience(self, ids: list[int]) -> Audience:
+        matching: dict[int, list[Subscription]] = {}
+        for id in ids:
+            subscription = self.subscriptions[id]
+            matching.setdefault(subscription.client.number, []).append(subscription)
+        audience = Audience()
+        zero = Audience()
+        differs = False
+        for subscriptions in matching.values():
+            client = subscriptions[0].client
+            qos: i64 = 0
+            for subscription in subscriptions:
+                qos = max(qos, subscription.qos)
+            if not client.durable:
+                target = make_target(subscriptions, DIRECT, qos)
+                audience.direct.append(target)
+                zero.direct.append(target)
+                continue
+            differs = True
+            if client.connection:
+                zero.direct.append(make_target(subscriptions, DIRECT, 0))
+            elif self.store_qos0:
+                zero.logged.append(make_target(subscriptions, LOGGED, 0))
+            if qos:
+                audience.logged.append(make_target(subscriptions, LOGGED, qos))
+            elif client.connection:
+                audience.direct.append(make_target(subscriptions, DIRECT, 0))
+            elif self.store_qos0:
+                audience.logged.append(make_target(subscriptions, LOGGED, 0))
+        if differs:
+            zero.zero = zero
+            audience.zero = zero
+        return audience
+
+    def append(
+        self, audience: Audience, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes
+    ) -> None:
+        """One message for the direct targets of an audience, at the turn's end."""
+        is_long = len(body) >= LONG_OCTETS  # alone in its block, where it is not copied
+        if is_long and self.writer.count:
+            self.cut()
+        self.writer.append(format, exchange, routing_key, properties, body)
+        self.runs.add(audience)
+        self.octets += i64(len(body)) * i64(len(audience.direct))
+        if is_long:
+            self.cut()
+
+    def cut(self) -> None:
+        """Begin another block: messages that come from here on are in it."""
+        self.gathered.append(Gathered(self.writer, self.runs))
+        self.writer = BlockWriter()
+        self.runs = Runs()
+
+    def has_work(self) -> bool:
+        """True if there is something to hand out."""
+        return self.writer.count > 0 or bool(self.gathered)
+
+    def dispatch(self, now_us: i64, out: list[Delivery]) -> None:
+        """Hand out the turn's messages."""
+        self.octets = 0
+        gathered = self.gathered
+        if gathered:
+            self.gathered = []
+            for each in gathered:
+                self.hand_out(each.writer, each.runs, now_us, out)
+        if self.writer.count:
+            runs = self.runs
+            self.runs = Runs()
+            self.hand_out(self.writer, runs, now_us, out)
+
+    def hand_out(self, writer: BlockWriter, runs: Runs, now_us: i64, out: list[Delivery]) -> None:
+        runs.cut()
+        block = writer.seal(0, now_us, False)
+        index: i64 = 0
+        for at in range(len(runs.audiences)):
+            count = runs.counts[at]
+            targets = runs.audiences[at].direct
+            encodings = Encodings() if len(targets) >= SHARED_MIN else None
+            for target in targets:
+                client = target.client
+                if client.paused and target.qos == 0 and not client.crowded:
+                    self.miss(client, count)
+                elif client.connection:
+                    target.session_id = client.connection
+                    delivery = Delivery(target, block, index, count, None)
+                    delivery.encodings = encodings
+                    out.append(delivery)
+            index += count
+
+    def miss(self, client: ClientSession, count: i64) -> None:
+        """So many QoS 0 messages are not for this client, whose connection takes no more."""
+        self.dropped += count
+        client.missed += count
+        self.losers[client] = None
+
+
+def make_target(subscriptions: list[Subscription], place: i64, qos: i64) -> Recipient:
+    """The target that these subscriptions of one client make together."""
+    first = subscriptions[0]
+    target = Recipient(first.client, place, qos)
+    target.since = -1
+    for subscription in subscriptions:
+        if (subscription.qos or qos == 0) and (target.since < 0 or subscription.since < target.since):
+            target.since = subscription.since
+        target.keep_retain = target.keep_retain or subscription.keep_retain
+        target.identifiers += identifier_property(subscription.identifier)
+    return target
+
+
+def topic_at(block: Block, index: i64) -> bytes:
+    """The topic that a record was published on, by whichever protocol."""
+    key = block.routing_key(index)
+    return key if block.format(index) & FORMAT_MASK == MQTT else swap_key(key)
+
+
+def properties_at(block: Block, index: i64, now_us: i64) -> bytes:
+    """The properties of a record that moves to another log: its time begins anew there, its expiry does not."""
+    properties = block.properties(index)
+    if not properties or block.format(index) & FORMAT_MASK != MQTT:
+        return properties
+    return rest_of_expiry(properties, now_us - block.timestamp_us(index))
+
+
+def is_zero(block: Block, index: i64) -> bool:
+    """True if a record was published at QoS 0."""
+    return block.format(index) & (FORMAT_MASK | QOS_MASK) == MQTT
+
+
+def identifier_property(identifier: i64) -> bytes:
+    """The property that tells a subscription's identifier; empty for 0, which means none."""
+    if identifier == 0:
+        return b""
+    out = BytesWriter()
+    out.append(SUBSCRIPTION_ID)
+    write_varint(out, identifier)
+    return out.getvalue()

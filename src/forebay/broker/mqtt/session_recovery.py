@@ -1,0 +1,249 @@
+"""MQTT sessions after a restart: what was noted of them, applied again, and what each still has to get.
+
+A message queue is not written down. A checkpoint says which records of the log still wait; what came after it is
+matched again with the subscriptions, without what the notes say was taken out since.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import msgspec
+from mypy_extensions import i64
+
+from forebay.broker.catalog.checked import numbers, octets, sequence, table, whole
+from forebay.broker.internal_log import INTERNAL
+from forebay.broker.mqtt.client_session import (
+    AWAIT_PUBACK,
+    AWAIT_PUBCOMP,
+    COMPLETED,
+    FORGOTTEN,
+    PHASE_BITS,
+    RELEASED,
+    ClientSession,
+    Subscription,
+    Will,
+)
+from forebay.broker.mqtt.fanout import is_zero, topic_at
+from forebay.broker.mqtt.session_notes import kept_fact, session_fact, subscribe_fact
+from forebay.broker.mqtt.sessions import NOT_YET, PRIVATE, SECOND_US, Sessions, is_topic, merged, pairs
+from forebay.core.errors import DamagedBlock
+from forebay.log.block import Block
+from forebay.log.store import FrameEntry
+
+
+@final
+class StoredSessions(Sessions):
+    """The sessions of a vhost, with their way to the disk and back."""
+
+    def live(self, first: i64, end: i64) -> list[tuple[int, int]]:
+        found = [(max(base, int(first)), min(stop, int(end))) for base, stop in self.unreadable if base < end]
+        found = [each for each in found if each[0] < each[1]]
+        for client in self.by_number.values():
+            found += client.wanted(first, end)
+        return merged(found)
+
+    def checkpoint(self) -> list[FrameEntry]:
+        self.keep_out()
+        entries = [self.entry(0, msgspec.msgpack.encode({"op": "next", "number": int(self.next_number)}))]
+        for client in self.by_number.values():
+            if not client.durable:
+                continue
+            client.take_notes()
+            facts = [session_fact(client), kept_fact(client, self.log.end)]
+            facts += [subscribe_fact(subscription) for subscription in client.subscriptions.values()]
+            for fact in facts:
+                entries.append(self.entry(int(client.number), msgspec.msgpack.encode(fact)))
+        return entries
+
+    def entry(self, group: int, payload: bytes) -> FrameEntry:
+        return FrameEntry(INTERNAL, self.number, group, payload)
+
+    def restore(self, group: int, payload: bytes) -> None:
+        if payload[0] <= FORGOTTEN:
+            client = self.by_number.get(group)
+            if client is not None:
+                client.restore_operations(payload)
+            return
+        fields: dict[str, object] = msgspec.msgpack.decode(payload)
+        if fields["op"] == "next":
+            self.next_number = max(self.next_number, whole(fields["number"]))
+        else:
+            restore_fact(self, group, fields)
+
+    def recovered(self, now_us: i64) -> None:
+        self.now_us = now_us
+        were_here: list[ClientSession] = []
+        for client in self.by_number.values():
+            if client.ended_us == 0:  # it was connected when the broker stopped
+                client.ended_us = now_us
+                if client.will is not None:
+                    client.will_due_us = now_us + client.will.delay_s * SECOND_US
+                were_here.append(client)
+            self.offline[int(client.number)] = client
+        Backlogs(self).fill()
+        for client in were_here:
+            client.away_from = self.log.end
+            client.away_to = NOT_YET
+
+
+@final
+class Backlogs:
+    """Recovery's last step: what each session still has to get, from the log."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+        self.log = sessions.log
+        self.block: Block | None = None
+
+    def fill(self) -> None:
+        log = self.log
+        offset = log.end
+        for client in self.sessions.by_number.values():
+            self.check_inflight(client)
+            client.taken = [bound for pair in merged(pairs(client.taken)) for bound in pair]
+            kept = client.kept
+            for place in range(0, len(kept), 2):
+                for each in range(kept[place], kept[place + 1]):
+                    self.put_back(client, each)
+            offset = min(offset, max(client.covered, log.start))
+        while offset < log.end:
+            try:
+                block = log.block(offset)
+            except DamagedBlock as error:
+                self.keep_unreadable(error)
+                offset = i64(error.end)
+                continue
+            if block is None:
+                break
+            for index in range(max(i64(0), offset - block.base), block.count):
+                self.match(block, index)
+            offset = block.end
+        for client in self.sessions.by_number.values():
+            client.kept = []
+            client.taken = []
+
+    def check_inflight(self, client: ClientSession) -> None:
+        """Take as acknowledged what the log has no more: the note of that was lost, and is made now."""
+        for id, value in list(client.inflight.items()):
+            word: i64 = value
+            phase = word & 3
+            if phase == AWAIT_PUBCOMP or self.has(word >> PHASE_BITS):
+                continue
+            client.restore_operation(COMPLETED if phase == AWAIT_PUBACK else RELEASED, id, 0)
+
+    def has(self, offset: i64) -> bool:
+        block = self.block
+        if block is None or not block.base <= offset < block.end:
+            try:
+                block = self.log.block(offset)
+            except DamagedBlock as error:
+                self.keep_unreadable(error)
+                return True
+            if block is not None:
+                self.block = block
+        return offset >= self.log.start and block is not None and block.base <= offset < block.end
+
+    def keep_unreadable(self, error: DamagedBlock) -> None:
+        """Keep messages of which nobody can know whose they are."""
+        span = (error.base, error.end)
+        if span not in self.sessions.unreadable:
+            self.sessions.unreadable.append(span)
+
+    def put_back(self, client: ClientSession, offset: i64) -> None:
+        """A record that waited when the last checkpoint was made."""
+        block = self.block if self.has(offset) else None
+        if block is not None and block.base <= offset < block.end and not client.has_taken(offset):
+            target = self.sessions.target(client, block, offset - block.base)
+            self.sessions.keep(target, block, offset - block.base, 1)
+
+    def match(self, block: Block, index: i64) -> None:
+        """A record of after it: whoever was subscribed in time and has not got it yet."""
+        offset = block.base + index
+        origin = block.exchange(index)
+        number: i64 = int(origin[1:]) if origin else 0
+        if origin and origin[0] == PRIVATE:
+            client = self.sessions.by_number.get(int(number))
+            if client is not None and offset >= client.covered and not client.has_taken(offset):
+                self.sessions.keep(self.sessions.target(client, block, index), block, index, 1)
+            return
+        audience = self.sessions.fanout.audience(topic_at(block, index), number)
+        if audience is None:
+            return
+        if is_zero(block, index):
+            audience = audience.zero
+        for target in audience.logged:
+            client = target.client
+            if offset < target.since or offset < client.covered or client.has_taken(offset):
+                continue
+            if target.qos or client.away_from <= offset < client.away_to:
+                self.sessions.keep(target, block, index, 1)
+
+
+def restore_fact(sessions: Sessions, number: int, fields: dict[str, object]) -> None:
+    """Apply one fact of a session."""
+    op = fields["op"]
+    client = sessions.by_number.get(number)
+    if op == "session":
+        restore_session(sessions, number, fields)
+    elif client is None:
+        return
+    elif op == "kept":
+        client.covered = whole(fields["covered"])
+        client.kept = numbers(fields["waiting"])
+        client.taken = []
+        client.inflight = {}
+        for pair in sequence(fields["inflight"]):
+            id, value = numbers(pair)
+            client.inflight[id] = value
+        client.received = set(numbers(fields["received"]))
+    elif op == "subscribe":
+        restore_subscription(sessions, client, fields)
+    elif op == "unsubscribe":
+        subscription = client.subscriptions.pop(octets(fields["filter"]), None)
+        if subscription is not None and is_topic(subscription.filter):
+            sessions.fanout.remove(subscription)
+    else:
+        assert op == "end", op
+        client.durable = False  # so that its end is not noted again
+        sessions.end(client)
+        sessions.wills = []
+        sessions.left = []
+
+
+def restore_session(sessions: Sessions, number: int, fields: dict[str, object]) -> None:
+    client = sessions.by_number.get(number)
+    if client is None:
+        id = octets(fields["id"])
+        client = ClientSession(number, id, True, 1, sessions.rules)
+        client.covered = whole(fields["covered"])
+        sessions.clients[id] = client
+        sessions.by_number[number] = client
+        sessions.next_number = max(sessions.next_number, number + 1)
+    client.expiry_s = whole(fields["expiry"])
+    client.ended_us = whole(fields["ended"])
+    client.will_due_us = whole(fields["due"])
+    client.away_from, client.away_to = numbers(fields["away"])
+    will = fields["will"]
+    if will is None:
+        client.will = None
+    else:
+        topic, body, properties, qos, retain, delay_s = sequence(will)
+        client.will = Will(octets(topic), octets(body), octets(properties), whole(qos), retain is True, whole(delay_s))
+
+
+def restore_subscription(sessions: Sessions, client: ClientSession, fields: dict[str, object]) -> None:
+    filter = octets(fields["filter"])
+    subscription = client.subscriptions.get(filter)
+    if subscription is None:
+        subscription = Subscription(client, filter, 0, whole(fields["since"]))
+        client.subscriptions[filter] = subscription
+        if is_topic(filter):
+            sessions.fanout.add(subscription)
+    subscription.since = whole(fields["since"])
+    subscription.qos = whole(fields["qos"])
+    subscription.no_local = fields["no_local"] is True
+    subscription.keep_retain = fields["keep_retain"] is True
+    subscription.identifier = whole(fields["identifier"])
+    subscription.arguments = table(fields["arguments"])
+    sessions.fanout.changed()

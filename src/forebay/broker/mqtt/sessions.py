@@ -1,0 +1,419 @@
+"""The MQTT sessions of a vhost: who is there, and the log of what durable ones have to get.
+
+A message for any number of durable sessions is stored once, in the sessions' log. What of it a session still has to
+get is runs of offsets in its message queue, and its packets in flight; both can be made again from the log, the
+subscriptions and the notes of `client_session`, which is what recovery does.
+
+The `exchange` column of a record says for whom it is not meant among all that match: 1 and a session's number is for
+that session only (a retained message, or what overflowed), 2 and a number is not for that one's no-local subscriptions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from mypy_extensions import i64, u8
+
+from forebay.broker.internal_log import SESSIONS_LOG, InternalLog
+from forebay.broker.limits.session_quota import SessionQuota
+from forebay.broker.mqtt.client_session import (
+    NEVER,
+    TAKEN,
+    ClientSession,
+    Subscription,
+    Will,
+)
+from forebay.broker.mqtt.fanout import LOGGED, Audience, Fanout, Recipient, Runs, is_zero, topic_at
+from forebay.broker.mqtt.session_notes import (
+    kept_fact,
+    session_fact,
+    subscribe_fact,
+)
+from forebay.core.errors import REFUSED, RequestError
+from forebay.log.block import Block
+from forebay.log.store import Store
+from forebay.queue.leases.lease import Delivery
+from forebay.queue.mqueue import MqueueRules
+
+PRIVATE: Final = 1
+BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
+CACHED_OCTETS_MAX: Final = 16 << 20  # who is far behind reads from the disk; who is not finds all of it here
+SECOND_US: Final = 1_000_000
+NOT_YET: Final = 1 << 62  # above all offsets
+NOT_TOPICS: Final = (b"$queue/", b"$share/", b"$dlq/")
+
+
+class Sessions(InternalLog):
+    """All sessions by client identifier; `StoredSessions` brings them back after a restart.
+
+    present  whether the session that `attach` gave was there before
+    taken    connections that have lost their session to another one, for the server to end
+    wills    to be published in this turn
+    left     subscriptions of sessions that have ended, except to topics
+    """
+
+    def __init__(self, store: Store, fanout: Fanout, rules: MqueueRules, sessions_max: i64, vhost: i64 = 0) -> None:
+        super().__init__(SESSIONS_LOG, "$sessions", store, vhost)
+        self.log.cached_max = CACHED_OCTETS_MAX
+        self.fanout = fanout
+        self.quota = SessionQuota(self.log, fanout.crowding)
+        self.rules = rules
+        self.sessions_max: i64 = sessions_max
+        self.clients: dict[bytes, ClientSession] = {}
+        self.by_number: dict[int, ClientSession] = {}
+        self.offline: dict[int, ClientSession] = {}
+        self.connected: dict[int, ClientSession] = {}  # by connection
+        self.next_number: i64 = 1
+        self.present = False
+        self.taken: list[int] = []
+        self.unreadable: list[tuple[int, int]] = []  # offsets of which nobody knows whose they are
+        self.wills: list[Will] = []
+        self.left: list[Subscription] = []
+        self.changed: list[ClientSession] = []
+        self.runs = Runs()
+        self.out: list[Delivery] = []
+        self.expired: i64 = 0  # sessions that ended by their expiry
+        self.dropped: i64 = 0  # by the message queues of sessions that have ended
+        self.now_us: i64 = 0
+
+    # ---- sessions come and go
+
+    def attach(
+        self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64, will: Will | None
+    ) -> ClientSession:
+        """The session of a client that connects; RequestError(REFUSED) if there are too many.
+
+        expiry_s  how long it outlives the connection; 0: not at all, even where the client comes back at once [3.1.4-3]
+        """
+        old = self.clients.get(client_id)
+        self.present = old is not None and old.durable and old.expiry_s > 0 and not clean_start
+        if old is not None:
+            if old.connection:
+                self.fanout.crowding.relieve(old)
+                self.taken.append(int(old.connection))
+                self.connected.pop(int(old.connection), None)
+            self.settle_will(old, self.present)
+            if not self.present:
+                self.end(old)
+        if self.present:
+            assert old is not None
+            client = old
+            self.offline.pop(int(client.number), None)
+            client.away_to = self.next_offset()
+            self.mark(client)
+        else:
+            client = self.make(client_id, expiry_s)
+        client.connection = connection
+        self.connected[int(connection)] = client
+        client.paused = False
+        client.full = False
+        client.given_up = 0 < self.rules.crowd_at < client.mqueue.count  # what has gathered is nobody's fault of now
+        client.expiry_s = expiry_s
+        client.ended_us = 0
+        client.will = will
+        client.will_due_us = 0
+        self.fanout.changed()
+        self.describe(client, True)
+        return client
+
+    def make(self, client_id: bytes, expiry_s: i64) -> ClientSession:
+        if self.sessions_max and i64(len(self.clients)) >= self.sessions_max:
+            raise RequestError(REFUSED, f"client identifier: there are {self.sessions_max} sessions, mqtt_sessions_max")
+        client = ClientSession(self.next_number, client_id, expiry_s > 0, expiry_s, self.rules)
+        self.next_number += 1
+        client.covered = client.away_from = client.away_to = self.next_offset()
+        self.clients[client_id] = client
+        self.by_number[int(client.number)] = client
+        return client
+
+    def detach(self, client: ClientSession, connection: i64, now_us: i64) -> None:
+        """The connection is gone; nothing happens where another one has taken the session over."""
+        if client.connection != connection or client.ended:
+            return
+        self.fanout.crowding.relieve(client)
+        client.connection = 0
+        client.ended_us = now_us
+        client.away_from = self.next_offset()
+        client.away_to = NOT_YET
+        self.connected.pop(int(connection), None)
+        will = client.will
+        if will is not None and will.delay_s and client.expiry_s:
+            delay_s = min(will.delay_s, client.expiry_s)
+            client.will_due_us = now_us + delay_s * SECOND_US
+        else:
+            self.settle_will(client, False)
+        self.fanout.changed()
+        if client.expiry_s == 0:
+            self.end(client)
+            return
+        self.offline[int(client.number)] = client
+        self.describe(client, False)
+
+    def settle_will(self, client: ClientSession, resumed: bool) -> None:
+        """Its connection has ended, or the client is back: publish the will unless its delay lets it off [3.1.3-9]."""
+        will = client.will
+        client.will = None
+        client.will_due_us = 0
+        if will is not None and not (resumed and will.delay_s):
+            self.wills.append(will)
+
+    def end(self, client: ClientSession) -> None:
+        """The session is over, and all that it kept."""
+        self.settle_will(client, False)
+        client.ended = True
+        self.quota.forget(client)
+        self.fanout.crowding.relieve(client)
+        client.connection = 0
+        for subscription in client.subscriptions.values():
+            if is_topic(subscription.filter):
+                self.fanout.remove(subscription)
+            else:
+                self.left.append(subscription)
+        client.subscriptions = {}
+        self.dropped += client.mqueue.dropped
+        client.mqueue.clear()
+        client.inflight = {}
+        del self.clients[client.client_id]
+        del self.by_number[int(client.number)]
+        self.offline.pop(int(client.number), None)
+        if client.durable:
+            self.fact(client, {"op": "end"}, True)
+
+    def tick(self, now_us: i64) -> None:
+        """End sessions whose time is over, publish wills whose delay is over, let the log forget."""
+        for client in list(self.offline.values()):
+            if client.will is not None and client.will_due_us and client.will_due_us <= now_us:
+                self.settle_will(client, False)
+                self.describe(client, True)
+            if client.expiry_s < NEVER and client.ended_us + client.expiry_s * SECOND_US <= now_us:
+                self.expired += 1
+                self.end(client)
+        self.quota.look(self.by_number, now_us)
+        if self.out:
+            return  # sealed before the turn's end: nobody wants these yet
+        floor = self.log.end
+        for base, _ in self.unreadable:
+            floor = min(floor, i64(base))
+        for client in self.by_number.values():
+            floor = min(floor, client.floor(floor))
+        if floor > self.log.start:
+            self.log.truncate(floor)
+
+    # ---- subscriptions
+
+    def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
+        """Add a subscription, or give the one to the same filter the options of this one; whether it is new."""
+        old = client.subscriptions.get(wanted.filter)
+        if old is None:
+            client.subscriptions[wanted.filter] = wanted
+            if is_topic(wanted.filter):
+                self.fanout.add(wanted)
+        else:
+            if old.qos == 0 and wanted.qos:
+                old.since = wanted.since  # what came at QoS 0 was given away already, if others have it in the log
+            elif old.qos and wanted.qos == 0 and client.durable:
+                # Recovery could not tell by the subscription that these wait; they must not be lost [MQTT-3.8.4-4].
+                end = min([self.log.end, *[each.block.base + each.index for each in self.out]])
+                self.fact(client, kept_fact(client, end), False)
+                client.lowered = True
+                self.mark(client)
+            old.qos = wanted.qos
+            old.no_local = wanted.no_local
+            old.keep_retain = wanted.keep_retain
+            old.identifier = wanted.identifier
+            old.arguments = wanted.arguments
+            self.fanout.changed()
+        if client.durable:
+            self.fact(client, subscribe_fact(client.subscriptions[wanted.filter]), True)
+        return old is None
+
+    def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:
+        """End a subscription; False where there is none."""
+        subscription = client.subscriptions.pop(filter, None)
+        if subscription is None:
+            return False
+        if is_topic(filter):
+            self.fanout.remove(subscription)
+        if client.durable:
+            self.fact(client, {"op": "unsubscribe", "filter": filter}, True)
+        return True
+
+    def target(self, client: ClientSession, block: Block, index: i64) -> Recipient:
+        """The delivery of a record of the log to this client, by its subscriptions of now."""
+        found = self.fanout.audience(topic_at(block, index), 0)
+        if found is not None:
+            if is_zero(block, index):
+                found = found.zero
+            for target in found.logged:
+                if target.client is client:
+                    return target
+        return Recipient(client, LOGGED, 2)
+
+    # ---- messages
+
+    def next_offset(self) -> i64:
+        """The offset that the next record will have."""
+        return self.log.end + self.log.writer.count
+
+    def append(
+        self, audience: Audience, format: u8, origin: bytes, topic: bytes, properties: bytes, body: bytes
+    ) -> None:
+        """One message for the logged targets of an audience, at the turn's end."""
+        writer = self.log.writer
+        writer.append(format, origin, topic, properties, body)
+        self.runs.add(audience)
+        if writer.bodies.size() > BLOCK_OCTETS:
+            self.end_turn(self.now_us)
+
+    def append_private(
+        self, client: ClientSession, audience: Audience, format: u8, topic: bytes, properties: bytes, body: bytes
+    ) -> None:
+        """One message for one session; its audience has that session's target, or none where it is on its way."""
+        self.append(audience, format, b"\x01%d" % int(client.number), topic, properties, body)
+
+    def end_turn(self, now_us: i64) -> None:
+        """Seal what was appended, and find who gets it: see `take_deliveries`."""
+        self.now_us = now_us
+        writer = self.log.writer
+        if writer.count == 0:
+            return
+        runs = self.runs
+        self.runs = Runs()
+        runs.cut()
+        block = self.log.seal(now_us)
+        assert block is not None
+        self.store.append(self.log, block)
+        index: i64 = 0
+        for at in range(len(runs.audiences)):
+            count = runs.counts[at]
+            for target in runs.audiences[at].logged:
+                self.out.append(Delivery(target, block, index, count, None))
+            index += count
+
+    def keep(self, target: Recipient, block: Block, index: i64, count: i64) -> None:
+        """Let records of the log wait for a session; what gives way to them is noted."""
+        client = target.client
+        mqueue = client.mqueue
+        dropped = mqueue.dropped
+        offset = block.base + index
+        zero = target.qos == 0
+        if zero and client.refuses:
+            self.pass_by(client, offset, count)
+            return
+        if mqueue.rules.priorities:
+            for step in range(count):
+                priority = mqueue.rules.priority(topic_at(block, index + step))
+                mqueue.push(target, None, offset + step, 1, zero, priority)
+        else:
+            mqueue.push(target, None, offset, count, zero, 0)
+        if mqueue.lost:
+            self.note_lost(client)
+        if mqueue.dropped != dropped:
+            self.fanout.losers[client] = None
+        if client.connection:
+            self.fanout.crowding.check(client, self.now_us)
+
+    def pass_by(self, client: ClientSession, offset: i64, count: i64) -> None:
+        """Records of QoS 0, of which nobody awaits anything, are not kept where too much waits already."""
+        client.mqueue.dropped += count
+        self.fanout.losers[client] = None
+        for each in range(offset, offset + count):
+            self.operate(client, TAKEN, 0, each, False)
+
+    def keep_out(self) -> None:
+        """Let what is in `out` wait, as all that is not in a packet has to."""
+        out, self.out = self.out, []
+        for delivery in out:
+            target = delivery.consumer
+            assert isinstance(target, Recipient)
+            if not target.client.ended:
+                self.keep(target, delivery.block, delivery.index, delivery.count)
+
+    def note_lost(self, client: ClientSession) -> None:
+        """Note what of the log has given way in a message queue."""
+        for first, end in pairs(client.mqueue.lost):
+            for each in range(first, end):
+                self.operate(client, TAKEN, 0, each, False)
+        client.mqueue.lost = []
+
+    def take_deliveries(self) -> list[Delivery]:
+        """The deliveries of this turn, and of the end of the one before, whose connections are still there."""
+        out: list[Delivery] = []
+        for delivery in self.out:
+            target = delivery.consumer
+            assert isinstance(target, Recipient)
+            if target.client.connection:
+                target.session_id = target.client.connection
+                out.append(delivery)
+            elif not target.client.ended:
+                self.keep(target, delivery.block, delivery.index, delivery.count)
+        self.out = []
+        return out
+
+    # ---- notes
+
+    def operate(self, client: ClientSession, operation: i64, id: i64, offset: i64, urgent: bool) -> None:
+        """Note what happened to a packet; if urgent, what is written after it waits for the disk."""
+        if not client.durable:
+            return
+        client.operate(operation, id, offset)
+        if urgent:
+            client.urgent = True
+        self.mark(client)
+
+    def mark(self, client: ClientSession) -> None:
+        if not client.noted:
+            client.noted = True
+            self.changed.append(client)
+
+    def note_changes(self) -> None:
+        """Write down the operations of this turn, along with the records that they are about."""
+        self.end_turn(self.now_us)
+        self.keep_out()  # put there while deliveries were written: behind others that wait already
+        changed = self.changed
+        if not changed:
+            return
+        self.changed = []
+        for client in changed:
+            client.noted = False
+            payload = client.take_notes()
+            if payload and not client.ended:
+                self.note(int(client.number), payload, client.urgent)
+            client.urgent = False
+            if client.lowered:
+                client.lowered = False
+                if not client.ended:
+                    self.fact(client, kept_fact(client, self.log.end), False)
+
+    def fact(self, client: ClientSession, fields: dict[str, object], urgent: bool) -> None:
+        payload = client.take_notes()
+        if payload:  # facts and operations keep their order
+            self.note(int(client.number), payload, client.urgent)
+        self.note(int(client.number), msgspec.msgpack.encode(fields), urgent)
+
+    def describe(self, client: ClientSession, urgent: bool) -> None:
+        if client.durable and not client.ended:
+            self.fact(client, session_fact(client), urgent)
+
+
+def is_topic(filter: bytes) -> bool:
+    """True if a subscription is to topics, and not to a queue or a share of one."""
+    return filter[:1] != b"$" or not filter.startswith(NOT_TOPICS)
+
+
+def pairs(bounds: list[int]) -> list[tuple[int, int]]:
+    """First, end, first, end, ... as intervals."""
+    return [(bounds[at], bounds[at + 1]) for at in range(0, len(bounds), 2)]
+
+
+def merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The union of these intervals, ascending."""
+    found: list[tuple[int, int]] = []
+    for first, end in sorted(intervals):
+        if found and first <= found[-1][1]:
+            if end > found[-1][1]:
+                found[-1] = (found[-1][0], end)
+        else:
+            found.append((first, end))
+    return found

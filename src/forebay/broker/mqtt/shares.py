@@ -1,0 +1,123 @@
+"""MQTT shared subscriptions: `$share/<group>/<filter>` is a queue bound to the filter, and its members consume from it.
+
+So what one member leaves unacknowledged goes to another, and nothing is lost while a durable member is away. The queue
+is durable once a durable session is a member, and goes with its last member.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.broker.address import TOPIC_EXCHANGE
+from forebay.broker.catalog.queues import queue_command
+from forebay.broker.catalog.topology import Topology
+from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.mqtt.fanout import properties_at
+from forebay.core.errors import INVALID, RequestError
+from forebay.log.block import Block
+from forebay.queue.declaration.spec import QueueSpec
+from forebay.queue.queue import SHARE, Queue
+from forebay.queue.work.work_group import WorkGroup
+from forebay.routing.topic_trie import check_filter, swap_key
+
+SHARE_PREFIX: Final = b"$share/"
+
+
+@final
+class Shares:
+    """The shared subscriptions of a vhost, and the numbers of the sessions that are their members."""
+
+    def __init__(self, strategy: str) -> None:
+        self.strategy = strategy
+        self.members: dict[bytes, set[int]] = {}
+
+    def join(self, topology: Topology, filter: bytes, client: ClientSession, now_us: i64) -> None:
+        """Make a session a member; RequestError(INVALID) if it is no `$share/<group>/<filter>`."""
+        topics = share_filter(filter)
+        check_filter(topics)
+        queue = topology.queues.get(filter)
+        if queue is None:
+            self.make(topology, filter, topics, client.durable)
+        elif client.durable and not queue.log.durable:
+            self.make_durable(topology, queue, topics, now_us)
+        self.members.setdefault(filter, set()).add(int(client.number))
+
+    def make(self, topology: Topology, filter: bytes, topics: bytes, durable: bool) -> Queue:
+        spec = QueueSpec(durable, False, False, {}, topology.visibility_ms)
+        queue = topology.make_queue(topology.next_queue, filter, SHARE, spec)
+        if durable:
+            topology.command(queue_command(queue))
+        topology.bind(filter, TOPIC_EXCHANGE, swap_key(topics), {})
+        return queue
+
+    def make_durable(self, topology: Topology, old: Queue, topics: bytes, now_us: i64) -> None:
+        """Put a durable queue in the place of one in memory; the members' sessions consume from it anew.
+
+        What is ready goes along; what is leased is settled or lost with its connection, as it would have been.
+        """
+        old.log.seal(old.log.stamp_us)
+        ready: list[tuple[int, int]] = []
+        for group in old.groups.values():
+            if isinstance(group, WorkGroup):
+                order = group.ready_queue.order
+                ready = sorted(group.ready_queue.returned if order is None else order.take_all())
+                ready.append((int(group.settlement.cursor), int(old.log.end - group.settlement.cursor)))
+        if not old.groups:
+            ready = [(int(old.log.start), int(old.log.end - old.log.start))]
+        records: list[tuple[Block, int]] = []  # held here, as a log forgets them with its queue
+        for first, count in ready:
+            for offset in range(first, first + count):
+                block = old.log.block(offset)
+                assert block is not None
+                records.append((block, int(offset - block.base)))
+        topology.remove_queue(old)
+        queue = self.make(topology, old.name, topics, True)
+        for block, at in records:
+            index: i64 = at
+            queue.log.append(
+                block.data[block.formats_at + index],
+                block.exchange(index),
+                block.routing_key(index),
+                properties_at(block, index, now_us),
+                block.body(index),
+            )
+
+    def leave(self, topology: Topology, filter: bytes, number: i64) -> None:
+        """A session is no member any more; without members there is no shared subscription."""
+        members = self.members.get(filter)
+        if members is None:
+            return
+        members.discard(int(number))
+        queue = topology.queues.get(filter)
+        if not members:
+            del self.members[filter]
+            if queue is not None:
+                topology.remove_queue(queue)
+
+    def recovered(self, topology: Topology, clients: list[ClientSession], now_us: i64) -> None:
+        """Find the members again; a queue without one goes."""
+        for client in clients:
+            for filter in client.subscriptions:
+                if filter.startswith(SHARE_PREFIX):
+                    self.join(topology, filter, client, now_us)
+        for queue in list(topology.queues.values()):
+            if queue.kind == SHARE and queue.name not in self.members:
+                # As if the log had said so: the checkpoint of this start does, and before it nothing can be noted.
+                topology.apply({"op": "queue-delete", "id": int(queue.id)})
+
+    def equip(self, group: WorkGroup) -> None:
+        """Have the group pick members by the strategy."""
+        group.share_by(self.strategy)
+
+
+def share_filter(filter: bytes) -> bytes:
+    """The topic filter in `$share/<group>/<filter>`; RequestError(INVALID) if it is none [MQTT-4.8.2-1, -2]."""
+    cut = filter.find(b"/", len(SHARE_PREFIX))
+    name = filter[len(SHARE_PREFIX) : cut] if cut >= 0 else b""
+    if not name or b"+" in name or b"#" in name or cut + 1 == len(filter):
+        raise RequestError(
+            INVALID, f"shared subscription '{filter.decode('utf-8', 'replace')}': not $share/NAME/FILTER"
+        )
+    return filter[cut + 1 :]

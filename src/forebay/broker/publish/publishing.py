@@ -1,0 +1,411 @@
+"""Publishes: where a message goes, and how it gets there.
+
+Nothing here knows who consumes. What was appended in a turn is sealed at its end, by `Vhost.end_turn`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker import events
+from forebay.broker.address import TOPIC_EXCHANGE
+from forebay.broker.catalog.queues import keyed_command
+from forebay.broker.common import Common, Sealed
+from forebay.broker.internal_log import RECORD_OVERHEAD, InternalLog
+from forebay.broker.mqtt.client_session import ClientSession, Will
+from forebay.broker.mqtt.fanout import DIRECT, LOGGED, Audience, Recipient, identifier_property
+from forebay.broker.mqtt.retained import Retained, RetainedMessage
+from forebay.broker.mqtt.session_recovery import StoredSessions
+from forebay.broker.publish.deduplication import Deduplication
+from forebay.broker.publish.delayed import Delayed
+from forebay.broker.publish.properties import marks_of
+from forebay.broker.publish.replies import Replies
+from forebay.broker.publish.router import Route, Routes
+from forebay.broker.publish.staging import Staging
+from forebay.core.errors import RequestError
+from forebay.core.message import (
+    ACCEPTED,
+    EXPIRES,
+    FORMAT_MASK,
+    KEYED,
+    MQTT,
+    QOS_MASK,
+    QOS_SHIFT,
+    REJECTED,
+    RETAIN,
+    RETAINED,
+    UNROUTABLE,
+)
+from forebay.core.option_names import DROP, HOLD
+from forebay.core.options import Options
+from forebay.log.block import LONG_OCTETS, Block
+from forebay.log.store import Store
+from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
+from forebay.queue.queue import SHARE, STREAM, Queue
+from forebay.queue.trace import PUBLISHED as TRACE_PUBLISHED
+from forebay.routing.exchange import text
+from forebay.wire.mqtt.properties import WILL_DELAY, rest_of_expiry, without
+
+BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
+MILLISECOND_US: Final = 1000
+MARKS: Final = EXPIRES | KEYED
+KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
+
+
+class Publishing(Routes):
+    """The publishing half of a vhost."""
+
+    def __init__(
+        self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
+    ) -> None:
+        super().__init__(name, store, options, number, common)
+        self.delivery_limit = options.delivery_limit
+        self.queue_type_relaxed = options.queue_type_equivalence_relaxed
+        self.settings.default_queue_type = options.default_queue_type
+        self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max, number)
+        self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max, number)
+        self.delayed = Delayed(store, options.mqtt_delayed_max, number)
+        window_ms, keys_max = options.deduplication_window_ms, options.deduplication_keys_max
+        self.deduplication = Deduplication(store, window_ms, keys_max, number)
+        memory_ms, expiry_ms, most = options.transaction_memory_ms, options.staging_expiry_ms, options.transactions_max
+        self.staging = Staging(store, memory_ms, expiry_ms, most, number)
+        self.internals: list[InternalLog] = [
+            self.sessions,
+            self.retained,
+            self.delayed,
+            self.deduplication,
+            self.staging,
+        ]
+        self.replies = Replies(self.common)
+        self.crowding = self.fanout.crowding = self.sessions.quota.crowding = self.common.crowding
+        self.sessions.quota.octets_max = session_octets_of(options)
+        self.crowding.hold_us = hold_us_of(options)
+        self.refusal = ""
+        self.dirty: list[Queue] = []
+        self.timed: list[Queue] = []  # to which time alone may bring something
+        self.awaiting: list[Queue] = []  # with readers of what is not on disk yet
+        self.now_us: i64 = 0  # of the turn before; good enough for leases by `get`
+        self.published: i64 = 0
+        self.rejected: i64 = 0
+
+    # ---- publishing
+
+    def publish(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
+        """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `refusal`).
+
+        format  with the marks EXPIRES and KEYED, of AMQP; those of MQTT are found here
+        """
+        audience, queues, flow = route.audience, route.queues, route.flow
+        if not queues and audience is None and not route.copies:
+            flow.published_in += 1
+            flow.unroutable += 1
+            return UNROUTABLE
+        if route.durable:
+            octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
+            if (self.crowding.refusing and self.refuses(route, format)) or not self.take_room(octets * route.durable):
+                return REJECTED
+        self.published += 1
+        flow.published_in += 1
+        flow.published_out += route.reach
+        is_long = len(body) >= LONG_OCTETS  # alone in its block, where it is not copied
+        outcome: i64 = ACCEPTED
+        stored = format
+        if queues and format & FORMAT_MASK == MQTT:
+            stored = format & KEPT | (u8(marks_of(MQTT, properties)) if properties else u8(0))
+        for queue in queues:
+            writer = queue.log.writer
+            if queue.limits.refuses and queue.refuses(len(body)):
+                self.refuse(queue, stored, route, properties, body)
+                outcome = REJECTED
+                continue
+            if is_long and writer.count:
+                self.seal(queue, self.now_us)
+            if queue.kind == SHARE:
+                writer.append(format, route.publisher, route.routing_key, properties, body)
+            else:
+                if stored & MARKS:
+                    self.heed(queue, i64(stored))
+                writer.append(stored, route.exchange, route.routing_key, properties, body)
+            if not queue.dirty:
+                queue.dirty = True
+                self.dirty.append(queue)
+            if queue.crowded:
+                self.common.pressing = queue
+            if is_long or writer.bodies.size() > BLOCK_OCTETS:
+                self.seal(queue, self.now_us)
+        if audience is not None:
+            if format & KEPT == MQTT:
+                audience = audience.zero
+            elif format & FORMAT_MASK != MQTT:
+                format &= FORMAT_MASK  # the marks for queues would be taken for RETAIN here
+            if audience.direct:
+                self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
+            if audience.logged:
+                self.sessions.append(audience, format, route.origin, route.routing_key, properties, body)
+            if self.crowding.count and self.common.pressing is None:
+                self.press(audience)
+        if route.copies:
+            self.publish_copies(route, format & FORMAT_MASK, properties, body)
+        if self.events.publishes and outcome == ACCEPTED:
+            self.tell_publish(route, i64(format), body)
+        return outcome
+
+    def publish_owed(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
+        """As `publish`, of what the broker has taken long ago: no session's quota refuses it."""
+        refusing = self.crowding.refusing
+        self.crowding.refusing = 0
+        outcome = self.publish(route, format, properties, body)
+        self.crowding.refusing = refusing
+        return outcome
+
+    def refuses(self, route: Route, format: u8) -> bool:
+        """As `is_over_quota`, of a message that may be one of QoS 0, which such a session passes over."""
+        return format & KEPT != MQTT and self.is_over_quota(route)
+
+    def is_over_quota(self, route: Route) -> bool:
+        """True if a message would go to a session for which too much waits; says `refusal`."""
+        client = refusing_client(route.audience)
+        for copy in route.copies:
+            client = client or refusing_client(copy.audience)
+        if client is None:
+            return False
+        waits = f"more than {self.sessions.quota.octets_max} octets wait for it, mqtt_session_octets_max"
+        self.refusal = f"MQTT client '{text(client.client_id)}' takes no more: {waits}"
+        self.rejected += 1
+        return True
+
+    def press(self, audience: Audience) -> None:
+        """Somebody has published to these; the server holds it back where one of them does not keep up."""
+        epoch = self.crowding.epoch
+        if audience.epoch != epoch:
+            audience.look(epoch)
+        self.common.pressing = audience.crowded
+
+    def tell_publish(self, route: Route, format: i64, body: bytes) -> None:
+        """Somebody wants to hear of every message."""
+        facts = events.message_facts(route.exchange, route.routing_key, format, body)
+        self.events.note(events.PUBLISHED, self.name, facts)
+
+    def publish_block(self, route: Route, block: Block, formats: bytes, marks: i64) -> bool:
+        """Append all records of a block to the queues of a route, none of which refuses any; False without room for it.
+
+        formats  one octet a record, marks included; those that any of them has are in `marks`
+        """
+        if route.durable and not self.take_room((block.octets() + RECORD_OVERHEAD) * route.durable):
+            return False
+        self.published += block.count
+        route.flow.published_in += block.count
+        route.flow.published_out += block.count * route.reach
+        for queue in route.queues:
+            if marks:
+                self.heed(queue, marks)
+            writer = queue.log.writer
+            writer.append_all(block, formats)
+            self.mark(queue)
+            if writer.bodies.size() > BLOCK_OCTETS:
+                self.seal(queue, self.now_us)
+        if self.events.publishes:
+            facts = events.block_facts(route.exchange, route.routing_key, block)
+            self.events.note(events.PUBLISHED, self.name, facts)
+        return True
+
+    def publish_copies(self, route: Route, format: u8, properties: bytes, body: bytes) -> None:
+        """For the subscribers whom further routing keys reach."""
+        for copy in route.copies:
+            if copy.audience.direct:
+                self.fanout.append(copy.audience, format, route.exchange, copy.key, properties, body)
+            for target in copy.audience.logged:
+                # Alone: others who subscribed to this topic may have the message under another key already.
+                alone = Audience()
+                alone.logged.append(target)
+                self.sessions.append_private(target.client, alone, format, copy.key, properties, body)
+
+    def heed(self, queue: Queue, marks: i64) -> None:
+        """Have the queue look for what a record's marks say that there is in its properties."""
+        if queue.kind == STREAM:
+            return
+        if marks & KEYED and not queue.keyed:
+            queue.make_keyed()
+            if queue.log.durable:
+                self.command(keyed_command(queue))
+        if marks & EXPIRES and queue.work_groups == 0:
+            self.add_group(queue, b"", b"", True, queue.log.start, True)
+
+    def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
+        """The queue does not take the message: it is full, or the message is too long for it."""
+        self.rejected += 1
+        queue.counts.refused += 1
+        self.refusal = f"queue '{text(queue.name)}' in vhost '{text(self.name)}' {queue.refusal(len(body))}"
+
+    def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:
+        """Publish what nobody waits for: wills, delayed messages. Nobody hears of what is refused."""
+        try:
+            route = self.route_topic(topic, None)
+        except RequestError:
+            return REJECTED
+        if format & RETAIN and not self.retain(topic, format, properties, body):
+            return REJECTED
+        if route.headers_exchange is not None:
+            route = self.resolve(route, format, properties)
+        pressing = self.common.pressing
+        outcome = self.publish_owed(route, format, properties, body)
+        self.common.pressing = pressing  # no connection has published that
+        return outcome
+
+    def retain(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> bool:
+        """Keep the message for those who subscribe later, or forget the one there is; False with a `refusal`."""
+        octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic)
+        if not self.take_room(octets):
+            return False
+        refusal = self.retained.put(topic, format, properties, body, self.now_us)
+        if refusal:
+            self.rejected += 1
+            self.refusal = refusal
+        else:
+            self.events.note(events.RETAINED, self.name, events.message_facts(TOPIC_EXCHANGE, topic, i64(format), body))
+        return not refusal
+
+    def give_retained(self, client: ClientSession, qos: i64, identifier: i64, message: RetainedMessage) -> None:
+        """Deliver a retained message to a client that has just subscribed."""
+        format = message.format | RETAINED
+        qos = min(qos, (message.format & QOS_MASK) >> QOS_SHIFT)
+        target = Recipient(client, LOGGED if qos and client.durable else DIRECT, qos)
+        target.identifiers = identifier_property(identifier)
+        properties = rest_of_expiry(message.properties, self.now_us - message.stamp_us)
+        audience = Audience()
+        if target.queue == LOGGED:
+            octets = len(properties) + len(message.body) + RECORD_OVERHEAD + len(message.topic)
+            if self.take_room(octets):
+                audience.logged.append(target)
+                self.sessions.append_private(client, audience, u8(format), message.topic, properties, message.body)
+            return
+        audience.direct.append(target)
+        self.fanout.append(audience, u8(format), TOPIC_EXCHANGE, message.topic, properties, message.body)
+
+    def delay(
+        self,
+        key: bytes,
+        due_us: i64,
+        format: u8,
+        topic: bytes,
+        properties: bytes,
+        body: bytes,
+        exchange: bytes = b"",
+    ) -> bool:
+        """Publish the message later; False with a `refusal`."""
+        octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic) + len(key) + len(exchange)
+        if not self.take_room(octets):
+            return False
+        self.delayed.put(key, due_us, format, topic, properties, body, exchange)
+        return True
+
+    def publish_will(self, will: Will) -> None:
+        block = without(will.properties, 1 << WILL_DELAY)
+        retain = RETAIN if will.retain else 0
+        self.publish_topic(will.topic, u8(MQTT | will.qos << QOS_SHIFT | retain), block, will.body)
+
+    def take_room(self, octets: i64) -> bool:
+        """Count so much towards what the log has room for; False, with a `refusal`, if the disk is full."""
+        common = self.common
+        if octets > common.room and not self.make_room(octets):
+            return False
+        common.room -= octets
+        return True
+
+    def has_room(self, octets: i64) -> bool:
+        """True if `take_room` would give so much."""
+        return octets <= self.common.room or self.make_room(octets)
+
+    def make_room(self, octets: i64) -> bool:
+        """Let the log grow by so much; False if the disk is full."""
+        common = self.common
+        gathered = common.gathered()
+        if self.store.reserve(gathered + octets):
+            common.room = self.store.room() - gathered
+            return True
+        common.room = 0
+        self.rejected += 1
+        self.refusal = "no room on the disk"
+        return False
+
+    def gathered(self) -> i64:
+        octets: i64 = 0
+        for internal in self.internals:
+            octets += internal.gathered()
+        for queue in self.dirty:
+            if queue.log.durable:
+                octets += queue.log.writer.octets()
+        return octets
+
+    # ---- the turn's end
+
+    def mark(self, queue: Queue) -> None:
+        """Have this turn look at the queue."""
+        if not queue.dirty:
+            queue.dirty = True
+            self.dirty.append(queue)
+
+    def watch(self, queue: Queue) -> None:
+        """Have ticks look at the queue for as long as time alone may bring something to it."""
+        if not queue.timed:
+            queue.timed = True
+            self.timed.append(queue)
+
+    def seal(self, queue: Queue, now_us: i64) -> None:
+        log = queue.log
+        block = log.seal(now_us)
+        share = self.common.share_of(queue)
+        if share and log.octets > share:
+            self.common.crowd(queue)
+        if block is not None:
+            queue.counts.published += block.count
+            if self.common.tracing:
+                self.common.sealed.append(Sealed(self.name, queue, block))
+        if block is not None and log.durable:
+            self.store.append(log, block)
+            if queue not in self.awaiting:
+                self.awaiting.append(queue)
+        elif queue.watches:
+            self.wake_watches(queue)
+        if block is not None and queue.trace is not None:
+            queue.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, log.stamp_us, "")
+
+    def wake_watches(self, queue: Queue) -> None:
+        """Tell who waits for the queue that there is more to read, if there is."""
+        end = queue.log.readable_end()
+        for watch in queue.watches:
+            if watch.is_over(queue.id, end):
+                self.common.wake(watch)
+
+
+def refusing_client(audience: Audience | None) -> ClientSession | None:
+    """The first of them that takes nothing of QoS 1 and 2."""
+    if audience is not None:
+        for target in audience.logged:
+            if target.qos and target.client.refuses:
+                return target.client
+    return None
+
+
+def session_octets_of(options: Options) -> int:
+    """The octets that may wait for one session; who has the oldest give way goes by their number."""
+    return 0 if options.mqtt_mqueue_overflow == DROP else options.mqtt_session_octets_max
+
+
+def mqueue_rules(options: Options) -> MqueueRules:
+    """The rules for message queues of sessions, out of the options."""
+    limit = options.mqtt_max_mqueue_len if options.mqtt_mqueue_overflow == DROP else 0
+    priorities = {topic.encode(): priority for topic, priority in options.mqtt_mqueue_priorities.items()}
+    default = HIGHEST if options.mqtt_mqueue_default_priority == "highest" else LOWEST
+    rules = MqueueRules(limit, options.mqtt_mqueue_store_qos0, priorities, default)
+    rules.qos0_bypass = options.mqtt_mqueue_qos0_bypass
+    if options.mqtt_mqueue_overflow == HOLD:
+        rules.crowd_at = options.mqtt_max_mqueue_len
+    return rules
+
+
+def hold_us_of(options: Options) -> int:
+    """The time for which a publisher is held back for a client that does not keep up."""
+    return 0 if options.mqtt_mqueue_overflow == DROP else options.mqtt_publisher_hold_ms * MILLISECOND_US

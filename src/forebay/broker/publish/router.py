@@ -1,0 +1,359 @@
+"""The router: a publish goes from exchange to exchange, and to queues and subscribers in the end.
+
+A message goes the ways of all bindings that fit it, through as many exchanges as they lead to; an exchange that leads
+it nowhere hands it to its alternate. Each exchange is visited once and each queue gets the message once, however many
+ways lead there: so cycles end, and the cost is that of the exchanges on the way.
+
+Most ways depend on the address alone: they are found once, and remembered by who publishes until the topology changes.
+An exchange that goes by the content leaves the way open (`Route.headers_exchange`) until there is a message.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker.address import TOPIC_EXCHANGE, Addresses, queue_address
+from forebay.broker.catalog.addressed import make_addressed
+from forebay.broker.catalog.topology import Topology
+from forebay.broker.common import Common
+from forebay.broker.mqtt.client_session import ClientSession
+from forebay.broker.mqtt.fanout import Audience, Fanout
+from forebay.core.errors import REFUSED, RequestError
+from forebay.core.message import FORMAT_MASK, MQTT, Properties
+from forebay.core.options import Options
+from forebay.log.store import Store
+from forebay.queue.queue import Queue
+from forebay.routing.exchange import Exchange, text
+from forebay.routing.flow import Flow
+from forebay.routing.hash_exchange import HashExchange
+from forebay.routing.topic_trie import check_topic, swap_key
+from forebay.wire.convert import decode
+
+QUEUE_PREFIX: Final = b"$queue/"
+SYS_PREFIX: Final = b"$SYS."
+SYS_TOPICS: Final = b"$SYS/"
+RESOLVED_MAX: Final = 10_000  # routes of contents remembered at most; beyond it they are forgotten together
+RESOLVED_OCTETS_MAX: Final = 512  # longer properties are seldom the same twice
+
+
+@final
+class Copy:
+    """Subscribers of MQTT whom a further routing key of a message reaches, and not that of its address.
+
+    They get it under that key: it is the topic that they know, and by which they are found again after a crash.
+    """
+
+    def __init__(self, key: bytes, audience: Audience) -> None:
+        self.key = key
+        self.audience = audience
+
+
+@final
+class Route:
+    """The queues and subscribers that one address leads to, until the topology changes.
+
+    headers_exchange  not None: the destinations depend on the message's content, see `Routes.resolve`
+    publisher         client identifier of who publishes, for shared subscriptions that go by it
+    client_number     of the client that gets nothing of its own by subscriptions that say so; 0 for none
+    origin            what the sessions' log says of the publisher
+    reach             to how many queues and subscribers
+    flow              counters of the exchange to which messages are published
+    """
+
+    def __init__(self, exchange: bytes, routing_key: bytes, queues: list[Queue], audience: Audience | None) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.queues = queues
+        self.audience = audience
+        self.copies: list[Copy] = []
+        self.headers_exchange: Exchange | None = None
+        self.publisher = b""
+        self.client_number: i64 = 0
+        self.origin = b""
+        self.reach: i64 = len(queues)
+        self.flow = Flow()  # nobody's, where none is put in its place
+        self.durable: i64 = 0  # destinations that write to disk
+        for queue in queues:
+            if queue.log.durable:
+                self.durable += 1
+        if audience is not None:
+            self.reach += len(audience.direct) + len(audience.logged)
+            if audience.logged or audience.zero.logged:
+                self.durable += 1
+
+
+@final
+class Way:
+    """The places that a message has come upon on its way through exchanges.
+
+    by_mqtt        it was published on an MQTT topic
+    queues         by number, each once, in the order in which they were found
+    subscriptions  those of MQTT, by number, with the routing key that reached them
+    is_open        an exchange goes by the content, and there was none to go by: the rest means nothing
+    """
+
+    def __init__(self, by_mqtt: bool) -> None:
+        self.by_mqtt = by_mqtt
+        self.visited: dict[int, None] = {}
+        self.queues: dict[int, None] = {}
+        self.subscriptions: dict[int, bytes] = {}
+        self.is_open = False
+
+
+class Routes(Topology):
+    """The routing half of a vhost.
+
+    address_queues  what the first use of `$queue/<name>` makes, of at most `address_queues_max` queues
+    """
+
+    def __init__(
+        self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
+    ) -> None:
+        super().__init__(name, store, options.visibility_timeout_ms, number, common)
+        self.address_queues = options.address_queues
+        self.address_queues_max: i64 = options.address_queues_max
+        self.common.addresses[name] = RoutedAddresses(self)
+        self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
+        # (exchange, routing keys, properties) -> route, of epoch `resolved_epoch`
+        self.resolved: dict[tuple[bytes, tuple[bytes, ...], bytes], Route] = {}
+        self.resolved_epoch: i64 = 0
+
+    # ---- addresses
+
+    def route(self, exchange: bytes, routing_key: bytes) -> Route:
+        """The route of an AMQP address; RequestError if nobody can publish there."""
+        return self.find_route(exchange, [routing_key], None)
+
+    def find_route(self, exchange: bytes, keys: list[bytes], content: Properties | None) -> Route:
+        if not exchange:
+            return self.direct_route(keys)
+        where = self.check_exchange(exchange)
+        if where.internal:
+            raise RequestError(
+                REFUSED, f"cannot publish to internal exchange '{text(exchange)}' in vhost '{text(self.name)}'"
+            )
+        if where is self.topics:
+            for key in keys:
+                if key.startswith(SYS_PREFIX):
+                    raise RequestError(REFUSED, f"routing key '{text(key)}': only the broker publishes below $SYS")
+        way = self.follow(where, keys, content, False)
+        if way.is_open:
+            route = Route(exchange, keys[0], [], None)
+            route.headers_exchange = where
+        else:
+            route = self.route_of(way, exchange, keys)
+        route.flow = where.flow
+        return route
+
+    def direct_route(self, keys: list[bytes]) -> Route:
+        """The route through the default exchange."""
+        route = Route(b"", keys[0], self.addressed(keys), None)
+        route.flow = self.bindings.exchange(b"").flow
+        return route
+
+    def route_of(self, way: Way, exchange: bytes, keys: list[bytes]) -> Route:
+        """The route that a way makes for a message with these routing keys."""
+        if len(keys) == 1 or not way.subscriptions:
+            audience = self.fanout.audience_of(list(way.subscriptions), 0)
+            return Route(exchange, keys[0], self.queues_of(way), audience)
+        served: set[int] = set()  # clients: each gets one copy
+        audiences: list[Audience | None] = []
+        for key in keys:
+            mine: list[int] = []
+            for number, reached_by in way.subscriptions.items():
+                if reached_by == key and int(self.fanout.subscriptions[number].client.number) not in served:
+                    mine.append(number)
+            for number in mine:
+                served.add(int(self.fanout.subscriptions[number].client.number))
+            audiences.append(self.fanout.audience_of(mine, 0))
+        route = Route(exchange, keys[0], self.queues_of(way), audiences[0])
+        for index in range(1, len(keys)):
+            audience = audiences[index]
+            if audience is not None:
+                route.copies.append(Copy(keys[index], audience))
+                route.durable += len(audience.logged)
+        return route
+
+    def addressed(self, keys: list[bytes]) -> list[Queue]:
+        """The queues that these keys of the default exchange name, each once."""
+        found: list[Queue] = []
+        for key in keys:
+            if key.startswith(QUEUE_PREFIX):
+                for queue in self.queues_at(key):
+                    if queue not in found:
+                        found.append(queue)
+                continue
+            named = self.queues.get(key)
+            if named is not None and named not in found:
+                found.append(named)
+        return found
+
+    def route_topic(self, topic: bytes, client: ClientSession | None) -> Route:
+        """The route of an MQTT topic when this client publishes to it; RequestError(INVALID) if it is none."""
+        check_topic(topic)
+        publisher = b"" if client is None else client.client_id
+        if topic.startswith(QUEUE_PREFIX):
+            route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic), None)
+            route.flow = self.topics.flow
+            route.publisher = publisher
+            return route
+        number: i64 = 0
+        if client is not None and self.fanout.has_no_local(topic):
+            number = client.number
+        way = self.follow(self.topics, [swap_key(topic)], None, True)
+        if way.is_open:
+            route = Route(TOPIC_EXCHANGE, topic, [], None)
+            route.headers_exchange = self.topics
+        else:
+            audience = self.fanout.audience_of(list(way.subscriptions), number)
+            route = Route(TOPIC_EXCHANGE, topic, self.queues_of(way), audience)
+        if not topic.startswith(SYS_TOPICS):  # what the broker says of itself is no client's publish
+            route.flow = self.topics.flow
+        route.publisher = publisher
+        route.client_number = number
+        if number:
+            route.origin = b"\x02%d" % int(number)
+        return route
+
+    def addressed_queue(self, name: bytes) -> Queue:
+        """The queue of `$queue/<name>`, made because somebody uses it; RequestError where that may not be."""
+        return make_addressed(self, name, self.address_queues, int(self.address_queues_max))
+
+    def queues_at(self, address: bytes) -> list[Queue]:
+        """The queues that a publish to `$queue/<name>[/key]` lands in: there is always one."""
+        name, _ = queue_address(address)
+        found = [self.queues_by_id[number] for number in self.topics.route_topic(address, True) if number > 0]
+        named = self.queues.get(name)
+        if named is not None and named not in found:
+            found.insert(0, named)
+        if not found:
+            found.append(self.addressed_queue(name) if self.fallback is None else self.fallback)
+        return found
+
+    def queues_of(self, way: Way) -> list[Queue]:
+        return [self.queues_by_id[number] for number in way.queues]
+
+    # ---- what depends on the content
+
+    def route_all(self, exchange: bytes, keys: list[bytes], format: u8, properties: bytes) -> Route:
+        """The route of a message that has several routing keys, of which the first is that of its address."""
+        known = self.remembered(exchange, keys, properties)
+        if known is None:
+            known = self.find_route(exchange, keys, decode(format & FORMAT_MASK, properties))
+            self.remember(exchange, keys, properties, known)
+        return known
+
+    def resolve(self, route: Route, format: u8, properties: bytes) -> Route:
+        """The route of one message whose destinations depend on its content."""
+        if format & FORMAT_MASK == MQTT:
+            return self.resolve_anew(route, format, properties)
+        keys = [route.routing_key]
+        known = self.remembered(route.exchange, keys, properties)
+        if known is None:
+            known = self.resolve_anew(route, format, properties)
+            self.remember(route.exchange, keys, properties, known)
+        return known
+
+    def remembered(self, exchange: bytes, keys: list[bytes], properties: bytes) -> Route | None:
+        """The route that an AMQP message of the same address and properties took: publishers repeat themselves."""
+        if self.resolved_epoch != self.epoch:
+            self.resolved.clear()
+            self.resolved_epoch = self.epoch
+        return self.resolved.get((exchange, tuple(keys), properties))
+
+    def remember(self, exchange: bytes, keys: list[bytes], properties: bytes, route: Route) -> None:
+        if len(properties) > RESOLVED_OCTETS_MAX or self.resolved_epoch != self.epoch:
+            return  # finding it may have made a queue
+        if len(self.resolved) >= RESOLVED_MAX:
+            self.resolved.clear()
+        self.resolved[exchange, tuple(keys), properties] = route
+
+    def resolve_anew(self, route: Route, format: u8, properties: bytes) -> Route:
+        where = route.headers_exchange
+        assert where is not None
+        by_mqtt = format & FORMAT_MASK == MQTT
+        key = swap_key(route.routing_key) if by_mqtt else route.routing_key
+        way = self.follow(where, [key], decode(format & FORMAT_MASK, properties), by_mqtt)
+        audience = self.fanout.audience_of(list(way.subscriptions), route.client_number)
+        found = Route(route.exchange, route.routing_key, self.queues_of(way), audience)
+        found.flow = route.flow
+        found.publisher = route.publisher
+        found.client_number = route.client_number
+        found.origin = route.origin
+        return found
+
+    # ---- from exchange to exchange
+
+    def follow(self, start: Exchange, keys: list[bytes], content: Properties | None, by_mqtt: bool) -> Way:
+        """All that a message with these routing keys comes upon from an exchange on."""
+        way = Way(by_mqtt)
+        way.visited[start.number] = None
+        ahead = [start]
+        while ahead:
+            where = ahead.pop()
+            if where.by_content and content is None:
+                way.is_open = True
+                return way
+            found = self.destinations(where, keys, content, way)
+            if not found and where.alternate is not None and not (where is self.topics and way.subscriptions):
+                alternate = self.bindings.exchanges.get(where.alternate)
+                if alternate is not None:
+                    found.append(alternate.number)
+            for number in found:
+                if number > 0:
+                    way.queues[number] = None
+                elif number not in way.visited:
+                    way.visited[number] = None
+                    ahead.append(self.bindings.by_number[number])
+        return way
+
+    def destinations(self, where: Exchange, keys: list[bytes], content: Properties | None, way: Way) -> list[int]:
+        """The route of a message with these routing keys through an exchange."""
+        if where is self.topics:
+            return self.topic_destinations(keys, way)
+        if not where.name:
+            return [int(queue.id) for queue in self.addressed(keys)]
+        if isinstance(where, HashExchange):
+            return where.pick(where.value_of(keys[0], content))
+        if content is not None and where.by_content:
+            return where.route(keys[0], content.headers)
+        if len(keys) == 1:
+            return where.route(keys[0], [])
+        found: dict[int, None] = {}
+        for key in keys:
+            for number in where.route(key, []):
+                found[number] = None
+        return list(found)
+
+    def topic_destinations(self, keys: list[bytes], way: Way) -> list[int]:
+        """The route through amq.topic; the subscriptions of MQTT are noted in it."""
+        found: dict[int, None] = {}
+        for key in keys:
+            if key.startswith(SYS_PREFIX) and not way.by_mqtt:
+                continue  # another exchange led here: still only the broker publishes below $SYS
+            topic = swap_key(key)
+            for number in self.topics.route_topic(topic, way.by_mqtt):
+                found[number] = None
+            for number in self.fanout.trie.match(topic, True):
+                if number not in way.subscriptions:
+                    way.subscriptions[number] = key
+        return list(found)
+
+
+@final
+class RoutedAddresses(Addresses):
+    """Tells which queue the use of an address of a vhost makes there."""
+
+    def __init__(self, routes: Routes) -> None:
+        self.routes = routes
+
+    def makes(self, address: bytes, publishes: bool) -> bytes:
+        name, _ = queue_address(address)
+        routes = self.routes
+        if name in routes.queues:
+            return b""
+        if publishes and (routes.fallback is not None or routes.topics.route_topic(address, True)):
+            return b""
+        return name

@@ -1,0 +1,252 @@
+"""Publishing the rows of committed transactions: a bounded part of them each turn, so that others get theirs.
+
+What a turn publishes and what it settles of the staging log are in one frame of the write-ahead log. Where all rows of
+a block go to the same queues and ask for nothing special they are copied as a block, without a look at each.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from librt.strings import read_i32_le
+from mypy_extensions import i64, u8
+
+from forebay.broker.address import TOPIC_EXCHANGE
+from forebay.broker.internal_log import RECORD_OVERHEAD
+from forebay.broker.publish.headers import (
+    ASKS,
+    MARKS,
+    PublishHeaders,
+    asks_of,
+    publish_with_headers,
+    read_publish_headers,
+)
+from forebay.broker.publish.publishing import Publishing
+from forebay.broker.publish.router import Route
+from forebay.broker.publish.staging import CommittedBatch
+from forebay.core.errors import DamagedBlock, RequestError
+from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, REJECTED, RETAIN, UNROUTABLE
+from forebay.log.block import Block
+from forebay.queue.declaration.limits import REJECT_PUBLISH
+from forebay.queue.queue import SHARE
+from forebay.wire.amqp091.properties import flags_of
+
+ROWS_AT_ONCE: Final = 20_000  # that one turn publishes one by one
+OCTETS_AT_ONCE: Final = 8 << 20  # of the blocks that one turn looks at
+PENDING_OCTETS_MAX: Final = 32 << 20  # on their way to the disk: with more of them rows wait
+MEMO_MAX: Final = 10_000
+MEMO_OCTETS_MAX: Final = 512  # longer properties are seldom the same twice
+
+
+@final
+class RowHeaders:
+    """The requests in the properties of an AMQP row."""
+
+    def __init__(self, properties: bytes) -> None:
+        asked = asks_of(properties, flags_of(properties))
+        self.marks: i64 = asked & MARKS
+        self.headers: PublishHeaders | None = read_publish_headers(properties) if asked & ASKS else None
+
+
+@final
+class StagedRows:
+    """The memory of a vhost of the rows that it publishes.
+
+    waits  nothing can be published before something else happens: room on the disk or in a queue
+    """
+
+    def __init__(self) -> None:
+        self.waits = False
+        self.epoch: i64 = 0
+        self.routes: dict[tuple[bytes, bytes, bool], Route | None] = {}
+        self.asked: dict[bytes, RowHeaders] = {}
+        self.octets: i64 = 0  # left of this turn's share, and rows
+        self.rows: i64 = 0
+
+    def publish(self, vhost: Publishing) -> None:
+        """Publish this turn's share of what is committed. A commit that cannot go on does not keep up the others."""
+        self.octets = OCTETS_AT_ONCE
+        self.rows = ROWS_AT_ONCE
+        held_up: set[str] = set()
+        for commit in list(vhost.staging.open.values()):
+            if commit.query not in held_up and not self.publish_commit(vhost, commit):
+                held_up.add(commit.query)
+            if self.octets <= 0 or self.rows <= 0:
+                break
+        self.waits = len(held_up) > 0 and self.octets > 0 and self.rows > 0
+
+    def publish_commit(self, vhost: Publishing, commit: CommittedBatch) -> bool:
+        """Publish rows of one commit; False where it has to wait for something."""
+        staging = vhost.staging
+        while commit.next() >= 0:
+            if self.octets <= 0 or self.rows <= 0:
+                return True
+            if vhost.store.pending() > PENDING_OCTETS_MAX:
+                return False
+            try:
+                block = staging.block(commit.next())
+            except DamagedBlock:
+                return False
+            self.octets -= block.octets()
+            if commit.row == 0:
+                route = self.way_of_all(vhost, block)
+                if route is not None:
+                    if not self.publish_block(vhost, commit, block, route):
+                        return False
+                    continue
+            if not self.publish_rows(vhost, commit, block):
+                return False
+        staging.finish(commit)
+        return True
+
+    # ---- whole blocks
+
+    def way_of_all(self, vhost: Publishing, block: Block) -> Route | None:
+        """The route of a block's rows if all have the same, to queues that take whatever comes; None where not."""
+        if not is_uniform(block, block.exchange_at, block.exchange_octets_at):
+            return None
+        if not is_uniform(block, block.key_at, block.key_octets_at):
+            return None
+        if block.format(0) != AMQP091 or not has_one_format(block):
+            return None
+        route = self.route(vhost, False, block.exchange(0), block.routing_key(0))
+        if route is None or route.headers_exchange is not None or route.audience is not None or route.copies:
+            return None
+        for queue in route.queues:
+            if queue.kind == SHARE or queue.limits.refuses:
+                return None
+        return route
+
+    def publish_block(self, vhost: Publishing, commit: CommittedBatch, block: Block, route: Route) -> bool:
+        """Publish all rows of a block the same way, as a block if none of them asks for something special."""
+        count = block.count
+        marks: i64 = 0
+        formats = bytearray()
+        if is_uniform(block, block.properties_at, block.properties_octets_at):
+            asked = self.asked_by(block.properties(0))
+            if asked.headers is not None:
+                return self.publish_rows(vhost, commit, block)
+            marks = asked.marks
+            formats = bytearray([int(AMQP091 | marks)]) * int(count)
+        else:
+            for index in range(count):
+                asked = self.asked_by(block.properties(index))
+                if asked.headers is not None:
+                    return self.publish_rows(vhost, commit, block)
+                marks |= asked.marks
+                formats.append(int(AMQP091 | asked.marks))
+        if not vhost.publish_block(route, block, bytes(formats), marks):
+            return False
+        vhost.staging.advance(commit, count, 0 if route.queues else count, -1)
+        return True
+
+    # ---- row by row
+
+    def publish_rows(self, vhost: Publishing, commit: CommittedBatch, block: Block) -> bool:
+        """Publish rows of a block from where it goes on; False where one of them has to wait."""
+        index = commit.row
+        unroutable: i64 = 0
+        waits = False
+        while index < block.count and self.rows > 0:
+            outcome = self.publish_row(vhost, block, index)
+            if outcome == REJECTED:
+                waits = True
+                break
+            self.rows -= 1
+            if outcome == UNROUTABLE:
+                unroutable += 1
+            index += 1
+        rows = index - commit.row
+        if rows > 0:  # else there is nothing to write down, and no sync would be the last
+            vhost.staging.advance(commit, rows, unroutable, index if index < block.count else -1)
+        return not waits
+
+    def publish_row(self, vhost: Publishing, block: Block, index: i64) -> i64:
+        """As `Publishing.publish`; REJECTED only for what is to be tried again."""
+        format = block.format(index)
+        exchange = block.exchange(index)
+        key = block.routing_key(index)
+        properties = block.properties(index)
+        is_topic = format & FORMAT_MASK == MQTT and exchange == TOPIC_EXCHANGE
+        route = self.route(vhost, is_topic, exchange, key)
+        if route is None:
+            return UNROUTABLE
+        headers: PublishHeaders | None = None
+        if format & FORMAT_MASK == AMQP091:
+            asked = self.asked_by(properties)
+            headers = asked.headers
+            format = AMQP091 | asked.marks
+            if headers is not None and headers.delay_us and not vhost.delayed.has_places(1):
+                return REJECTED
+        if route.headers_exchange is not None and headers is None:
+            route = vhost.resolve(route, u8(format), properties)
+        if vhost.crowding.refusing and vhost.is_over_quota(route):
+            return REJECTED
+        for queue in route.queues:
+            if queue.limits.overflow == REJECT_PUBLISH and queue.is_full():
+                return REJECTED
+        body = block.body(index)
+        if not has_room(vhost, route, headers, len(properties) + len(body) + len(exchange) + len(key)):
+            return REJECTED
+        outcome: i64
+        if headers is not None:
+            outcome = publish_with_headers(vhost, route, headers, u8(format), body)
+        elif is_topic and format & RETAIN and not vhost.retain(key, u8(format), properties, body):
+            outcome = REJECTED
+        else:
+            outcome = vhost.publish(route, u8(format), properties, body)
+        # There was room for it: it was refused for good, and a dead-letter exchange may have it.
+        return UNROUTABLE if outcome == REJECTED else outcome
+
+    # ---- what is remembered
+
+    def route(self, vhost: Publishing, is_topic: bool, exchange: bytes, key: bytes) -> Route | None:
+        """The route of an address; None where nobody can publish to it any more."""
+        if self.epoch != vhost.epoch or len(self.routes) >= MEMO_MAX:
+            self.routes.clear()
+        address = (exchange, key, is_topic)
+        if address in self.routes:
+            return self.routes[address]
+        route: Route | None = None
+        try:
+            route = vhost.route_topic(key, None) if is_topic else vhost.route(exchange, key)
+        except RequestError:
+            route = None  # its exchange is gone
+        self.epoch = vhost.epoch  # a queue may have been made
+        self.routes[address] = route
+        return route
+
+    def asked_by(self, properties: bytes) -> RowHeaders:
+        """The requests in checked properties."""
+        asked = self.asked.get(properties)
+        if asked is None:
+            asked = RowHeaders(properties)
+            if len(properties) <= MEMO_OCTETS_MAX:
+                if len(self.asked) >= MEMO_MAX:
+                    self.asked.clear()
+                self.asked[properties] = asked
+        return asked
+
+
+def has_room(vhost: Publishing, route: Route, headers: PublishHeaders | None, octets: i64) -> bool:
+    """True if the disk takes a row of so many octets and what comes of it."""
+    copies = route.durable + 1  # a topic may retain it
+    if headers is not None:
+        copies += len(headers.keys) + 2  # a record for each of its keys, and those that name it
+    return vhost.has_room((octets + RECORD_OVERHEAD) * copies)
+
+
+def is_uniform(block: Block, offsets_at: i64, octets_at: i64) -> bool:
+    """True if all values of a column are the same octets."""
+    data = block.data
+    octets = i64(read_i32_le(data, offsets_at + 4))
+    for index in range(2, block.count + 1):
+        if i64(read_i32_le(data, offsets_at + 4 * index)) != octets * index:
+            return False
+    return data[octets_at : octets_at + octets * block.count] == data[octets_at : octets_at + octets] * block.count
+
+
+def has_one_format(block: Block) -> bool:
+    """True if all records of a block have the same."""
+    formats = block.data[block.formats_at : block.formats_at + block.count]
+    return formats == formats[:1] * block.count
