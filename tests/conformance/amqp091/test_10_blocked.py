@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 
 from tests.broker_process import AnyBroker, BrokerProcess
 from tests.conformance.amqp091.raw import HEADER, START, Raw, connect, long, method, publish, short
-from tests.waiting import look_again, until
+from tests.waiting import look_again
 
 Start = Callable[..., BrokerProcess]
 BLOCKED, UNBLOCKED, UPDATE_SECRET, UPDATE_SECRET_OK = (10, 60), (10, 61), (10, 70), (10, 71)
 QUEUE_PURGE, QUEUE_PURGE_OK = (50, 30), (50, 31)
 MIB = 1 << 20
 LIMIT = 120 * MIB
+PART = MIB // 4
 ABLE = {"capabilities": {"connection.blocked": True}}
 
 
-def fill(raw: Raw, broker: BrokerProcess) -> None:
-    """Publish into memory until the broker has had enough."""
+def fill(raw: Raw, reader: Raw, broker: BrokerProcess) -> None:
+    """Publish into memory until the broker has had enough.
+
+    A message is sent once the one before has been read: a publisher that is held with more on the way than
+    the sockets take would wait for ever.
+    """
     raw.declare("transient", bits=0)
-
-    def publish_more() -> None:
-        raw.send(publish(1, "transient", bytes(MIB)))
+    for sent in count(1):
+        raw.send(publish(1, "transient", bytes(PART)))
         look_again()  # so that it is not far over its limit when it says so
-
-    until(lambda: "octets of memory" in broker.log_text(), meanwhile=publish_more)
+        while reader.count("transient")[0] < sent:
+            if "octets of memory" in broker.log_text():
+                return
+            look_again()
 
 
 def purge(raw: Raw) -> None:
@@ -37,7 +44,7 @@ def purge(raw: Raw) -> None:
 def test_publishers_are_told_that_memory_is_low_and_others_go_on(start_process: Start) -> None:
     broker = start_process(memory_octets_max=LIMIT, queue_memory_percent_max=100)
     with connect(broker, client=ABLE) as raw, connect(broker, client=ABLE) as reader:
-        fill(raw, broker)
+        fill(raw, reader, broker)
         raw.send(publish(1, "transient", b"x"))
         assert raw.expect(0, BLOCKED) == short("low on memory")
         purge(reader)
@@ -48,7 +55,7 @@ def test_publishers_are_told_that_memory_is_low_and_others_go_on(start_process: 
 def test_who_has_not_said_that_it_can_hear_it_is_not_told(start_process: Start) -> None:
     broker = start_process(memory_octets_max=LIMIT, queue_memory_percent_max=100)
     with connect(broker) as raw, connect(broker, client=ABLE) as reader:
-        fill(raw, broker)
+        fill(raw, reader, broker)
         purge(reader)
         raw.sync()  # answered once the broker reads again, with nothing before it
 
