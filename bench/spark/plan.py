@@ -24,7 +24,7 @@ from typing import Final
 from forebay.log.block import BlockWriter
 from forebay.log.segment import HEAD_OCTETS, SegmentEntry, encode_foot, encode_head, segment_path
 from forebay.spark.options import parse_options
-from forebay.spark.reader import ForebayReader, RangePartition
+from forebay.spark.reading.reader import ForebayReader, RangePartition
 from forebay.spark.schema import default_schema
 
 QUEUE: Final = 1

@@ -13,10 +13,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
 from forebay.core.errors import CorruptFile, RequestError, StorageError
-from forebay.spark.arrow import BatchMaker
+from forebay.spark.arrow.batches import BatchMaker
 from forebay.spark.directory.files import ReadOnlyDisk
 from forebay.spark.directory.local import LocalLogs
-from forebay.spark.logs import DataLost
+from forebay.spark.reading.logs import DataLost
 from forebay.spark.schema import full_schema
 from tests.spark.conftest import Feed
 from tests.stores import Everything, Opened

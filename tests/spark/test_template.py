@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from forebay.client.blocks import BlockClient
-from forebay.spark.arrow import BatchMaker, Buffer
+from forebay.spark.arrow.batches import BatchMaker, Buffer
 from forebay.spark.schema import default_schema
 from forebay.spark.template import init
 from tests.broker_process import BrokerProcess

@@ -20,7 +20,7 @@ from forebay.client.control import ControlClient
 from forebay.core.errors import OptionError
 from forebay.spark.jobs import tier as job
 from forebay.spark.jobs.tier import Tiered
-from forebay.spark.logs import DataLost
+from forebay.spark.reading.logs import DataLost
 from forebay.spark.tables.layout import TableError
 from forebay.spark.tables.opening import open_table
 from tests.spark.conftest import Feed

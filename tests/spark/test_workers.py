@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from forebay.core.errors import OptionError
 from forebay.spark import register
-from forebay.spark.parallelism import ADDRESS, parallelism_of_context, tasks_at_once
+from forebay.spark.setup.parallelism import ADDRESS, parallelism_of_context, tasks_at_once
 
 WHAT_TO_SET = f"or start with PYSPARK_PYTHON={sys.executable} in the environment"
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from forebay.spark.columns import matching, needs, register_matches
+    from forebay.spark.filters.columns import matching, needs, register_matches
     from forebay.spark.jobs.audit import audit
     from forebay.spark.jobs.letters import letters, redrive
     from forebay.spark.jobs.replay import replay
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from forebay.spark.jobs.tier_read import read_tiered
     from forebay.spark.jobs.views import Source, publish_view, query
     from forebay.spark.progress import show_progress
+    from forebay.spark.setup.tuned import session
     from forebay.spark.source import register
-    from forebay.spark.tuned import session
 
 __all__ = [
     "Source",
@@ -44,16 +44,16 @@ HOMES: Final = {
     "audit": "forebay.spark.jobs.audit",
     "compact": "forebay.spark.jobs.tier",
     "letters": "forebay.spark.jobs.letters",
-    "matching": "forebay.spark.columns",
-    "needs": "forebay.spark.columns",
+    "matching": "forebay.spark.filters.columns",
+    "needs": "forebay.spark.filters.columns",
     "publish_view": "forebay.spark.jobs.views",
     "query": "forebay.spark.jobs.views",
     "read_tiered": "forebay.spark.jobs.tier_read",
     "redrive": "forebay.spark.jobs.letters",
     "register": "forebay.spark.source",
-    "register_matches": "forebay.spark.columns",
+    "register_matches": "forebay.spark.filters.columns",
     "replay": "forebay.spark.jobs.replay",
-    "session": "forebay.spark.tuned",
+    "session": "forebay.spark.setup.tuned",
     "show_progress": "forebay.spark.progress",
     "tier": "forebay.spark.jobs.tier",
 }

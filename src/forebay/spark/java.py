@@ -88,7 +88,7 @@ def java_of_pypi() -> str | None:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where this user's programs keep what they can make again."""
+    """The folder where this user's programs keep what they can make again."""
     given = environment.get("XDG_CACHE_HOME", "")
     # As the XDG specification says: a path that is not absolute is to be ignored.
     return Path(given) if given.startswith("/") else Path.home() / ".cache"

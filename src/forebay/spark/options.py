@@ -10,7 +10,6 @@ from typing import Final
 
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.option_table import split_address
-from forebay.spark.plan import TASK_OCTETS_MAX, BatchLimits
 from forebay.spark.positions import (
     ENDING_BY_TIMESTAMP,
     ENDING_OFFSETS,
@@ -27,6 +26,7 @@ from forebay.spark.positions import (
     refuse,
     starting_positions,
 )
+from forebay.spark.reading.plan import TASK_OCTETS_MAX, BatchLimits
 
 SERVERS: Final = "forebay.servers"
 USER: Final = "forebay.user"
@@ -87,7 +87,7 @@ DELAY_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the queues are, and who asks.
+    """The broker or data directory that has the queues, and the user who asks.
 
     servers  empty where `data` is given, and the other way round
     retry_s  how long a connection that was lost is tried again
@@ -146,11 +146,11 @@ class ReadOptions:
     given: frozenset[str]
 
     def start_of(self, queue: str, default: int) -> Position:
-        """Where the read of a queue begins."""
+        """The position at which the read of a queue begins."""
         return self.starting.of(queue) if self.starting is not None else Position(STARTING_OFFSETS, default)
 
     def end_of(self, queue: str) -> Position:
-        """Where the read of a queue ends."""
+        """The position at which the read of a queue ends."""
         return self.ending.of(queue) if self.ending is not None else Position(ENDING_OFFSETS, LATEST)
 
 
@@ -203,7 +203,7 @@ def known_options(given: Mapping[str, str], names: Sequence[str], what: str) -> 
 
 
 def parse_access(values: Mapping[str, str]) -> Access:
-    """Which broker or data directory, from options that `known_options` has named."""
+    """The broker or data directory, from options that `known_options` has named."""
     servers, data = values.get(SERVERS, "").strip(), values.get(DATA, "")
     if bool(servers) == bool(data):
         raise OptionError(f"give either {SERVERS} (HOST:PORT of a broker) or {DATA} (its data directory)")

@@ -1,4 +1,4 @@
-"""Where a read begins and ends, queue by queue: the words, numbers, times and JSON of Spark's Kafka source."""
+"""Start and end of a read, queue by queue: the words, numbers, times and JSON of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MILLISECONDS_MAX: Final = OFFSET_MAX // 1000
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a read of one queue begins or ends: EARLIEST, LATEST, an offset, or a time in microseconds.
+    """Start or end of a read of one queue: EARLIEST, LATEST, an offset, or a time in microseconds.
 
     option  the option that said so, for messages
     """
@@ -62,7 +62,7 @@ class Positions:
 
 
 def starting_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Positions | None:
-    """Where a read begins, None where nothing says so.
+    """The start of a read, None where nothing says so.
 
     As in Spark's Kafka source the most specific option wins: one time, times by queue, then offsets.
 
@@ -75,7 +75,7 @@ def starting_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Po
 
 
 def ending_positions(values: Mapping[str, str], queues: tuple[str, ...]) -> Positions | None:
-    """Where a read ends, None where nothing says so."""
+    """The end of a read, None where nothing says so."""
     found = _by_time(values, queues, ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP)
     if found is not None or ENDING_OFFSETS not in values:
         return found

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from forebay.core.errors import OptionError
-from forebay.spark.decode import PROPERTY_TYPES
+from forebay.spark.arrow.properties import PROPERTY_TYPES
 
 PARTITION: Final = 0  # a queue has one
 LOG_APPEND_TIME: Final = 1  # Kafka's code: the timestamp is that of the broker's append, not of the publisher

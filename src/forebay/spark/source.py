@@ -48,7 +48,7 @@ class ForebaySource(DataSource):
     # PySpark looks for the parameter by its name, `schema`.
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the columns of `schema` only."""
-        from forebay.spark.reader import ForebayReader
+        from forebay.spark.reading.reader import ForebayReader
         from forebay.spark.schema import check_schema
 
         check_schema(schema)
@@ -58,8 +58,8 @@ class ForebaySource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  PySpark's name
         """The same of a stream."""
+        from forebay.spark.reading.stream import ForebayStreamReader
         from forebay.spark.schema import check_schema
-        from forebay.spark.stream import ForebayStreamReader
 
         check_schema(schema)
         options = parse_options(self.options)
@@ -69,8 +69,8 @@ class ForebaySource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Publishes the rows, all of them or none."""
         from forebay.core.errors import OptionError
-        from forebay.spark.sink_options import parse_sink, sink_columns
-        from forebay.spark.writer import ForebayWriter
+        from forebay.spark.sink.options import parse_sink, sink_columns
+        from forebay.spark.sink.writer import ForebayWriter
 
         if overwrite:
             raise OptionError("mode: 'overwrite' cannot be: messages are only ever added to a queue; use 'append'")
@@ -82,8 +82,8 @@ class ForebaySource(DataSource):
     # PySpark's name. `overwrite` is what the output mode `complete` asks for: rows are added all the same.
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """The same of each micro-batch."""
-        from forebay.spark.sink_options import check_stream_sink, parse_sink, sink_columns
-        from forebay.spark.writer import ForebayStreamWriter
+        from forebay.spark.sink.options import check_stream_sink, parse_sink, sink_columns
+        from forebay.spark.sink.writer import ForebayStreamWriter
 
         options = parse_sink(self.options)
         check_stream_sink(options)
@@ -102,8 +102,8 @@ def register(spark: SparkSession) -> None:
     from pyspark.sql import is_remote
 
     if not is_remote():
-        from forebay.spark.parallelism import ADDRESS, driver_answers
-        from forebay.spark.workers import check_workers
+        from forebay.spark.setup.parallelism import ADDRESS, driver_answers
+        from forebay.spark.setup.workers import check_workers
 
         check_workers(spark)
         spark.sparkContext.environment[ADDRESS] = driver_answers().path

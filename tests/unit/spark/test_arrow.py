@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from forebay.core.errors import CorruptFile, OptionError
 from forebay.log.block import Block, BlockWriter
-from forebay.spark.arrow import BATCH_ROWS, WHOLE_ROWS_MIN, BatchMaker, Buffer
+from forebay.spark.arrow.batches import BATCH_ROWS, WHOLE_ROWS_MIN, BatchMaker, Buffer
 from forebay.spark.schema import TYPES, check_schema, full_schema
 
 NOW_US = 1_700_000_000_123_456

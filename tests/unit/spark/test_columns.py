@@ -15,7 +15,7 @@ from forebay.core.errors import OptionError, RequestError
 from forebay.filter.parser import parse
 from forebay.filter.values import condition_of
 from forebay.spark import matching, needs
-from forebay.spark.columns import COLUMNS, FACT_COLUMNS, SAID, evaluator, matches_of
+from forebay.spark.filters.columns import COLUMNS, FACT_COLUMNS, SAID, evaluator, matches_of
 from forebay.spark.schema import TYPES
 from tests.records import Stored, filters, records
 

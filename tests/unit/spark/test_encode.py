@@ -14,8 +14,8 @@ from forebay.core.errors import OptionError
 from forebay.core.message import AMQP091, Properties
 from forebay.log.block import Block, check_columns, parse_block
 from forebay.records.properties import properties_of
-from forebay.spark.encode import BlockEncoder
-from forebay.spark.sink_options import SinkOptions, parse_sink, sink_columns
+from forebay.spark.sink.encode import BlockEncoder
+from forebay.spark.sink.options import SinkOptions, parse_sink, sink_columns
 
 SERVER = {"forebay.servers": "localhost:5672"}
 TYPES = {

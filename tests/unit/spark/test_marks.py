@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import OptionError
-from forebay.spark.marks import Mark, decode_marks, encode_marks, share
+from forebay.spark.reading.marks import Mark, decode_marks, encode_marks, share
 
 SIZES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 10_000), max_size=8)
 

@@ -15,8 +15,8 @@ from forebay.spark.options import (
     known_options,
     parse_options,
 )
-from forebay.spark.plan import BatchLimits
 from forebay.spark.positions import EARLIEST, LATEST, Position
+from forebay.spark.reading.plan import BatchLimits
 
 BASE = {"forebay.servers": "localhost:5672", "subscribe": "q"}
 

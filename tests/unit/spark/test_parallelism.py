@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.server.config.sources import load_options
-from forebay.spark.parallelism import ADDRESS, Answers, tasks_at_once
+from forebay.spark.setup.parallelism import ADDRESS, Answers, tasks_at_once
 
 CORES = len(os.sched_getaffinity(0))
 

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.spark.plan import TASK_OCTETS_MAX, TASK_OCTETS_MIN, TASK_ROWS_MIN, BatchLimits, Range, plan
+from forebay.spark.reading.plan import TASK_OCTETS_MAX, TASK_OCTETS_MIN, TASK_ROWS_MIN, BatchLimits, Range, plan
 
 RANGES = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 10**6), st.integers(0, 2**33)), max_size=5).map(
     lambda made: [Range(f"q{at}", first, first + count, None, size) for at, (first, count, size) in enumerate(made)]

@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType
 
 from forebay.client.control import ControlClient
 from forebay.core.errors import RequestError, Unreachable
-from forebay.spark.logs import DataLost, RemoteLogs
 from forebay.spark.options import Access, parse_options
+from forebay.spark.reading.logs import DataLost, RemoteLogs
+from forebay.spark.reading.stream import ForebayStreamReader
 from forebay.spark.schema import TYPES
-from forebay.spark.stream import ForebayStreamReader
 from tests.broker_process import BrokerProcess
 from tests.waiting import until, until_past
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.spark.tuned import (
+from forebay.spark.setup.tuned import (
     EVERYWHERE,
     LOCAL,
     MIB,

@@ -11,9 +11,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from forebay.client.control import ControlClient
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError, Unreachable
-from forebay.spark.sink_options import parse_sink, sink_columns
+from forebay.spark.sink.options import parse_sink, sink_columns
+from forebay.spark.sink.writer import ForebayWriter, WriteTarget
 from forebay.spark.source import ForebaySource
-from forebay.spark.writer import ForebayWriter, WriteTarget
 from tests.broker_process import BrokerProcess
 
 WAIT_S = 60

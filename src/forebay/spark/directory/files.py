@@ -35,7 +35,7 @@ from forebay.log.segment import (
     parse_segment,
     segment_path,
 )
-from forebay.spark.arrow import BlockView, Buffer
+from forebay.spark.arrow.batches import BlockView, Buffer
 
 # The head of log/frame.py, to be read out of a view.
 FRAME_HEAD: Final = struct.Struct("<4sIqqII")
@@ -211,7 +211,7 @@ def read_wal(disk: Disk, path: str, places: Sequence[FileBlock]) -> Iterator[Blo
 
 
 def neighbours(places: Sequence[FileBlock], at: int) -> int:
-    """How many places from there on are worth one read."""
+    """The number of places from there on that are worth one read."""
     first = last = places[at]
     for count, place in enumerate(places[at + 1 :], 1):
         hole = place.position - last.position - last.octets

@@ -11,12 +11,12 @@ import numpy as np
 
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.filter.pattern import Pattern
-from forebay.spark.arrow import BlockView
+from forebay.spark.arrow.batches import BlockView
 from forebay.spark.directory.files import ReadOnlyDisk, Vanished
 from forebay.spark.directory.look import LOOKS_MAX, Places, landmarks, look, queue_names
 from forebay.spark.directory.sift import sifted
-from forebay.spark.logs import LogAccess, LogEnd, cut_off, lost, recreated
-from forebay.spark.plan import Range
+from forebay.spark.reading.logs import LogAccess, LogEnd, cut_off, lost, recreated
+from forebay.spark.reading.plan import Range
 
 LOOK_S: Final = 0.25  # between two looks at files while nothing comes
 REST_FACTOR: Final = 10  # and so many times as long as a look took: it reads the head of every segment

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from forebay.core.errors import NOT_FOUND, RequestError, StorageError
 from forebay.log.frame import BLOCK, CHECKPOINT, DROPPED, FRAME_HEAD_OCTETS, PIECE_OCTETS, START
 from forebay.log.segment import SegmentEntry, queue_folder
-from forebay.spark.arrow import BlockView
+from forebay.spark.arrow.batches import BlockView
 from forebay.spark.directory.files import (
     FileBlock,
     FileSpan,

@@ -11,7 +11,7 @@ import numpy as np
 from forebay.filter.parser import Filter, parse
 from forebay.log.block import HEAD_OCTETS, Block, BlockWriter, trusted_block
 from forebay.records.subject import RecordSubject
-from forebay.spark.arrow import BlockView, Buffer
+from forebay.spark.arrow.batches import BlockView, Buffer
 
 
 def sifted(blocks: Iterable[BlockView], filter: str, queue: str) -> Iterator[BlockView]:

@@ -251,7 +251,7 @@ def without(ranges: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
 
 
 def dead_by_origin(spark: SparkSession, broker: Broker, administrator: Administrator) -> dict[str, int]:
-    """How many dead letters wait anywhere, by the queue in which they died first."""
+    """The number of dead letters that wait anywhere, by the queue in which they died first."""
     queues = [str(item["queue"]) for item in listed(administrator, "dlq.list") if item["messages"]]
     if not queues:
         return {}
@@ -285,7 +285,7 @@ def duplicates_in(keyed: DataFrame) -> DataFrame:
 
 
 def order_in(numbered: DataFrame) -> DataFrame:
-    """How the numbers of each producer's messages ascend in each queue."""
+    """The order in which the numbers of each producer's messages stand in each queue."""
     before = Window.partitionBy("queue", "producer").orderBy("offset")
     known = numbered.where("producer IS NOT NULL AND number IS NOT NULL")
     late = F.col("number") < F.max("number").over(before.rowsBetween(Window.unboundedPreceding, -1))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BODY: Final = "_body"
-OWN_ERRORS: Final = ("forebay.core.errors.", "forebay.client.blocks.", "forebay.spark.logs.")
+OWN_ERRORS: Final = ("forebay.core.errors.", "forebay.client.blocks.", "forebay.spark.reading.logs.")
 
 
 def first_line(error: PySparkException) -> str:

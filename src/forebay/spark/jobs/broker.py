@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from forebay.client.control import ControlClient
 from forebay.core.errors import OptionError, OutcomeUnknown, Unreachable
-from forebay.spark.logs import LogEnd, Patience, RemoteLogs
 from forebay.spark.options import DATA, PASSWORD, RETRY, SERVERS, USER, VHOST, known_options, parse_access
+from forebay.spark.reading.logs import LogEnd, Patience, RemoteLogs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -184,7 +184,7 @@ def header(name: str) -> Column:
 
 
 def counted(steps: str) -> Column:
-    """How often what these entries tell has happened; 0 where there are none."""
+    """The number of times that what these entries tell has happened; 0 where there are none."""
     total = F.aggregate(steps, F.lit(0).cast("bigint"), lambda sum, step: sum + step["count"])
     return F.coalesce(total, F.lit(0))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from forebay.spark.writer import WriteTarget, WrittenPart
+from forebay.spark.sink.writer import WriteTarget, WrittenPart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -28,17 +28,17 @@ from forebay.core.message import FORMAT_MASK, Properties
 from forebay.filter.parser import parse
 from forebay.records.encoded import amqp_octets
 from forebay.records.properties import properties_of
-from forebay.spark.columns import matching
-from forebay.spark.encode import BlockEncoder, python_values
+from forebay.spark.filters.columns import matching
 from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.publishing import publish
 from forebay.spark.jobs.tier_read import read_tiered
-from forebay.spark.logs import RemoteLogs
 from forebay.spark.options import FILTER
 from forebay.spark.positions import ENDING_OFFSETS, STARTING_OFFSETS
+from forebay.spark.reading.logs import RemoteLogs
 from forebay.spark.schema import TYPES
-from forebay.spark.sink_options import HEADERS, TOPIC, VALUE, parse_sink
-from forebay.spark.writer import WriteTarget, connect
+from forebay.spark.sink.encode import BlockEncoder, python_values
+from forebay.spark.sink.options import HEADERS, TOPIC, VALUE, parse_sink
+from forebay.spark.sink.writer import WriteTarget, connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,7 +93,7 @@ class ReplayPlan:
 
     @property
     def chunks(self) -> int:
-        """How many there are."""
+        """The number of chunks."""
         return -(-(self.end - self.first) // self.chunk)
 
     def bounds(self, number: int) -> tuple[int, int]:

@@ -24,7 +24,6 @@ from weakref import WeakSet
 from forebay.core.errors import OptionError, OutcomeUnknown, Unreachable
 from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.tier_source import TARGET, TierSource, TierTarget, file_rows
-from forebay.spark.logs import RemoteLogs
 from forebay.spark.options import (
     DATA,
     FAIL_ON_DATA_LOSS,
@@ -46,13 +45,14 @@ from forebay.spark.options import (
     parse_options,
 )
 from forebay.spark.positions import EARLIEST, STARTING_OFFSETS, SUBSCRIBE
+from forebay.spark.reading.logs import RemoteLogs
+from forebay.spark.sink.writer import QUERY_PROPERTY
 from forebay.spark.tables.compaction import Compacted, Merge, merge, sweep
 from forebay.spark.tables.compaction import compact as compact_files
 from forebay.spark.tables.layout import DataFile, make_layout
 from forebay.spark.tables.opening import open_table
 from forebay.spark.tables.table import ABOUT, LakeTable
 from forebay.spark.tables.writing import WriteOptions
-from forebay.spark.writer import QUERY_PROPERTY
 
 if TYPE_CHECKING:
     import pyarrow as pa

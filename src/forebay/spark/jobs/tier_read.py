@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
 from forebay.core.errors import OptionError
-from forebay.spark.logs import DataLost, LogEnd
 from forebay.spark.options import FAIL_ON_DATA_LOSS, NAMES, STREAM_ONLY, known_options, parse_options
 from forebay.spark.positions import (
     ENDING_BY_TIMESTAMP,
@@ -21,7 +20,8 @@ from forebay.spark.positions import (
     STARTING_TIMESTAMP,
     SUBSCRIBE,
 )
-from forebay.spark.reader import open_logs
+from forebay.spark.reading.logs import DataLost, LogEnd
+from forebay.spark.reading.reader import open_logs
 from forebay.spark.tables.layout import QUEUE, DataFile, Layout
 from forebay.spark.tables.opening import open_table
 from forebay.spark.tables.table import LakeTable
@@ -29,7 +29,7 @@ from forebay.spark.tables.table import LakeTable
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from forebay.spark.logs import LogAccess
+    from forebay.spark.reading.logs import LogAccess
 
 OFFSET_MAX: Final = (1 << 63) - 1
 TIME_MAX: Final = (1 << 63) - 1

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
 from forebay.spark.options import check_stream, parse_options
-from forebay.spark.stream import ForebayStreamReader
+from forebay.spark.reading.stream import ForebayStreamReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ FILE_SCHEMA: Final = StructType([StructField("file", StringType())])
 
 @dataclass(frozen=True, slots=True)
 class TierTarget:
-    """Where and how tasks write.
+    """The table that tasks write to, and the way they do.
 
     columns, partitions  of the table's layout
     octets               about how long a file becomes
@@ -79,7 +79,7 @@ class TierReader(ForebayStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The files that the range was written to. Runs on the executors."""
-        from forebay.spark.reader import RangePartition
+        from forebay.spark.reading.reader import RangePartition
         from forebay.spark.tables.layout import Layout
         from forebay.spark.tables.writing import PartitionWriter, WriteOptions
 
@@ -109,6 +109,6 @@ def file_rows(files: list[DataFile]) -> pa.RecordBatch:
 
     texts = [file.to_json().encode() for file in files]
     ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-    # Not pa.array(): see spark/arrow.py.
+    # Not pa.array(): see spark/arrow/batches.py.
     column = pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
     return pa.RecordBatch.from_arrays([column], schema=pa.schema([pa.field("file", pa.string())]))

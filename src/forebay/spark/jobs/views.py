@@ -29,8 +29,8 @@ from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.publishing import publish
 from forebay.spark.positions import STARTING_OFFSETS, SUBSCRIBE
 from forebay.spark.schema import TYPES
-from forebay.spark.sink_options import EXCHANGE, TOPIC, SinkOptions, parse_sink, sink_columns
-from forebay.spark.writer import QUERY_PROPERTY, WriteTarget
+from forebay.spark.sink.options import EXCHANGE, TOPIC, SinkOptions, parse_sink, sink_columns
+from forebay.spark.sink.writer import QUERY_PROPERTY, WriteTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""How a table is laid out: its columns, its partitions, and what is known of each of its files."""
+"""The layout of a table: its columns, its partitions, and what is known of each of its files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DataFile:
 
     @property
     def queue(self) -> str:
-        """Where its records are from."""
+        """The queue that its records are from."""
         return self.partition[QUEUE]
 
     def to_json(self) -> str:
@@ -162,7 +162,7 @@ def check_columns(table: str, names: Sequence[str], by: Sequence[str], layout: L
 
 
 def local_path(location: str) -> str:
-    """Where a URL of a file system that is mounted leads; TableError at another's."""
+    """The path that a URL of a mounted file system leads to; TableError at another's."""
     scheme, separator, path = location.partition("://")
     if separator and scheme != "file":
         raise TableError(f"{location}: tables are written to a file system that is mounted, not to {scheme}://")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from forebay.spark.arrow import numbers, same_text
+from forebay.spark.arrow.batches import numbers, same_text
 from forebay.spark.tables.layout import DataFile, Layout, file_name, partition_folder
 
 ROW_GROUP_OCTETS: Final = 32 << 20  # in memory until they are written
@@ -32,7 +32,7 @@ STATISTICS: Final = ("offset", "timestamp")
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How files are written.
+    """The way that files are written.
 
     with_partitions  the partition columns are in the files too
     octets           about how long a file becomes

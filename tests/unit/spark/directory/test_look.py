@@ -16,12 +16,12 @@ import pytest
 
 from forebay.log.block import Block, BlockWriter
 from forebay.log.segment import HEAD_OCTETS, SegmentEntry, encode_foot, encode_head, segment_path
-from forebay.spark.arrow import BatchMaker
+from forebay.spark.arrow.batches import BatchMaker
 from forebay.spark.directory.files import ReadOnlyDisk
 from forebay.spark.directory.local import LocalLogs
 from forebay.spark.directory.look import Places, look
-from forebay.spark.logs import DataLost
-from forebay.spark.plan import Range
+from forebay.spark.reading.logs import DataLost
+from forebay.spark.reading.plan import Range
 from forebay.spark.schema import full_schema
 from tests.stores import Everything, Opened
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.log.block import BlockWriter
-from forebay.spark.arrow import WHOLE_ROWS_MIN, BatchMaker, Buffer
+from forebay.spark.arrow.batches import WHOLE_ROWS_MIN, BatchMaker, Buffer
 from forebay.spark.directory.sift import sifted
 from forebay.spark.schema import full_schema
 

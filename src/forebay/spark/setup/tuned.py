@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from forebay.spark.home import prepare_home
 from forebay.spark.java import prepare_java
-from forebay.spark.parallelism import ADDRESS, driver_answers
+from forebay.spark.setup.parallelism import ADDRESS, driver_answers
 
 # Who a setting is for: every session, Spark Connect's too; those that start a JVM here; those that run in it alone.
 EVERYWHERE: Final = "everywhere"

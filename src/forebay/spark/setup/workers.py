@@ -1,4 +1,4 @@
-"""Whether Spark's workers can run what this package sends them: found out once a session, before queries fail of it."""
+"""A look at Spark's workers, once a session: can they run what this package sends them?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBE: Final = """
 def probe(_):
     import sys
     try:
-        import forebay.spark.arrow, forebay.spark.reader
+        import forebay.spark.arrow.batches, forebay.spark.reading.reader
     except Exception as error:
         return sys.executable, f"{type(error).__name__}: {error}"
     return sys.executable, ""

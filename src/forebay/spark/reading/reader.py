@@ -10,14 +10,14 @@ from pyspark.sql.types import StructType
 
 from forebay.core.errors import OptionError
 from forebay.spark.options import STRATEGY, Access, ReadOptions
-from forebay.spark.parallelism import tasks_at_once
-from forebay.spark.plan import Range, plan
 from forebay.spark.positions import EARLIEST, ENDING_OFFSETS, LATEST, Position
+from forebay.spark.reading.plan import Range, plan
+from forebay.spark.setup.parallelism import tasks_at_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from forebay.spark.logs import LogAccess
+    from forebay.spark.reading.logs import LogAccess
 
 
 class RangePartition(InputPartition):
@@ -67,7 +67,7 @@ def read_range(options: ReadOptions, schema: StructType, partition: RangePartiti
     range = partition.range
     if range is None:
         return
-    from forebay.spark.arrow import BatchMaker
+    from forebay.spark.arrow.batches import BatchMaker
     from forebay.spark.schema import DELIVERY_COUNT
 
     with open_logs(options.access) as logs:
@@ -86,7 +86,7 @@ def open_logs(access: Access) -> LogAccess:
         from forebay.spark.directory.local import LocalLogs
 
         return LocalLogs(access.data)
-    from forebay.spark.logs import RemoteLogs
+    from forebay.spark.reading.logs import RemoteLogs
 
     return RemoteLogs(access)
 
@@ -106,7 +106,7 @@ def resolve(logs: LogAccess, options: ReadOptions, queue: str) -> Range:
 
 
 def first_offset(logs: LogAccess, options: ReadOptions, queue: str, start: int, end: int, default: int) -> int:
-    """Where the read of a queue begins.
+    """The first offset of the read of a queue.
 
     default  where the user did not say
     """
@@ -125,7 +125,7 @@ def first_offset(logs: LogAccess, options: ReadOptions, queue: str, start: int, 
         return end
     if position.offset < start:
         if options.fail_on_data_loss:
-            from forebay.spark.logs import lost
+            from forebay.spark.reading.logs import lost
 
             raise lost(queue, position.offset, start)
         return start
@@ -133,7 +133,7 @@ def first_offset(logs: LogAccess, options: ReadOptions, queue: str, start: int, 
 
 
 def end_offset(logs: LogAccess, options: ReadOptions, queue: str, end: int) -> int:
-    """Where the read of a queue ends."""
+    """The offset at which the read of a queue ends."""
     position = options.end_of(queue)
     if position.timestamp_us is not None:
         return logs.offset_at(queue, position.timestamp_us)
@@ -145,7 +145,7 @@ def end_offset(logs: LogAccess, options: ReadOptions, queue: str, end: int) -> i
 def within_end(options: ReadOptions, position: Position, queue: str, end: int) -> int:
     """An offset that was asked for, which must not be beyond what there is."""
     if position.offset > end and options.fail_on_data_loss:
-        from forebay.spark.logs import ADVICE, DataLost
+        from forebay.spark.reading.logs import ADVICE, DataLost
 
         what = "end" if position.option == ENDING_OFFSETS else "start"
         raise DataLost(

@@ -20,17 +20,17 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.spark.marks import OFFSET, Mark, decode_marks, encode_marks, share
 from forebay.spark.options import ReadOptions
-from forebay.spark.plan import Range
 from forebay.spark.positions import LATEST
-from forebay.spark.reader import RangePartition, first_offset, open_logs, partitions_of, read_range
+from forebay.spark.reading.marks import OFFSET, Mark, decode_marks, encode_marks, share
+from forebay.spark.reading.plan import Range
+from forebay.spark.reading.reader import RangePartition, first_offset, open_logs, partitions_of, read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from forebay.spark.holding import Holder
-    from forebay.spark.logs import LogAccess, LogEnd
+    from forebay.spark.reading.holding import Holder
+    from forebay.spark.reading.logs import LogAccess, LogEnd
 
 LOGGER = logging.getLogger("forebay.spark")
 NAME_CHARACTERS: Final = 12
@@ -58,7 +58,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- what Spark asks, in this order
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  PySpark's name
-        """Where a new query begins. Spark asks twice: "latest" must not be another one then."""
+        """The start of a new query. Spark asks twice: "latest" must not be another one then."""
         if self.initial is None:
             logs = self.opened()
             marks = {}
@@ -87,7 +87,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.target = logs.ends(dict.fromkeys(self.names(), 0), 0.0)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  PySpark's name
-        """Where the next batch ends, `start` where there is none. Waits a little for records if there are none."""
+        """The end of the next batch, `start` where there is none. Waits a little for records if there are none."""
         marks, group = decode_marks(start)
         group = group or self.new_group()
         # Spark asks for the next batch when the one before it is committed in the checkpoint.
@@ -150,7 +150,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to do: it comes a batch late, and never for the last; `latestOffset` says the same in time."""
 
     def stop(self) -> None:
-        """The holds stay for their time: see holding.py."""
+        """The holds stay for their time: see reading/holding.py."""
         if self.logs is not None:
             self.logs.close()
 
@@ -179,7 +179,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.options.stream.hold_s == 0 or self.options.access.data or not marks:
             return
         if self.holder is None:
-            from forebay.spark.holding import Holder
+            from forebay.spark.reading.holding import Holder
 
             self.holder = Holder(self.options.access, self.options.stream.hold_s)
         self.holder.move(group, {queue: mark.offset for queue, mark in marks.items()})
@@ -191,8 +191,8 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- where a batch begins and ends
 
     def begin(self, queue: str, mark: Mark | None, end: LogEnd) -> int:
-        """Where the next batch begins in a queue: where the last one ended, unless data was lost."""
-        from forebay.spark.logs import cut_off, lost, recreated
+        """The start of the next batch in a queue: the end of the last one, unless data was lost."""
+        from forebay.spark.reading.logs import cut_off, lost, recreated
 
         if mark is None:
             return end.start  # it has joined: all that it has is new
@@ -212,7 +212,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def missed(self, queue: str, mark: Mark | None) -> None:
         """A queue that is to be read and is not there."""
         if mark is not None:
-            from forebay.spark.logs import deleted
+            from forebay.spark.reading.logs import deleted
 
             self.lose(queue, deleted(queue))
         elif not self.options.pattern and self.target is None:
@@ -227,7 +227,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             LOGGER.warning("%s", error)
 
     def limited(self, sizes: dict[str, int]) -> dict[str, int]:
-        """How many offsets of each queue the options let into a batch."""
+        """The number of offsets of each queue that the options let into a batch."""
         stream = self.options.stream
         waited = time.monotonic() - self.batch_s >= stream.delay_s
         if self.target is None and not waited and sum(sizes.values()) < stream.offsets_min:

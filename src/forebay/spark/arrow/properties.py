@@ -63,7 +63,7 @@ def property_arrays(formats: Octets, raw: pa.Array, names: Sequence[str]) -> dic
 
 
 def distinct_properties(formats: Octets, raw: pa.Array) -> tuple[pa.Array, list[Properties]]:
-    """Which of the properties returned is each row's."""
+    """The number of each row's properties among the distinct ones, and these."""
     encoded = raw.dictionary_encode()
     octets: list[bytes] = encoded.dictionary.to_pylist()
     protocols = formats & FORMAT_MASK

@@ -26,8 +26,8 @@ from forebay.filter.nodes import And, Fact, FilterNode, Path
 from forebay.filter.parser import parse
 from forebay.records.rows import UNKNOWN, YES, Rows, conditions_of
 from forebay.records.subject import DEATH_NAMES, PROPERTY_NAMES
-from forebay.spark.decode import bitmap, fixed_array, integers
-from forebay.spark.native import condition, joined
+from forebay.spark.arrow.properties import bitmap, fixed_array, integers
+from forebay.spark.filters.native import condition, joined
 
 # The columns of a table that say what a filter asks for. Of `failures` no table knows.
 SAID: Final = ("raw_properties", "format")

@@ -1,4 +1,4 @@
-"""Where the records come from: the same questions to a broker and to a data directory."""
+"""The records' origin: the same questions to a broker and to a data directory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, Self, TypeVar
 
 from forebay.client.blocks import BlockClient
 from forebay.core.errors import NOT_FOUND, ForebayError, OutcomeUnknown, RequestError, Unreachable
-from forebay.spark.arrow import BlockView, Buffer
+from forebay.spark.arrow.batches import BlockView, Buffer
 from forebay.spark.options import Access
-from forebay.spark.plan import Range
+from forebay.spark.reading.plan import Range
 
 LOGGER: Final = logging.getLogger("forebay.spark")
 ADVICE: Final = "Set failOnDataLoss to false to read what there is."
@@ -107,14 +107,14 @@ class LogAccess(ABC):
 
     @abstractmethod
     def deliveries(self, queue: str, first: int, end: int) -> dict[int, int] | None:
-        """How often records of [first, end) were handed out before, where at all; None where nobody knows."""
+        """By offset of [first, end), the number of times that a record was handed out; None where nobody knows."""
 
     @abstractmethod
     def close(self) -> None: ...
 
 
 class Patience:
-    """How long a broker that is away is waited for."""
+    """The time for which a broker that is away is waited for."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s

@@ -1,4 +1,4 @@
-"""How many tasks run at once, known where a read is planned.
+"""The number of tasks that run at once, known where a read is planned.
 
 Spark plans in a process of Python that has neither the session nor the number of cores of a cluster. So the driver
 answers there: a thread that says `defaultParallelism` as it is just then, at a Unix socket whose path is in the
@@ -78,7 +78,7 @@ def parallelism_of_context() -> int:
 
 
 def tasks_at_once() -> int:
-    """How many tasks the cluster runs at once, by its driver, else by the cores of this machine."""
+    """The number of tasks that the cluster runs at once, by its driver, else by the cores of this machine."""
     path = os.environ.get(ADDRESS)
     if path:
         try:

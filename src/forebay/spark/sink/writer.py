@@ -19,10 +19,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from forebay.client.blocks import TIMEOUT_S
 from forebay.client.staging import StagingClient
 from forebay.core.errors import PRECONDITION, OutcomeUnknown, RequestError, Unreachable
-from forebay.spark.encode import BlockEncoder, block_of, same
-from forebay.spark.logs import Patience, naming
 from forebay.spark.options import Access
-from forebay.spark.sink_options import SinkOptions
+from forebay.spark.reading.logs import Patience, naming
+from forebay.spark.sink.encode import BlockEncoder, block_of, same
+from forebay.spark.sink.options import SinkOptions
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
@@ -48,7 +48,7 @@ _checked: set[tuple[Access, tuple[bytes, bytes] | None]] = set()
 
 
 class WriteTarget:
-    """Where a write goes, and how; pickled into every task.
+    """The place that a write goes to, and the way; pickled into every task.
 
     columns  as `sink_columns` found them
     """

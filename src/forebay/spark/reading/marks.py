@@ -1,4 +1,4 @@
-"""How far a stream has come: what Spark keeps of it in the checkpoint, and how a limit is shared out."""
+"""The progress of a stream as Spark keeps it in the checkpoint, and the sharing out of a limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FROM: Final = "from"
 
 
 class Mark(NamedTuple):
-    """How far one queue has been read.
+    """The progress of the read of one queue.
 
     offset  everything below it
     id      of the log: another one where the queue was deleted and made anew

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Mapping
 
 from forebay.core.errors import ForebayError, RequestError
-from forebay.spark.logs import RemoteLogs
 from forebay.spark.options import Access
+from forebay.spark.reading.logs import RemoteLogs
 
 LOGGER = logging.getLogger("forebay.spark")
 

@@ -131,7 +131,7 @@ def check_stream_sink(options: SinkOptions) -> None:
 
 
 def sink_columns(schema: StructType, options: SinkOptions) -> dict[str, int]:
-    """Which column of the rows says what: the names of COLUMNS, each with its place.
+    """The columns of the rows by what they say: the names of COLUMNS, each with its place.
 
     Columns of the source that say nothing to a sink are passed over: what was read can be written as it is.
     raises  OptionError naming the column

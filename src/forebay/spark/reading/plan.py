@@ -1,4 +1,4 @@
-"""Which tasks read which offsets."""
+"""A read cut into tasks, each with a range of offsets."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Range:
 
     @property
     def count(self) -> int:
-        """How many offsets; records may be fewer, where the log was compacted."""
+        """The number of offsets; records may be fewer, where the log was compacted."""
         return self.end - self.first
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How large tasks may be, and how many there are to be.
+    """The largest size of tasks, and their least number.
 
     tasks_min   where there are enough records; 0 where the user did not say
     rows_max    of one task; 0 is no limit

@@ -17,7 +17,7 @@ from forebay.core.errors import OptionError
 from forebay.core.message import AMQP091, Properties
 from forebay.log.block import make_head
 from forebay.records.encoded import amqp_octets
-from forebay.spark.sink_options import EXCHANGE, HEADERS, NAME_OCTETS_MAX, ROUTING_KEY, TOPIC, VALUE, SinkOptions
+from forebay.spark.sink.options import EXCHANGE, HEADERS, NAME_OCTETS_MAX, ROUTING_KEY, TOPIC, VALUE, SinkOptions
 
 PROPERTIES: Final = (
     "content_type",
@@ -144,7 +144,7 @@ class BlockEncoder:
         return same(exchange, rows), keys
 
     def addresses_by_row(self, batch: pa.RecordBatch) -> tuple[Cells, Cells]:
-        """Where each row names its exchange, or none for a queue."""
+        """Exchange and routing key of each row, which names its exchange, or none for a queue."""
         nothing: list[Any] = [None] * batch.num_rows
         exchanges = self.values(batch, EXCHANGE)
         topics = [self.options.topic] * batch.num_rows if self.options.topic else self.values(batch, TOPIC, nothing)

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from forebay.core.errors import CorruptFile
 from forebay.core.message import FORMAT_MASK
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, block_octets
-from forebay.spark.decode import PROPERTY_TYPES, property_arrays
+from forebay.spark.arrow.properties import PROPERTY_TYPES, property_arrays
 from forebay.spark.schema import DELIVERY_COUNT, LOG_APPEND_TIME, PARTITION, arrow_schema
 
 BATCH_ROWS: Final = 4096  # measured: 2 to 4 thousand rows a batch are fastest in Spark
@@ -70,7 +70,7 @@ class BlockView:
         return np.arange(base + first, base + end, dtype=np.int64)
 
     def inside(self, first: int, end: int) -> tuple[int, int]:
-        """Which of its records have offsets in [first, end)."""
+        """The places of its records with offsets in [first, end)."""
         if self.picked is not None:
             low, high = np.searchsorted(self.picked, [first, end])
             return int(low), int(high)
@@ -83,7 +83,7 @@ class BlockView:
         return self.layout.base + self.layout.count
 
     def cells(self, column: str) -> tuple[int, int]:
-        """Where a variable column's offsets and its octets begin in the buffer."""
+        """The places in the buffer at which a variable column's offsets and its octets begin."""
         layout, at = self.layout, self.data_at
         if column == "value":
             return at + layout.body_at, at + layout.body_octets_at

@@ -1,0 +1,1 @@
+"""Blocks as Arrow record batches, and the properties of their records as columns."""

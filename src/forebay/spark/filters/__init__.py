@@ -1,0 +1,1 @@
+"""Content filters over tables of Spark, with the result that the broker gives."""

@@ -1,0 +1,1 @@
+"""A session that suits queues: its settings, its workers' Python, and how many tasks it runs at once."""

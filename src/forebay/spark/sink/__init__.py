@@ -1,0 +1,1 @@
+"""Rows as messages: tasks stage blocks of them, and the driver's commit publishes these, once."""
