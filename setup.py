@@ -65,13 +65,13 @@ COMPILED = [
     "broker/publish/properties.py",
     "broker/primary.py",
     "node/handing_out.py",
-    "node/holding.py",
+    "node/back_pressure/holding.py",
     "node/link.py",
     "node/node.py",
-    "node/pressure.py",
-    "node/reading.py",
+    "node/back_pressure/pressure.py",
+    "node/back_pressure/reading.py",
     "node/ready.py",
-    "node/send_buffers.py",
+    "node/back_pressure/send_buffers.py",
 ]
 # Of these, what each message, each record of a recovery and each filter passes: compiled for speed. The others are
 # compiled for a short build; docs/development.md has the figures.
@@ -124,9 +124,9 @@ FAST = [
     "node/handing_out.py",
     "node/link.py",
     "node/node.py",
-    "node/reading.py",
+    "node/back_pressure/reading.py",
     "node/ready.py",
-    "node/send_buffers.py",
+    "node/back_pressure/send_buffers.py",
 ]
 # Modules that a pattern above takes in and that stay interpreted, each with the reason.
 INTERPRETED: dict[str, str] = {}

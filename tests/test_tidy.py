@@ -19,9 +19,7 @@ SOURCE = ROOT / "src" / "forebay"
 FUNCTION_LINES_MAX = 60
 DISPATCHER_LINES_MAX = 120  # a function whose def line says `# tidy: dispatcher` and why
 MODULE_LINES_MAX = 600
-FOLDER_MODULES_MAX = 20
-# Folders that hold more so far, and how many: none may grow.
-FULLER_FOLDERS = {"node": 23}
+FOLDER_MODULES_MAX = 17
 RELATIVE = re.compile(r"(How|Wh(at|atever|en|ere|ether|ich|o|oever|om|ose|y))\b")
 # Docstrings that begin with a relative clause so far, by package; none may come to them.
 RELATIVE_DOCSTRINGS = {"client": 4, "core": 5, "filter": 4, "log": 9, "queue": 36, "routing": 2}
@@ -192,10 +190,9 @@ def test_a_folder_holds_few_modules() -> None:
     too_full = [
         f"{folder}: {count} modules"
         for folder, count in folders.items()
-        if count > FULLER_FOLDERS.get(folder, FOLDER_MODULES_MAX)
+        if count > FOLDER_MODULES_MAX
     ]
     assert not too_full, "\n".join(too_full)
-    assert all(folders[folder] > FOLDER_MODULES_MAX for folder in FULLER_FOLDERS), "a folder needs no exception now"
 
 
 def classes() -> dict[str, list[tuple[Path, ast.ClassDef]]]:
@@ -232,7 +229,6 @@ def test_classes_are_made_of_parts_and_not_of_chains() -> None:
         if len(line) > LONGER_CHAINS.get(name, INHERITANCE_MAX):
             too_long.append(f"{name}: {', '.join(line)}")
     assert not too_long, "\n".join(too_long)
-    assert all(len(ancestors(name)) > INHERITANCE_MAX for name in LONGER_CHAINS), "a chain needs no exception now"
 
 
 def test_every_option_is_read_by_something() -> None:

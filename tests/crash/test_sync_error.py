@@ -21,7 +21,7 @@ from tests.waiting import pause
 EXIT_STORAGE = 74
 SOURCE = Path(__file__).with_name("sync.c")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-PENDING_OCTETS_MAX = 64 << 20  # of node/pressure.py
+PENDING_OCTETS_MAX = 64 << 20  # of node/back_pressure/pressure.py
 SLACK_OCTETS = 64 << 20  # what sockets and blocks hold on top, several times over
 
 

@@ -8,19 +8,19 @@ from forebay.broker.auth.login import Auth
 from forebay.broker.auth.throttle import SECOND_US, Throttle
 from forebay.broker.common import Common
 from forebay.core.options import Options
-from forebay.node.figures import Figures
+from forebay.node.telemetry.stats import BrokerStats
 
 
-def note_logins(auth: Auth, figures: Figures, common: Common) -> None:
+def note_logins(auth: Auth, stats: BrokerStats, common: Common) -> None:
     """Logins of this turn were right or wrong: whoever goes on guessing has to wait."""
     accepted, auth.accepted = auth.accepted, []
     for place, user in accepted:
-        figures.logins[place.protocol] += 1
+        stats.logins[place.protocol] += 1
         common.events.note("auth.success", b"", {"user": user, "peer": place.address})
     refusals, auth.refusals = auth.refusals, []
     for each in refusals:
         place = each.place
-        figures.refused_logins[place.protocol] += 1
+        stats.refused_logins[place.protocol] += 1
         auth.throttle.failed(place.address, each.user)
         common.audit.note(Origin(Principal(each.user), place.address, place.protocol), "login", {}, each.detail)
         facts: dict[str, object] = {"user": each.user, "peer": place.address, "reason": each.detail}

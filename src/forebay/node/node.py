@@ -39,23 +39,23 @@ from forebay.log.store import FrameEntry, Job, Store
 from forebay.log.wal import Commit
 from forebay.management.definitions.configured import declare_configured
 from forebay.management.table import Control
-from forebay.node.alarms import Alarms
+from forebay.node.back_pressure.pressure import Pressure
+from forebay.node.back_pressure.rates import Rates
+from forebay.node.back_pressure.reading import Reading
 from forebay.node.connections import OpenConnections
 from forebay.node.doubt import leaves_doubt
-from forebay.node.events import Announcer
-from forebay.node.figures import Figures
 from forebay.node.handing_out import hand_out
-from forebay.node.journal import Journal
 from forebay.node.link import HELD, PROVING, STOPPING, Link
 from forebay.node.logins import note_logins, set_throttle
 from forebay.node.peer import split_name
-from forebay.node.pressure import Pressure
 from forebay.node.protocols import make_session, protocol_of
-from forebay.node.rates import Rates
-from forebay.node.reading import Reading
 from forebay.node.ready import CONNECTION, OWN_STATE, STORAGE, Fault, Ready, Stop
 from forebay.node.seconds import look_at
-from forebay.node.tracing import Tracer
+from forebay.node.telemetry.alarms import Alarms
+from forebay.node.telemetry.events import Announcer
+from forebay.node.telemetry.journal import Journal
+from forebay.node.telemetry.stats import BrokerStats
+from forebay.node.telemetry.tracing import Tracer
 from forebay.node.wanted import Wanted, store_options
 from forebay.session.session import Session
 
@@ -110,8 +110,8 @@ class Node:
         self.open: dict[Link, None] = {}  # in the order in which they came, as all is to be repeatable
         self.listed = OpenConnections(self.connections)
         self.control = Control(self.vhosts, self.listed)
-        self.figures = Figures(options, clock.now_us(), built_us)
-        self.totals = self.figures.totals
+        self.stats = BrokerStats(options, clock.now_us(), built_us)
+        self.totals = self.stats.totals
         shares = Quota(self.vhosts, options)
         self.pressure = Pressure(options, self.store, shares, self.connections, self.journal)
         self.alarms = Alarms(self.pressure, self.vhosts, self.store, self.journal)
@@ -162,8 +162,8 @@ class Node:
     def begin(self) -> None:
         """Tell of what happens from now on."""
         self.tell_of_events()
-        if self.figures.interval_s:
-            self.tell_figures(self.clock.now_us())
+        if self.stats.interval_s:
+            self.tell_stats(self.clock.now_us())
 
     def tell_of_events(self) -> None:
         """Have events told as the options say."""
@@ -338,7 +338,7 @@ class Node:
         if session.reason:
             self.journal.info("connection from %s ended: %s%s", link.peer, session.reason, link.named())
         try:
-            self.figures.ended(session)
+            self.stats.ended(session)
             if self.announcer.listening:
                 self.announcer.ended(link, session)
         except Exception as error:  # noqa: BLE001  what it held goes back all the same
@@ -498,7 +498,7 @@ class Node:
         if self.auth.proofs:
             out.proofs = self.take_proofs()
         if self.auth.refusals or self.auth.accepted:
-            note_logins(self.auth, self.figures, self.vhosts.common)
+            note_logins(self.auth, self.stats, self.vhosts.common)
         if self.vhosts.common.audit.entries:
             out.audit = self.vhosts.common.audit.take()
         if self.announcer.listening:
@@ -554,8 +554,8 @@ class Node:
         self.vhosts.sweep(now_us)
         self.pressure.every_second(around.memory_octets, around.free_octets, now_us)
         self.announcer.alarms(self.alarms.look())
-        if self.figures.is_due(second):
-            self.tell_figures(now_us)
+        if self.stats.is_due(second):
+            self.tell_stats(now_us)
         self.flush_due = True
         self.is_due = True
         job = self.store.plan(self.wanted, now_us)
@@ -567,10 +567,10 @@ class Node:
         self.rates.resume(now_us)
         self.is_due = True
 
-    def tell_figures(self, now_us: int) -> None:
-        """Publish what has changed of the broker's figures."""
+    def tell_stats(self, now_us: int) -> None:
+        """Publish what has changed of the broker's stats."""
         sessions = [each.session for each in self.connections.values() if each.session is not None]
-        self.figures.tell(self.vhosts.all(), sessions, now_us)
+        self.stats.tell(self.vhosts.all(), sessions, now_us)
         self.is_due = True
 
     # ---- the end

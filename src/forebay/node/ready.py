@@ -9,9 +9,9 @@ from forebay.broker.audit import AuditEntry
 from forebay.broker.auth.authorizer import Proof
 from forebay.log.store import Job
 from forebay.log.wal import Commit
-from forebay.node.events import Told
-from forebay.node.journal import Line
 from forebay.node.link import Link
+from forebay.node.telemetry.events import Told
+from forebay.node.telemetry.journal import Line
 from forebay.queue.leases.lease import Delivery
 
 # Why a node stops.

@@ -20,11 +20,11 @@ from forebay.broker.auth.login import NOWHERE, LoginContext
 from forebay.core.options import Options
 from forebay.log.store import Job
 from forebay.log.wal import Commit
-from forebay.node.events import Told
-from forebay.node.journal import Line
 from forebay.node.node import TICKS_A_SECOND, Node
 from forebay.node.ready import Ready
-from forebay.node.tracing import Tracer
+from forebay.node.telemetry.events import Told
+from forebay.node.telemetry.journal import Line
+from forebay.node.telemetry.tracing import Tracer
 from forebay.server.auth.acl_file import load_acl
 from forebay.server.auth.backends import make_backends
 from forebay.server.auth.logins import Logins
@@ -85,7 +85,7 @@ class App(Host):
         self.auth.backends = make_backends(options)
         load_acl(self.vhosts.common.acl, options.mqtt_acl)
         self.control = self.node.control
-        self.figures = self.node.figures
+        self.stats = self.node.stats
         self.totals = self.node.totals
         self.pressure = self.node.pressure
         self.alarms = self.node.alarms

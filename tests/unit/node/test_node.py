@@ -111,7 +111,7 @@ def test_a_wrong_password_is_counted(rig: NodeRig) -> None:
     client.expect(0, amqp.START)
     client.send(start_ok("wrong"))
     client.expect(0, amqp.CLOSE)
-    assert rig.node.figures.refused_logins["amqp"] == 1
+    assert rig.node.stats.refused_logins["amqp"] == 1
     assert rig.node.common.audit.entries == []
 
 

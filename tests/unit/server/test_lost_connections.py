@@ -65,7 +65,7 @@ def test_who_resets_before_being_accepted_has_failed_no_login(tmp_path: Path) ->
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                     client.sendall(mqtt.connect("c"))
             _, writer = await mqtt_client(app)
-            assert not app.auth.throttle.known and not app.figures.refused_logins
+            assert not app.auth.throttle.known and not app.stats.refused_logins
             writer.close()
 
     uvloop.run(reset_at_once())

@@ -129,7 +129,7 @@ async def figures(app: Broker, caller: Monitor) -> Response:
     return as_json(
         {
             "time_us": now_us,
-            "uptime_us": now_us - app.figures.topics.started_us,
+            "uptime_us": now_us - app.stats.topics.started_us,
             "cpu_s": used.user + used.system,
             "alarms": app.alarms.names(),
             "choked": len(app.pressure.choked),

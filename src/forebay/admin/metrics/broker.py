@@ -15,8 +15,8 @@ from forebay.admin.metrics.look import MetricsLook, Spread, Timing
 from forebay.admin.metrics.messages import GLOBAL_ROWS, MESSAGE_ROWS, MESSAGE_SPREADS, MQTT_ROWS
 from forebay.admin.rabbitmq.node.node import NODE, SPOKEN_VERSION
 from forebay.admin.samples.rates import number_of
-from forebay.node.losses import sessions_over_quota
-from forebay.node.pressure import DISK, MEMORY
+from forebay.node.back_pressure.pressure import DISK, MEMORY
+from forebay.node.telemetry.losses import sessions_over_quota
 from forebay.server.heap import resident_octets
 
 SECOND_US: Final = 1_000_000
@@ -112,7 +112,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
     ),
     Row(
         gauge("rabbitmq_erlang_uptime_seconds", family.NODE, "Seconds since the start; no Erlang is in it."),
-        lambda look: (look.now_us - look.app.figures.topics.started_us) / SECOND_US,
+        lambda look: (look.now_us - look.app.stats.topics.started_us) / SECOND_US,
     ),
     Row(
         gauge("rabbitmq_alarms_memory_used_watermark", family.NODE, "1 while publishers are not read for memory."),
@@ -199,7 +199,7 @@ NODE_ROWS: Final[tuple[Row[MetricsLook], ...]] = (
         expiry_of,
     ),
     Row(
-        gauge("forebay_scrape_duration_seconds", family.NODE, "What it took to gather these figures."),
+        gauge("forebay_scrape_duration_seconds", family.NODE, "What it took to gather these metrics."),
         lambda look: look.took_s,
     ),
 )
@@ -299,15 +299,15 @@ SPREADS: Final[tuple[Spread, ...]] = (
     ),
     Spread(
         counter("rabbitmq_auth_attempts", family.AUTH, "Logins that were tried.", ("protocol",)),
-        lambda look: by_protocol(look.app.figures.logins + look.app.figures.refused_logins),
+        lambda look: by_protocol(look.app.stats.logins + look.app.stats.refused_logins),
     ),
     Spread(
         counter("rabbitmq_auth_attempts_succeeded", family.AUTH, "Logins that were right.", ("protocol",)),
-        lambda look: by_protocol(look.app.figures.logins),
+        lambda look: by_protocol(look.app.stats.logins),
     ),
     Spread(
         counter("rabbitmq_auth_attempts_failed", family.AUTH, "Logins that were refused.", ("protocol",)),
-        lambda look: by_protocol(look.app.figures.refused_logins),
+        lambda look: by_protocol(look.app.stats.refused_logins),
     ),
     Spread(
         counter("forebay_webhook_events", family.WEBHOOK, "Events of webhooks, by their fate.", ("webhook", "fate")),

@@ -25,7 +25,7 @@ from forebay.admin.metrics.objects import (
     VhostTotals,
 )
 from forebay.broker.vhost import Vhost
-from forebay.node.figures import add_client, add_session, look_at_vhosts
+from forebay.node.telemetry.stats import add_client, add_session, look_at_vhosts
 from forebay.queue.counts import Counts
 from forebay.queue.group import Group
 from forebay.queue.queue import Queue, group_key
@@ -214,9 +214,9 @@ class Gathering:
     async def look_at_broker(self) -> MetricsLook:
         app = self.app
         sessions = [each.session for each in app.connections.values() if each.session is not None]
-        traffic = app.figures.traffic(sessions)
+        traffic = app.stats.traffic(sessions)
         totals = replace(app.totals)
-        app.figures.begin(totals)
+        app.stats.begin(totals)
         await sliced(sessions, lambda session: add_session(totals, session))
         vhosts = app.vhosts.all()
         look_at_vhosts(totals, vhosts)

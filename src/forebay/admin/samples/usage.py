@@ -15,7 +15,7 @@ from forebay.session.traffic import Traffic
 
 
 class NodeUsage:
-    """The node's own figures, as `rates.NODE` has them.
+    """The node's own stats, as `rates.NODE` has them.
 
     descriptors  that are open, when somebody looked last
     """
@@ -33,7 +33,7 @@ class NodeUsage:
     def traffic(self) -> Traffic:
         """The counts of AMQP clients, of channels that are closed, too."""
         sessions = [each.session for each in self.app.connections.values()]
-        return self.app.figures.traffic(session for session in sessions if session is not None)
+        return self.app.stats.traffic(session for session in sessions if session is not None)
 
     async def look(self) -> None:
         """Count the open descriptors, which takes long where there are many."""

@@ -26,7 +26,7 @@ from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhost import Vhost
 from forebay.core.message import FORMAT_MASK, MQTT
 from forebay.log.block import Block
-from forebay.node.tracing import Tracer
+from forebay.node.telemetry.tracing import Tracer
 from forebay.queue.leases.lease import Delivery, Lease
 from forebay.queue.leases.page import DEAD_LETTER, LEASED, PAGE_BITS, SETTLED
 from forebay.queue.work.work_group import WorkGroup

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from forebay.core.options import Options
 from forebay.management.control import Webhooks
-from forebay.node.events import Listener, Told
+from forebay.node.telemetry.events import Listener, Told
 from forebay.server.app import App
 from forebay.server.run import Service
 

@@ -19,7 +19,7 @@ import orjson
 
 from forebay import __version__
 from forebay.core.option_groups import OLDEST, WebhookOptions
-from forebay.node.events import Told, matching
+from forebay.node.telemetry.events import Told, matching
 from forebay.routing.topic_trie import matches, swap_key
 
 SIGNATURE: Final = "X-Forebay-Signature"

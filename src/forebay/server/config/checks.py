@@ -16,7 +16,7 @@ from forebay.broker.vhosts import check_vhost_name
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.options import Options
 from forebay.management.definitions.configured import check_exchange, configured_arguments
-from forebay.node.events import check_patterns
+from forebay.node.telemetry.events import check_patterns
 from forebay.routing.topic_trie import check_filter
 from forebay.server.auth.acl_file import load_acl
 from forebay.server.auth.backends import make_backends

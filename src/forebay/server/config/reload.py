@@ -104,7 +104,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     app.pressure.shares.set(new)
     app.rates.set(new)
     app.node.is_rated = app.rates.is_on()
-    app.figures.interval_s = new.mqtt_sys_interval_s
+    app.stats.interval_s = new.mqtt_sys_interval_s
     set_throttle(app.auth.throttle, new)
     change_log(new)
     load_acl(app.vhosts.common.acl, new.mqtt_acl)

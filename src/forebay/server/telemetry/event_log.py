@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from forebay.node.events import Listener, Told, matching
+from forebay.node.telemetry.events import Listener, Told, matching
 
 logger = logging.getLogger("forebay")
 

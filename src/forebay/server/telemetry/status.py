@@ -9,7 +9,7 @@ from typing import Final
 
 from forebay.log import block
 from forebay.management.control import ServerFacts
-from forebay.node.losses import messages_lost, sessions_over_quota
+from forebay.node.telemetry.losses import messages_lost, sessions_over_quota
 from forebay.server.app import App
 from forebay.server.heap import resident_octets
 

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from typing import Final
 
-from forebay.node.pressure import Pressure
+from forebay.node.back_pressure.pressure import Pressure
 
 # Why a connection or a request is refused, as metrics name it.
 CONNECTIONS: Final = "connections"

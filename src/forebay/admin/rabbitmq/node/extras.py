@@ -38,7 +38,7 @@ async def hash_of_password(broker: Broker, caller: Manager, password: Password) 
 async def list_attempts(broker: Broker, caller: Monitor, node: NodeName) -> Response:
     """Logins since the broker's start, by protocol: how many there were, and how many were right."""
     check_node(node)
-    right, wrong = broker.figures.logins, broker.figures.refused_logins
+    right, wrong = broker.stats.logins, broker.stats.refused_logins
     return as_json(
         [
             {

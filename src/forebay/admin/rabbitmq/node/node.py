@@ -14,7 +14,7 @@ from forebay.admin.samples.rates import RateSamples
 from forebay.admin.samples.samples import Windows
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.option_table import split_address
-from forebay.node.pressure import DISK, MEMORY
+from forebay.node.back_pressure.pressure import DISK, MEMORY
 from forebay.routing.kinds import KINDS
 from forebay.server.app import App
 from forebay.session.amqp091.sasl import MECHANISMS
@@ -98,7 +98,7 @@ def node_facts(app: App, rates: RateSamples, asked: Windows) -> Facts:
     usage = rates.usage.numbers(rates.usage.traffic())
     descriptors_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     threads_max, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    started_us = app.figures.topics.started_us
+    started_us = app.stats.topics.started_us
     return {
         "name": NODE,
         "type": "disc",

@@ -6,7 +6,7 @@ from typing import Final
 
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.vhosts import Vhosts
-from forebay.node.journal import Journal
+from forebay.node.telemetry.journal import Journal
 from forebay.routing.exchange import text
 
 INTERVAL_US: Final = 10_000_000  # between two words on one client

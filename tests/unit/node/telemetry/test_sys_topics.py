@@ -7,7 +7,7 @@ import math
 import pytest
 
 from forebay.core.metrics import Totals
-from forebay.node.sys_topics import SysTopics
+from forebay.node.telemetry.sys_topics import SysTopics
 
 SECOND_US = 1_000_000
 START_US = 1_700_000_000 * SECOND_US

@@ -10,8 +10,8 @@ from typing import Final
 from forebay.broker.vhosts import Vhosts
 from forebay.log.block_files import Damage
 from forebay.log.store import Store
-from forebay.node.journal import Journal
-from forebay.node.pressure import Pressure
+from forebay.node.back_pressure.pressure import Pressure
+from forebay.node.telemetry.journal import Journal
 
 DAMAGE: Final = "damage"
 SHOWN_MAX: Final = 100

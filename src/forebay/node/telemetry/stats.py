@@ -12,7 +12,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.message import MQTT
 from forebay.core.metrics import Totals
 from forebay.core.options import Options
-from forebay.node.sys_topics import SysTopics
+from forebay.node.telemetry.sys_topics import SysTopics
 from forebay.session.amqp091.connection import Amqp091Session
 from forebay.session.mqtt.connection import MqttSession
 from forebay.session.session import Session
@@ -31,7 +31,7 @@ COUNTED_BY_SESSIONS: Final = (
 )
 
 
-class Figures:
+class BrokerStats:
     """The broker's totals, and when they are told.
 
     totals      octets and sockets in it are counted by the connections; memory is set by whoever has the process
@@ -54,7 +54,7 @@ class Figures:
             self.past_traffic.add(session.traffic())
 
     def is_due(self, second: int) -> bool:
-        """True if the figures are to be told, so many seconds after the start."""
+        """True if the stats are to be told, so many seconds after the start."""
         return self.interval_s > 0 and second % self.interval_s == 0
 
     def tell(self, vhosts: Sequence[Vhost], sessions: Iterable[Session], now_us: int) -> None:

@@ -1,4 +1,4 @@
-"""The broker's figures as topics `$SYS/broker/...`, with the names and formats that mosquitto gives them.
+"""The broker's stats as topics `$SYS/broker/...`, with the names and formats that mosquitto gives them.
 
 A load average is the events of a minute, smoothed: with a rate r over the last t seconds and the average a before it,
 r + exp(-t / w) * (a - r), where w is 60, 300 or 900 seconds. So tools made for mosquitto read the same thing here.
@@ -33,7 +33,7 @@ class Load:
         for at, (_, window_s) in enumerate(WINDOWS):
             self.averages[at] = rate + math.exp(-seconds / window_s) * (self.averages[at] - rate)
 
-    def figures(self) -> list[tuple[str, str]]:
+    def stats(self) -> list[tuple[str, str]]:
         return [
             (f"load/{self.name}/{window}", f"{average:.2f}")
             for (window, _), average in zip(WINDOWS, self.averages, strict=True)
@@ -41,7 +41,7 @@ class Load:
 
 
 class SysTopics:
-    """The figures as they were told last, and the load averages.
+    """The stats as they were told last, and the load averages.
 
     started_us  when the broker started
     built_us    when this build of it was made
@@ -61,11 +61,11 @@ class SysTopics:
 
     def changed(self, totals: Totals, now_us: int) -> list[tuple[bytes, bytes]]:
         """Topic and value of each figure that is not what it was at the last call; at the first, of all."""
-        figures = [*self.fixed, ("uptime", f"{(now_us - self.started_us) // MICROSECONDS} seconds")]
-        figures += self.clients(totals)
-        figures += self.load_averages(totals, now_us)
-        figures += [(name, str(value)) for name, value in counted(totals)]
-        found = [(name, value) for name, value in figures if self.told.get(name) != value]
+        stats = [*self.fixed, ("uptime", f"{(now_us - self.started_us) // MICROSECONDS} seconds")]
+        stats += self.clients(totals)
+        stats += self.load_averages(totals, now_us)
+        stats += [(name, str(value)) for name, value in counted(totals)]
+        found = [(name, value) for name, value in stats if self.told.get(name) != value]
         self.told.update(found)
         return [((PREFIX + name).encode(), value.encode()) for name, value in found]
 
@@ -82,16 +82,16 @@ class SysTopics:
     def load_averages(self, totals: Totals, now_us: int) -> list[tuple[str, str]]:
         """The averages as of now; they begin at 0 with the first call."""
         seconds = (now_us - self.loads_us) / MICROSECONDS
-        figures: list[tuple[str, str]] = []
+        stats: list[tuple[str, str]] = []
         for name, count in measured(totals):
             load = self.loads.get(name)
             if load is None:
                 load = self.loads[name] = Load(name, count)
             elif seconds > 0:
                 load.advance(count, seconds)
-            figures += load.figures()
+            stats += load.stats()
         self.loads_us = now_us
-        return figures
+        return stats
 
 
 def measured(totals: Totals) -> list[tuple[str, int]]:
@@ -110,7 +110,7 @@ def measured(totals: Totals) -> list[tuple[str, int]]:
 
 
 def counted(totals: Totals) -> list[tuple[str, int]]:
-    """The figures that are told as they are."""
+    """The stats that are told as they are."""
     return [
         ("bytes/received", totals.octets_received),
         ("bytes/sent", totals.octets_sent),

@@ -16,11 +16,11 @@ from forebay.broker.limits.quota import Quota
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.core.options import Options
 from forebay.log.store import Store
-from forebay.node.holding import Holding
-from forebay.node.journal import Journal
+from forebay.node.back_pressure.holding import Holding
+from forebay.node.back_pressure.send_buffers import SendBuffers
 from forebay.node.link import CHOKED, Link
-from forebay.node.losses import tell_losses, tell_quotas
-from forebay.node.send_buffers import SendBuffers
+from forebay.node.telemetry.journal import Journal
+from forebay.node.telemetry.losses import tell_losses, tell_quotas
 from forebay.queue.queue import Queue
 
 PENDING_OCTETS_MAX: Final = 64 << 20  # accepted but not yet on disk: beyond it publishers are not read

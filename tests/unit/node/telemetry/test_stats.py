@@ -10,7 +10,7 @@ import pytest
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, QOS_SHIFT
 from forebay.core.options import Options
-from forebay.node.figures import Figures
+from forebay.node.telemetry.stats import BrokerStats
 from forebay.wire.mqtt.codes import CONNACK, PINGRESP, PUBLISH, SUBACK, V5, V311
 from forebay.wire.mqtt.packets import frame
 from tests.node_rig import NodeRig
@@ -24,15 +24,15 @@ PING = b"\xc0\0"
 
 
 class Broker(OneVhost):
-    """A vhost, and the figures of it."""
+    """A vhost, and the stats of it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, None, mqtt_max_mqueue_len=2, mqtt_mqueue_overflow="drop", mqtt_sys_interval_s=0)
-        self.figures = Figures(self.options, self.clock.now_us())
+        self.stats = BrokerStats(self.options, self.clock.now_us())
 
     def look(self) -> None:
         self.turn()
-        self.figures.look([self.vhost], [])
+        self.stats.look([self.vhost], [])
 
     def away(self, name: bytes, connection: int, filter: bytes) -> ClientSession:
         """A durable session whose client has subscribed at QoS 1 and gone."""
@@ -68,7 +68,7 @@ def test_clients_subscriptions_and_what_is_kept(broker: Broker) -> None:
     vhost.retained.put_volatile(b"$SYS/x", b"1", 1)
     assert vhost.publish_topic(b"t/1", QOS_1, b"", b"x") == ACCEPTED
     broker.look()
-    totals = broker.figures.totals
+    totals = broker.stats.totals
     assert (totals.clients_connected, totals.clients_disconnected) == (1, 2)
     assert (totals.subscriptions, totals.shared_subscriptions) == (1, 1)
     assert (totals.retained, totals.stored_messages) == (1, 2)
@@ -84,7 +84,7 @@ def test_what_waits_for_its_time_and_what_died(broker: Broker) -> None:
     for _ in range(3):
         vhost.publish(vhost.route(b"", b"short"), AMQP091, b"\0\0", b"x")
     broker.look()
-    totals = broker.figures.totals
+    totals = broker.stats.totals
     assert (totals.delayed, totals.staged_batches) == (1, 0)
     assert (totals.dead_letters_moved, totals.dead_letters_dropped) == (2, 0)
     vhost.delete_queue(b"letters", False, False)
@@ -100,15 +100,15 @@ def test_what_was_dropped_stays_counted_when_its_session_ends(broker: Broker) ->
         for _ in range(5):
             vhost.publish_topic(b"t", QOS_1, b"", b"x")
         broker.look()
-        assert broker.figures.totals.dropped_queue_full == expected == broker.figures.totals.publishes_dropped
-        assert broker.figures.totals.stored_messages == 2
+        assert broker.stats.totals.dropped_queue_full == expected == broker.stats.totals.publishes_dropped
+        assert broker.stats.totals.stored_messages == 2
     for _ in range(4):  # and is not seen by any look before the session ends
         vhost.publish_topic(b"t", QOS_1, b"", b"x")
     broker.turn()
     vhost.attach_client(b"a", 2, True, 0, None)
     broker.look()
-    assert broker.figures.totals.publishes_dropped == 12
-    assert broker.figures.totals.stored_messages == 0
+    assert broker.stats.totals.publishes_dropped == 12
+    assert broker.stats.totals.stored_messages == 0
 
 
 @pytest.mark.parametrize("version", [V311, V5])
@@ -124,12 +124,12 @@ def test_packets_and_payloads_of_connections_that_share_what_they_get(
     for properties, body in ((b"", b"12345"), (EXPIRED, b"1234567"), (b"", b"12345678901")):
         rig.vhost.publish_topic(b"t", QOS_1, properties, body)
     rig.turn()
-    figures = Figures(rig.options, 1)
+    stats = BrokerStats(rig.options, 1)
     ended, stays = [line.session for line in lines]
     assert ended is not None and stays is not None
-    figures.ended(ended)
-    figures.look([rig.vhost], [stays])
-    totals = figures.totals
+    stats.ended(ended)
+    stats.look([rig.vhost], [stays])
+    totals = stats.totals
     for line in lines:
         packets = kinds(bytes(line.sent))
         assert packets == [CONNACK, SUBACK, PINGRESP] + [PUBLISH] * len(came)
@@ -142,7 +142,7 @@ def test_they_are_retained_and_published(broker: Broker) -> None:
     vhost = broker.vhost
     client = vhost.attach_client(b"a", 1, True, 0, None)
     vhost.subscribe_client(client, Subscription(client, b"$SYS/broker/retained messages/#", 0, 0))
-    broker.figures.tell([vhost], [], broker.clock.us)
+    broker.stats.tell([vhost], [], broker.clock.us)
     told = broker.deliveries()
     assert [(each.block.routing_key(each.index), each.block.body(each.index), each.count) for each in told] == [
         (b"$SYS/broker/retained messages/count", b"0", 1)
@@ -150,12 +150,12 @@ def test_they_are_retained_and_published(broker: Broker) -> None:
     kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
     assert [each.body for each in kept] == [b"0"]
     vhost.retain(b"kept", QOS_1, b"", b"1")
-    broker.figures.tell([vhost], [], broker.clock.us)
+    broker.stats.tell([vhost], [], broker.clock.us)
     kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
     assert [each.body for each in kept] == [b"1"]
 
 
 @pytest.mark.parametrize(("interval_s", "due"), [(0, []), (1, [1, 2, 3, 4, 5, 6]), (3, [3, 6])])
 def test_when_they_are_due(interval_s: int, due: list[int]) -> None:
-    figures = Figures(Options(mqtt_sys_interval_s=interval_s), 1)
-    assert [second for second in range(1, 7) if figures.is_due(second)] == due
+    stats = BrokerStats(Options(mqtt_sys_interval_s=interval_s), 1)
+    assert [second for second in range(1, 7) if stats.is_due(second)] == due
