@@ -69,7 +69,7 @@ class QueueDescription:
 
 @dataclass(frozen=True, slots=True)
 class QueueEnd:
-    """How far a queue goes just now; the fields are those of `QueueDescription`."""
+    """The ends of a queue just now; the fields are those of `QueueDescription`."""
 
     id: int
     start: int
@@ -183,7 +183,7 @@ class BlockClient:
             yield from page
 
     def ends(self, queues: Mapping[str, int], wait_s: float = 0.0) -> dict[str, QueueEnd]:
-        """How far queues go, once one of them goes further than the caller knows.
+        """Ends of queues, once one of them goes further than the caller knows.
 
         queues  by name the end that the caller knows
         wait_s  after this time the answer comes in any case; at most 30, and half of what an answer may take
@@ -215,7 +215,7 @@ class BlockClient:
         self._ask({"op": "release", "queue": queue, "group": group})
 
     def deliveries(self, queue: str, first: int, end: int) -> dict[int, int]:
-        """How often consumers were handed records of [first, end) that nobody has settled, by offset; absent: never."""
+        """Times that consumers were handed the unsettled records of [first, end), by offset; absent: never."""
         found: dict[int, int] = {}
         while first < end:
             answer = self._ask({"op": "deliveries", "queue": queue, "first": first, "end": end})

@@ -16,7 +16,7 @@ Client = TypeVar("Client")
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """How a client speaks TLS.
+    """The TLS settings of a client.
 
     ca_file      authorities that may have signed the broker's certificate, in PEM; empty: those of the system
     certificate  the client's own, in PEM; empty: it shows none

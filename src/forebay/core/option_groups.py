@@ -77,7 +77,7 @@ class RetryOptions:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterOptions:
-    """Where messages of a queue go that die."""
+    """The dead-letter settings of a queue."""
 
     enabled: bool = boolean(False, "Whether they go anywhere.")
     topic: str = option("", FILE, "The topic, or `$queue/<name>`; empty for the queue `$dlq/<name of the queue>`.")
@@ -85,7 +85,7 @@ class DeadLetterOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationOptions:
-    """How many brokers keep a queue: this one, for now."""
+    """The number of brokers that keep a queue: this one, for now."""
 
     enabled: bool = boolean(False, "Must be false.")
     group: str = option("", FILE, "Has no effect.")
@@ -175,7 +175,7 @@ class PermissionOptions:
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions:
-    """Where events are sent by HTTP, and which."""
+    """The address to which events are sent by HTTP, and the events."""
 
     url: str = option(MISSING, TEXT, "Where they are sent: `http://` or `https://`.")
     name: str = option("", FILE, "What it is called; without a name, by its `url`.")

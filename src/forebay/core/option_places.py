@@ -1,4 +1,4 @@
-"""Where a broker keeps its files, where it listens, and what is seen of it: the first part of the options."""
+"""Options of places, the first part: files, listeners, and what is seen of a broker."""
 
 from __future__ import annotations
 

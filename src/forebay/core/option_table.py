@@ -1,4 +1,4 @@
-"""How options are described, read and checked: kinds of value, and the line that each option is in its table.
+"""Options are described, read and checked by a table: kinds of value, and a line for each option.
 
 The tables themselves are in `options.py`. Octets may be written with KiB, MiB or GiB, times with ms, s, m, h or d.
 """

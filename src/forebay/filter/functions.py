@@ -32,7 +32,7 @@ PLACES_MAX: Final = 15  # decimal places that ROUND can keep
 
 @final
 class FunctionSignature:
-    """How a function is called.
+    """The signature of a function.
 
     least, most  number of arguments
     conditions   how many of the first are conditions

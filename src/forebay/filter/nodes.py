@@ -141,7 +141,7 @@ class Path(FilterNode):
 
 
 def follow(value: object, steps: list[PathStep]) -> object:
-    """Where the steps lead; a field of a list is a list of that field of each of its elements."""
+    """The value to which the steps lead; a field of a list is a list of that field of each of its elements."""
     values: list[object] = [value]
     spread = False
     for step in steps:

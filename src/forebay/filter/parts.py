@@ -1,4 +1,4 @@
-"""Which part of a filter a message does not meet: what people ask when a consumer is not given it."""
+"""The part of a filter that a message does not meet: people ask for it when a consumer is not given the message."""
 
 from __future__ import annotations
 

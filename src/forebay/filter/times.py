@@ -124,7 +124,7 @@ def digits_end(text: str, at: int, most: int) -> int:
 
 
 def offset_end(text: str, at: int) -> int:
-    """Where `Z`, `+01`, `+0100` or `+01:00` ends; -1 where none stands there."""
+    """The end of `Z`, `+01`, `+0100` or `+01:00`; -1 where none stands there."""
     sign = text[at : at + 1]
     if sign == "Z":
         return at + 1

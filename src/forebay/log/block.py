@@ -142,7 +142,7 @@ def block_octets(head: bytes) -> int:
 
 
 def tail_octets(head: bytes) -> int:
-    """How long the `tail` of the block that begins with this head is; 0 if it has none."""
+    """Length of the `tail` of the block that begins with this head; 0 if it has none."""
     bodies = i64(read_i32_le(head, 44))
     return int(bodies) if read_i32_le(head, 12) == 1 and bodies >= LONG_OCTETS else 0
 

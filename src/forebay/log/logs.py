@@ -116,7 +116,7 @@ class Logs:
                 self.files.forget(segment.file)
 
     def segment_totals(self) -> tuple[int, int]:
-        """How many segment files there are, and their octets."""
+        """The number of segment files, and their octets."""
         count = octets = 0
         for stored in with_segments(self.stored):
             for each in stored.segments:
@@ -278,7 +278,7 @@ def fault_of(error: CorruptFile | UnreadableFile) -> str:
 
 
 def kept_records(segment: Segment, wanted: list[tuple[int, int]]) -> int:
-    """How many records of a segment are within the wanted intervals."""
+    """The number of records of a segment within the wanted intervals."""
     kept = 0
     for entry in segment.entries:
         end = entry.base + entry.count

@@ -190,7 +190,7 @@ class WalMender:
         return True
 
     def frames(self) -> int:
-        """How many stay."""
+        """The number of frames that stay."""
         return int(self.reader.lsn) - int(self.head.first_lsn) + 1 - self.filled
 
     def fill(self, out: Output, lsn: int) -> None:

@@ -113,7 +113,7 @@ class BlockCache:
 
 @final
 class BlockIndex:
-    """Where blocks stand, in ascending order of offsets: one entry is the same place of all arrays."""
+    """Places of blocks, in ascending order of offsets: one entry is the same place of all arrays."""
 
     def __init__(self) -> None:
         self.bases = vec[i64]()

@@ -66,7 +66,7 @@ class WalReader:
         return head
 
     def fetch(self, position: i64, octets: i64) -> i64:
-        """Where in `chunk` the octets from there stand; fewer than asked for only at the end of the file."""
+        """The place in `chunk` of the octets from there; fewer than asked for only at the end of the file."""
         skip = position - self.chunk_at
         if skip < 0 or skip + octets > i64(len(self.chunk)):
             self.chunk = self.disk.pread(self.handle, int(max(octets, i64(CHUNK_OCTETS))), int(position))
@@ -120,7 +120,7 @@ class WalReader:
             raise CorruptFile(self.full_path, int(self.position), text) from error
 
     def later_frame(self) -> i64:
-        """Where the first whole frame stands that was written after the last one read; -1 where none does."""
+        """The position of the first whole frame that was written after the last one read; -1 where none was."""
         at = self.position + 8
         while at < self.octets:
             start = self.fetch(at, min(i64(CHUNK_OCTETS), self.octets - at))
@@ -165,7 +165,7 @@ class WalReader:
         return ends
 
     def concerned(self, at: i64) -> str:
-        """Which offsets are missing before the frame there."""
+        """Offsets that are missing before the frame there."""
         ends = self.ends()
         missing: dict[int, int] = {}
         try:

@@ -98,7 +98,7 @@ class Segment:
 
 
 def queue_folder(queue: int) -> str:
-    """Where a queue's segments are, below the data directory."""
+    """The folder of a queue's segments, below the data directory."""
     return f"queues/{queue}"
 
 

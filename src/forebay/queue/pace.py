@@ -1,4 +1,4 @@
-"""How much one connection may publish in one turn: less while readers wait for turns.
+"""The amount that one connection may publish in one turn: less while readers wait for turns.
 
 A reader with a small window is given a window's worth a turn. A turn that first takes in all that publishers have sent
 would serve it rarely, so turns are short while one is served for which more waits. Nothing is counted, and nobody is

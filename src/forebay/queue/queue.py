@@ -145,7 +145,7 @@ class Queue:
         return 0 <= self.limits.max_body_octets < body_octets
 
     def refusal(self, body_octets: i64) -> str:
-        """Why it does not take a message with such a body."""
+        """The reason for which the queue does not take a message with such a body."""
         if self.is_too_long(body_octets):
             return f"takes no message above {self.limits.max_body_octets} octets, and this one has {body_octets}"
         return "is full"

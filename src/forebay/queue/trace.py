@@ -1,4 +1,4 @@
-"""What happens to the messages of chosen queues, written down while somebody wants to know: who asks for nothing pays
+"""Events of the messages of chosen queues, written down while somebody wants to know: who asks for nothing pays
 one look at a field that is None for each run of messages.
 
 The latest events are kept in memory, so many and no more; they go with the broker.

@@ -38,7 +38,7 @@ class TopicTree:
         self.count: i64 = 0
 
     def size(self) -> i64:
-        """How many topics have a number."""
+        """The number of topics that have a number."""
         return self.count
 
     def is_empty(self) -> bool:

@@ -196,7 +196,7 @@ class TrieNode:
 
 @final
 class TopicTrie:
-    """Which destinations want a topic. A destination is an opaque number; binding it twice to one pattern is once."""
+    """Destinations that want a topic. A destination is an opaque number; binding it twice to one pattern is once."""
 
     def __init__(self) -> None:
         self.root = TrieNode(False)

@@ -107,7 +107,7 @@ def held_runs(lease: Lease, first: i64, count: i64) -> list[tuple[int, int]]:
 
 
 def place_after(leases: list[Lease], offset: i64) -> i64:
-    """How many of these begin at or before `offset`."""
+    """The number of these that begin at or before `offset`."""
     low: i64 = 0
     high = i64(len(leases))
     while low < high:

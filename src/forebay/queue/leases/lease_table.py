@@ -193,7 +193,7 @@ class LeaseTable:
             self.index.sweep()
 
     def next_due_us(self) -> i64:
-        """When `take_over` next has something; 0 for never. May be too early, never too late."""
+        """The time at which `take_over` next has something; 0 for never. May be too early, never too late."""
         due: i64 = 0
         if self.in_order:
             due = self.in_order[0].deadline_us

@@ -43,7 +43,7 @@ class DelayedRecords:
         return due
 
     def next_due_us(self) -> i64:
-        """When the next run is due; 0 for never."""
+        """The time at which the next run is due; 0 for never."""
         return self.heap[0][0] if self.heap else 0
 
     def replace(self, runs: list[tuple[int, int, int]]) -> None:

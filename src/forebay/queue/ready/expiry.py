@@ -1,4 +1,4 @@
-"""When records expire: by what they say themselves, and by their queue's time to live."""
+"""Records expire by what they say themselves, and by their queue's time to live."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Expiry:
         self.head_expiry_us: i64 = NEVER
 
     def of(self, block: Block, index: i64) -> i64:
-        """When a record expires; NEVER if it does not."""
+        """The time at which a record expires; NEVER if it does not."""
         return expiry_us(self.limits, self.facts, block, index)
 
     def at(self, offset: i64) -> i64:
@@ -53,7 +53,7 @@ class Expiry:
         self.head = -1
 
     def stale(self, block: Block, index: i64, most: i64, now_us: i64) -> i64:
-        """How many of `most` records from `index` on have expired, one after the other."""
+        """The number of records from `index` on that have expired, one after the other, at most `most`."""
         at = index
         end = index + most
         while at < end and self.of(block, at) < now_us:
@@ -61,7 +61,7 @@ class Expiry:
         return at - index
 
     def fresh(self, block: Block, index: i64, count: i64, now_us: i64) -> i64:
-        """How many of `count` records come before the next that has expired; the first has not."""
+        """The number of `count` records before the next that has expired; the first has not."""
         formats = block.formats_at
         at = index + 1
         end = index + count
@@ -76,7 +76,7 @@ class Expiry:
 
 
 def expiry_us(limits: Limits, facts: Facts, block: Block, index: i64) -> i64:
-    """When a record expires; NEVER if it does not."""
+    """The time at which a record expires; NEVER if it does not."""
     ttl_us = limits.ttl_us(block.base + index) if limits.earlier_ttls else limits.message_ttl_us
     own_us: i64 = -1
     if block.format(index) & EXPIRES:

@@ -57,7 +57,7 @@ class PriorityLevel:
         return self.runs[self.head]
 
     def length(self) -> i64:
-        """How many records from `first` on are in one entry."""
+        """The number of records from `first` on in one entry."""
         if self.returned and (self.head >= len(self.runs) or self.returned[0][0] < self.runs[self.head]):
             return self.returned[0][1]
         return self.runs[self.head + 1]
@@ -148,7 +148,7 @@ class PriorityLevels:
         return normal
 
     def next_length(self) -> i64:
-        """How many records from the chosen one on can be handed out with it, by what the entries say."""
+        """The number of records from the chosen one on that can be handed out with it, by what the entries say."""
         length = self.chosen.length()
         if self.mode == FAIR and self.chosen is not self.returned and self.levels[1].count and self.levels[0].count:
             return min(length, 1)

@@ -62,7 +62,7 @@ class Order(PriorityLevels):
             at += run
 
     def run(self, block: Block, index: i64, end: i64) -> i64:
-        """How many records from `index` on are alike to an order: those without a message group, of one level."""
+        """The number of records from `index` on that are alike to an order: without a message group, of one level."""
         if block.format(index) & KEYED:
             return 1
         level: i64 = -1
@@ -147,7 +147,7 @@ class Order(PriorityLevels):
         return first
 
     def length(self, most: i64) -> i64:
-        """How many records from the chosen one on can be handed out with it, at most so many."""
+        """The number of records from the chosen one on that can be handed out with it, at most so many."""
         length = min(self.next_length(), most)
         return self.waiting_length(self.chosen.first(), length) if self.selectors else length
 
@@ -207,7 +207,7 @@ class Order(PriorityLevels):
         return page is not None and page.states[offset - page.base] == RETURNED
 
     def gone_length(self, first: i64, length: i64) -> i64:
-        """How many records from `first` on, of an entry of this length, wait no more."""
+        """The number of records from `first` on, of an entry of this length, that wait no more."""
         at = first
         end = first + length
         while at < end:
@@ -223,7 +223,7 @@ class Order(PriorityLevels):
         return length
 
     def waiting_length(self, first: i64, most: i64) -> i64:
-        """How many records from `first` on wait, of at most so many."""
+        """The number of records from `first` on that wait, of at most so many."""
         count: i64 = 0
         while count < most and self.waits(first + count):
             count += 1

@@ -233,7 +233,7 @@ class ReadyQueue:
         return first, count
 
     def alike(self, block: Block, first: i64, most: i64) -> i64:
-        """How many of `most` records from `first` on are in one block and page, and were handed out equally often."""
+        """The number of `most` records from `first` on in one block and page that were handed out equally often."""
         room = PAGE_RECORDS - (first & (PAGE_RECORDS - 1))
         limit = min(most, room)
         limit = min(limit, block.end - first)
@@ -416,7 +416,7 @@ class ReadyQueue:
     # ---- time and octets
 
     def next_expiry_us(self) -> i64:
-        """When the first of the records at the heads expires; NEVER if none does."""
+        """The time at which the first of the records at the heads expires; NEVER if none does."""
         order = self.order
         if order is None:
             head = self.head()

@@ -71,7 +71,7 @@ class RetentionPins:
         return pin.note()
 
     def keeps(self, name: bytes, offset: i64) -> bool:
-        """Whether this pin keeps the records from `offset` on already."""
+        """True if this pin keeps the records from `offset` on already."""
         pin = self.by_name.get(name)
         return pin is not None and pin.offset <= offset
 

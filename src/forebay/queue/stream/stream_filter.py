@@ -1,4 +1,4 @@
-"""Which records of a stream a group's readers want: by routing key, by what they select, and those not expired."""
+"""Records of a stream that a group's readers want: by routing key, by what they select, and those not expired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which filter values occur where in streams: a reader that wants some passes over blocks that have none of them.
+"""Places of filter values in streams: a reader that wants some passes over blocks that have none of them.
 
 The values of a block are gathered once, by the first reader that comes to it, for all readers. What was found holds for
 a range of offsets and not for a block: records never change, whatever becomes of the blocks that they stand in.

@@ -1,4 +1,4 @@
-"""How often the records that came back were handed out, and failed, in memory and in the write-ahead log."""
+"""Deliveries and failures of the records that came back, counted in memory and in the write-ahead log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Attempts:
         self.notes = BytesWriter()
 
     def of(self, offset: i64) -> i64:
-        """How often a record was handed out, and failed."""
+        """The number of times that a record was handed out, and that it failed."""
         return self.by_offset.get(offset, 0)
 
     def note(self, first: i64, count: i64, attempts: i64) -> None:
@@ -40,7 +40,7 @@ class Attempts:
         write_i64_le(self.notes, attempts)
 
     def note_failing(self, offset: i64, now_us: i64) -> i64:
-        """When the record failed first: now, unless it is known to have failed before."""
+        """The time at which the record failed first: now, unless it is known to have failed before."""
         since_us = self.failing.get(offset)
         if since_us is not None:
             return since_us
@@ -116,10 +116,10 @@ def write_failing(out: BytesWriter, offset: i64, since_us: i64) -> None:
 
 
 def deliveries_in(attempts: i64) -> i64:
-    """How often a record was handed out."""
+    """The number of times that a record was handed out."""
     return attempts & (FAILURE - 1)
 
 
 def failures_in(attempts: i64) -> i64:
-    """How often a record failed."""
+    """The number of times that a record failed."""
     return attempts // FAILURE

@@ -1,4 +1,4 @@
-"""Which of the records that wait the consumers with filters want.
+"""Records that wait and that consumers with filters want.
 
 A filter is its consumer's: what it does not want stays ready for others, in order. Each record is looked at once for
 each filter, and again only when it comes back: `Selector.next` says how far that has gone. Filters that have come
@@ -158,7 +158,7 @@ class ConsumerFilters:
         return selector.filter.matches(subject)
 
     def found_length(self, order: Order, selector: Selector, most: i64) -> i64:
-        """How many records from the chosen one on are wanted and wait, at most so many."""
+        """The number of records from the chosen one on that are wanted and wait, at most so many."""
         if selector.asks_attempts and self.attempts.by_offset:
             return 1
         found = selector.found

@@ -1,4 +1,4 @@
-"""Which records of a log are still wanted, where nobody consumes them: the broker's own logs.
+"""Records of a log that are still wanted, where nobody consumes them: the broker's own logs.
 
 The states, intervals and their notes are those of a work group. What was settled stays wanted until
 the disk says so: a crash before that brings the record back, and it must be there then.

@@ -1,4 +1,4 @@
-"""Which records of a group are settled, in memory and in the write-ahead log.
+"""Records of a group that are settled, in memory and in the write-ahead log.
 
 Between `committed` and `cursor` each page of 1024 offsets has one state octet a record; a page whose records are all
 settled goes, so a missing page below the cursor means: settled. Settlements are logged as intervals, lazily.

@@ -463,7 +463,7 @@ class WorkGroup(Group):
         return more
 
     def next_due_us(self) -> i64:
-        """When the group next has something to do though nobody asks; 0 for never."""
+        """The time at which the group next has something to do though nobody asks; 0 for never."""
         due = self.leases.next_due_us()
         delayed_us = self.delayed.next_due_us()
         if delayed_us and (due == 0 or delayed_us < due):
