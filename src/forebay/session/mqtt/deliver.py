@@ -472,6 +472,8 @@ class Outbox:
         for id in inflight:
             highest = max(highest, i64(id))
         self.encoder.now_us = self.vhost.now_us
+        # What became the session's own in this same turn (`send_moved`) is in no block before the end of one.
+        self.vhost.sessions.end_turn(self.vhost.now_us)
         self.window.make_slots(highest)
         self.unsent = list(inflight)
         self.send_again()

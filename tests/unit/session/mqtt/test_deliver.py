@@ -242,6 +242,25 @@ def test_what_was_sent_is_sent_again_though_it_has_expired(tmp_path: Path) -> No
     rig.close()
 
 
+def test_a_client_comes_back_in_the_turn_in_which_a_shared_message_became_its_own(tmp_path: Path) -> None:
+    rig = MqttRig(tmp_path)
+    sink = subscribed(member(rig, True, 1), ("$share/g/a", 2))
+    source = rig.connected("source")
+    for number in range(2):
+        publish_whole(source, "a", b"%d" % number, 2)
+    first = sink.delivery()
+    sink.send(acknowledge(PUBREC, first.id))
+    sink.acked(first.id, kind=PUBREL)
+    sink.send(acknowledge(PUBCOMP, first.id))
+    sink.vanish()
+    sink = member(rig, True, 1, present=True)
+    again = sink.delivery()
+    assert (again.body, again.qos, again.bits) == (b"1", 2, DUP)
+    settle(sink, again)
+    sink.quiet()
+    rig.close()
+
+
 def test_new_identifiers_do_not_meet_those_that_wait_to_be_sent_again(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     sink = subscribed(member(rig, True), ("a", 1), ("$share/g/s", 1))
