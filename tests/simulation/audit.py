@@ -166,12 +166,15 @@ class Audit:
             if each.left is None:
                 each.vague = not each.message.promised
                 continue
-            copies = [queue.copies[number] for queue in model.known.values() if number in queue.copies]
+            queues = [queue for queue in model.known.values() if number in queue.copies]
+            copies = [queue.copies[number] for queue in queues]
             is_there = any(copy.found or (copy.settled and copy.mark <= self.durable) for copy in copies)
             if each.left.mark <= self.durable or is_there:
                 del model.delayed[number]
             else:
                 each.left = None
+                # What went from there as well, in frames that the crash may have spared, may be over.
+                each.vague = each.vague or not any(queue.must_have(number, model.now_us) for queue in queues)
                 model.undone(number)
                 for copy in copies:
                     copy.vague = True

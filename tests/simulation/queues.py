@@ -141,6 +141,11 @@ class Queue:
             limit = min(limit, DELIVERY_LIMIT)
         return self.returns - copy.returns > limit
 
+    def must_have(self, number: int, now_us: int) -> bool:
+        """Whether a message that came here is here still."""
+        copy = self.copies[number]
+        return not (copy.settled or copy.vague or self.was_careless or self.is_transient or self.may_go(copy, now_us))
+
     def __str__(self) -> str:
         return f"queue {self.name} (number {self.id})"
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker
 from tests.simulation.disk import SimDisk
 from tests.simulation.kinds import KINDS
 from tests.simulation.model import Model
-from tests.simulation.queues import UNKNOWN
+from tests.simulation.queues import UNKNOWN, Queue
 from tests.stores import TestClock
 
 
@@ -22,3 +25,19 @@ def test_a_publish_that_may_have_come_only_the_second_time_takes_the_place_of_on
     model.published(again, "", "short")
     assert queue.may_go(queue.copies[oldest.number], 0)
     assert not queue.may_go(queue.copies[others[0].number], 0)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_delayed_message_that_came_and_was_settled_just_before_a_crash_may_be_over(settled: bool) -> None:
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock())
+    queue = model.queues["classic"] = model.known[1] = Queue(1, "classic", {})
+    message = model.new_message("a0", 0)
+    message.promised = True
+    model.delay(message, "", "classic", 0)
+    model.release()
+    if settled:
+        model.settle(queue, message.number)
+    model.turned(2)
+    Audit(model, True, durable=1).check_delayed()
+    assert model.delayed[message.number].vague == settled
