@@ -1,7 +1,7 @@
 # What it needs: Python 3.11 or newer; with a C compiler and Python's headers forebay is compiled. What is missing is
 # installed where that can be done (root, apt-get), else it is named. FOREBAY_PYTHON names the Python to use.
 
-.PHONY: run demo check test test-peers lint bench docs wheel wheels clean help
+.PHONY: run demo check test test-peers lint bench docs wheel wheels spark-zip clean help
 
 help:
 	@echo "make run    install (compiled) into .venv and start a broker on ./data"
@@ -14,6 +14,7 @@ help:
 	@echo "make docs   write the generated pages of docs/ anew"
 	@echo "make wheel  an sdist and a wheel for this Python and other machines, tried out, in ./dist"
 	@echo "make wheels the same for every Python from 3.11 on that is here"
+	@echo "make spark-zip  what executors of Spark need of forebay, for --py-files, in ./dist/forebay-spark.zip"
 	@echo "make clean  remove the environments and what was built, ./dist included; ./data stays"
 
 run:
@@ -45,6 +46,9 @@ wheel:
 
 wheels:
 	@tools/make.sh wheels
+
+spark-zip:
+	@tools/make.sh spark-zip
 
 clean:
 	rm -rf .venv build dist src/forebay.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \

@@ -16,12 +16,12 @@ JVMS = 2
 SPARK = ("tests/spark", "tests/docs/test_examples.py", "tests/demo/test_demo.py")
 # What takes longest of both kinds, and in which order it begins.
 LONGEST = (
+    "tests/spark/cluster",
     "tests/spark/test_tier.py",
     "tests/spark/test_template.py",
     "tests/docs/test_examples.py",
     "tests/spark/test_columns.py",
     "tests/spark/test_broker.py",
-    "tests/spark/test_connect.py",
     "tests/spark",
     "tests/demo",
     "tests/crash/test_power_loss.py",

@@ -146,7 +146,7 @@ def test_every_compiled_pattern_finds_a_module() -> None:
 
 def test_tests_wait_in_one_place() -> None:
     """For what they wait for: `tests/waiting.py`. A turn of an event loop is no time, a program has its own clock."""
-    elsewhere = {ROOT / "tests" / "waiting.py", ROOT / "tests" / "spark" / "cluster_driver.py"}
+    elsewhere = {ROOT / "tests" / "waiting.py", ROOT / "tests" / "spark" / "cluster" / "driver.py"}
     for path in sorted({*(ROOT / "tests").rglob("*.py")} - elsewhere):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             assert not re.search(r"\bsleep\((?!0\))", line), f"{relative(path)}:{number} sleeps"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The targets of the Makefile: run, demo, check, test, test-peers, lint, bench, docs, wheel, wheels.
+# The targets of the Makefile: run, demo, check, test, test-peers, lint, bench, docs, wheel, wheels, spark-zip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/prerequisites.sh
@@ -164,6 +164,10 @@ wheel)
 wheels)
     all_wheels
     cat dist/tested.md
+    ;;
+spark-zip)
+    packages .venv "[dev]"
+    PYTHONPATH=$PWD/src .venv/bin/python -m forebay.spark.setup.archive dist/forebay-spark.zip
     ;;
 *)
     echo "unknown target $target" >&2

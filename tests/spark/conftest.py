@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -33,7 +35,7 @@ os.environ.setdefault("SPARK_HOME", find_home(os.environ))
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark on a busy machine takes its time."""
     for item in items:
-        if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_S_MAX))
 
 
@@ -51,6 +53,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     made = session(master="local[2]", app_name="tests", config=config)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def no_java(tmp_path: Path) -> dict[str, str]:
+    """An environment like this one, where every command is found but `java`."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    for place in os.environ["PATH"].split(os.pathsep):
+        for path in Path(place).glob("*"):
+            if path.name != "java" and not (folder / path.name).is_symlink():
+                (folder / path.name).symlink_to(path)
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    environment |= {"PATH": str(folder), "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYSPARK_PYTHON": sys.executable}
+    assert shutil.which("java", path=str(folder)) is None
+    return environment
 
 
 @pytest.fixture

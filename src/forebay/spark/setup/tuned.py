@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from forebay.spark.home import prepare_home
 from forebay.spark.java import prepare_java
 from forebay.spark.setup.parallelism import ADDRESS, driver_answers
+from forebay.spark.source import ForebaySource
 
 # Who a setting is for: every session, Spark Connect's too; those that start a JVM here; those that run in it alone.
 EVERYWHERE: Final = "everywhere"
@@ -25,6 +26,8 @@ MIB: Final = 1 << 20
 HEAP_MIB_MIN: Final = 1024
 HEAP_MIB_MAX: Final = 8192  # blocks and Arrow batches lie outside it; more than this only collects garbage later
 TASK_FAILURES_MAX: Final = 4
+SENT: Final = "spark.submit.pyFiles"
+PYTHON: Final = "spark.pyspark.python"  # of the workers; Spark itself reads it in its own commands only
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ def session(
     else:
         prepare_java()
         # Otherwise the workers run the first python3 of the PATH, which may lack everything.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", given.get(PYTHON, sys.executable))
         os.environ[ADDRESS] = driver_answers().path
         if master.startswith("local"):  # a cluster may have to be sent the archive that is left out
             prepare_home()
@@ -97,7 +100,11 @@ def session(
             settings |= settings_for(LOCAL) | machine_settings(master)
     for name, value in (settings | given).items():
         builder = builder.config(name, value)
-    return builder.appName(app_name).getOrCreate()
+    made = builder.appName(app_name).getOrCreate()
+    if SENT in given:
+        # A source that Spark finds by itself is not given what is sent to the workers.
+        made.dataSource.register(ForebaySource)
+    return made
 
 
 def settings_for(*where: str) -> dict[str, str]:

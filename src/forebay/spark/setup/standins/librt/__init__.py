@@ -1,0 +1,1 @@
+"""Of mypyc's library that which executors need."""
