@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import httpx
@@ -63,23 +64,50 @@ def test_who_may_change_nothing_finds_no_button_for_it(browser: Browser, broker:
 
 
 def test_a_broker_that_went_is_told_of_and_comes_back(browser: Browser, tmp_path: Path) -> None:
-    with running(tmp_path, http="127.0.0.1:0") as broker, open_page(browser, broker) as (page, watch):
+    with running(tmp_path, http="127.0.0.1:0") as broker, open_page(browser, broker) as (page, _):
         log_in(page)
         expect(page.locator(".live")).to_have_text("live")
         broker.kill9()
-        expect(page.locator(".live")).to_have_text("no answer")
-        watch.expected = {401}  # a broker that starts again knows of no login
+        away = page.get_by_text("The broker does not answer")
+        away.wait_for()
+        expect(page.get_by_role("alert").filter(has=away)).to_contain_text(re.compile(r"Last answer at \d\d:\d\d:\d\d"))
+        expect(page.locator("main.content")).to_have_js_property("inert", True)
+        page.evaluate("location.hash = '#/exchanges/%2F/amq.topic'")
+        page.get_by_role("heading", level=1, name="Waiting for the broker", include_hidden=True).wait_for()
         broker.start()
-        page.get_by_text("You have been logged out").wait_for()
-        log_in(page)
+        page.get_by_role("heading", level=1, name="amq.topic").wait_for()
+        expect(away).not_to_be_visible()
         expect(page.locator(".live")).to_have_text("live")
+
+
+def test_a_login_survives_a_restart_and_ends_with_its_password(browser: Browser, tmp_path: Path) -> None:
+    with running(tmp_path, http="127.0.0.1:0") as broker, open_page(browser, broker) as (page, watch):
+
+        def operate(name: str, **values: object) -> None:
+            address = f"{broker.http_url}/api/forebay/operations/{name}"
+            httpx.post(address, json=values, auth=("guest", "guest")).raise_for_status()
+
+        operate("user.add", user="eve", password="a long password", tags=["administrator"])
+        log_in(page, "eve", "a long password")
+        broker.stop()
+        token = page.context.cookies()[0]["value"]
+        assert token and token not in (broker.data / "web-logins").read_text(encoding="utf-8")
+        broker.start()
+        page.reload()
+        page.get_by_role("heading", level=1, name="Overview").wait_for()
+        watch.expected = {401}
+        operate("user.password", user="eve", password="another password")
+        broker.kill9()
+        broker.start()
+        page.reload()
+        page.get_by_role("button", name="Log in").wait_for()
 
 
 def test_an_alarm_is_seen_from_every_view(browser: Browser, tmp_path: Path) -> None:
     options: dict[str, object] = {"http": "127.0.0.1:0", "disk_free_min_octets": 1 << 50}
     with running(tmp_path, **options) as broker, open_page(browser, broker) as (page, _):
         log_in(page)
-        expect(page.locator(".banner")).to_contain_text("Disk")
+        expect(page.locator("main .banner")).to_contain_text("Disk")
         show(page, "#/queues", "Queues and streams")
         page.get_by_text("alarm", exact=True).click()
-        expect(page.locator(".banner")).to_contain_text("are free, below the limit of")
+        expect(page.locator("main .banner")).to_contain_text("are free, below the limit of")

@@ -26,8 +26,8 @@ from forebay.admin.samples.rates import RateSamples
 from forebay.server.app import App
 
 
-def make_api(app: App, rates: RateSamples) -> FastAPI:
-    """All routes over one broker, with the samples of it; its OpenAPI document is at /api/openapi.json."""
+def make_api(app: App, rates: RateSamples, logins: WebLogins) -> FastAPI:
+    """All routes over one broker, with its samples and its logins; the OpenAPI document is at /api/openapi.json."""
     api = FastAPI(
         title="forebay",
         version=__version__,
@@ -37,7 +37,7 @@ def make_api(app: App, rates: RateSamples) -> FastAPI:
         strict_content_type=False,
     )
     api.state.broker = app
-    api.state.logins = WebLogins(app)
+    api.state.logins = logins
     api.state.rates = rates
     api.state.declared = Declared()
     handle_errors(api)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from forebay.admin.http.answering import HttpServer
+    from forebay.admin.page.logins import WebLogins
 
 ONE_AT_A_TIME: Final = threading.Lock()  # two that import what imports each other may see half of it
 
@@ -160,12 +161,16 @@ class AdminService(HttpService):
     def __init__(self, app: App) -> None:
         super().__init__(app, http_endpoints(app.options, app.tls))
         self.rates = RateSamples(app)
+        self.logins: WebLogins | None = None  # until somebody asks
         self.sampling: asyncio.Task[None] | None = None
 
     def make_application(self) -> ASGIApp:
         from forebay.admin.api import make_api  # noqa: PLC0415  see above
+        from forebay.admin.page.logins import WebLogins  # noqa: PLC0415
 
-        return make_api(self.app, self.rates)
+        self.logins = WebLogins(self.app)
+        self.logins.load()
+        return make_api(self.app, self.rates, self.logins)
 
     async def start(self) -> dict[str, str]:
         addresses = await super().start()
@@ -177,6 +182,8 @@ class AdminService(HttpService):
             self.sampling.cancel()
         end_all(self.app)
         await super().stop()
+        if self.logins is not None:
+            await self.logins.save()  # with when each was used last
 
 
 class MetricsService(HttpService):

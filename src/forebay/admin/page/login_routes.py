@@ -47,9 +47,12 @@ async def login(request: Request, broker: Broker, credentials: Credentials) -> R
     if not caller.tags.intersection(TAGS):
         raise RequestError(REFUSED, "Not management user")
     answer = as_json({"name": caller.user, "tags": sorted(caller.tags)})
+    logins = logins_of(request)
+    token = logins.begin(principal, host)
+    await logins.save()
     answer.set_cookie(
         COOKIE,
-        logins_of(request).begin(principal, host),
+        token,
         path="/",
         httponly=True,
         samesite="strict",
@@ -61,7 +64,9 @@ async def login(request: Request, broker: Broker, credentials: Credentials) -> R
 @router.post("/logout", status_code=204)
 async def logout(request: Request, token: Annotated[str, Cookie(alias=COOKIE)] = "") -> Response:
     """End the login that the cookie stands for; no error where there is none."""
-    logins_of(request).end(token)
+    logins = logins_of(request)
+    if logins.end(token):
+        await logins.save()
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return answer

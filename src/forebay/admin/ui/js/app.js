@@ -1,5 +1,6 @@
 /** Puts the page together: login, frame, navigation, keys. */
-import { ApiError, get, logout, whoami } from "./api.js";
+import { ApiError, Unreachable, get, logout, whoami } from "./api.js";
+import { Away } from "./away.js";
 import { open } from "./dialog.js";
 import { brand, h, icon, iconButton, put } from "./dom.js";
 import { state } from "./format.js";
@@ -60,6 +61,8 @@ const LOGGED_IN = "forebay.logged-in"; // that the cookie, which scripts cannot 
 let life = new Life();
 let watch = new Life(); // what goes on whichever view is shown
 const main = h("main", { class: "content", id: "content", tabindex: "-1" });
+const AGAIN_MS = 2000;
+const away = new Away(main);
 const live = h("span", { class: "live" });
 const alarm = h("a", { class: "alarm", href: "#/overview", role: "alert", hidden: true });
 const shownViews = () => VIEWS.filter((view) => view.allowed?.() ?? true);
@@ -128,7 +131,7 @@ function frame() {
     { class: "head" },
     menu,
     h("a", { class: "brand", href: "#/overview", "aria-label": "forebay: overview" }, brand()),
-    h("button", { type: "button", class: "find", "aria-label": "Jump to", onclick: () => openPalette(entries()) }, h("span", { class: "row" }, icon("search"), h("span", { class: "wide" }, "Jump to…")), h("kbd", {}, "/")),
+    h("button", { type: "button", class: "find", "aria-label": "Search everything", onclick: () => openPalette(entries()) }, h("span", { class: "row" }, icon("search"), h("span", { class: "wide" }, "Search…")), h("kbd", {}, "/")),
     h("span", { class: "grow" }),
     alarm,
     live,
@@ -137,7 +140,7 @@ function frame() {
     h("span", { class: "small muted wide" }, user()),
     h("button", { type: "button", onclick: () => void endSession() }, "Log out"),
   );
-  return h("div", { class: "frame" }, skip, head, side, main);
+  return h("div", { class: "frame" }, skip, head, side, h("div", { class: "middle" }, away.element, main));
 }
 
 function navigation() {
@@ -209,7 +212,11 @@ async function route() {
   try {
     await show(main, own, path.slice(1), query);
   } catch (error) {
-    if (!own.signal.aborted) put(main, failure(error));
+    if (!own.signal.aborted) {
+      put(main, failure(error));
+      away.heard(error);
+      if (error instanceof Unreachable) void own.pause(AGAIN_MS).then(() => void (own.signal.aborted || route()));
+    }
   }
   if (!own.signal.aborted) main.setAttribute("aria-busy", "false"); // views that ask nothing more end here
 }
@@ -217,6 +224,7 @@ async function route() {
 /** @param {unknown} error */
 function failure(error) {
   const text = error instanceof Error ? error.message : String(error);
+  if (error instanceof Unreachable) return [h("h1", {}, "Waiting for the broker")];
   const again = h("button", { type: "button", onclick: () => void route() }, "Try again");
   return [h("h1", {}, error instanceof ApiError && error.status === 404 ? "This is not there" : "This did not work"), h("div", { class: "banner", role: "alert" }, text), again];
 }
@@ -224,10 +232,11 @@ function failure(error) {
 /** @param {unknown} error of the last poll, or null */
 function showLive(error) {
   main.setAttribute("aria-busy", "false"); // what the view shows is there
+  away.heard(error);
   const said = error ? /** @type {Error} */ (error).message : "live";
   if (live.title === said) return;
   live.title = said;
-  put(live, error ? state("bad", error instanceof ApiError ? "refused" : "no answer") : state("ok", "live"));
+  put(live, error ? state("bad", error instanceof ApiError ? "refused" : "away") : state("ok", "live"));
 }
 
 const entries = () => shownViews().map((view) => ({ name: view.title, kind: `g ${view.key}`, to: `#/${view.name}` }));
@@ -269,7 +278,7 @@ function onKey(event) {
 function showKeys() {
   /** @type {[string, string][]} */
   const keys = [
-    ["/ or Ctrl K", "jump to any view, queue or exchange"],
+    ["/ or Ctrl K", "search views, queues and exchanges"],
     ["f", "filter the table"],
     ["↑ ↓ Home End", "walk through a table's rows"],
     ["Enter", "open the row"],

@@ -1,4 +1,4 @@
-/** Jumps to any view, queue or exchange by a part of its name. */
+/** Finds any view, queue or exchange by a part of its name, and goes there. */
 import { get } from "./api.js";
 import { open } from "./dialog.js";
 import { h, put } from "./dom.js";
@@ -16,15 +16,15 @@ export function openPalette(views) {
   const list = h("ul", { role: "listbox", id: "palette-list", "aria-label": "Found" });
   const input = h("input", {
     type: "text",
-    placeholder: "Jump to a view, queue or exchange",
-    "aria-label": "Jump to",
+    placeholder: "Search views, queues and exchanges",
+    "aria-label": "Search",
     role: "combobox",
     "aria-expanded": "true",
     "aria-controls": "palette-list",
     autocomplete: "off",
     spellcheck: "false",
   });
-  const dialog = open(h("div", {}, input, list), "Jump to");
+  const dialog = open(h("div", {}, input, list), "Search");
   dialog.classList.add("palette");
   /** @type {Entry[]} */
   let found = [];

@@ -13,6 +13,7 @@
  * @property {boolean} [num]
  * @property {boolean} [wrap]
  * @property {boolean} [lead] names the row
+ * @property {"first" | "second"} [line] of the two that a phone shows of a row, where any column has one; others it leaves out
  */
 import { get } from "./api.js";
 import { h, nodes, put } from "./dom.js";
@@ -54,13 +55,14 @@ export class Table {
     this.actions = h("span", { class: "row" });
     this.filter = h("input", { type: "search", placeholder: "Filter", "aria-label": `Filter ${options.label}`, "data-filter": "" });
     this.filter.addEventListener("input", () => this.type());
+    const inLines = this.columns.some((column) => column.line);
     const table = h(
       "table",
-      { class: "cards", role: "table", "aria-label": options.label },
+      { class: inLines ? "cards lines" : "cards", role: "table", "aria-label": options.label },
       h("thead", { role: "rowgroup" }, this.head),
       this.body,
     );
-    const bar = [options.filter === false ? null : this.filter, ...(options.bar ?? []), this.actions];
+    const bar = [options.filter === false ? null : this.filter, this.sorter(), ...(options.bar ?? []), this.actions];
     this.element = h(
       "div",
       {},
@@ -129,6 +131,24 @@ export class Table {
       cells.unshift(h("th", { scope: "col", role: "columnheader" }, this.all));
     }
     put(this.head, cells);
+    this.drawSorter();
+  }
+
+  /** What sorts where there is no room for the columns' heads. */
+  sorter() {
+    const sortable = this.columns.filter((column) => column.sort);
+    if (!sortable.length) return null;
+    this.order = h("select", { "aria-label": `Sort ${this.options.label}` }, sortable.map((each) => h("option", { value: each.sort }, `by ${each.title.toLowerCase()}`)));
+    this.order.addEventListener("change", () => this.sortBy(this.order.value));
+    this.direction = h("button", { type: "button", class: "icon-button", onclick: () => this.sortBy(this.wanted.sort) });
+    return h("span", { class: "sorter row" }, this.order, this.direction);
+  }
+
+  drawSorter() {
+    if (!this.order) return;
+    this.order.value = this.wanted.sort;
+    put(this.direction, this.wanted.reverse ? "▼" : "▲");
+    this.direction.setAttribute("aria-label", this.wanted.reverse ? "Descending: sort ascending" : "Ascending: sort descending");
   }
 
   /** @param {string} field */
@@ -137,7 +157,7 @@ export class Table {
     this.wanted = { ...this.wanted, sort: field, reverse: again ? !this.wanted.reverse : false, page: 1 };
     this.drawHead();
     const at = this.columns.findIndex((column) => column.sort === field) + (this.options.actions ? 1 : 0);
-    this.head.children[at]?.querySelector("button")?.focus();
+    if (!document.activeElement?.closest(".sorter")) this.head.children[at]?.querySelector("button")?.focus();
     void this.reload();
   }
 
@@ -175,7 +195,7 @@ export class Table {
     if (this.options.actions) {
       const box = h("input", { type: "checkbox", "aria-label": `Choose ${key}`, tabindex: "-1" });
       box.addEventListener("change", () => this.choose(key, box.checked));
-      element.prepend(h("td", { role: "cell", "data-label": "Choose" }, box));
+      element.prepend(h("td", { role: "cell", class: "choose", "data-label": "Choose" }, box));
     }
     element.addEventListener("focus", () => this.hold(element));
     return { row: {}, element, cells };
@@ -315,7 +335,7 @@ function compare(one, other) {
 
 /** The classes of a column's cells. @param {Column} column */
 function kindOf(column) {
-  const kinds = [column.num && "num", column.wrap && "wrap", column.lead && "lead", !column.title && "end"];
+  const kinds = [column.num && "num", column.wrap && "wrap", column.lead && "lead", column.line && `${column.line}-line`, !column.title && "end"];
   return kinds.filter(Boolean).join(" ") || null;
 }
 

@@ -44,7 +44,7 @@ export function browser(vhost, queue, stream, life) {
       put(note, /** @type {Error} */ (error).message);
     }
   };
-  const form = h("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void begin()) }, where, from, h("button", { type: "submit" }, "Look"), note);
+  const form = h("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void begin()) }, where, from, h("button", { type: "submit" }, "Search"), note);
   void begin();
   return panel("Messages", [form, list, more], [explainButton(vhost, queue)]);
 }

@@ -20,11 +20,11 @@ export async function showConnections(main, life) {
   const table = new Table({
     label: "Connections",
     columns: [
-      { title: "Name", sort: "forebay.title", lead: true, wrap: true, cell: (row) => [h("a", { href: link("connections", row.name) }, titleOf(row))] },
+      { title: "Name", sort: "forebay.title", lead: true, line: "first", wrap: true, cell: (row) => [h("a", { href: link("connections", row.name) }, titleOf(row))] },
       ...vhostColumn(),
-      { title: "User", sort: "user", cell: (row) => row.user },
-      { title: "State", sort: "state", cell: connectionState },
-      { title: "Protocol", sort: "protocol", cell: (row) => `${row.protocol}${row.ssl ? ", TLS" : ""}` },
+      { title: "User", sort: "user", line: "second", cell: (row) => row.user },
+      { title: "State", sort: "state", line: "first", cell: connectionState },
+      { title: "Protocol", sort: "protocol", line: "second", cell: (row) => `${row.protocol}${row.ssl ? ", TLS" : ""}` },
       { title: "Channels", sort: "channels", num: true, cell: (row) => count(row.channels ?? 0) },
       { title: "From client", sort: "recv_oct_details.rate", num: true, cell: (row) => `${octets(Math.round(row.recv_oct_details?.rate ?? 0))}/s` },
       { title: "To client", sort: "send_oct_details.rate", num: true, cell: (row) => `${octets(Math.round(row.send_oct_details?.rate ?? 0))}/s` },

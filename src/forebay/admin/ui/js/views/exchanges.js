@@ -39,7 +39,7 @@ export async function showExchanges(main, life) {
     empty: "There are no exchanges.",
   });
   const declare = maySomewhere("configure") ? [button("New exchange", () => askDeclare(), "primary")] : [];
-  put(main, heading("Exchanges", { actions: [h("a", { class: "button", href: "#/topology" }, "Draw"), ...declare] }), h("section", { class: "panel", "aria-label": "Exchanges" }, list.element));
+  put(main, heading("Exchanges", { actions: [h("a", { class: "button", href: "#/topology" }, "Topology"), ...declare] }), h("section", { class: "panel", "aria-label": "Exchanges" }, list.element));
   await life.every(POLL_MS, () => list.refresh());
 }
 
@@ -52,7 +52,7 @@ function askDeclare() {
       { name: "name", label: "Name", required: true },
       { name: "type", label: "Type", type: /** @type {const} */ ("select"), options: TYPES, value: "topic" },
       { name: "durable", label: "Durable: kept over a restart", type: /** @type {const} */ ("check"), value: true },
-      { name: "auto_delete", label: "Goes with its last binding", type: /** @type {const} */ ("check") },
+      { name: "auto_delete", label: "Auto-delete: deleted with its last binding", type: /** @type {const} */ ("check") },
       { name: "internal", label: "Internal: clients cannot publish to it", type: /** @type {const} */ ("check") },
       { name: "arguments", label: "Arguments", type: /** @type {const} */ ("json"), hint: 'JSON, say {"alternate-exchange": "lost"}' },
     ],
@@ -105,12 +105,12 @@ function declared(exchange) {
   return facts([
     ["Type", exchange.type],
     ["Durable", yes(exchange.durable)],
-    ["Goes with its last binding", exchange.auto_delete ? "yes" : null],
+    ["Auto-delete", exchange.auto_delete ? "yes" : null],
     ["Internal", exchange.internal ? "yes" : null],
     ["Arguments", table(exchange.arguments, "none")],
     ["Policy", exchange.policy ?? "none"],
-    ["Taken in", count(exchange.message_stats?.publish_in ?? 0)],
-    ["Passed on", count(exchange.message_stats?.publish_out ?? 0)],
+    ["Published in", count(exchange.message_stats?.publish_in ?? 0)],
+    ["Routed out", count(exchange.message_stats?.publish_out ?? 0)],
   ]);
 }
 

@@ -102,7 +102,7 @@ export async function showLetters(main, life, [vhost, queue]) {
     drawBar();
     await Promise.all([look(0, true), life.refresh()]);
   };
-  const form = h("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void look(0, true)) }, where, h("button", { type: "submit" }, "Look"), bar, note);
+  const form = h("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void look(0, true)) }, where, h("button", { type: "submit" }, "Search"), bar, note);
   const actions = [
     !isAdministrator() ? null : button("Redrive all", () => redrive({ where: where.value }, where.value ? "what the filter chooses" : "all"), "primary"),
     !mayHandle(vhost, queue) ? null : button("Discard", () => askDiscard(vhost, queue, where.value, again), "danger"),

@@ -21,7 +21,7 @@ export async function showOverview(main, life) {
   const charts = {
     messages: new Chart("Messages a second", { format: rate }),
     queued: new Chart("Queued messages", { format: count, floor: 3 }),
-    times: new Chart("99 % take at most", { format: duration, floor: 0.1 }),
+    times: new Chart("p99 latency", { format: duration, floor: 0.1 }),
     memory: new Chart("Memory", { format: octets, floor: 1024 * 1024, binary: true }),
     disk: new Chart("Written to disk", { format: (value) => `${octets(value)}/s`, floor: 1024, binary: true }),
     connections: new Chart("Connections", { format: count, floor: 3 }),

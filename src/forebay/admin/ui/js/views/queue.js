@@ -119,7 +119,7 @@ function declared(queue) {
     facts([
       ["Type", queue.type],
       ["Durable", yes(queue.durable)],
-      ["Goes with its last consumer", queue.auto_delete ? "yes" : null],
+      ["Auto-delete", queue.auto_delete ? "yes" : null],
       ["Exclusive", queue.exclusive ? "yes" : null],
       ["Arguments", table(queue.arguments, "none")],
       ["Policy", queue.policy ? h("a", { href: "#/policies" }, queue.policy) : "none"],

@@ -50,15 +50,15 @@ function panelOf(table) {
 function columns() {
   const stat = (/** @type {string} */ name) => (/** @type {any} */ row) => rate(row.message_stats?.[`${name}_details`]?.rate ?? 0);
   return [
-    { title: "Name", sort: "name", lead: true, wrap: true, cell: (row) => [queueLink(row.vhost, row.name)] },
+    { title: "Name", sort: "name", lead: true, line: "first", wrap: true, cell: (row) => [queueLink(row.vhost, row.name)] },
     ...vhostColumn(),
     { title: "Type", sort: "type", cell: (row) => `${row.type}${row.exclusive ? ", exclusive" : ""}${row.durable ? "" : ", not durable"}` },
-    { title: "State", sort: "state", cell: queueState },
-    { title: "Ready", sort: "messages_ready", num: true, cell: (row) => count(row.messages_ready) },
-    { title: "Unacked", sort: "messages_unacknowledged", num: true, cell: (row) => count(row.messages_unacknowledged) },
+    { title: "State", sort: "state", line: "first", cell: queueState },
+    { title: "Ready", sort: "messages_ready", num: true, line: "second", cell: (row) => count(row.messages_ready) },
+    { title: "Unacked", sort: "messages_unacknowledged", num: true, line: "second", cell: (row) => count(row.messages_unacknowledged) },
     { title: "Consumers", sort: "consumers", num: true, cell: (row) => count(row.consumers) },
-    { title: "In", sort: "message_stats.publish_details.rate", num: true, cell: stat("publish") },
-    { title: "Out", sort: "message_stats.deliver_get_details.rate", num: true, cell: stat("deliver_get") },
+    { title: "In", sort: "message_stats.publish_details.rate", num: true, line: "second", cell: stat("publish") },
+    { title: "Out", sort: "message_stats.deliver_get_details.rate", num: true, line: "second", cell: stat("deliver_get") },
     { title: "Size", sort: "message_bytes", num: true, cell: (row) => octets(row.message_bytes) },
     { title: "Policy", sort: "policy", cell: (row) => row.policy ?? "–" },
   ];
@@ -116,7 +116,7 @@ function askDeclare() {
         { name: "queue", label: "Name", required: true },
         { name: "type", label: "Type", type: "select", options: TYPES, value: "classic" },
         { name: "durable", label: "Durable: kept over a restart", type: "check", value: true },
-        { name: "auto_delete", label: "Goes with its last consumer", type: "check" },
+        { name: "auto_delete", label: "Auto-delete: deleted with its last consumer", type: "check" },
         { name: "arguments", label: "Arguments", type: "json", hint: 'JSON, say {"x-message-ttl": 60000, "x-max-length": 1000}' },
       ],
     },

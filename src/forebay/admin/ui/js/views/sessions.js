@@ -88,7 +88,7 @@ export async function showSession(main, life, [vhost, client_id]) {
     panel("Session", slot.element, [], true),
     panel("Subscriptions", subscriptions.element),
     panel("In flight", inflight.element),
-    isAdministrator() ? panel("Waiting", list, [button("Look again", () => look())]) : null,
+    isAdministrator() ? panel("Waiting", list, [button("Reload", () => look())]) : null,
   );
   const look = async () => {
     const found = await operation("session.messages", { vhost, client_id, limit: MESSAGES, body_octets_max: 4096 }, life.signal);

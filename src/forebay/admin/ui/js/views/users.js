@@ -57,7 +57,7 @@ const chosenTags = (values) => TAGS.filter((tag) => values[tag]);
 function askUser(done) {
   const form = {
     title: "New user",
-    about: "A new user may not enter any virtual host yet.",
+    about: "A new user has no vhost access yet: add permissions afterwards.",
     submit: "Add",
     fields: [{ name: "name", label: "Name", required: true }, { name: "password", label: "Password", type: /** @type {const} */ ("password"), required: true }, ...tagFields([])],
   };
@@ -81,7 +81,7 @@ export async function showUser(main, life, [name]) {
     main,
     heading(name, { crumbs: [["Users", "#/users"]], actions }),
     panel("User", about.element, [], true),
-    panel("Permissions", permissions.element, [button("Give", () => askPermission(name, null, life))]),
+    panel("Permissions", permissions.element, [button("Add", () => askPermission(name, null, life))]),
     panel("Topic permissions", topics.element, [button("Restrict", () => askTopic(name, life))]),
   );
   await life.every(POLL_MS, async () => {
@@ -104,9 +104,9 @@ function permissionTable(given, life) {
   const columns = [
     { title: "Vhost", lead: true, wrap: true, cell: (row) => row.vhost },
     ...RIGHTS.map((right) => ({ title: right, wrap: true, cell: (/** @type {any} */ row) => h("code", {}, row[right] || "(nothing)") })),
-    { title: "", cell: (row) => h("span", { class: "row" }, button("Change", () => askPermission(row.user, row, life)), button("Take away", () => askClear(path`/api/permissions/${row.vhost}/${row.user}`, `${row.user} may not enter ${row.vhost} any more.`, life))) },
+    { title: "", cell: (row) => h("span", { class: "row" }, button("Change", () => askPermission(row.user, row, life)), button("Remove", () => askClear(path`/api/permissions/${row.vhost}/${row.user}`, `${row.user} loses access to vhost ${row.vhost}.`, life))) },
   ];
-  return plainTable("Permissions", columns, given, "It may not enter any virtual host.");
+  return plainTable("Permissions", columns, given, "No vhost access.");
 }
 
 /** @param {any[]} given @param {any} life */
@@ -117,14 +117,14 @@ function topicTable(given, life) {
     { title: "Exchange", wrap: true, cell: (row) => row.exchange },
     { title: "write", wrap: true, cell: (row) => h("code", {}, row.write) },
     { title: "read", wrap: true, cell: (row) => h("code", {}, row.read) },
-    { title: "", cell: (row) => button("Lift all", () => askClear(path`/api/topic-permissions/${row.vhost}/${row.user}`, `All restrictions of ${row.user} in ${row.vhost} are lifted.`, life)) },
+    { title: "", cell: (row) => button("Remove all", () => askClear(path`/api/topic-permissions/${row.vhost}/${row.user}`, `All topic restrictions of ${row.user} in vhost ${row.vhost} are removed.`, life)) },
   ];
   return plainTable("Topic permissions", columns, given, "No restrictions on topic exchanges.");
 }
 
 /** @param {string} where @param {string} about @param {any} life */
 function askClear(where, about, life) {
-  return confirm({ title: "Take this away?", about, submit: "Take away" }, async () => {
+  return confirm({ title: "Remove permissions?", about, submit: "Remove" }, async () => {
     await remove(where);
     await life.refresh();
   });
@@ -183,7 +183,7 @@ function askLimits(user, life) {
 
 /** @param {any} user */
 function askPassword(user) {
-  const form = { title: `Password of ${user.name}`, about: "Who is connected stays so.", submit: "Change", fields: [{ name: "password", label: "New password", type: /** @type {const} */ ("password"), required: true }] };
+  const form = { title: `Password of ${user.name}`, about: "Open connections stay open.", submit: "Change", fields: [{ name: "password", label: "New password", type: /** @type {const} */ ("password"), required: true }] };
   return askForm(form, async ({ password }) => {
     await replace(path`/api/users/${user.name}`, { password, tags: tagsOf(user) });
     toast(`The password of ${user.name} is changed`);

@@ -33,7 +33,7 @@ export async function showVhosts(main, life) {
     }),
     signal: life.signal,
     sort: { key: "name", reverse: false },
-    empty: "You may not enter any virtual host.",
+    empty: "No vhost access.",
   });
   const changed = async () => {
     await Promise.all([refreshVhosts(), table.reload()]);
