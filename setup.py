@@ -30,7 +30,8 @@ COMPILED = [
     "queue/*.py",
     "queue/*/*.py",
     "session/**/*.py",
-    "broker/catalog/topology.py",  # the base class of Vhost: a compiled class cannot have an interpreted base
+    "broker/catalog/topology.py",
+    "broker/turn.py",
     "broker/vhost.py",
     "broker/publish/commands.py",
     "broker/consuming.py",
@@ -107,6 +108,7 @@ FAST = [
     "session/mqtt/publish.py",
     "session/mqtt/window.py",
     "broker/vhost.py",
+    "broker/turn.py",
     "broker/publish/commands.py",
     "broker/consuming.py",
     "broker/common.py",

@@ -34,13 +34,13 @@ Find = Callable[[Vhost, int], None]
 
 def declare(vhost: Vhost, name: bytes, kind: bytes, **arguments: object) -> None:
     given: dict[str, object] = {key.replace("_", "-"): value for key, value in arguments.items()}
-    vhost.declare_exchange(name, kind, False, False, False, given)
+    vhost.catalog.declare_exchange(name, kind, False, False, False, given)
 
 
 def queues(vhost: Vhost, count: int) -> list[bytes]:
     names = [b"q%d" % number for number in range(count)]
     for name in names:
-        vhost.declare_queue(name, False, False, False, {}, 1)
+        vhost.catalog.declare_queue(name, False, False, False, {}, 1)
     return names
 
 
@@ -55,19 +55,19 @@ def reading(number: int) -> bytes:
 def bind_direct(vhost: Vhost, count: int) -> None:
     declare(vhost, b"x", b"direct")
     for number, name in enumerate(queues(vhost, count)):
-        vhost.bind(name, b"x", b"key.%d" % number, {})
+        vhost.catalog.bind(name, b"x", b"key.%d" % number, {})
 
 
 def bind_topic(vhost: Vhost, count: int) -> None:
     declare(vhost, b"x", b"topic")
     for number, name in enumerate(queues(vhost, count)):
-        vhost.bind(name, b"x", b"site.%d.*.#" % number, {})
+        vhost.catalog.bind(name, b"x", b"site.%d.*.#" % number, {})
 
 
 def bind_headers(vhost: Vhost, count: int) -> None:
     declare(vhost, b"x", b"headers")
     for number, name in enumerate(queues(vhost, count)):
-        vhost.bind(name, b"x", b"", {"x-match": "all", "site": number, "kind": "reading"})
+        vhost.catalog.bind(name, b"x", b"", {"x-match": "all", "site": number, "kind": "reading"})
 
 
 def bind_chain(vhost: Vhost, count: int) -> None:
@@ -75,47 +75,47 @@ def bind_chain(vhost: Vhost, count: int) -> None:
     for link in range(CHAIN):
         declare(vhost, b"x%d" % link, b"direct")
         for number, name in enumerate(names):
-            vhost.bind(name, b"x%d" % link, b"key.%d.%d" % (link, number), {})
+            vhost.catalog.bind(name, b"x%d" % link, b"key.%d.%d" % (link, number), {})
     for link in range(CHAIN - 1):
         for number in range(count):
-            vhost.bind_exchange(b"x%d" % (link + 1), b"x%d" % link, b"key.%d" % number, {})
+            vhost.catalog.bind_exchange(b"x%d" % (link + 1), b"x%d" % link, b"key.%d" % number, {})
     for number, name in enumerate(names):
-        vhost.bind(name, b"x%d" % (CHAIN - 1), b"key.%d" % number, {})
+        vhost.catalog.bind(name, b"x%d" % (CHAIN - 1), b"key.%d" % number, {})
 
 
 def bind_alternate(vhost: Vhost, count: int) -> None:
     bind_direct(vhost, count)
     declare(vhost, b"first", b"topic", alternate_exchange="x")
     for number in range(count):
-        vhost.bind(b"q%d" % number, b"first", b"site.%d.*.#" % number, {})
+        vhost.catalog.bind(b"q%d" % number, b"first", b"site.%d.*.#" % number, {})
 
 
 def bind_hash(vhost: Vhost, count: int) -> None:
     declare(vhost, b"x", b"x-consistent-hash")
     for name in queues(vhost, count):
-        vhost.bind(name, b"x", b"1", {})
+        vhost.catalog.bind(name, b"x", b"1", {})
 
 
 def find_key(vhost: Vhost, number: int) -> None:
-    assert len(vhost.route(b"x", b"key.%d" % number).queues) == 1
+    assert len(vhost.router.route(b"x", b"key.%d" % number).queues) == 1
 
 
 def find_topic(vhost: Vhost, number: int) -> None:
-    assert len(vhost.route(b"x", b"site.%d.hall.heat" % number).queues) == 1
+    assert len(vhost.router.route(b"x", b"site.%d.hall.heat" % number).queues) == 1
 
 
 def find_headers(vhost: Vhost, number: int) -> None:
-    vhost.resolved.clear()  # else it is remembered
-    route = vhost.route(b"x", b"")
-    assert len(vhost.resolve(route, AMQP091, reading(number)).queues) == 1
+    vhost.router.resolved.clear()  # else it is remembered
+    route = vhost.router.route(b"x", b"")
+    assert len(vhost.router.resolve(route, AMQP091, reading(number)).queues) == 1
 
 
 def find_chain(vhost: Vhost, number: int) -> None:
-    assert len(vhost.route(b"x0", b"key.%d" % number).queues) == 1
+    assert len(vhost.router.route(b"x0", b"key.%d" % number).queues) == 1
 
 
 def find_alternate(vhost: Vhost, number: int) -> None:
-    assert len(vhost.route(b"first", b"key.%d" % number).queues) == 1
+    assert len(vhost.router.route(b"first", b"key.%d" % number).queues) == 1
 
 
 SCENARIOS: list[tuple[str, Setup, Find]] = [

@@ -60,7 +60,7 @@ class SessionRig(NodeRig):
         """The connection is gone; nothing may be left of it."""
         self.line.close()
         self.check()
-        for queue in self.vhost.queues.values():
+        for queue in self.vhost.catalog.queues.values():
             assert queue.consumer_count() == 0
 
     def close(self) -> None:

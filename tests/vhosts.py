@@ -97,13 +97,15 @@ class OneVhost(NodeRig):
     def declare(self, name: bytes, **arguments: object) -> None:
         """A durable queue; `x_message_ttl=1` is the argument x-message-ttl."""
         given = {key.replace("_", "-"): value for key, value in arguments.items()}
-        self.vhost.declare_queue(name, True, False, False, given, 1)
+        self.vhost.catalog.declare_queue(name, True, False, False, given, 1)
 
     def publish(self, exchange: bytes, key: bytes, body: bytes, properties: bytes = EMPTY) -> int:
         """As a client of AMQP does, CC and all."""
         format = u8(AMQP091 | marks_of(AMQP091, properties))
         keys = [key, *keys_in_cc(properties)]
-        return self.vhost.publish(self.vhost.route_all(exchange, keys, format, properties), format, properties, body)
+        return self.vhost.publish(
+            self.vhost.router.route_all(exchange, keys, format, properties), format, properties, body
+        )
 
     def held(self, queue: bytes) -> Lease:
         """The lease of all that a new consumer gets."""
@@ -118,7 +120,7 @@ class OneVhost(NodeRig):
 
     def kept(self, queue: bytes) -> list[bytes]:
         """The bodies of what is in a queue and not settled, by age."""
-        where = self.vhost.queue(queue)
+        where = self.vhost.catalog.queue(queue)
         found = bodies(where.log)
         live = where.live(0, where.log.end)
         return [found[offset] for first, end in live for offset in range(first, end) if offset in found]

@@ -56,7 +56,7 @@ def of_connections(node: Node) -> dict[str, int]:
         counts |= {
             f"consumers of {name}": len(vhost.consumers),
             f"getters of {name}": len(vhost.getters),
-            f"exclusive queues of {name}": len(vhost.owned),
+            f"exclusive queues of {name}": len(vhost.catalog.owned),
             f"paused of {name}": len(vhost.paused),
             f"entered in {name}": len(vhost.entered),
             f"connected sessions of {name}": len(vhost.sessions.connected),
@@ -68,7 +68,7 @@ def of_connections(node: Node) -> dict[str, int]:
 
 def in_groups(vhost: Vhost) -> int:
     """Consumers that some queue still has."""
-    return sum(len(group.consumers) for queue in vhost.queues.values() for group in queue.groups.values())
+    return sum(len(group.consumers) for queue in vhost.catalog.queues.values() for group in queue.groups.values())
 
 
 # ---- everything durable
@@ -113,14 +113,14 @@ def clear_vhost(rig: Held, vhost: Vhost) -> None:
 
 def clear_topology(rig: Held, vhost: Vhost) -> None:
     """Delete by its octets what has a name of any octets; what the broker has by itself stays."""
-    for binding in vhost.bindings.list_all():
+    for binding in vhost.catalog.bindings.list_all():
         if binding.destination < 0:  # an exchange, which may stay
-            name = vhost.bindings.by_number[binding.destination].name
-            vhost.unbind_exchange(name, binding.exchange, binding.routing_key, binding.arguments)
-    for name in [*vhost.queues, *vhost.bindings.exchanges]:
+            name = vhost.catalog.bindings.by_number[binding.destination].name
+            vhost.catalog.unbind_exchange(name, binding.exchange, binding.routing_key, binding.arguments)
+    for name in [*vhost.catalog.queues, *vhost.catalog.bindings.exchanges]:
         try:
             vhost.delete_queue(name, False, False)
-            vhost.delete_exchange(name, False)
+            vhost.catalog.delete_exchange(name, False)
         except RequestError as error:
             rig.said.append(error.text)
     vhost.touch()
@@ -129,7 +129,7 @@ def clear_topology(rig: Held, vhost: Vhost) -> None:
 
 def forget_memos(vhost: Vhost) -> None:
     """Empty what is remembered only to be quicker, has a limit, and goes when somebody needs the place."""
-    vhost.remembered(b"", [], b"")  # routes of the topology before
+    vhost.router.remembered(b"", [], b"")  # routes of the topology before
     vhost.stream_values.spans.clear()
     vhost.staged_rows.asked.clear()
     vhost.staged_rows.routes.clear()

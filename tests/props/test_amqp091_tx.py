@@ -133,7 +133,7 @@ class TxMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_else_is_in_the_queue(self) -> None:
-        assert self.rig.vhost.queue(b"q").ready() == len(self.ready)
+        assert self.rig.vhost.catalog.queue(b"q").ready() == len(self.ready)
 
     def teardown(self) -> None:
         self.rig.close()

@@ -104,9 +104,11 @@ class Broker(NodeRig):
     def drop_transient(self) -> None:
         """Take away what a restart takes away."""
         for vhost in self.vhosts.all():
-            for queue in [each for each in vhost.queues.values() if not each.log.durable]:
-                vhost.remove_queue(queue)
-            vhost.drop_exchanges([name for name, each in vhost.bindings.exchanges.items() if not each.durable])
+            for queue in [each for each in vhost.catalog.queues.values() if not each.log.durable]:
+                vhost.catalog.remove_queue(queue)
+            vhost.catalog.drop_exchanges(
+                [name for name, each in vhost.catalog.bindings.exchanges.items() if not each.durable]
+            )
         self.flush()
 
 

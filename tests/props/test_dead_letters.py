@@ -85,11 +85,11 @@ class DeadLetterMachine(RuleBasedStateMachine):
     def settle_one(self, data: st.DataObject, how: str) -> None:
         lease, first, body = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         vhost = self.broker.vhost
-        if how == "reject" and lease.consumer.queue != vhost.queue(b"dead").id:
+        if how == "reject" and lease.consumer.queue != vhost.catalog.queue(b"dead").id:
             vhost.reject(lease, first, 1)
         elif how == "requeue":
             vhost.nack(lease, first, 1, 0, FAILED)
-        elif how == "mqtt" and lease.consumer.queue != vhost.queue(b"dead").id:
+        elif how == "mqtt" and lease.consumer.queue != vhost.catalog.queue(b"dead").id:
             try:
                 vhost.dead_letters.reject(vhost, lease, first, b"")
             except RequestError:
@@ -105,8 +105,8 @@ class DeadLetterMachine(RuleBasedStateMachine):
     @rule(how=st.sampled_from(["redrive", "purge", "edit", "elsewhere"]), limit=st.integers(1, 5), queue=QUEUE)
     def administrate(self, how: str, limit: int, queue: bytes) -> None:
         vhost = self.broker.vhost
-        vhost.seal(vhost.queue(b"dead"), vhost.now_us)
-        letters = list(dlq.walk(vhost, vhost.queue(b"dead"), 0))
+        vhost.turn.seal(vhost.catalog.queue(b"dead"))
+        letters = list(dlq.walk(vhost, vhost.catalog.queue(b"dead"), 0))
         held = {body for _, _, body in self.held}
         waiting = [each for each in letters if each.block.body(each.index) not in held]
         try:

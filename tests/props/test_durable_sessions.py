@@ -445,7 +445,7 @@ class SessionsMachine(RuleBasedStateMachine):
         self.rig.later(1000)
         sessions = self.rig.vhost.sessions
         assert not sessions.clients and not sessions.by_number and not sessions.offline and not sessions.connected
-        assert not self.rig.vhost.fanout.subscriptions and not self.rig.vhost.queues
+        assert not self.rig.vhost.fanout.subscriptions and not self.rig.vhost.catalog.queues
         assert sessions.log.start == sessions.log.end
 
 

@@ -141,15 +141,15 @@ def act(vhost: Vhost, model: Model, action: tuple[object, ...]) -> None:
         case ("exchange", bytes(name), bytes(kind), bool(durable), bool(auto_delete), bytes() | None as alternate):
             if name not in model.exchanges:
                 arguments: dict[str, object] = {} if alternate is None else {"alternate-exchange": alternate.decode()}
-                vhost.declare_exchange(name, kind, durable, auto_delete, False, arguments)
+                vhost.catalog.declare_exchange(name, kind, durable, auto_delete, False, arguments)
                 model.exchanges[name] = ModelExchange(kind, durable, auto_delete, alternate)
         case ("queue", bytes(name), bool(durable)):
             if name not in model.queues:
-                vhost.declare_queue(name, durable, False, False, {}, 1)
+                vhost.catalog.declare_queue(name, durable, False, False, {}, 1)
                 model.queues[name] = durable
         case ("delete", bytes(name), bool(is_exchange)):
             if is_exchange:
-                vhost.delete_exchange(name, False)
+                vhost.catalog.delete_exchange(name, False)
             else:
                 vhost.delete_queue(name, False, False)
             if name in (model.exchanges if is_exchange else model.queues):
@@ -167,11 +167,15 @@ def act(vhost: Vhost, model: Model, action: tuple[object, ...]) -> None:
                 asked: dict[str, object] = {field: header} if header else {}
                 binding = (source, destination, to_exchange, key, header)
                 if which == "bind":
-                    (vhost.bind_exchange if to_exchange else vhost.bind)(destination, source, key, asked)
+                    (vhost.catalog.bind_exchange if to_exchange else vhost.catalog.bind)(
+                        destination, source, key, asked
+                    )
                     if binding not in model.bindings:
                         model.bindings.append(binding)
                 else:
-                    (vhost.unbind_exchange if to_exchange else vhost.unbind)(destination, source, key, asked)
+                    (vhost.catalog.unbind_exchange if to_exchange else vhost.catalog.unbind)(
+                        destination, source, key, asked
+                    )
                     if binding in model.bindings:
                         model.drop([binding])
         case _:
@@ -180,22 +184,26 @@ def act(vhost: Vhost, model: Model, action: tuple[object, ...]) -> None:
 
 def check(vhost: Vhost, model: Model) -> None:
     built_in = {b"", b"amq.direct", b"amq.fanout", b"amq.topic", b"amq.headers", b"amq.match"}
-    assert set(vhost.bindings.exchanges) - built_in == set(model.exchanges)
-    assert len(vhost.bindings.list_all()) == len(model.bindings)
-    assert vhost.bindings.by_number.keys() == {each.number for each in vhost.bindings.exchanges.values()}
+    assert set(vhost.catalog.bindings.exchanges) - built_in == set(model.exchanges)
+    assert len(vhost.catalog.bindings.list_all()) == len(model.bindings)
+    assert vhost.catalog.bindings.by_number.keys() == {
+        each.number for each in vhost.catalog.bindings.exchanges.values()
+    }
     for name in model.exchanges:
         for key in (b"k", b"k.l", b"other"):
             for headers in HEADERS:
                 content = Properties()
                 content.headers = list(headers.items())
                 properties = encode_properties(content)
-                route = vhost.route(name, key)
+                route = vhost.router.route(name, key)
                 if route.headers_exchange is not None:
-                    route = vhost.resolve(route, AMQP091, properties)
+                    route = vhost.router.resolve(route, AMQP091, properties)
                 found = [queue.name for queue in route.queues]
                 assert len(found) == len(set(found))
                 assert set(found) == model.reached(name, (key, headers))
-                assert set(found) == {each.name for each in vhost.route_all(name, [key], AMQP091, properties).queues}
+                assert set(found) == {
+                    each.name for each in vhost.router.route_all(name, [key], AMQP091, properties).queues
+                }
 
 
 @settings(deadline=None)

@@ -55,12 +55,12 @@ class HoldMachine(RuleBasedStateMachine):
         self.models = {STREAM: Model(), CLASSIC: Model()}
         self.durable = {name: model.copy() for name, model in self.models.items()}
         default = self.rig.vhost
-        default.declare_queue(STREAM, True, False, False, {"x-queue-type": "stream"}, 1)
-        default.declare_queue(CLASSIC, True, False, False, {}, 1)
+        default.catalog.declare_queue(STREAM, True, False, False, {"x-queue-type": "stream"}, 1)
+        default.catalog.declare_queue(CLASSIC, True, False, False, {}, 1)
         self.turn()
 
     def queue(self, name: bytes) -> Queue:
-        return self.rig.vhost.queue(name)
+        return self.rig.vhost.catalog.queue(name)
 
     def turn(self) -> None:
         self.rig.flush()
@@ -72,7 +72,7 @@ class HoldMachine(RuleBasedStateMachine):
         model = self.models[name]
         for _ in range(count):
             body = b"%d " % len(model.bodies) + b"x" * octets
-            assert vhost.publish(vhost.route(b"", name), AMQP091, b"", body) == ACCEPTED
+            assert vhost.publish(vhost.router.route(b"", name), AMQP091, b"", body) == ACCEPTED
             model.ready.append(len(model.bodies))
             model.bodies.append(body)
         self.turn()
@@ -110,7 +110,7 @@ class HoldMachine(RuleBasedStateMachine):
         queue = self.queue(name)
         asked = max(len(model.bodies) - back, 0)
         kept = int(queue.log.kept)
-        granted = int(hold(self.rig.vhost, queue, group, asked, ttl_s * SECOND_US, self.rig.clock.us))
+        granted = int(hold(self.rig.vhost.catalog, queue, group, asked, ttl_s * SECOND_US, self.rig.clock.us))
         assert granted == max(asked, kept)
         unheld = range(granted, max(granted, model.floor()))
         model.gone |= set(unheld) - set(read(queue.log, granted)) - set(model.ready)
@@ -118,7 +118,7 @@ class HoldMachine(RuleBasedStateMachine):
 
     @rule(name=QUEUES, group=GROUPS)
     def release(self, name: bytes, group: bytes) -> None:
-        release(self.rig.vhost, self.queue(name), group)
+        release(self.rig.vhost.catalog, self.queue(name), group)
         self.models[name].holds.pop(group, None)
 
     @rule(seconds=st.integers(1, 8))
@@ -166,9 +166,9 @@ class HoldMachine(RuleBasedStateMachine):
                     assert holds[group].until_us == self.rig.clock.us + holds[group].ttl_us
                 else:
                     del model.holds[group]  # released, and what it held may have gone before the note of that came
-                    release(self.rig.vhost, self.queue(name), group)
+                    release(self.rig.vhost.catalog, self.queue(name), group)
             for group in set(holds) - set(model.holds):
-                release(self.rig.vhost, self.queue(name), group)
+                release(self.rig.vhost.catalog, self.queue(name), group)
         model = self.models[STREAM]
         start = self.queue(STREAM).log.start
         model.ready = [offset for offset in range(len(model.bodies)) if offset >= start]

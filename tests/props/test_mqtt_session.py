@@ -220,8 +220,8 @@ class Client(SessionRig):
         assert isinstance(self.session, MqttSession)
         self.session.auth.mechanisms["TALK"] = Talking()
         self.outbox = self.session.outbox
-        self.vhost.declare_queue(b"q", True, False, False, {}, 0)
-        self.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
+        self.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
+        self.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
 
     def log_in(self, packet: Connect | None = None) -> None:
         """Send this CONNECT, or the simplest one."""

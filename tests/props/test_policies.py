@@ -140,7 +140,7 @@ def take(broker: NodeRig, step: object, model: Model) -> None:
         own = {key: value for key, value in step.definition.items() if key in KNOWN[QUEUES[step.queue]]}
         arguments: dict[str, object] = {"x-queue-type": QUEUES[step.queue]}
         arguments.update({f"x-{key}": value for key, value in own.items()})
-        broker.vhost.declare_queue(step.queue.encode(), True, False, False, arguments, 1)
+        broker.vhost.catalog.declare_queue(step.queue.encode(), True, False, False, arguments, 1)
         model.queues[step.queue] = own
     elif isinstance(step, Delete):
         broker.vhost.delete_queue(step.queue.encode(), False, False)
@@ -151,9 +151,9 @@ def take(broker: NodeRig, step: object, model: Model) -> None:
 
 
 def check(vhost: Vhost, model: Model) -> None:
-    assert {name.decode() for name in vhost.queues} == set(model.queues)
+    assert {name.decode() for name in vhost.catalog.queues} == set(model.queues)
     for queue in model.queues:
-        limits = vhost.queue(queue.encode()).limits
+        limits = vhost.catalog.queue(queue.encode()).limits
         ttl_ms = limits.message_ttl_us // 1000 if limits.message_ttl_us >= 0 else -1
         found = (limits.max_messages, limits.max_octets, ttl_ms, limits.delivery_limit)
         assert found == tuple(model.number(queue, key) for key in NUMBERS), queue

@@ -51,7 +51,7 @@ class OnceMachine(RuleBasedStateMachine):
         properties.headers = [(name.replace("_", "-"), value) for name, value in headers.items()]
         special = read_publish_headers(encode_properties(properties))
         vhost = self.rig.vhost
-        assert publish_with_headers(vhost, vhost.route(b"", queue), special, u8(AMQP091), body) == ACCEPTED
+        assert publish_with_headers(vhost, vhost.router.route(b"", queue), special, u8(AMQP091), body) == ACCEPTED
         return body
 
     @rule(queue=QUEUES, producer=st.sampled_from(["a", "b"]), step=st.integers(-2, 3), padding=PADDING)
@@ -104,7 +104,7 @@ class OnceMachine(RuleBasedStateMachine):
         for name in (b"q", b"r"):
             there = self.rig.kept(name)
             assert there == [body for queue, body in self.taken if queue == name][: len(there)]
-            if not self.rig.vhost.queue(name).log.writer.count:
+            if not self.rig.vhost.catalog.queue(name).log.writer.count:
                 assert len(there) == len([body for queue, body in self.taken if queue == name])
 
     def teardown(self) -> None:

@@ -151,7 +151,7 @@ class StagingMachine(RuleBasedStateMachine):
         for _, what, arguments in self.events:
             getattr(self.model, what)(*arguments)
         for queue, seen in self.seen.items():
-            end = self.one.vhost.queue(queue).log.end
+            end = self.one.vhost.catalog.queue(queue).log.end
             self.seen[queue] = {offset: body for offset, body in seen.items() if offset < end}
         self.look()
         staged = {name: {part: each.rows for part, each in of.parts.items()} for name, of in self.staged().items()}
@@ -164,7 +164,7 @@ class StagingMachine(RuleBasedStateMachine):
     def look(self) -> None:
         """Remember what is in the queues."""
         for queue, seen in self.seen.items():
-            for offset, body in bodies(self.one.vhost.queue(queue).log).items():
+            for offset, body in bodies(self.one.vhost.catalog.queue(queue).log).items():
                 assert seen.setdefault(offset, body) == body
 
     def teardown(self) -> None:

@@ -61,7 +61,7 @@ class VhostMachine(RuleBasedStateMachine):
     @rule(name=VHOSTS, queue=QUEUES)
     def declare(self, name: bytes, queue: bytes) -> None:
         if name in self.model:
-            self.vhosts.find(name).declare_queue(queue, True, False, False, {}, 1)
+            self.vhosts.find(name).catalog.declare_queue(queue, True, False, False, {}, 1)
             self.model[name].setdefault(queue, [])
 
     @rule(name=VHOSTS, queue=QUEUES, octets=st.integers(0, 700))
@@ -70,7 +70,7 @@ class VhostMachine(RuleBasedStateMachine):
             vhost = self.vhosts.find(name)
             self.count += 1
             body = b"%d " % self.count + b"x" * octets
-            assert vhost.publish(vhost.route(b"", queue), AMQP091, b"", body) == ACCEPTED
+            assert vhost.publish(vhost.router.route(b"", queue), AMQP091, b"", body) == ACCEPTED
             self.model[name][queue].append(body)
 
     @rule(name=VHOSTS, queue=QUEUES)
@@ -105,7 +105,7 @@ class VhostMachine(RuleBasedStateMachine):
         seen: set[int] = set()
         for vhost in self.vhosts.all():
             for name, bodies in self.model[vhost.name].items():
-                queue = vhost.queues[name]
+                queue = vhost.catalog.queues[name]
                 assert int(queue.id) not in seen
                 seen.add(int(queue.id))
                 assert queue.ready() == len(bodies)

@@ -201,12 +201,12 @@ class Broker:
 
     def queue_id(self, name: str) -> int:
         """The number of a queue, which no other ever has; 0 where there is none."""
-        queue = self.node.vhosts.default.queues.get(name.encode())
+        queue = self.node.vhosts.default.catalog.queues.get(name.encode())
         return 0 if queue is None else int(queue.id)
 
     def stored(self, id: int) -> StoredQueue | None:
         """The content of the queue of that number."""
-        queue = self.node.vhosts.default.queues_by_id.get(id)
+        queue = self.node.vhosts.default.catalog.queues_by_id.get(id)
         if queue is None:
             return None
         found = bodies(queue.log)
@@ -218,7 +218,7 @@ class Broker:
 
     def bindings(self) -> set[tuple[str, int, str]]:
         """Exchange, queue and key of each binding."""
-        bound = self.node.vhosts.default.bindings.list_all()
+        bound = self.node.vhosts.default.catalog.bindings.list_all()
         return {(each.exchange.decode(), int(each.destination), each.routing_key.decode()) for each in bound}
 
     # ---- what administrators and publishers have it keep
@@ -246,7 +246,7 @@ class Broker:
     def policies(self) -> dict[str, object]:
         """Definition and priority of each policy; the one that applies to a queue is among them."""
         vhost = self.node.vhosts.default
-        return {each.name: (dict(each.definition), each.priority) for each in vhost.policies.listed(False)}
+        return {each.name: (dict(each.definition), each.priority) for each in vhost.catalog.policies.listed(False)}
 
     def retained(self, number_of: Callable[[bytes], int]) -> dict[str, object]:
         """The number of the message that is retained on each topic of clients."""

@@ -29,7 +29,7 @@ def clear_up(simulation: Simulation) -> None:
     for client in simulation.clients:
         client.cut(broker)
     users, policies = list(broker.users()), list(broker.policies())
-    names = [name.decode() for name in broker.node.vhosts.default.queues]
+    names = [name.decode() for name in broker.node.vhosts.default.catalog.queues]
     say(broker, queues_away(names))
     for client in simulation.sessions:
         say(broker, raw_mqtt.connect(client.name, V5) + raw_mqtt.DISCONNECT)
@@ -92,8 +92,8 @@ def counted(broker: Broker) -> dict[str, int]:
     return {
         "connections": len(node.connections) + len(node.open),
         "connections that wait": len(node.dirty) + len(node.waiting) + len(node.farewells),
-        "queues": len(vhost.queues) + len(vhost.queues_by_id),
-        "bindings": len(vhost.bindings.list_all()),
+        "queues": len(vhost.catalog.queues) + len(vhost.catalog.queues_by_id),
+        "bindings": len(vhost.catalog.bindings.list_all()),
         "sessions": len(sessions.clients) + len(sessions.by_number) + len(sessions.offline) + len(sessions.connected),
         "subscriptions": len(vhost.fanout.subscriptions),
         "shared subscriptions": len(vhost.shares.members),
@@ -103,7 +103,7 @@ def counted(broker: Broker) -> dict[str, int]:
         "publishes that are known": len(vhost.deduplication.offsets),
         "users": len(node.vhosts.users.by_name),
         "permissions": len(node.vhosts.users.permissions),
-        "policies": len(vhost.policies.listed(False)),
+        "policies": len(vhost.catalog.policies.listed(False)),
         "logs": len(node.store.logs.stored),
         "files": len(disk_of(broker).handles),
     }

@@ -27,7 +27,6 @@ from forebay.core.errors import (
 )
 from forebay.core.options import Options
 from forebay.log.store import Store
-from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.group import Group, leave
 from forebay.queue.leases.lease import NACKED, UNLIMITED, Consumer, Delivery, Lease
 from forebay.queue.queue import SHARE, STREAM, Queue, group_key
@@ -55,25 +54,6 @@ class Consuming(Publishing):
         self.next_consumer_id: i64 = 1
         self.early: list[Delivery] = []  # of this turn, before its end: see `catch_up`
 
-    # ---- queues come and go
-
-    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, by_address: bool = False) -> Queue:
-        queue = super().make_queue(id, name, kind, spec, by_address)
-        self.watch(queue)
-        return queue
-
-    def remove_queue(self, queue: Queue) -> None:
-        super().remove_queue(queue)
-        own = self.owned.get(queue.owner)
-        if own is not None:
-            own.remove(queue)
-            if not own:
-                del self.owned[queue.owner]
-
-    def govern(self, queue: Queue) -> None:
-        super().govern(queue)
-        self.watch(queue)
-
     # ---- consuming
 
     def catch_up(self, queue: Queue) -> None:
@@ -83,16 +63,16 @@ class Consuming(Publishing):
         """
         if not queue.dirty:
             return
-        self.now_us = self.store.clock.now_us()
+        self.turn.now_us = self.store.clock.now_us()
         if queue.log.writer.count:
-            self.seal(queue, self.now_us)
+            self.turn.seal(queue)
         if queue.work_groups == 0 and queue.needs_group():
-            self.add_group(queue, b"", b"", True, queue.log.start, True)
-        queue.dispatch(self.now_us, self.early)
+            self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
+        queue.dispatch(self.turn.now_us, self.early)
 
     def take_early(self, consumer: Consumer) -> list[Delivery]:
         """The deliveries that a consumer about to go would get at the turn's end; nobody else delivers them."""
-        queue = self.queues_by_id.get(consumer.queue)
+        queue = self.catalog.queues_by_id.get(consumer.queue)
         if queue is None or not queue.dirty:
             return []
         self.catch_up(queue)
@@ -137,10 +117,10 @@ class Consuming(Publishing):
             filter = b""
         if filter:
             check_filter(filter)
-        if is_address and queue not in self.queues:
-            self.addressed_queue(queue)
-        where = self.queue(queue)
-        self.check_owner(where, session_id)
+        if is_address and queue not in self.catalog.queues:
+            self.router.addressed_queue(queue)
+        where = self.catalog.queue(queue)
+        self.catalog.check_owner(where, session_id)
         self.catch_up(where)
         asked = ConsumerArguments(arguments, self.name, where.name)
         work = is_work(where, asked)
@@ -164,7 +144,7 @@ class Consuming(Publishing):
         where.had_consumer = True
         where.unused_since_us = 0
         self.consumers.setdefault(session_id, []).append(consumer)
-        self.mark(where)
+        self.turn.mark(where)
         self.tell_consumer("consumer.created", where, consumer)
         return consumer
 
@@ -217,12 +197,14 @@ class Consuming(Publishing):
             name = b"\0%d" % self.next_consumer_id  # a cursor of its own
         group = queue.find_group(group_key(name, filter))
         if group is None:
-            offset = queue.log.start if work else stream_start(queue, asked.start, self.now_us, len(asked.group) > 0)
-            group = self.add_group(queue, name, filter, work, offset, asked.auto_commit)
+            offset = (
+                queue.log.start if work else stream_start(queue, asked.start, self.turn.now_us, len(asked.group) > 0)
+            )
+            group = self.catalog.add_group(queue, name, filter, work, offset, asked.auto_commit)
         elif isinstance(group, WorkGroup) != work:
             raise RequestError(INVALID, f"group '{text(name)}' of queue '{text(queue.name)}' is of the other kind")
         elif isinstance(group, StreamGroup) and asked.start not in (None, "resume") and not group.consumers:
-            group.commit(stream_start(queue, asked.start, self.now_us))
+            group.commit(stream_start(queue, asked.start, self.turn.now_us))
         if isinstance(group, StreamGroup):
             self.select(queue, group, asked)
         return group
@@ -245,7 +227,7 @@ class Consuming(Publishing):
 
     def detach(self, consumer: Consumer) -> None:
         """Give a consumer nothing more; it may settle what it holds, and `cancel` takes that back."""
-        queue = self.queues_by_id.get(consumer.queue)
+        queue = self.catalog.queues_by_id.get(consumer.queue)
         group = None if queue is None else queue.groups.get(consumer.group)
         if queue is not None and group is not None:
             group.detach(consumer)
@@ -254,32 +236,32 @@ class Consuming(Publishing):
     def set_window(self, consumer: Consumer, size: i64) -> None:
         """From now on a consumer may hold so many records; UNLIMITED for any number."""
         consumer.set_window(size)
-        queue = self.queues_by_id.get(consumer.queue)
+        queue = self.catalog.queues_by_id.get(consumer.queue)
         if queue is not None:
-            self.mark(queue)
+            self.turn.mark(queue)
 
     def flow(self, consumer: Consumer, credit: i64, drains: bool) -> None:
         """From now on a consumer may have so many more records, whatever it settles.
 
         drains  what is left of it when there is nothing more to hand out is lost: `consumer.drains` is False then
         """
-        queue = self.queues_by_id.get(consumer.queue)
+        queue = self.catalog.queues_by_id.get(consumer.queue)
         group = None if queue is None else queue.groups.get(consumer.group)
         if queue is not None and group is not None:
             group.flow(consumer, credit, drains)
-            self.mark(queue)
+            self.turn.mark(queue)
 
     def leave_unused(self, queue: Queue) -> None:
         """A queue may end with its last consumer."""
         if queue.spec.auto_delete and queue.had_consumer and not queue.consumer_count():
-            self.remove_queue(queue)
+            self.catalog.remove_queue(queue)
 
     def cancel(self, consumer: Consumer) -> None:
         """Detach a consumer; what it held returns at once. No error where its queue is gone."""
         own = self.consumers.get(consumer.session_id)
         if own is not None:
             leave(own, consumer)
-        queue = self.queues_by_id.get(consumer.queue)
+        queue = self.catalog.queues_by_id.get(consumer.queue)
         if queue is None:
             return
         group = queue.groups.get(consumer.group)
@@ -290,14 +272,14 @@ class Consuming(Publishing):
             self.early = still_held(self.early, consumer)
         if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
             queue.drop_group(group)
-        self.mark(queue)
+        self.turn.mark(queue)
         self.tell_consumer("consumer.deleted", queue, consumer)
         self.leave_unused(queue)
 
     def get(self, queue: bytes, session_id: i64, channel: i64, no_ack: bool) -> Delivery | None:
         """One record of the queue's nameless work group, at once; None where none is ready."""
-        where = self.queue(queue)
-        self.check_owner(where, session_id)
+        where = self.catalog.queue(queue)
+        self.catalog.check_owner(where, session_id)
         if where.kind == STREAM:
             raise RequestError(
                 NOT_IMPLEMENTED,
@@ -315,13 +297,13 @@ class Consuming(Publishing):
             getter.queue_name = where.name
             self.set_timeout(where, getter, True, 0)
             getters[key] = getter
-        self.now_us = self.store.clock.now_us()
+        self.turn.now_us = self.store.clock.now_us()
         self.catch_up(where)
         getter.no_ack = no_ack
-        where.unused_since_us = self.now_us
-        self.mark(where)
+        where.unused_since_us = self.turn.now_us
+        self.turn.mark(where)
         try:
-            return group.take_one(getter, self.now_us)
+            return group.take_one(getter, self.turn.now_us)
         except DamagedBlock as error:
             group.reader.halt(error)
             raise
@@ -331,7 +313,7 @@ class Consuming(Publishing):
 
         It is on the disk with this turn's commit.
         """
-        queue = self.queue(name)
+        queue = self.catalog.queue(name)
         self.store.hurry()
         self.catch_up(queue)
         count = queue.ready()
@@ -341,38 +323,39 @@ class Consuming(Publishing):
         for group in queue.groups.values():
             group.purge()
         self.store.note_start(queue.log)  # a queue that nobody ever consumed from has no settlements to be noted
-        self.mark(queue)
+        self.turn.mark(queue)
         return count
 
     def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
-        queue = self.queues.get(name)
+        """As `Topology.delete_queue`, of the queue as it is after all that has happened so far."""
+        queue = self.catalog.queues.get(name)
         if queue is not None:
             self.catch_up(queue)
-        return super().delete_queue(name, if_unused, if_empty)
+        return self.catalog.delete_queue(name, if_unused, if_empty)
 
     def truncate(self, name: bytes, below: i64) -> i64:
         """Have a stream forget its records below an offset; where it starts by then. RequestError for other queues.
 
         It is on the disk with this turn's commit.
         """
-        queue = self.queue(name)
+        queue = self.catalog.queue(name)
         if queue.kind != STREAM:
             raise RequestError(INVALID, f"queue: '{text(name)}' is no stream: it keeps what is not settled")
         self.store.hurry()
         queue.log.truncate(below)
         self.store.note_start(queue.log)
-        self.mark(queue)
+        self.turn.mark(queue)
         return queue.log.start
 
     # ---- settling
 
     def group_of(self, lease: Lease) -> Group | None:
-        queue = self.queues_by_id.get(lease.consumer.queue)
+        queue = self.catalog.queues_by_id.get(lease.consumer.queue)
         if queue is None:
             return None
         if not queue.dirty:
             queue.dirty = True
-            self.dirty.append(queue)
+            self.turn.dirty.append(queue)
         return queue.groups.get(lease.consumer.group)
 
     def ack(self, lease: Lease, first: i64, count: i64) -> i64:
@@ -388,7 +371,7 @@ class Consuming(Publishing):
         group = self.group_of(lease)
         if group is None:
             return 0
-        return group.give_back(lease, first, count, self.now_us + delay_ms * 1000 if delay_ms > 0 else 0, how)
+        return group.give_back(lease, first, count, self.turn.now_us + delay_ms * 1000 if delay_ms > 0 else 0, how)
 
     def reject(self, lease: Lease, first: i64, count: i64) -> i64:
         """Have records of a lease die: to the queue's dead-letter exchange if it has one, else for good."""
@@ -404,11 +387,11 @@ class Consuming(Publishing):
         if not isinstance(group, WorkGroup):
             return 0
         length_us = extend_ms * 1000 if extend_ms > 0 else lease.consumer.timeout_us
-        return group.leases.extend(lease, first, count, self.now_us + length_us)
+        return group.leases.extend(lease, first, count, self.turn.now_us + length_us)
 
     def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
         """The lease of this record, if anybody holds it; RequestError if there is no such queue or group."""
-        where = self.queue(queue)
+        where = self.catalog.queue(queue)
         found = where.find_group(group)
         if found is None:
             raise RequestError(NOT_FOUND, f"no group '{text(group)}' on queue '{text(queue)}'")
@@ -418,7 +401,7 @@ class Consuming(Publishing):
         """True if a connection may settle what the lease holds: its holder, and where the queue is sublet its group."""
         if lease.consumer.session_id == session_id:
             return True
-        queue = self.queues_by_id.get(lease.consumer.queue)
+        queue = self.catalog.queues_by_id.get(lease.consumer.queue)
         group = None if queue is None else queue.groups.get(lease.consumer.group)
         if queue is None or group is None or not queue.limits.sublet:
             return False
@@ -429,14 +412,14 @@ class Consuming(Publishing):
 
     def commit_offset(self, queue: bytes, group: bytes, offset: i64) -> None:
         """Make a stream group resume at `offset`; RequestError if there is no such group or offset."""
-        where = self.queue(queue)
+        where = self.catalog.queue(queue)
         found = where.find_group(group)
         if not isinstance(found, StreamGroup):
             raise RequestError(NOT_FOUND, f"no stream group '{text(group)}' on queue '{text(queue)}'")
         if offset < 0 or offset > where.log.end:
             raise RequestError(INVALID, f"offset {offset} is not within 0 .. {where.log.end} of queue '{text(queue)}'")
         found.commit(offset)
-        self.mark(where)
+        self.turn.mark(where)
 
 
 def still_held(deliveries: list[Delivery], gone: Consumer) -> list[Delivery]:

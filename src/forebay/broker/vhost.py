@@ -10,12 +10,11 @@ from typing import Final, final
 
 from mypy_extensions import i64, u8
 
-from forebay.broker.address import check_queue_name
-from forebay.broker.catalog.queues import queue_command
 from forebay.broker.catalog.topology import CURSOR, RETURNS, SETTLED
 from forebay.broker.common import Common
 from forebay.broker.consuming import Consuming
 from forebay.broker.dead_letter.dead_letters import DeadLetters
+from forebay.broker.internal_log import INTERNAL
 from forebay.broker.mqtt.client_session import ClientSession, Subscription, Will
 from forebay.broker.mqtt.sessions import is_topic
 from forebay.broker.mqtt.shares import SHARE_PREFIX
@@ -25,12 +24,11 @@ from forebay.broker.publish.staged_rows import StagedRows
 from forebay.broker.retention_pins import end_expired
 from forebay.core.message import REJECTED
 from forebay.core.options import Options
-from forebay.log.store import Store
+from forebay.log.store import FrameEntry, Store
 from forebay.queue.declaration.limits import REJECT_PUBLISH_DLX
-from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer, Delivery
-from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue, kind_of
+from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.topic_trie import check_filter
@@ -54,30 +52,76 @@ class Vhost(Consuming):
         self.dead_letters = DeadLetters()
         self.staged_rows = StagedRows()
         self.entered: set[int] = set()  # sessions that are logged in
+        self.touched = False  # it takes part in the next turn
 
     # ---- sessions
 
+    def touch(self) -> None:
+        """Somebody has done something here, or may have: the next turn looks."""
+        if not self.touched:
+            self.touched = True
+            self.common.touched.append(int(self.number))
+
+    def lsn(self) -> int:
+        """The lsn at which everything changed so far is on disk."""
+        return self.store.settled_lsn()
+
+    def abandon(self) -> None:
+        """The vhost is no more: forget its logs, and let what is still published in it go nowhere."""
+        self.catalog.abandon()
+        for internal in self.turn.internals:
+            self.store.drop_log(internal.number)
+        self.common.parts.remove(self.turn)
+        self.common.addresses.pop(self.name, None)
+
+    # ---- recovery
+
+    def checkpoint(self) -> list[FrameEntry]:
+        """Everything durable as commands and progress: what recovery has to apply to come to this state."""
+        entries = self.catalog.checkpoint()
+        for internal in self.turn.internals:
+            entries += internal.checkpoint()
+        return entries
+
+    def recover(self, entries: list[FrameEntry], now_us: int) -> None:
+        """Apply what the log gave back, in its order."""
+        for entry in entries:
+            self.recover_entry(entry)
+        self.finish_recovery(now_us)
+
+    def recover_entry(self, entry: FrameEntry) -> None:
+        """Apply one entry of this vhost."""
+        if entry.kind == INTERNAL:
+            for internal in self.turn.internals:
+                if internal.number == entry.queue:
+                    internal.restore(entry.group, entry.payload)
+        else:
+            self.catalog.recover_entry(entry)
+
     def finish_recovery(self, now_us: int) -> None:
-        self.now_us = now_us  # for who comes and goes before the first turn
-        super().finish_recovery(now_us)
-        self.shares.recovered(self, list(self.sessions.by_number.values()), now_us)
-        for queue in self.queues.values():
+        """All entries are applied."""
+        self.turn.now_us = now_us  # for who comes and goes before the first turn
+        self.catalog.finish_recovery(now_us)
+        for internal in self.turn.internals:
+            internal.recovered(now_us)
+        self.shares.recovered(self.catalog, list(self.sessions.by_number.values()), now_us)
+        for queue in self.catalog.queues.values():
             # What consumers held has come back.
             if queue.needs_group() and 0 <= queue.limits.max_messages < queue.ready():
-                self.mark(queue)
+                self.turn.mark(queue)
 
     def attach_client(
         self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64, will: Will | None
     ) -> ClientSession:
         """The MQTT session of a client that connects (see `Sessions.attach`)."""
-        self.epoch += 1
+        self.catalog.epoch += 1
         return self.sessions.attach(client_id, connection, clean_start, expiry_s, will)
 
     def subscribe_client(self, client: ClientSession, wanted: Subscription) -> bool:
         """Add or change a subscription of an MQTT session; whether it is new. RequestError(INVALID) for no filter."""
-        self.epoch += 1
+        self.catalog.epoch += 1
         if wanted.filter.startswith(SHARE_PREFIX):
-            self.shares.join(self, wanted.filter, client, self.now_us)
+            self.shares.join(self.catalog, wanted.filter, client, self.turn.now_us)
         elif is_topic(wanted.filter):
             check_filter(wanted.filter)
         is_new = self.sessions.subscribe(client, wanted)
@@ -88,9 +132,9 @@ class Vhost(Consuming):
 
     def unsubscribe_client(self, client: ClientSession, filter: bytes) -> bool:
         """End a subscription of an MQTT session; False where there is none."""
-        self.epoch += 1
+        self.catalog.epoch += 1
         if filter.startswith(SHARE_PREFIX):
-            self.shares.leave(self, filter, client.number)
+            self.shares.leave(self.catalog, filter, client.number)
         was_there = self.sessions.unsubscribe(client, filter)
         if was_there:
             self.events.note("subscription.removed", self.name, {"client_id": client.client_id, "filter": filter})
@@ -98,12 +142,12 @@ class Vhost(Consuming):
 
     def detach_client(self, client: ClientSession, connection: i64) -> None:
         """The connection of an MQTT session is gone."""
-        self.epoch += 1
-        self.sessions.detach(client, connection, self.now_us)
+        self.catalog.epoch += 1
+        self.sessions.detach(client, connection, self.turn.now_us)
 
     def forget_client(self, client: ClientSession) -> None:
         """End an MQTT session whatever its expiry says; the connection that has it, if any, is the server's to end."""
-        self.epoch += 1
+        self.catalog.epoch += 1
         self.sessions.connected.pop(int(client.connection), None)
         self.sessions.end(client)
 
@@ -113,8 +157,8 @@ class Vhost(Consuming):
             self.cancel(consumer)
         for getter in self.getters.pop(session_id, {}).values():
             self.return_gotten(getter)
-        for queue in list(self.owned.get(session_id, [])):
-            self.remove_queue(queue)
+        for queue in list(self.catalog.owned.get(session_id, [])):
+            self.catalog.remove_queue(queue)
         self.paused.discard(session_id)
         self.entered.discard(session_id)
 
@@ -125,10 +169,10 @@ class Vhost(Consuming):
             self.return_gotten(getters.pop(key))
 
     def return_gotten(self, getter: Consumer) -> None:
-        queue = self.queues_by_id.get(getter.queue)
+        queue = self.catalog.queues_by_id.get(getter.queue)
         if queue is not None:
             queue.groups[getter.group].remove(getter)  # the nameless one, which is not deleted
-            self.mark(queue)
+            self.turn.mark(queue)
 
     def pause(self, session_id: i64, paused: bool) -> None:
         """Stop or resume deliveries to a session whose connection does not keep up."""
@@ -141,9 +185,9 @@ class Vhost(Consuming):
             client.paused = paused
         for consumer in self.consumers.get(session_id, []):
             consumer.paused = paused
-            queue = self.queues_by_id.get(consumer.queue)
+            queue = self.catalog.queues_by_id.get(consumer.queue)
             if queue is not None and not paused:
-                self.mark(queue)
+                self.turn.mark(queue)
 
     def fill(self, session_id: i64, full: bool) -> None:
         """A connection has more to send than it should, or less again: who publishes to it is held back meanwhile."""
@@ -151,19 +195,19 @@ class Vhost(Consuming):
         if client is not None:
             client.full = full
             if full:
-                self.crowding.check(client, self.now_us)
+                self.crowding.check(client, self.turn.now_us)
             else:
-                self.crowding.look(client, self.now_us)
+                self.crowding.look(client, self.turn.now_us)
 
     # ---- the turn
 
     def end_turn(self, now_us: i64) -> list[Delivery]:
         """Seal what was published, hand out what may go, note what was settled; the deliveries of this turn."""
-        self.now_us = self.common.looks.now_us = now_us
+        self.turn.now_us = self.common.looks.now_us = now_us
         self.end_sessions()
         if self.staging.open:
             self.staged_rows.publish(self)
-        for internal in self.internals:
+        for internal in self.turn.internals:
             internal.end_turn(now_us)
         out = self.sessions.take_deliveries()
         if self.early:
@@ -173,30 +217,32 @@ class Vhost(Consuming):
         self.replies.dispatch(now_us, out)
         again: list[Queue] = []
         for _ in range(PASSES_MAX):
-            if not self.dirty:
+            if not self.turn.dirty:
                 break
-            dirty = self.dirty
-            self.dirty = []
+            dirty = self.turn.dirty
+            self.turn.dirty = []
             for queue in dirty:
                 queue.dirty = False
-                self.watch(queue)
+                self.turn.watch(queue)
             for queue in dirty:
                 self.end_turn_of(queue, now_us, out, again)
-        for queue in self.dirty:  # dead letters that go round: they are in one frame with their settlement all the same
+        for (
+            queue
+        ) in self.turn.dirty:  # dead letters that go round: they are in one frame with their settlement all the same
             if queue.log.writer.count:
-                self.seal(queue, now_us)
+                self.turn.seal(queue)
         if self.common.looks.left <= 0:
             again = again[1:] + again[:1]  # so that each queue with filters is the first in its turn
         for queue in again:
-            self.mark(queue)
+            self.turn.mark(queue)
         return out
 
     def end_turn_of(self, queue: Queue, now_us: i64, out: list[Delivery], again: list[Queue]) -> None:
         """Do one queue's part of `end_turn`; what dies in it may give others something to do in the same turn."""
         if queue.log.writer.count:
-            self.seal(queue, now_us)
+            self.turn.seal(queue)
         if queue.work_groups == 0 and queue.needs_group():
-            self.add_group(queue, b"", b"", True, queue.log.start, True)
+            self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
         if queue.dispatch(now_us, out):
             again.append(queue)
         for group in list(queue.groups.values()):
@@ -204,7 +250,7 @@ class Vhost(Consuming):
                 self.lose_consumers(group, group.reader.damage.error().text)
             if isinstance(group, WorkGroup):
                 if group.overdue:
-                    self.cancelled += group.overdue
+                    self.turn.cancelled += group.overdue
                     group.overdue = []
                 if group.dead_letters.runs and self.dead_letters.move(self, queue, group, now_us):
                     again.append(queue)
@@ -217,7 +263,7 @@ class Vhost(Consuming):
         for consumer in list(group.consumers):
             consumer.lost = why
             group.detach(consumer)
-            self.cancelled.append(consumer)
+            self.turn.cancelled.append(consumer)
 
     def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
         super().refuse(queue, format, route, properties, body)
@@ -234,12 +280,12 @@ class Vhost(Consuming):
             left, sessions.left = sessions.left, []
             for subscription in left:
                 if subscription.filter.startswith(SHARE_PREFIX):
-                    self.shares.leave(self, subscription.filter, subscription.client.number)
+                    self.shares.leave(self.catalog, subscription.filter, subscription.client.number)
 
     def note_sessions(self) -> None:
         """After the deliveries of a turn: note which packets they went out in."""
         self.sessions.note_changes()
-        for queue in self.dirty:
+        for queue in self.turn.dirty:
             if queue.kind == SHARE:  # what moved from it to a session must not be in both places after a crash
                 self.note_progress(queue)
 
@@ -250,7 +296,7 @@ class Vhost(Consuming):
             return True
         if self.staging.open and not self.staged_rows.waits:
             return True
-        return bool(self.dirty) or self.fanout.has_work()
+        return bool(self.turn.dirty) or self.fanout.has_work()
 
     def note_progress(self, queue: Queue) -> None:
         """Log the settlements of a queue, and let its log forget what all work groups have settled."""
@@ -260,7 +306,7 @@ class Vhost(Consuming):
                 progress = group.take_progress()
                 returns = group.attempts.take_notes()
                 if progress:
-                    group.active_us = self.now_us
+                    group.active_us = self.turn.now_us
                 if log.durable:
                     if returns:
                         self.store.note(RETURNS, queue.id, group.id, returns, False)
@@ -272,32 +318,32 @@ class Vhost(Consuming):
 
     def synced(self) -> None:
         """Take note that what the store had in hand is on disk: readers that wait for that may have it."""
-        awaiting = self.awaiting
-        self.awaiting = []
+        awaiting = self.turn.awaiting
+        self.turn.awaiting = []
         for queue in awaiting:
             if queue.log.durable_end < queue.log.end:
-                self.awaiting.append(queue)
+                self.turn.awaiting.append(queue)
             if has_readers(queue):
-                self.mark(queue)
+                self.turn.mark(queue)
             if queue.watches:
-                self.wake_watches(queue)
+                self.turn.wake_watches(queue)
 
     def tick(self, now_us: i64) -> None:
         """Do what time alone brings, several times a second: leases that end, delays that are over, queues unused."""
-        self.now_us = self.common.looks.now_us = now_us  # on a quiet broker the turn before may be long ago
-        timed = self.timed
-        self.timed = []
+        self.turn.now_us = self.common.looks.now_us = now_us  # on a quiet broker the turn before may be long ago
+        timed = self.turn.timed
+        self.turn.timed = []
         for queue in timed:
-            if self.queues_by_id.get(queue.id) is not queue:
+            if self.catalog.queues_by_id.get(queue.id) is not queue:
                 continue  # it is gone
             if self.has_expired(queue, now_us):
-                self.remove_queue(queue)
+                self.catalog.remove_queue(queue)
                 continue
             due = next_due_us(queue)
             if due and due <= now_us:
-                self.mark(queue)
+                self.turn.mark(queue)
             if due or queue.kind == EPHEMERAL or queue.limits.expires_us:
-                self.timed.append(queue)
+                self.turn.timed.append(queue)
             else:
                 queue.timed = False  # until something happens in it
         self.staged_rows.waits = False
@@ -322,7 +368,7 @@ class Vhost(Consuming):
         expired = self.sessions.expired
         self.sessions.tick(now_us)
         if self.sessions.expired != expired:
-            self.epoch += 1  # routes may lead to sessions that are no more
+            self.catalog.epoch += 1  # routes may lead to sessions that are no more
         self.retained.sweep(now_us)
         self.staging.sweep(now_us)
         self.dead_letters.retry(self, now_us)
@@ -330,52 +376,33 @@ class Vhost(Consuming):
 
     def apply_retention(self, now_us: i64) -> None:
         """Let streams forget what is over their limits, and everybody what nobody holds any more."""
-        for queue in self.queues.values():
+        for queue in self.catalog.queues.values():
             if queue.pins.by_name:
-                end_expired(self, queue, now_us)
+                end_expired(self.catalog, queue, now_us)
             if queue.kind == STREAM:
                 limits = queue.limits  # 0 is no limit of a stream, whoever sets it
                 queue.log.retain(now_us, limits.max_age_us, max(limits.max_octets, 0), max(limits.max_messages, 0))
 
     def commit_streams(self) -> None:
         """Log how far the stream groups have read: those that commit by themselves, at the interval of the option."""
-        for queue in self.queues.values():
+        for queue in self.catalog.queues.values():
             for group in queue.groups.values():
                 if isinstance(group, StreamGroup) and not group.name.startswith(b"\0"):
                     if group.auto:
                         group.commit_read()
                     progress = group.take_progress()
                     if progress:
-                        group.active_us = self.now_us
+                        group.active_us = self.turn.now_us
                         if queue.log.durable:
                             self.store.note(CURSOR, queue.id, group.id, progress, False)
 
     def live(self, queue: i64, first: i64, end: i64) -> list[tuple[int, int]]:
         """The intervals of a queue's log within [first, end) that somebody may still want."""
-        for internal in self.internals:
+        for internal in self.turn.internals:
             if internal.number == queue:
                 return internal.live(first, end)
-        where = self.queues_by_id.get(queue)
+        where = self.catalog.queues_by_id.get(queue)
         return [] if where is None else where.retained(first, end)
-
-    def configure_queue(self, name: bytes, spec: QueueSpec, topics: list[bytes], fallback: bool) -> Queue:
-        """Make a queue of the configuration, or bring the one there is up to date."""
-        queue = self.queues.get(name)
-        if queue is None:
-            check_queue_name(name)
-            queue = self.make_queue(self.next_queue, name, kind_of(spec), spec)
-            if fallback:
-                self.fallback = queue
-            self.command(queue_command(queue, fallback))
-        elif queue.spec.arguments != spec.arguments:
-            queue.spec = spec
-            self.govern(queue)
-            self.command(queue_command(queue, queue is self.fallback))
-        if fallback:
-            self.fallback = queue
-        for filter in topics:
-            self.bind_topic(queue, filter)
-        return queue
 
 
 def next_due_us(queue: Queue) -> i64:

@@ -99,7 +99,7 @@ class Vhosts:
         vhost = self.find(name)
         user = principal.user
         rights = self.users.rights(principal, name)
-        most = vhost.settings.connections_max
+        most = vhost.catalog.settings.connections_max
         rights.usage = self.users.usage_of(user)
         try:
             if most >= 0 and session_id not in vhost.entered and len(vhost.entered) >= most:
@@ -127,7 +127,7 @@ class Vhosts:
         vhost = self.make(name, self.next_number)
         vhost.touch()
         self.note(vhost_fact(vhost))
-        vhost.finish_recovery(int(self.default.now_us))
+        vhost.finish_recovery(int(self.default.turn.now_us))
         self.common.events.note("vhost.created", name, {})
         return vhost
 
@@ -141,9 +141,9 @@ class Vhosts:
 
     def change(self, vhost: Vhost, settings: dict[str, object]) -> None:
         """Set some of the fields of `VhostSettings`; RequestError(INVALID) names the field and the value."""
-        vhost.settings.change(settings)
+        vhost.catalog.settings.change(settings)
         self.note(vhost_fact(vhost))
-        self.common.events.note("vhost.changed", vhost.name, vhost.settings.facts())
+        self.common.events.note("vhost.changed", vhost.name, vhost.catalog.settings.facts())
 
     def delete(self, name: bytes) -> None:
         """Take a vhost away with all that is in it; its connections are `deleted`'s to end.
@@ -155,7 +155,7 @@ class Vhosts:
             raise RequestError(NOT_FOUND, f"vhost: '{text(name)}' does not exist")
         if vhost is self.default:
             raise RequestError(REFUSED, "vhost: '/' cannot be deleted")
-        if vhost.settings.protected:
+        if vhost.catalog.settings.protected:
             raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is protected from deletion")
         self.note({"op": "vhost-delete", "number": int(vhost.number)})
         self.remove(vhost)
@@ -165,19 +165,17 @@ class Vhosts:
     def remove(self, vhost: Vhost) -> None:
         """Forget a vhost and its logs."""
         del self.by_name[vhost.name]
-        self.common.addresses.pop(vhost.name, None)
         del self.by_number[vhost.number]
         self.others.remove(vhost)
         for those in (self.busy, self.syncing):
             if vhost in those:
                 those.remove(vhost)
-        self.common.parts.remove(vhost)
         self.users.forget_vhost(vhost.name)
         self.parameters.forget_vhost(vhost.name)
         vhost.abandon()
-        self.past_counts.add(vhost.past_counts)
-        self.past_queues += vhost.past_queues
-        self.past_flow.add(vhost.past_flow)
+        self.past_counts.add(vhost.catalog.past_counts)
+        self.past_queues += vhost.catalog.past_queues
+        self.past_flow.add(vhost.catalog.past_flow)
         self.past_moved.add(vhost.dead_letters.moved_for)
 
     def note(self, fields: dict[str, object]) -> None:
@@ -213,16 +211,16 @@ class Vhosts:
         """After the deliveries of a turn: see `Vhost.note_sessions`."""
         for vhost in self.busy:
             vhost.note_sessions()
-            if vhost.awaiting and vhost is not self.default and vhost not in self.syncing:
+            if vhost.turn.awaiting and vhost is not self.default and vhost not in self.syncing:
                 self.syncing.append(vhost)
 
     def take_cancelled(self) -> list[Consumer]:
         """Consumers that lost their queue in this turn."""
         cancelled: list[Consumer] = []
         for vhost in self.busy:
-            if vhost.cancelled:
-                cancelled += vhost.cancelled
-                vhost.cancelled = []
+            if vhost.turn.cancelled:
+                cancelled += vhost.turn.cancelled
+                vhost.turn.cancelled = []
         return cancelled
 
     def take_taken(self) -> list[int]:
@@ -254,7 +252,7 @@ class Vhosts:
             for vhost in syncing:
                 vhost.touch()
                 vhost.synced()
-                if vhost.awaiting:
+                if vhost.turn.awaiting:
                     self.syncing.append(vhost)
 
     # ---- time
@@ -291,7 +289,7 @@ class Vhosts:
         if number < VHOSTS_MAX:
             return self.by_number.get(number)
         for vhost in self.by_number.values():
-            if log in vhost.queues_by_id:
+            if log in vhost.catalog.queues_by_id:
                 return vhost
         return None
 
@@ -322,7 +320,7 @@ class Vhosts:
                 vhost.recover_entry(entry)
         for vhost in self.by_number.values():
             vhost.finish_recovery(now_us)
-            self.first_queues += len(vhost.queues)
+            self.first_queues += len(vhost.catalog.queues)
         options = self.options
         self.users.configure(options.users, options.administrators, options.permissions)
 
@@ -334,7 +332,7 @@ class Vhosts:
             vhost = self.by_number.get(number)
             if vhost is None:
                 vhost = self.make(octets(fields["name"]), number)
-            vhost.settings.restore(fields)
+            vhost.catalog.settings.restore(fields)
         elif op == "vhost-delete":
             gone = self.by_number.get(whole(fields["number"]))
             if gone is not None:
@@ -355,5 +353,5 @@ def check_vhost_name(name: bytes) -> None:
 
 def vhost_fact(vhost: Vhost) -> dict[str, object]:
     fact: dict[str, object] = {"op": "vhost", "number": int(vhost.number), "name": vhost.name}
-    fact.update(vhost.settings.facts())
+    fact.update(vhost.catalog.settings.facts())
     return fact

@@ -38,13 +38,13 @@ def delete_group(vhost: Vhost, queue: Queue, group: Group, if_unused: bool) -> N
         check_unused(group, name)
     for consumer in list(group.consumers):
         consumer.lost = f"{name} was deleted"
-        vhost.cancelled.append(consumer)
+        vhost.turn.cancelled.append(consumer)
         vhost.cancel(consumer)
-    if vhost.queues_by_id.get(queue.id) is not queue:
+    if vhost.catalog.queues_by_id.get(queue.id) is not queue:
         return  # it went with its last consumer
     queue.drop_group(group)
     if queue.log.durable:
-        vhost.command(group_gone_command(queue, group))
+        vhost.catalog.command(group_gone_command(queue, group))
     settle_up(vhost, queue)
 
 
@@ -58,7 +58,7 @@ def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
     check_not_shared(queue)
     if isinstance(group, StreamGroup):
         group.move(offset)
-        vhost.mark(queue)
+        vhost.turn.mark(queue)
         vhost.commit_streams()
         return
     assert isinstance(group, WorkGroup)
@@ -71,7 +71,7 @@ def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
     group.move(offset, [span for rewrite in rewrites for span in rewrite.left_out()])
     vhost.early = [each for each in vhost.early if each.lease is None or each.lease.left]
     if queue.log.durable:
-        vhost.command(group_moved_command(queue, group, int(offset)))
+        vhost.catalog.command(group_moved_command(queue, group, int(offset)))
     settle_up(vhost, queue)
 
 
@@ -79,7 +79,7 @@ def settle_up(vhost: Vhost, queue: Queue) -> None:
     """Let the log forget what nobody wants by now; with the change that brought it, this is on the disk."""
     vhost.note_progress(queue)
     vhost.store.note_start(queue.log)
-    vhost.mark(queue)
+    vhost.turn.mark(queue)
 
 
 def check_not_shared(queue: Queue) -> None:

@@ -73,7 +73,7 @@ class EventSession(Session):
         if not retained:
             return
         for number in vhost.retained.numbers(filter)[:RETAINED_AT_ONCE]:
-            message = vhost.retained.message(number, vhost.now_us)
+            message = vhost.retained.message(number, vhost.turn.now_us)
             if message is not None:
                 vhost.give_retained(client, 0, 0, message)
 

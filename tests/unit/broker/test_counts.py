@@ -21,33 +21,33 @@ def broker(tmp_path: Path) -> Iterator[OneVhost]:
 
 def declare(broker: OneVhost, name: bytes, **arguments: object) -> None:
     values = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
-    broker.vhost.declare_queue(name, False, False, False, values, 0)
+    broker.vhost.catalog.declare_queue(name, False, False, False, values, 0)
 
 
 def publish(broker: OneVhost, exchange: bytes, key: bytes) -> int:
     vhost = broker.vhost
-    return vhost.publish(vhost.route(exchange, key), AMQP091, EMPTY, b"x")
+    return vhost.publish(vhost.router.route(exchange, key), AMQP091, EMPTY, b"x")
 
 
 def flow_of(broker: OneVhost, exchange: bytes) -> tuple[int, int, int]:
-    flow = broker.vhost.bindings.exchange(exchange).flow
+    flow = broker.vhost.catalog.bindings.exchange(exchange).flow
     return flow.published_in, flow.published_out, flow.unroutable
 
 
 def counted(broker: OneVhost, queue: bytes) -> dict[str, int]:
     """The counters of a queue that are not 0."""
-    return {name: count for name, count in broker.vhost.queue(queue).counts.facts().items() if count}
+    return {name: count for name, count in broker.vhost.catalog.queue(queue).counts.facts().items() if count}
 
 
 def test_each_copy_is_counted_where_the_message_was_published(broker: OneVhost) -> None:
     vhost = broker.vhost
     for name in (b"one", b"two"):
         declare(broker, name)
-    vhost.declare_exchange(b"inner", b"fanout", False, False, False, {})
-    vhost.declare_exchange(b"outer", b"direct", False, False, False, {})
-    vhost.bind_exchange(b"inner", b"outer", b"k", {})
-    vhost.bind(b"one", b"inner", b"", {})
-    vhost.bind(b"two", b"inner", b"", {})
+    vhost.catalog.declare_exchange(b"inner", b"fanout", False, False, False, {})
+    vhost.catalog.declare_exchange(b"outer", b"direct", False, False, False, {})
+    vhost.catalog.bind_exchange(b"inner", b"outer", b"k", {})
+    vhost.catalog.bind(b"one", b"inner", b"", {})
+    vhost.catalog.bind(b"two", b"inner", b"", {})
     assert publish(broker, b"outer", b"k") == ACCEPTED
     assert publish(broker, b"outer", b"other") == UNROUTABLE
     assert flow_of(broker, b"outer") == (2, 2, 1)
@@ -61,21 +61,21 @@ def test_each_copy_is_counted_where_the_message_was_published(broker: OneVhost) 
 def test_topics_of_mqtt_are_the_topic_exchange(broker: OneVhost) -> None:
     vhost = broker.vhost
     declare(broker, b"captured")
-    vhost.bind(b"captured", b"amq.topic", b"a.#", {})
-    assert vhost.publish(vhost.route_topic(b"a/b", None), MQTT, b"", b"x") == ACCEPTED
-    assert vhost.publish(vhost.route_topic(b"b", None), MQTT, b"", b"x") == UNROUTABLE
+    vhost.catalog.bind(b"captured", b"amq.topic", b"a.#", {})
+    assert vhost.publish(vhost.router.route_topic(b"a/b", None), MQTT, b"", b"x") == ACCEPTED
+    assert vhost.publish(vhost.router.route_topic(b"b", None), MQTT, b"", b"x") == UNROUTABLE
     assert flow_of(broker, b"amq.topic") == (2, 1, 1)
 
 
 def test_where_the_content_decides_the_exchange_counts_as_well(broker: OneVhost) -> None:
     vhost = broker.vhost
     declare(broker, b"all")
-    vhost.declare_exchange(b"by-header", b"headers", False, False, False, {})
-    vhost.bind(b"all", b"by-header", b"", {})
-    route = vhost.route(b"by-header", b"")
+    vhost.catalog.declare_exchange(b"by-header", b"headers", False, False, False, {})
+    vhost.catalog.bind(b"all", b"by-header", b"", {})
+    route = vhost.router.route(b"by-header", b"")
     assert route.headers_exchange is not None
     for _ in range(2):
-        vhost.publish(vhost.resolve(route, AMQP091, EMPTY), AMQP091, EMPTY, b"x")
+        vhost.publish(vhost.router.resolve(route, AMQP091, EMPTY), AMQP091, EMPTY, b"x")
     assert flow_of(broker, b"by-header") == (2, 2, 0)
 
 
@@ -118,7 +118,7 @@ def test_deliveries_with_and_without_acknowledgement(broker: OneVhost) -> None:
 
 
 def test_a_stream_s_readers_acknowledge_for_their_credit(broker: OneVhost) -> None:
-    broker.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
+    broker.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
     for _ in range(3):
         publish(broker, b"", b"s")
     broker.turn()
@@ -142,21 +142,21 @@ def test_what_is_purged(broker: OneVhost) -> None:
 def test_what_is_gone_stays_counted(broker: OneVhost) -> None:
     vhost = broker.vhost
     declare(broker, b"q")
-    vhost.declare_exchange(b"x", b"fanout", False, False, False, {})
-    vhost.bind(b"q", b"x", b"", {})
+    vhost.catalog.declare_exchange(b"x", b"fanout", False, False, False, {})
+    vhost.catalog.bind(b"q", b"x", b"", {})
     publish(broker, b"x", b"")
     broker.turn()
     vhost.delete_queue(b"q", False, False)
-    vhost.delete_exchange(b"x", False)
-    assert (vhost.past_counts.published, vhost.past_queues) == (1, 1)
-    assert (vhost.past_flow.published_in, vhost.past_flow.published_out) == (1, 1)
+    vhost.catalog.delete_exchange(b"x", False)
+    assert (vhost.catalog.past_counts.published, vhost.catalog.past_queues) == (1, 1)
+    assert (vhost.catalog.past_flow.published_in, vhost.catalog.past_flow.published_out) == (1, 1)
 
 
 def test_what_was_in_a_vhost_stays_counted(broker: OneVhost) -> None:
     vhosts = broker.vhosts
     other = vhosts.add(b"other")
-    other.declare_queue(b"q", False, False, False, {}, 0)
-    other.publish(other.route(b"", b"q"), AMQP091, EMPTY, b"x")
+    other.catalog.declare_queue(b"q", False, False, False, {}, 0)
+    other.publish(other.router.route(b"", b"q"), AMQP091, EMPTY, b"x")
     broker.turn()
     vhosts.delete(b"other")
     assert (vhosts.past_counts.published, vhosts.past_flow.published_in, vhosts.past_queues) == (1, 1, 1)

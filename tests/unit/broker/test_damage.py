@@ -117,7 +117,7 @@ def test_what_was_out_returns_though_it_cannot_be_read(tmp_path: Path) -> None:
     lease = opened.held(b"q")
     to_segments(opened)
     spoil(tmp_path, 2, 0)
-    log = opened.vhost.queue(b"q").log
+    log = opened.vhost.catalog.queue(b"q").log
     for block in list(log.cached.values()):
         del log.cached[int(block.base)]
         log.cache.removed(log, block)

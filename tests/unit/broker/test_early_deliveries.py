@@ -43,7 +43,7 @@ def test_what_was_handed_out_early_comes_first(broker: OneVhost) -> None:
     consumer = broker.vhost.consume(b"q", 1, 1, b"c", False, False, 0, {})
     for body in (b"1", b"2"):
         broker.publish(b"", b"q", body)
-        broker.vhost.catch_up(broker.vhost.queue(b"q"))
+        broker.vhost.catch_up(broker.vhost.catalog.queue(b"q"))
     broker.publish(b"", b"q", b"3")
     bodies = [each.block.body(each.index) for each in broker.deliveries() if each.consumer is consumer]
     assert bodies == [b"1", b"2", b"3"]

@@ -62,9 +62,9 @@ def test_queues_exchanges_and_bindings_tell_of_themselves(one: OneVhost) -> None
     }
     one.declare(b"orders", x_queue_type="stream")
     assert names(events) == [], "it is there already"
-    vhost.declare_exchange(b"x", b"fanout", True, False, False, {})
-    vhost.bind(b"orders", b"x", b"k", {})
-    vhost.bind_exchange(b"x", b"amq.direct", b"", {})
+    vhost.catalog.declare_exchange(b"x", b"fanout", True, False, False, {})
+    vhost.catalog.bind(b"orders", b"x", b"k", {})
+    vhost.catalog.bind_exchange(b"x", b"amq.direct", b"", {})
     found = events.take()
     assert [each.type for each in found] == ["exchange.created", "binding.created", "binding.created"]
     assert found[1].facts == {
@@ -74,8 +74,8 @@ def test_queues_exchanges_and_bindings_tell_of_themselves(one: OneVhost) -> None
         "routing_key": b"k",
     }
     assert (found[2].facts["destination"], found[2].facts["destination_type"]) == (b"x", "exchange")
-    vhost.unbind(b"orders", b"x", b"k", {})
-    vhost.delete_exchange(b"x", False)
+    vhost.catalog.unbind(b"orders", b"x", b"k", {})
+    vhost.catalog.delete_exchange(b"x", False)
     vhost.delete_queue(b"orders", False, False)
     assert names(events) == ["binding.deleted", "exchange.deleted", "queue.deleted"]
 

@@ -25,7 +25,7 @@ def test_what_was_left_out_of_files_is_not_counted(tmp_path: Path) -> None:
     del first
     rig.housekeep()
     rig.crash()
-    queue = rig.vhost.queue(QUEUE)
+    queue = rig.vhost.catalog.queue(QUEUE)
     assert queue.log.missing(0) == [(1, 5)], "the four are left out of the file"
     assert queue.ready() == queue.wanted() == 1
     delivery = rig.vhost.get(QUEUE, 2, 1, True)

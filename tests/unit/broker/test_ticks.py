@@ -24,7 +24,7 @@ def broker(tmp_path: Path) -> OneVhost:
 
 
 def timed(broker: OneVhost) -> list[bytes]:
-    return sorted(queue.name for queue in broker.vhost.timed)
+    return sorted(queue.name for queue in broker.vhost.turn.timed)
 
 
 def test_nobody_looks_at_queues_in_which_nothing_happens(broker: OneVhost) -> None:
@@ -43,9 +43,9 @@ def test_a_lease_is_looked_at_until_it_is_settled(broker: OneVhost) -> None:
     broker.taken(b"a")
     for _ in range(5):
         broker.later(SECOND_MS)
-    assert timed(broker) == [b"a"] and broker.vhost.queue(b"a").ready() == 0
+    assert timed(broker) == [b"a"] and broker.vhost.catalog.queue(b"a").ready() == 0
     broker.later(6 * SECOND_MS)
-    assert broker.vhost.queue(b"a").ready() == 1
+    assert broker.vhost.catalog.queue(b"a").ready() == 1
     lease = broker.taken(b"a")
     broker.turn()
     broker.vhost.ack(lease, 0, 1)
@@ -65,16 +65,16 @@ def test_what_is_given_back_for_later_comes_also_after_a_crash(broker: OneVhost)
     broker.turn()
     broker.flush()
     broker.later(SECOND_MS)
-    assert broker.vhost.queue(b"a").ready() == 0
+    assert broker.vhost.catalog.queue(b"a").ready() == 0
     broker.later(5 * SECOND_MS)
-    assert broker.vhost.queue(b"a").ready() == 1
+    assert broker.vhost.catalog.queue(b"a").ready() == 1
     lease = broker.taken(b"a")
     broker.vhost.nack(lease, 0, 1, 5 * SECOND_MS)
     broker.turn()
     broker.flush()
     broker.crash()
     broker.later(6 * SECOND_MS)
-    assert broker.vhost.queue(b"a").ready() == 1
+    assert broker.vhost.catalog.queue(b"a").ready() == 1
 
 
 def test_messages_expire_in_a_queue_that_was_idle(broker: OneVhost) -> None:
@@ -85,9 +85,9 @@ def test_messages_expire_in_a_queue_that_was_idle(broker: OneVhost) -> None:
     broker.publish(b"", b"brief", b"x")
     broker.turn()
     broker.later(SECOND_MS)
-    assert broker.vhost.queue(b"brief").ready() == 1
+    assert broker.vhost.catalog.queue(b"brief").ready() == 1
     broker.later(2 * SECOND_MS)
-    assert broker.vhost.queue(b"brief").ready() == 0
+    assert broker.vhost.catalog.queue(b"brief").ready() == 0
 
 
 def test_a_policy_has_an_idle_queue_expire(broker: OneVhost) -> None:
@@ -99,11 +99,11 @@ def test_a_policy_has_an_idle_queue_expire(broker: OneVhost) -> None:
     clear_policy(broker.vhost, "p")
     broker.later(10 * SECOND_MS)
     broker.later(100)
-    assert b"a" in broker.vhost.queues and timed(broker) == []
+    assert b"a" in broker.vhost.catalog.queues and timed(broker) == []
     set_policy(broker.vhost, "p", "^[ab]$", EXPIRES)
     broker.later(100)
     broker.later(6 * SECOND_MS)
-    assert set(broker.vhost.queues) & {b"a", b"b", b"c"} == {b"c"}
+    assert set(broker.vhost.catalog.queues) & {b"a", b"b", b"c"} == {b"c"}
 
 
 def test_expiry_goes_on_after_a_crash(broker: OneVhost) -> None:
@@ -113,19 +113,19 @@ def test_expiry_goes_on_after_a_crash(broker: OneVhost) -> None:
     broker.crash()
     broker.later(100)
     broker.later(6 * SECOND_MS)
-    assert b"brief" not in broker.vhost.queues and b"a" in broker.vhost.queues
+    assert b"brief" not in broker.vhost.catalog.queues and b"a" in broker.vhost.catalog.queues
 
 
 def test_exclusive_queues_go_with_their_session_and_no_other(broker: OneVhost) -> None:
     vhost = broker.vhost
     for session, name in ((1, b"one"), (1, b"two"), (2, b"three")):
-        vhost.declare_queue(name, False, True, False, {}, session)
+        vhost.catalog.declare_queue(name, False, True, False, {}, session)
     vhost.delete_queue(b"one", False, False)
     vhost.session_closed(1)
-    assert set(vhost.queues) & {b"one", b"two", b"three"} == {b"three"}
+    assert set(vhost.catalog.queues) & {b"one", b"two", b"three"} == {b"three"}
     vhost.session_closed(2)
     vhost.session_closed(3)
-    assert b"three" not in vhost.queues and vhost.owned == {}
+    assert b"three" not in vhost.catalog.queues and vhost.catalog.owned == {}
     broker.settle()
 
 
@@ -141,10 +141,10 @@ def test_what_was_got_one_by_one_returns_with_its_channel_or_session(broker: One
     vhost.channel_closed(1, 3)
     vhost.channel_closed(7, 1)
     broker.settle()
-    assert [vhost.queue(name).ready() for name in (b"a", b"b")] == [1, 1]
+    assert [vhost.catalog.queue(name).ready() for name in (b"a", b"b")] == [1, 1]
     vhost.session_closed(1)
     broker.settle()
-    assert [vhost.queue(name).ready() for name in (b"a", b"b")] == [2, 1]
+    assert [vhost.catalog.queue(name).ready() for name in (b"a", b"b")] == [2, 1]
     vhost.session_closed(2)
     broker.settle()
-    assert vhost.queue(b"b").ready() == 2 and vhost.getters == {}
+    assert vhost.catalog.queue(b"b").ready() == 2 and vhost.getters == {}

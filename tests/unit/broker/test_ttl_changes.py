@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.catalog.policy_changes import clear_policy, set_policy
 from forebay.queue.declaration.limits import TTLS_MAX
 from forebay.queue.declaration.spec import QueueSpec
@@ -84,7 +85,7 @@ def test_the_configuration_changes_it_in_the_same_way(tmp_path: Path) -> None:
     broker = OneVhost(tmp_path)
     for ttl_ms in (0, 5):
         arguments: dict[str, object] = {"x-message-ttl": ttl_ms} if ttl_ms else {}
-        broker.vhost.configure_queue(b"q", QueueSpec(True, False, False, arguments, 1000), [], False)
+        configure_queue(broker.vhost.catalog, b"q", QueueSpec(True, False, False, arguments, 1000), [], False)
         put(broker, b"%d" % ttl_ms)
     broker.settle()
     lease = broker.taken(b"q")
@@ -106,7 +107,7 @@ def test_a_message_may_say_less(tmp_path: Path) -> None:
 def test_changes_of_which_nothing_has_come_are_forgotten(tmp_path: Path) -> None:
     broker = OneVhost(tmp_path)
     broker.declare(b"q")
-    limits = broker.vhost.queue(b"q").limits
+    limits = broker.vhost.catalog.queue(b"q").limits
     policy(broker, 5)
     assert limits.earlier_ttls == [], "there is nothing yet"
     put(broker, b"a")
@@ -123,7 +124,7 @@ def test_there_are_not_more_than_so_many_and_the_longer_time_holds(tmp_path: Pat
     for number in range(TTLS_MAX + 2):
         policy(broker, 1000 if number % 2 else 2000)
         put(broker, b"%d" % number)
-    limits = broker.vhost.queue(b"q").limits
+    limits = broker.vhost.catalog.queue(b"q").limits
     assert len(limits.earlier_ttls) <= TTLS_MAX
     assert limits.ttl_us(0) == limits.ttl_us(1) == 2_000_000
     assert limits.ttl_us(2) == 2_000_000 and limits.ttl_us(3) == 1_000_000
@@ -139,4 +140,4 @@ def test_what_is_gone_needs_none(tmp_path: Path) -> None:
     broker.vhost.purge(b"q")
     broker.settle()
     policy(broker, 6)
-    assert broker.vhost.queue(b"q").limits.earlier_ttls == []
+    assert broker.vhost.catalog.queue(b"q").limits.earlier_ttls == []

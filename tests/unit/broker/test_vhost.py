@@ -33,12 +33,12 @@ def broker(tmp_path: Path) -> OneVhost:
 
 def test_a_publish_is_accepted_unroutable_or_refused(broker: OneVhost) -> None:
     vhost = broker.vhost
-    vhost.declare_queue(b"q", True, False, False, {}, 1)
-    assert vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x") == ACCEPTED
-    assert vhost.publish(vhost.route(b"", b"none"), AMQP091, b"", b"x") == UNROUTABLE
+    vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
+    assert vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x") == ACCEPTED
+    assert vhost.publish(vhost.router.route(b"", b"none"), AMQP091, b"", b"x") == UNROUTABLE
     broker.turn()
     broker.disk.octets_max = broker.disk.used()
-    assert vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x" * 20_000) == REJECTED
+    assert vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x" * 20_000) == REJECTED
     assert vhost.refusal == "no room on the disk"
 
 
@@ -46,43 +46,43 @@ def test_a_publish_is_accepted_unroutable_or_refused(broker: OneVhost) -> None:
 def test_a_queue_keeps_its_limits_though_nobody_consumes(broker: OneVhost, queue_type: str) -> None:
     vhost = broker.vhost
     for name, limit in ((b"short", "x-max-length"), (b"small", "x-max-length-bytes"), (b"brief", "x-message-ttl")):
-        vhost.declare_queue(name, True, False, False, {"x-queue-type": queue_type, limit: 2}, 1)
+        vhost.catalog.declare_queue(name, True, False, False, {"x-queue-type": queue_type, limit: 2}, 1)
         for body in (b"1", b"2", b"3"):
-            vhost.publish(vhost.route(b"", name), AMQP091, b"\0\0", body)
+            vhost.publish(vhost.router.route(b"", name), AMQP091, b"\0\0", body)
     broker.turn()
     broker.tick(3000)
     broker.turn()
-    assert [vhost.queue(name).ready() for name in (b"short", b"small", b"brief")] == [2, 2, 0]
+    assert [vhost.catalog.queue(name).ready() for name in (b"short", b"small", b"brief")] == [2, 2, 0]
 
 
 def test_a_refused_publish_is_in_no_queue(broker: OneVhost) -> None:
     vhost = broker.vhost
     for name in (b"a", b"b"):
-        vhost.declare_queue(name, True, False, False, {}, 1)
-        vhost.bind(name, b"amq.fanout", b"", {})
+        vhost.catalog.declare_queue(name, True, False, False, {}, 1)
+        vhost.catalog.bind(name, b"amq.fanout", b"", {})
     broker.turn()
     broker.disk.octets_max = broker.disk.used()
-    assert vhost.publish(vhost.route(b"amq.fanout", b""), AMQP091, b"", b"x" * 20_000) == REJECTED
-    assert (vhost.queue(b"a").ready(), vhost.queue(b"b").ready()) == (0, 0)
+    assert vhost.publish(vhost.router.route(b"amq.fanout", b""), AMQP091, b"", b"x" * 20_000) == REJECTED
+    assert (vhost.catalog.queue(b"a").ready(), vhost.catalog.queue(b"b").ready()) == (0, 0)
 
 
 def test_the_epoch_tells_when_a_route_is_stale(broker: OneVhost) -> None:
     vhost = broker.vhost
-    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     steps: list[Callable[[], object]] = [
-        lambda: vhost.bind(b"q", b"amq.direct", b"k", {}),
-        lambda: vhost.unbind(b"q", b"amq.direct", b"k", {}),
-        lambda: vhost.declare_exchange(b"x", b"fanout", False, False, False, {}),
-        lambda: vhost.delete_exchange(b"x", False),
+        lambda: vhost.catalog.bind(b"q", b"amq.direct", b"k", {}),
+        lambda: vhost.catalog.unbind(b"q", b"amq.direct", b"k", {}),
+        lambda: vhost.catalog.declare_exchange(b"x", b"fanout", False, False, False, {}),
+        lambda: vhost.catalog.delete_exchange(b"x", False),
         lambda: attached(vhost, 1, b"a/#", 1),
         lambda: vhost.unsubscribe_client(vhost.sessions.clients[b"c1"], b"a/#"),
         lambda: vhost.detach_client(vhost.sessions.clients[b"c1"], 1),
         lambda: vhost.delete_queue(b"q", False, False),
     ]
     for step in steps:
-        before = vhost.epoch
+        before = vhost.catalog.epoch
         step()
-        assert vhost.epoch > before
+        assert vhost.catalog.epoch > before
 
 
 def test_subscribers_see_the_order_of_publishing_across_topics(broker: OneVhost) -> None:
@@ -91,7 +91,7 @@ def test_subscribers_see_the_order_of_publishing_across_topics(broker: OneVhost)
     attached(vhost, 2, b"a/+", 0)
     expected = [(b"a/x", b"1"), (b"b/x", b"2"), (b"a/y", b"3"), (b"a/x", b"4")]
     for topic, body in expected:
-        vhost.publish(vhost.route_topic(topic, None), MQTT, b"", body)
+        vhost.publish(vhost.router.route_topic(topic, None), MQTT, b"", body)
     got: dict[int, list[bytes]] = {1: [], 2: []}
     for delivery in broker.deliveries():
         for at in range(delivery.count):
@@ -103,16 +103,16 @@ def test_overlapping_subscriptions_of_a_session_give_one_copy_at_the_highest_qos
     vhost = broker.vhost
     client = attached(vhost, 1, b"a/+", 0)
     vhost.subscribe_client(client, Subscription(client, b"a/#", 1, 0))
-    vhost.publish(vhost.route_topic(b"a/b", None), MQTT | 16, b"", b"x")
+    vhost.publish(vhost.router.route_topic(b"a/b", None), MQTT | 16, b"", b"x")
     assert [(each.count, each.consumer.qos) for each in broker.deliveries()] == [(1, 1)]
 
 
 def test_a_paused_session_gets_nothing_until_it_reads_again(broker: OneVhost) -> None:
     vhost = broker.vhost
-    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     vhost.consume(b"q", 7, 1, b"c", False, False, 0, {})
     vhost.pause(7, True)
-    vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x")
+    vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x")
     assert handed(broker) == []
     vhost.pause(7, False)
     assert handed(broker) == [b"x"]
@@ -120,12 +120,12 @@ def test_a_paused_session_gets_nothing_until_it_reads_again(broker: OneVhost) ->
 
 def test_everything_declared_and_settled_is_there_after_recovery(broker: OneVhost) -> None:
     vhost = broker.vhost
-    vhost.declare_exchange(b"x", b"topic", True, False, False, {"x-internal-purpose": [1, {"b": b"\xff"}]})
-    queue = vhost.declare_queue(b"q", True, False, False, {"x-visibility-timeout": 5000}, 1)
-    vhost.bind(b"q", b"x", b"a.#", {})
+    vhost.catalog.declare_exchange(b"x", b"topic", True, False, False, {"x-internal-purpose": [1, {"b": b"\xff"}]})
+    queue = vhost.catalog.declare_queue(b"q", True, False, False, {"x-visibility-timeout": 5000}, 1)
+    vhost.catalog.bind(b"q", b"x", b"a.#", {})
     consumer = vhost.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
     for body in (b"0", b"1", b"2", b"3"):
-        vhost.publish(vhost.route(b"x", b"a"), AMQP091, b"", body)
+        vhost.publish(vhost.router.route(b"x", b"a"), AMQP091, b"", body)
     lease = broker.deliveries()[0].lease
     assert lease is not None
     vhost.ack(lease, 1, 2)
@@ -133,10 +133,10 @@ def test_everything_declared_and_settled_is_there_after_recovery(broker: OneVhos
     assert consumer.credit == 2
     broker.crash()
 
-    found = broker.vhost.queue(b"q")
+    found = broker.vhost.catalog.queue(b"q")
     assert found.id == queue.id
     assert found.spec.visibility_ms == 5000
-    assert broker.vhost.check_exchange(b"x").arguments == {"x-internal-purpose": [1, {"b": b"\xff"}]}
+    assert broker.vhost.catalog.check_exchange(b"x").arguments == {"x-internal-purpose": [1, {"b": b"\xff"}]}
     group = found.find_group(b"g@+")
     assert group is not None
     assert found.live(0, 4) == [(0, 1), (3, 4)]
@@ -146,19 +146,19 @@ def test_everything_declared_and_settled_is_there_after_recovery(broker: OneVhos
 
 def test_ids_of_deleted_queues_are_not_used_again(broker: OneVhost) -> None:
     vhost = broker.vhost
-    first = vhost.declare_queue(b"q", True, False, False, {}, 1).id
-    vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"of the first")
+    first = vhost.catalog.declare_queue(b"q", True, False, False, {}, 1).id
+    vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"of the first")
     vhost.delete_queue(b"q", False, False)
     broker.turn()
     broker.crash()
-    second = broker.vhost.declare_queue(b"q", True, False, False, {}, 1)
+    second = broker.vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     assert second.id > first
     assert second.ready() == 0
 
 
 def test_a_group_of_the_other_kind_is_refused(broker: OneVhost) -> None:
     vhost = broker.vhost
-    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     vhost.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g"})
     with pytest.raises(RequestError, match="of the other kind"):
         vhost.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g", "x-stream-offset": "first"})
@@ -166,17 +166,17 @@ def test_a_group_of_the_other_kind_is_refused(broker: OneVhost) -> None:
 
 def test_a_stream_may_be_read_over_a_work_queue(broker: OneVhost) -> None:
     vhost = broker.vhost
-    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     vhost.consume(b"q", 1, 1, b"", False, False, 0, {})
     vhost.consume(b"q", 2, 1, b"", False, False, 0, {"x-stream-offset": "first"})
-    vhost.publish(vhost.route(b"", b"q"), AMQP091, b"", b"x")
+    vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x")
     assert handed(broker) == [b"x"]  # the worker at once
     assert handed(broker) == [b"x"]  # the reader once it is on disk
 
 
 def test_an_exclusive_consumer_is_alone(broker: OneVhost) -> None:
     vhost = broker.vhost
-    vhost.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     vhost.consume(b"q", 1, 1, b"", False, True, 0, {})
     with pytest.raises(RequestError, match="exclusive use"):
         vhost.consume(b"q", 2, 1, b"", False, False, 0, {})

@@ -32,7 +32,7 @@ def handed(rig: OneVhost) -> list[bytes]:
 
 def put(vhost: Vhost, queue: bytes, body: bytes) -> None:
     vhost.touch()
-    vhost.publish(vhost.route(b"", queue), AMQP091, b"", body)
+    vhost.publish(vhost.router.route(b"", queue), AMQP091, b"", body)
 
 
 def drain(rig: OneVhost, vhost: Vhost, queue: bytes) -> list[bytes]:
@@ -46,8 +46,8 @@ def drain(rig: OneVhost, vhost: Vhost, queue: bytes) -> list[bytes]:
 def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_crash(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     for vhost in rig.vhosts.all():
-        vhost.declare_queue(b"q", True, False, False, {}, 1)
-    assert one.queues[b"q"].id != rig.vhosts.default.queues[b"q"].id
+        vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
+    assert one.catalog.queues[b"q"].id != rig.vhosts.default.catalog.queues[b"q"].id
     put(one, b"q", b"in one")
     put(rig.vhosts.default, b"q", b"in the default")
     rig.turn()
@@ -83,12 +83,12 @@ def test_sessions_and_retained_messages_of_two_vhosts_are_apart_also_after_a_cra
 @pytest.mark.parametrize("synced", [True, False])
 def test_a_deleted_vhost_is_gone_with_its_logs(rig: OneVhost, synced: bool) -> None:
     one = rig.vhosts.add(b"one")
-    queue = one.declare_queue(b"q", True, False, False, {}, 1)
+    queue = one.catalog.declare_queue(b"q", True, False, False, {}, 1)
     put(one, b"q", b"x")
     rig.turn()
     rig.vhosts.delete(b"one")
     assert rig.vhosts.deleted == [one]
-    assert one.publish(one.route(b"", b"q"), AMQP091, b"", b"of a connection that is not told yet") == UNROUTABLE
+    assert one.publish(one.router.route(b"", b"q"), AMQP091, b"", b"of a connection that is not told yet") == UNROUTABLE
     if synced:
         rig.turn()
     rig.crash()
@@ -98,23 +98,23 @@ def test_a_deleted_vhost_is_gone_with_its_logs(rig: OneVhost, synced: bool) -> N
     if synced:
         again = rig.vhosts.add(b"one")
         assert again.number > one.number
-        assert not again.queues
+        assert not again.catalog.queues
 
 
 def test_numbers_of_vhosts_and_queues_are_never_given_twice(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
-    first = one.declare_queue(b"q", True, False, False, {}, 1).id
+    first = one.catalog.declare_queue(b"q", True, False, False, {}, 1).id
     rig.vhosts.delete(b"one")
     rig.turn()
     rig.crash()
     two = rig.vhosts.add(b"two")
     assert two.number == one.number + 1
-    assert two.declare_queue(b"q", True, False, False, {}, 1).id > first
+    assert two.catalog.declare_queue(b"q", True, False, False, {}, 1).id > first
 
 
 def test_a_log_is_of_the_vhost_that_has_it(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
-    queue = one.declare_queue(b"q", True, False, False, {}, 1)
+    queue = one.catalog.declare_queue(b"q", True, False, False, {}, 1)
     put(one, b"q", b"x")
     rig.turn()
     assert rig.vhosts.of_log(queue.id) is one
@@ -129,7 +129,7 @@ def test_a_log_is_of_the_vhost_that_has_it(rig: OneVhost) -> None:
 def test_the_room_on_the_disk_is_counted_once_for_all(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     for vhost in rig.vhosts.all():
-        vhost.declare_queue(b"q", True, False, False, {}, 1)
+        vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     rig.turn()
     before = rig.vhosts.common.room
     put(rig.vhosts.default, b"q", b"x" * 1000)
@@ -147,7 +147,7 @@ def test_an_idle_vhost_takes_no_part_in_a_turn(rig: OneVhost) -> None:
     rig.tick()
     rig.turn()
     assert rig.vhosts.busy == [rig.vhosts.default]
-    one.declare_queue(b"q", True, False, False, {}, 1)
+    one.catalog.declare_queue(b"q", True, False, False, {}, 1)
     put(one, b"q", b"x")
     rig.turn()
     assert rig.vhosts.busy == [rig.vhosts.default, one]
@@ -155,7 +155,7 @@ def test_an_idle_vhost_takes_no_part_in_a_turn(rig: OneVhost) -> None:
 
 def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
-    one.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)
+    one.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)
     consumer = one.consume(b"s", 1, 1, b"t", False, False, 100, {"x-stream-offset": "first"})
     rig.turn()
     put(one, b"s", b"x")
@@ -186,7 +186,7 @@ def test_settings_outlive_a_crash(rig: OneVhost) -> None:
     rig.vhosts.change(one, {"description": "for tests", "tags": ["a"], "default_queue_type": "stream", "queues_max": 3})
     rig.turn()
     rig.crash()
-    assert rig.vhosts.find(b"one").settings.facts() == {
+    assert rig.vhosts.find(b"one").catalog.settings.facts() == {
         "description": "for tests",
         "tags": ["a"],
         "default_queue_type": "stream",
@@ -211,11 +211,11 @@ def test_settings_outlive_a_crash(rig: OneVhost) -> None:
 )
 def test_a_wrong_setting_is_refused_and_changes_nothing(rig: OneVhost, field: str, value: object) -> None:
     one = rig.vhosts.add(b"one")
-    before = one.settings.facts()
+    before = one.catalog.settings.facts()
     with pytest.raises(RequestError, match=field) as caught:
         rig.vhosts.change(one, {"description": "new", field: value})
     assert caught.value.reason == INVALID
-    assert one.settings.facts() == before
+    assert one.catalog.settings.facts() == before
 
 
 def test_what_cannot_be(rig: OneVhost) -> None:

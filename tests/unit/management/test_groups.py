@@ -48,15 +48,15 @@ class Broker(OneVhost):
         self.turn()
 
     def group(self, key: bytes) -> WorkGroup:
-        found = find_group(self.vhost.queue(Q), key)
+        found = find_group(self.vhost.catalog.queue(Q), key)
         assert isinstance(found, WorkGroup)
         return found
 
     def delete(self, key: bytes, if_unused: bool = True) -> None:
-        delete_group(self.vhost, self.vhost.queue(Q), self.group(key), if_unused)
+        delete_group(self.vhost, self.vhost.catalog.queue(Q), self.group(key), if_unused)
 
     def move(self, key: bytes, offset: int) -> None:
-        move_group(self.vhost, self.vhost.queue(Q), self.group(key), offset)
+        move_group(self.vhost, self.vhost.catalog.queue(Q), self.group(key), offset)
 
     def take(self, group: str, count: int) -> list[bytes]:
         """Get so many messages and acknowledge them; their bodies."""
@@ -70,10 +70,10 @@ class Broker(OneVhost):
         return got
 
     def keys(self) -> list[bytes]:
-        return sorted(group.name for group in self.vhost.queue(Q).groups.values())
+        return sorted(group.name for group in self.vhost.catalog.queue(Q).groups.values())
 
     def first(self) -> int:
-        return int(self.vhost.queue(Q).log.start)
+        return int(self.vhost.catalog.queue(Q).log.start)
 
 
 def bodies(deliveries: list[Delivery]) -> list[bytes]:
@@ -178,13 +178,13 @@ def test_the_queues_own_group_is_refused(broker: Broker) -> None:
 def test_a_group_that_is_not_there_is_named(broker: Broker) -> None:
     error = refusal(broker, b"none")
     assert (error.reason, error.text) == (NOT_FOUND, "no group 'none' on queue 'q'")
-    broker.vhost.queue(Q).pins.put(b"spark", 0, 1, 1)
+    broker.vhost.catalog.queue(Q).pins.put(b"spark", 0, 1, 1)
     assert refusal(broker, b"spark").text.endswith("(a reader of that name holds messages: release it)")
 
 
 def test_a_cursor_without_a_name_is_no_group_to_delete(broker: Broker) -> None:
     broker.vhost.consume(Q, 1, 1, b"c", False, False, 0, {"x-stream-offset": "first"})
-    (group,) = broker.vhost.queue(Q).groups.values()
+    (group,) = broker.vhost.catalog.queue(Q).groups.values()
     assert refusal(broker, group.name).reason == NOT_FOUND
 
 
@@ -232,11 +232,11 @@ def test_a_consumer_that_vanishes_while_its_group_is_deleted_leaves_nothing(brok
 
 
 def test_a_queue_that_ends_with_its_last_consumer_ends_with_the_group(broker: Broker) -> None:
-    broker.vhost.declare_queue(b"auto", True, False, True, {}, 1)
+    broker.vhost.catalog.declare_queue(b"auto", True, False, True, {}, 1)
     broker.vhost.consume(b"auto", 1, 1, b"c", False, False, 0, {"x-consumer-group": "g"})
-    queue = broker.vhost.queue(b"auto")
+    queue = broker.vhost.catalog.queue(b"auto")
     delete_group(broker.vhost, queue, find_group(queue, b"g"), False)
-    assert b"auto" not in broker.vhost.queues
+    assert b"auto" not in broker.vhost.catalog.queues
     broker.turn()
 
 
@@ -285,7 +285,7 @@ def test_what_consumers_hold_is_theirs_no_more(broker: Broker) -> None:
 def test_what_was_handed_out_in_the_same_turn_comes_once(broker: Broker) -> None:
     broker.join("", 0)
     broker.publish(b"", Q, b"0")
-    broker.vhost.catch_up(broker.vhost.queue(Q))
+    broker.vhost.catch_up(broker.vhost.catalog.queue(Q))
     broker.move(b"", 0)
     assert bodies(broker.deliveries()) == [b"0"]
 
@@ -345,9 +345,9 @@ def test_a_move_waits_for_dead_letters(tmp_path: Path) -> None:
 
 def test_a_shared_subscription_is_refused(broker: Broker) -> None:
     client = broker.vhost.attach_client(b"c", 9, True, 0, None)
-    broker.vhost.shares.join(broker.vhost, b"$share/s/t", client, 1)
+    broker.vhost.shares.join(broker.vhost.catalog, b"$share/s/t", client, 1)
     consumer = broker.vhost.consume(b"$share/s/t", 9, 0, b"c", False, False, 1, {})
-    queue = broker.vhost.queue(b"$share/s/t")
+    queue = broker.vhost.catalog.queue(b"$share/s/t")
     group: Group = queue.groups[int(consumer.group)]
     with pytest.raises(RequestError, match="is a shared subscription") as caught:
         delete_group(broker.vhost, queue, group, False)
@@ -404,7 +404,7 @@ def test_priorities_hold_after_a_move(tmp_path: Path) -> None:
 
 
 def counts(broker: Broker) -> tuple[int, int, int]:
-    queue = broker.vhost.queue(Q)
+    queue = broker.vhost.catalog.queue(Q)
     return int(queue.wanted()), int(queue.ready()), int(unacked(queue))
 
 
@@ -452,7 +452,7 @@ def test_with_one_group_what_is_got_is_counted_as_before(broker: Broker) -> None
     broker.leave("audit")
     broker.fill(2)
     broker.take("", 2)
-    assert (int(broker.vhost.queue(Q).ready()), int(broker.vhost.queue(Q).own_ready())) == (2, 0)
+    assert (int(broker.vhost.catalog.queue(Q).ready()), int(broker.vhost.catalog.queue(Q).own_ready())) == (2, 0)
 
 
 def test_a_queue_that_a_group_wants_something_of_is_not_empty(broker: Broker) -> None:
@@ -499,7 +499,7 @@ def test_a_queue_that_is_only_read_as_a_stream_is_purged(broker: Broker) -> None
 
 
 def pinned(broker: Broker) -> tuple[object, ...] | None:
-    facts = pin_facts(broker.vhost.queue(Q))
+    facts = pin_facts(broker.vhost.catalog.queue(Q))
     if facts is None:
         return None
     return tuple(facts[name] for name in ("group", "kind", "offset", "messages", "frees_messages"))
@@ -522,21 +522,21 @@ def test_the_group_with_the_lowest_offset_pins_the_log(broker: Broker) -> None:
 
 def test_a_reader_pins_what_groups_are_done_with(broker: Broker) -> None:
     broker.fill(10)
-    hold(broker.vhost, broker.vhost.queue(Q), b"spark", 3, 60_000_000, broker.clock.us)
+    hold(broker.vhost.catalog, broker.vhost.catalog.queue(Q), b"spark", 3, 60_000_000, broker.clock.us)
     broker.take("", 8)
     assert pinned(broker) == ("spark", "reader", 3, 7, 5)
-    release(broker.vhost, broker.vhost.queue(Q), b"spark")
+    release(broker.vhost.catalog, broker.vhost.catalog.queue(Q), b"spark")
     assert pinned(broker) == ("", "work", 8, 2, 0)
 
 
 def test_when_a_group_settled_something_last_is_known(broker: Broker) -> None:
     broker.leave("audit")
     broker.fill(4)
-    facts = pin_facts(broker.vhost.queue(Q))
+    facts = pin_facts(broker.vhost.catalog.queue(Q))
     assert facts is not None and facts["active_ms"] is None
     broker.later(5000)
     broker.take("audit", 1)
-    facts = pin_facts(broker.vhost.queue(Q))
+    facts = pin_facts(broker.vhost.catalog.queue(Q))
     assert facts is not None and facts["active_ms"] == broker.clock.us // 1000
 
 
@@ -545,7 +545,7 @@ def test_groups_of_a_stream_pin_nothing(tmp_path: Path) -> None:
     broker.leave("workers")
     broker.fill(3)
     assert pinned(broker) is None
-    hold(broker.vhost, broker.vhost.queue(Q), b"spark", 0, 60_000_000, broker.clock.us)
+    hold(broker.vhost.catalog, broker.vhost.catalog.queue(Q), b"spark", 0, 60_000_000, broker.clock.us)
     assert pinned(broker) == ("spark", "reader", 0, 3, 0)
     broker.vhost.truncate(Q, 2)
     assert pinned(broker) == ("spark", "reader", 0, 3, 2)

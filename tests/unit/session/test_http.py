@@ -38,7 +38,7 @@ def session_of(rig: SessionRig) -> EventSession:
 
 
 def publish(rig: SessionRig, topic: bytes, body: bytes) -> None:
-    rig.vhost.publish(rig.vhost.route_topic(topic, None), QOS_1, b"", body)
+    rig.vhost.publish(rig.vhost.router.route_topic(topic, None), QOS_1, b"", body)
     rig.turn()
 
 
@@ -90,7 +90,7 @@ def test_what_was_lost_meanwhile_is_told(rig: SessionRig) -> None:
 
 def test_a_queue_comes_with_offsets_and_ends_with_it(rig: SessionRig) -> None:
     session = session_of(rig)
-    rig.vhost.declare_queue(b"q", True, False, False, {}, 0)
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
     publish(rig, b"$queue/q", b"\xff")
     session.consume(b"$queue/q", 0, {"x-stream-offset": "first"})
     rig.turn()

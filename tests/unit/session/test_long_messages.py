@@ -57,7 +57,7 @@ def test_an_amqp_body_is_put_together_beside_the_loop_and_never_copied(tmp_path:
     session = declared(rig)
     joining = give_long(rig, session, publish(1, "long", b"after"))
     rig.turn()
-    log = rig.vhost.queues[b"long"].log
+    log = rig.vhost.catalog.queues[b"long"].log
     long = log.block(0)
     assert long is not None and long.body(0) is joining.body == BODY
     after = log.block(1)
@@ -92,7 +92,7 @@ def test_it_survives_a_restart(tmp_path: Path) -> None:
     give_long(rig, declared(rig))
     rig.turn()
     rig.crash()
-    block = rig.vhost.queues[b"long"].log.block(0)
+    block = rig.vhost.catalog.queues[b"long"].log.block(0)
     assert block is not None and block.tail == BODY
     rig.close()
 
@@ -107,7 +107,7 @@ def test_a_channel_that_was_closed_meanwhile_publishes_nothing(tmp_path: Path) -
     join(rig)
     rig.give(session, rest)
     rig.turn()
-    assert rig.vhost.queues[b"long"].log.end == 0
+    assert rig.vhost.catalog.queues[b"long"].log.end == 0
     rig.close()
 
 

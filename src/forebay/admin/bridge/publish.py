@@ -244,7 +244,7 @@ def publish(app: App, vhost: Vhost, message: Message) -> PublishOutcome:
     identity = message.identity
     seen = vhost.deduplication
     if identity is not None:
-        if seen.is_known(topic_address(message.topic), identity, vhost.now_us):
+        if seen.is_known(topic_address(message.topic), identity, vhost.turn.now_us):
             known = PublishOutcome(OK)
             known.routed = known.duplicate = True
             return known
@@ -275,9 +275,9 @@ def delay(app: App, vhost: Vhost, message: Message) -> PublishOutcome:
 
 def publish_now(vhost: Vhost, message: Message) -> PublishOutcome:
     format = format_of(message)
-    route = vhost.route_topic(message.topic, None)
+    route = vhost.router.route_topic(message.topic, None)
     if route.headers_exchange is not None:
-        route = vhost.resolve(route, format, message.properties)
+        route = vhost.router.resolve(route, format, message.properties)
     unwilling = refused_by_queue(route, len(message.body))
     if unwilling is not None:
         return unwilling

@@ -195,7 +195,7 @@ async def settle(app: Broker, caller: Client, settlement: SettleRequest, vhost: 
         where, rights = await place_of(app, caller, vhost)
         name = settlement.queue.encode()
         await app.decided(lambda: rights.check_queue(READ, name))
-        where.check_owner(where.queue(name), NO_SESSION)
+        where.catalog.check_owner(where.catalog.queue(name), NO_SESSION)
         where.touch()
         settled = 0
         for offset in settlement.offsets:
@@ -211,7 +211,7 @@ async def settle(app: Broker, caller: Client, settlement: SettleRequest, vhost: 
 
 def held(vhost: Vhost, queue: bytes, group: bytes, offset: int) -> Lease | None:
     """The lease of a message; RequestError(NOT_FOUND) without such a queue."""
-    if vhost.queue(queue).find_group(group) is None:
+    if vhost.catalog.queue(queue).find_group(group) is None:
         raise RequestError(NOT_FOUND, f"group: nobody has taken anything from queue '{queue.decode()}'")
     return vhost.find_lease(queue, group, offset)
 
@@ -222,7 +222,7 @@ def is_held_by(app: App, caller: Caller, vhost: Vhost, lease: Lease) -> bool:
     session = None if connection is None else connection.session
     if isinstance(session, EventSession) and session.principal.user == caller.user:
         return True
-    queue = vhost.queues_by_id.get(int(lease.consumer.queue))
+    queue = vhost.catalog.queues_by_id.get(int(lease.consumer.queue))
     return queue is not None and queue.limits.sublet
 
 

@@ -66,9 +66,9 @@ def check(app: App, caller: Caller, name: str, values: dict[str, object]) -> Rig
     rights = caller.rights(known.name)
     octets = queue.encode()
     rights.check_queue(CONFIGURE if need == CONFIGURE_QUEUE else READ, octets)
-    found = known.queues.get(named_queue(octets))
+    found = known.catalog.queues.get(named_queue(octets))
     if found is not None:
-        known.check_owner(found, NO_SESSION)
+        known.catalog.check_owner(found, NO_SESSION)
     if need == MOVE:
         check_target(known, rights, values)
     return rights
@@ -82,7 +82,7 @@ def check_target(vhost: Vhost, rights: Rights, values: dict[str, object]) -> Non
     exchange, key = values.get("exchange"), values.get("routing_key")
     name = exchange.encode() if isinstance(exchange, str) else b""
     if isinstance(key, str):
-        rights.check_publish(name, key.encode(), vhost.is_topic_exchange(name))
+        rights.check_publish(name, key.encode(), vhost.catalog.is_topic_exchange(name))
     else:
         rights.check_exchange(WRITE, name)
 

@@ -149,13 +149,13 @@ class Gathering:
 
     async def look_at_vhost(self, vhost: Vhost) -> None:
         totals = QueueTotals()
-        totals.counts.add(vhost.past_counts)
+        totals.counts.add(vhost.catalog.past_counts)
         is_wanted = self.wanted.wants_vhost(vhost)
         queue_rows = wanted_rows(QUEUES, self.wanted)
         counted_rows = [row for row in COUNTED if self.wanted.wants(row.metric)] if self.wanted.each else []
         group_rows = wanted_rows(GROUPS, self.wanted)
         name = text(vhost.name)
-        queues = list(vhost.queues.values())
+        queues = list(vhost.catalog.queues.values())
         for at in range(0, len(queues), SLICE):
             part = queues[at : at + SLICE]
             totals.add(part)
@@ -172,9 +172,9 @@ class Gathering:
         self.counts.add(totals.counts)
         self.queues += int(totals.queues)
         self.consumers += int(totals.consumers)
-        self.queues_gone += int(vhost.past_queues)
-        self.flow.add(vhost.past_flow)
-        for exchange in list(vhost.bindings.exchanges.values()):
+        self.queues_gone += int(vhost.catalog.past_queues)
+        self.flow.add(vhost.catalog.past_flow)
+        for exchange in list(vhost.catalog.bindings.exchanges.values()):
             self.flow.add(exchange.flow)
         self.moved.add(vhost.dead_letters.moved_for)
 
@@ -191,7 +191,7 @@ class Gathering:
             def take(exchange: Exchange) -> None:
                 self.exchange_sheet.take(rows, exchange, (name, text(exchange.name)))
 
-            await sliced(vhost.bindings.exchanges.values(), take)
+            await sliced(vhost.catalog.bindings.exchanges.values(), take)
 
     async def look_at_connections(self) -> None:
         connections = wanted_rows(CONNECTIONS, self.wanted)

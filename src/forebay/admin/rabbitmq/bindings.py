@@ -65,30 +65,32 @@ def name_of(placed: Placed) -> str:
 
 def bindings_in(vhost: Vhost) -> list[Placed]:
     """All bindings of a vhost."""
-    return [*from_default(vhost), *((vhost, each) for each in vhost.bindings.list_all())]
+    return [*from_default(vhost), *((vhost, each) for each in vhost.catalog.bindings.list_all())]
 
 
 def from_default(vhost: Vhost) -> list[Placed]:
-    return [(vhost, vhost.queues[name]) for name in sorted(vhost.queues)]
+    return [(vhost, vhost.catalog.queues[name]) for name in sorted(vhost.catalog.queues)]
 
 
 def bindings_from(vhost: Vhost, exchange: bytes) -> list[Placed]:
     """Those whose source is the exchange; RequestError(NOT_FOUND)."""
-    return [(vhost, each) for each in vhost.bindings.list_exchange(exchange)] if exchange else from_default(vhost)
+    return (
+        [(vhost, each) for each in vhost.catalog.bindings.list_exchange(exchange)] if exchange else from_default(vhost)
+    )
 
 
 def bindings_of_queue(vhost: Vhost, queue: Queue) -> list[Placed]:
     """Those that lead to a queue."""
-    return [(vhost, queue), *((vhost, each) for each in vhost.bindings.list_destination(int(queue.id)))]
+    return [(vhost, queue), *((vhost, each) for each in vhost.catalog.bindings.list_destination(int(queue.id)))]
 
 
 def bindings_between(vhost: Vhost, source: bytes, destination: str, to_queue: bool) -> list[Placed]:
     """Those from an exchange to a queue or an exchange; RequestError(NOT_FOUND) where one of these is not there."""
-    exchange = vhost.check_exchange(source)
+    exchange = vhost.catalog.check_exchange(source)
     if not to_queue:
-        number = vhost.check_exchange(exchange_named(destination)).number
+        number = vhost.catalog.check_exchange(exchange_named(destination)).number
         return [(vhost, each) for each in exchange.bindings.get(number, {}).values()]
-    queue = vhost.queue(destination.encode())
+    queue = vhost.catalog.queue(destination.encode())
     if not source:
         return [(vhost, queue)]
     return [(vhost, each) for each in exchange.bindings.get(int(queue.id), {}).values()]
@@ -127,7 +129,7 @@ async def list_bindings_of_queue(
 ) -> Response:
     """The bindings that lead to a queue."""
     where = check_vhost(app, caller, vhost)
-    return await answer_list(bindings_of_queue(where, where.queue(queue.encode())), name_of, make, wanted)
+    return await answer_list(bindings_of_queue(where, where.catalog.queue(queue.encode())), name_of, make, wanted)
 
 
 @router.get("/exchanges/{vhost:name}/{exchange:name}/bindings/source", responses=BINDINGS, tags=["exchanges"])
@@ -145,8 +147,8 @@ async def list_bindings_to_exchange(
 ) -> Response:
     """The bindings that lead to an exchange."""
     where = check_vhost(app, caller, vhost)
-    number = where.check_exchange(exchange_named(exchange)).number
-    found: list[Placed] = [(where, each) for each in where.bindings.list_destination(number)]
+    number = where.catalog.check_exchange(exchange_named(exchange)).number
+    found: list[Placed] = [(where, each) for each in where.catalog.bindings.list_destination(number)]
     return await answer_list(found, name_of, make, wanted)
 
 

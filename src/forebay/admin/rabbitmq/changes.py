@@ -55,9 +55,9 @@ async def put_queue(
     where = entered(broker, caller, vhost)
     asked = body or QueueBody()
     name = queue.encode()
-    check_declare_queue(where, caller.rights(where.name), name, asked.arguments)
-    is_new = name not in where.queues
-    where.declare_queue(name, asked.durable, False, asked.auto_delete, dict(asked.arguments), NO_SESSION)
+    check_declare_queue(where.catalog, caller.rights(where.name), name, asked.arguments)
+    is_new = name not in where.catalog.queues
+    where.catalog.declare_queue(name, asked.durable, False, asked.auto_delete, dict(asked.arguments), NO_SESSION)
     return await put_done(broker, is_new)
 
 
@@ -72,9 +72,9 @@ async def delete_queue(
 ) -> Response:
     """Take a queue away with its messages."""
     where = entered(broker, caller, vhost)
-    found = where.queue(queue.encode())
+    found = where.catalog.queue(queue.encode())
     caller.rights(where.name).check_queue(CONFIGURE, found.name)
-    where.check_owner(found, NO_SESSION)
+    where.catalog.check_owner(found, NO_SESSION)
     where.delete_queue(found.name, if_unused, if_empty)
     return await finished(broker)
 
@@ -96,9 +96,9 @@ async def put_exchange(
     where = entered(broker, caller, vhost)
     asked = body or ExchangeBody()
     name = exchange_named(exchange)
-    check_declare_exchange(where, caller.rights(where.name), name, asked.arguments)
-    is_new = name not in where.bindings.exchanges
-    where.declare_exchange(
+    check_declare_exchange(where.catalog, caller.rights(where.name), name, asked.arguments)
+    is_new = name not in where.catalog.bindings.exchanges
+    where.catalog.declare_exchange(
         name, asked.type.encode(), asked.durable, asked.auto_delete, asked.internal, dict(asked.arguments)
     )
     return await put_done(broker, is_new)
@@ -111,9 +111,9 @@ async def delete_exchange(
     """Take an exchange away with its bindings."""
     where = entered(broker, caller, vhost)
     name = exchange_named(exchange)
-    where.check_exchange(name)
+    where.catalog.check_exchange(name)
     caller.rights(where.name).check_exchange(CONFIGURE, name)
-    where.delete_exchange(name, if_unused)
+    where.catalog.delete_exchange(name, if_unused)
     return await finished(broker)
 
 
@@ -139,11 +139,11 @@ async def bind_queue(
     where = entered(broker, caller, vhost)
     asked = body or BindingBody()
     exchange, key = exchange_named(source), asked.routing_key.encode()
-    caller.rights(where.name).check_bind(queue.encode(), exchange, key, where.is_topic_exchange(exchange))
-    where.check_exchange(exchange)
-    found = where.queue(queue.encode())
-    where.check_owner(found, NO_SESSION)
-    where.bind(found.name, exchange, key, dict(asked.arguments))
+    caller.rights(where.name).check_bind(queue.encode(), exchange, key, where.catalog.is_topic_exchange(exchange))
+    where.catalog.check_exchange(exchange)
+    found = where.catalog.queue(queue.encode())
+    where.catalog.check_owner(found, NO_SESSION)
+    where.catalog.bind(found.name, exchange, key, dict(asked.arguments))
     return await finished(broker, CREATED, location_of(queue, key, asked))
 
 
@@ -167,8 +167,8 @@ async def bind_exchange(
     asked = body or BindingBody()
     exchange, key = exchange_named(source), asked.routing_key.encode()
     to = exchange_named(destination)
-    check_bind_exchange(where, caller.rights(where.name), to, exchange, key)
-    where.bind_exchange(to, exchange, key, dict(asked.arguments))
+    check_bind_exchange(where.catalog, caller.rights(where.name), to, exchange, key)
+    where.catalog.bind_exchange(to, exchange, key, dict(asked.arguments))
     return await finished(broker, CREATED, location_of(destination, key, asked))
 
 
@@ -210,18 +210,18 @@ def unbind(vhost: Vhost, caller: Caller, source: str, destination: str, props: s
     exchange = exchange_named(source)
     binding = find_binding(bindings_between(vhost, exchange, destination, to_queue), props)[1]
     if isinstance(binding, Queue):  # that of the exchange without a name, which the vhost refuses to touch
-        vhost.unbind(binding.name, exchange, binding.name, {})
+        vhost.catalog.unbind(binding.name, exchange, binding.name, {})
         return
     key, arguments = binding.routing_key, binding.arguments
     rights = caller.rights(vhost.name)
     if to_queue:
-        queue = vhost.queue(destination.encode())
-        rights.check_bind(queue.name, exchange, key, vhost.is_topic_exchange(exchange))
-        vhost.check_owner(queue, NO_SESSION)
-        vhost.unbind(queue.name, exchange, key, arguments)
+        queue = vhost.catalog.queue(destination.encode())
+        rights.check_bind(queue.name, exchange, key, vhost.catalog.is_topic_exchange(exchange))
+        vhost.catalog.check_owner(queue, NO_SESSION)
+        vhost.catalog.unbind(queue.name, exchange, key, arguments)
     else:
-        check_bind_exchange(vhost, rights, exchange_named(destination), exchange, key)
-        vhost.unbind_exchange(exchange_named(destination), exchange, key, arguments)
+        check_bind_exchange(vhost.catalog, rights, exchange_named(destination), exchange, key)
+        vhost.catalog.unbind_exchange(exchange_named(destination), exchange, key, arguments)
 
 
 def location_of(destination: str, key: bytes, asked: BindingBody) -> dict[str, str]:

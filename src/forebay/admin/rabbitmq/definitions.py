@@ -113,8 +113,8 @@ async def export_vhost(broker: Broker, caller: Administrator, vhost: VhostName, 
         "original_vhost_name": vhost,
         "explanation": f"Definitions of virtual host '{vhost}'",
         "metadata": metadata(where),
-        "description": where.settings.description,
-        "default_queue_type": where.settings.default_queue_type,
+        "description": where.catalog.settings.description,
+        "default_queue_type": where.catalog.settings.default_queue_type,
         "limits": limits_of(where),
         **{section: await sliced(entries_of(content, section), without_vhost) for section in content},
     }
@@ -148,7 +148,7 @@ async def content_of(vhosts: list[Vhost]) -> Facts:
     exchanges: list[Facts] = []
     bindings: list[Facts] = []
     for vhost in vhosts:
-        policies += await sliced(vhost.policies.listed(False), partial(policy_entry, vhost))
+        policies += await sliced(vhost.catalog.policies.listed(False), partial(policy_entry, vhost))
         queues += await sliced(queues_of(vhost), partial(queue_entry, vhost))
         exchanges += await sliced(exchanges_of(vhost), partial(exchange_entry, vhost))
         bindings += await sliced(bindings_of(vhost), partial(binding_entry, vhost))

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/api", tags=["exchanges"])
 
 def exchanges_in(vhosts: list[Vhost]) -> list[Placed]:
     """All exchanges of these vhosts, by vhost and name."""
-    tables = [(vhost, vhost.bindings.exchanges) for vhost in vhosts]
+    tables = [(vhost, vhost.catalog.bindings.exchanges) for vhost in vhosts]
     return [(vhost, exchanges[name]) for vhost, exchanges in tables for name in sorted(exchanges)]
 
 
@@ -34,7 +34,7 @@ def name_of(placed: Placed) -> str:
 def exchange_facts(rates: RateSamples, asked: Windows, placed: Placed) -> Facts:
     """One exchange."""
     vhost, exchange = placed
-    policy = vhost.policies.of_exchange(exchange)
+    policy = vhost.catalog.policies.of_exchange(exchange)
     facts: Facts = {
         **exchange_entry(vhost, exchange),
         "policy": None if policy is None else policy.name,
@@ -79,7 +79,7 @@ async def show_exchange(
 ) -> Response:
     """One exchange."""
     where = check_vhost(app, caller, vhost)
-    facts = exchange_facts(rates, asked, (where, where.check_exchange(exchange_named(exchange))))
+    facts = exchange_facts(rates, asked, (where, where.catalog.check_exchange(exchange_named(exchange))))
     facts["incoming"] = []
     facts["outgoing"] = []
     return answer_one(facts, wanted)

@@ -57,7 +57,7 @@ async def publish_message(
     """Publish a message; whether a queue or a subscriber took it. The answer comes when it is on the disk."""
     where = check_vhost(broker, caller, vhost)
     name = exchange_named(exchange)
-    if name not in where.bindings.exchanges:
+    if name not in where.catalog.bindings.exchanges:
         raise RequestError(NOT_FOUND, f"exchange_not_found: no exchange '{exchange}' in vhost '{vhost}'")
     if broker.pressure.over_limit():
         return refusal(UNAVAILABLE, f"the broker takes in nothing for now: {', '.join(broker.pressure.alarms())}")
@@ -75,18 +75,18 @@ def publish(
 ) -> int:
     """Publish as a client of AMQP does; what came of it. RequestError: the caller may not, or it makes no sense."""
     rights = caller.rights(vhost.name)
-    is_topic = vhost.is_topic_exchange(exchange)
+    is_topic = vhost.catalog.is_topic_exchange(exchange)
     rights.check_publish(exchange, routing_key, is_topic)
     asked = int(check_message(properties, caller.user.encode(), TABLE_DEPTH_MAX))
     format = u8(AMQP091 | asked & MARKS)
-    route = vhost.route(exchange, routing_key)
+    route = vhost.router.route(exchange, routing_key)
     if asked & ASKS:
         headers = read_publish_headers(properties)
         for key in headers.keys:
             rights.check_publish(exchange, key, is_topic)
         return int(publish_with_headers(vhost, route, headers, format, payload))
     if route.headers_exchange is not None:
-        route = vhost.resolve(route, format, properties)
+        route = vhost.router.resolve(route, format, properties)
     return int(vhost.publish(route, format, properties, payload))
 
 
@@ -111,7 +111,7 @@ async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue:
     if body.encoding not in {"auto", BASE64}:
         raise RequestError(INVALID, "Unsupported encoding. Please use auto or base64.")
     where = check_vhost(broker, caller, vhost)
-    name = where.queue(queue.encode()).name
+    name = where.catalog.queue(queue.encode()).name
     caller.rights(where.name).check_queue(READ, name)
     channel = next(channels)
     where.touch()
@@ -140,7 +140,7 @@ async def take(vhost: Vhost, queue: bytes, channel: int, body: GetBody) -> tuple
             break
         got.append(delivery)
         facts = message_facts(delivery, body)
-        facts["message_count"] = int(vhost.queue(queue).own_ready())
+        facts["message_count"] = int(vhost.catalog.queue(queue).own_ready())
         answers.append(facts)
         octets += int(delivery.block.body_span(delivery.index, 1))
     return got, answers
@@ -205,7 +205,7 @@ async def act_on_queue(
 def queue_read_by(app: App, caller: Caller, vhost: str, queue: str) -> tuple[Vhost, bytes]:
     """A queue that the caller may read, and that no connection has for itself; RequestError."""
     where = check_vhost(app, caller, vhost)
-    found = where.queue(queue.encode())
+    found = where.catalog.queue(queue.encode())
     caller.rights(where.name).check_queue(READ, found.name)
-    where.check_owner(found, NO_SESSION)
+    where.catalog.check_owner(found, NO_SESSION)
     return where, found.name

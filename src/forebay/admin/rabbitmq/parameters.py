@@ -160,7 +160,7 @@ def parameters_of(app: App, vhosts: list[Vhost], component: str | None = None) -
         if limits and component in {None, LIMITS}:
             found.append({"value": limits, "vhost": where, "component": LIMITS, "name": LIMITS_NAME})
         if component in {None, OPERATOR_POLICY}:
-            for policy in vhost.policies.listed(True):
+            for policy in vhost.catalog.policies.listed(True):
                 value = policy_value(policy)
                 found.append({"value": value, "vhost": where, "component": OPERATOR_POLICY, "name": policy.name})
     return found

@@ -97,17 +97,17 @@ async def delete_operator_policy(
 
 
 def placed(vhosts: list[Vhost], operator: bool) -> list[Placed]:
-    return [(text(vhost.name), policy) for vhost in vhosts for policy in vhost.policies.listed(operator)]
+    return [(text(vhost.name), policy) for vhost in vhosts for policy in vhost.catalog.policies.listed(operator)]
 
 
 def found(app: App, caller: Caller, vhost: str, name: str, operator: bool) -> Policy:
-    return check_vhost(app, caller, vhost).policies.find(name, operator)
+    return check_vhost(app, caller, vhost).catalog.policies.find(name, operator)
 
 
 def put(app: App, caller: Caller, vhost: str, name: str, body: PolicyBody, operator: bool) -> bool:
     """Set a policy; whether it is new."""
     where = check_vhost(app, caller, vhost)
-    is_new = name not in where.policies.table_of(operator)
+    is_new = name not in where.catalog.policies.table_of(operator)
     set_policy(where, name, body.pattern, body.definition, body.priority, body.apply_to, operator=operator)
     return is_new
 

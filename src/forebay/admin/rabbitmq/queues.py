@@ -47,8 +47,8 @@ class DeclaredQueues:
 
     def facts(self, vhost: Vhost, queue: Queue) -> Facts:
         """A queue's."""
-        policies = [*vhost.policies.by_user.values(), *vhost.policies.by_operator.values()]
-        if policies != self.policies or len(self.known) > 2 * len(vhost.queues):
+        policies = [*vhost.catalog.policies.by_user.values(), *vhost.catalog.policies.by_operator.values()]
+        if policies != self.policies or len(self.known) > 2 * len(vhost.catalog.queues):
             self.policies = policies
             self.known = {}
         known = self.known.get(int(queue.id))
@@ -82,7 +82,7 @@ Remembered = Annotated[Declared, Depends(declared_for)]
 
 def declared_facts(vhost: Vhost, queue: Queue) -> Facts:
     """A queue's name and kind, and what holds for it."""
-    user, operator = vhost.policies.of_queue(queue, False), vhost.policies.of_queue(queue, True)
+    user, operator = vhost.catalog.policies.of_queue(queue, False), vhost.catalog.policies.of_queue(queue, True)
     spec = queue.spec
     return {
         "name": text(queue.name),
@@ -244,7 +244,7 @@ Shown = Annotated[Details, Depends(details_of)]
 
 def queues_in(vhosts: list[Vhost]) -> list[Placed]:
     """All queues of these vhosts, by vhost and name."""
-    return [(vhost, vhost.queues[name]) for vhost in vhosts for name in sorted(vhost.queues)]
+    return [(vhost, vhost.catalog.queues[name]) for vhost in vhosts for name in sorted(vhost.catalog.queues)]
 
 
 def name_of(placed: Placed) -> str:
@@ -277,7 +277,7 @@ async def show_queue(
 ) -> Response:
     """One queue, with its consumers."""
     where = check_vhost(app, caller, vhost)
-    found = where.queue(queue.encode())
+    found = where.catalog.queue(queue.encode())
     facts = details.make((where, found))
     if details.figures:
         facts["consumer_details"] = [consumer_facts(app, (where, found, each)) for each in found.consumers()]

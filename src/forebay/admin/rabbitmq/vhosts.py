@@ -63,7 +63,7 @@ async def put_vhost(broker: Broker, caller: Administrator, vhost: VhostName, bod
 @router.delete("/{vhost:name}", status_code=DONE_STATUS, responses=GONE)
 async def delete_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """Take a vhost away with all that is in it, and end its connections."""
-    if check_vhost(broker, caller, vhost).settings.protected:
+    if check_vhost(broker, caller, vhost).catalog.settings.protected:
         return refusal(PRECONDITION_FAILED, f"Vhost '{vhost}' is protected from deletion")
     broker.vhosts.delete(vhost.encode())
     return await finished(broker)
@@ -139,7 +139,7 @@ def vhost_facts(rates: RateSamples, asked: Windows, vhost: Vhost) -> Facts:
     series = rates.vhosts.get(int(vhost.number))
     return {
         **vhost_entry(vhost),
-        "protected_from_deletion": vhost.settings.protected,
+        "protected_from_deletion": vhost.catalog.settings.protected,
         "tracing": False,
         "cluster_state": {NODE: "running"},
         **rates.stats(series, VHOST, numbers, asked.lengths, VHOST.counters, len(numbers)),

@@ -138,8 +138,8 @@ class RateSamples(Samples):
             place = (int(vhost.number), exchange.number)
             self.note(self.exchanges.setdefault(place, Series()), EXCHANGE, exchange_numbers(exchange), SAMPLES)
 
-        await sliced(vhost.queues.values(), take_queue)
-        await sliced(vhost.bindings.exchanges.values(), take_exchange)
+        await sliced(vhost.catalog.queues.values(), take_queue)
+        await sliced(vhost.catalog.bindings.exchanges.values(), take_exchange)
         return sum_of(vhost)
 
     def take_connection(self, item: tuple[int, Connection]) -> None:
@@ -165,8 +165,8 @@ class Sum:
         self.ready = 0
         self.leased = 0
         if vhost is not None:
-            self.counts.add(vhost.past_counts)
-            self.flow.add(vhost.past_flow)
+            self.counts.add(vhost.catalog.past_counts)
+            self.flow.add(vhost.catalog.past_flow)
 
     def take(self, queues: list[Queue]) -> None:
         """Add queues."""
@@ -195,8 +195,8 @@ class Sum:
 def sum_of(vhost: Vhost) -> Sum:
     """The sum over the queues and exchanges of a vhost now."""
     found = Sum(vhost)
-    found.take(list(vhost.queues.values()))
-    for exchange in vhost.bindings.exchanges.values():
+    found.take(list(vhost.catalog.queues.values()))
+    for exchange in vhost.catalog.bindings.exchanges.values():
         found.flow.add(exchange.flow)
     return found
 

@@ -28,7 +28,7 @@ class NodeUsage:
 
     def queues(self) -> int:
         """The number of them."""
-        return sum(len(vhost.queues) for vhost in self.app.vhosts.all())
+        return sum(len(vhost.catalog.queues) for vhost in self.app.vhosts.all())
 
     def traffic(self) -> Traffic:
         """The counts of AMQP clients, of channels that are closed, too."""

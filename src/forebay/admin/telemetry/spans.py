@@ -250,7 +250,7 @@ def attributes_of(block: Block, index: int, destination: str, vhost: str) -> Att
 
 def outcome_of(held: OpenDelivery) -> str:
     """The outcome of a delivery; empty while the consumer has it."""
-    queue = held.vhost.queues_by_id.get(held.queue)
+    queue = held.vhost.catalog.queues_by_id.get(held.queue)
     if queue is None:
         return "gone"
     group = queue.groups.get(held.group)

@@ -361,7 +361,7 @@ class Users:
             grants.permission = new.permission
             grants.topics = new.topics
         for each in self.vhosts.values():
-            each.epoch += 1
+            each.catalog.epoch += 1
 
     def check_place(self, name: str, vhost: bytes) -> None:
         self.user(name)

@@ -30,20 +30,20 @@ def set_policy(
     raises      RequestError(INVALID): names the field and the value
     """
     policy = check_policy(name, operator, pattern, apply_to, definition, priority)
-    old = vhost.policies.table_of(operator).get(name)
-    vhost.policies.table_of(operator)[name] = policy
+    old = vhost.catalog.policies.table_of(operator).get(name)
+    vhost.catalog.policies.table_of(operator)[name] = policy
     govern(vhost, [policy] if old is None else [old, policy])
-    vhost.command(policy_command(policy))
+    vhost.catalog.command(policy_command(policy))
     vhost.events.note("policy.set", vhost.name, told(policy))
     return policy
 
 
 def clear_policy(vhost: Vhost, name: str, *, operator: bool = False) -> None:
     """Take a policy away; on disk when `vhost.lsn()` is. RequestError(NOT_FOUND) where there is none."""
-    policy = vhost.policies.find(name, operator)
-    del vhost.policies.table_of(operator)[name]
+    policy = vhost.catalog.policies.find(name, operator)
+    del vhost.catalog.policies.table_of(operator)[name]
     govern(vhost, [policy])
-    vhost.command(clear_command(policy))
+    vhost.catalog.command(clear_command(policy))
     vhost.events.note("policy.cleared", vhost.name, {"policy": policy.name, "operator": policy.operator})
 
 
@@ -55,10 +55,10 @@ def told(policy: Policy) -> dict[str, object]:
 
 def govern(vhost: Vhost, changed: list[Policy]) -> None:
     """Put in force what changed policies say, or said until now."""
-    for queue in vhost.queues.values():
+    for queue in vhost.catalog.queues.values():
         if any(policy.covers(queue.name, target_of(queue)) for policy in changed):
-            vhost.govern(queue)
-            vhost.mark(queue)
-    for exchange in vhost.bindings.exchanges.values():
+            vhost.catalog.govern(queue)
+            vhost.turn.mark(queue)
+    for exchange in vhost.catalog.bindings.exchanges.values():
         if any(policy.covers(exchange.name, EXCHANGES) for policy in changed):
-            vhost.policies.govern_exchange(exchange)
+            vhost.catalog.policies.govern_exchange(exchange)

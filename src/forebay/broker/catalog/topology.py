@@ -7,7 +7,7 @@ remembers a route knows when to forget it.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, final
 
 import msgspec
 from mypy_extensions import i64
@@ -28,18 +28,18 @@ from forebay.broker.catalog.queues import (
     ttls_command,
 )
 from forebay.broker.catalog.settings import VhostSettings
-from forebay.broker.common import Common, Gatherer
+from forebay.broker.common import Common
 from forebay.broker.events import binding_facts, queue_facts
-from forebay.broker.internal_log import INTERNAL, InternalLog
 from forebay.broker.publish.properties import MessageFacts
+from forebay.broker.turn import Turn
 from forebay.core.errors import NOT_FOUND, PRECONDITION, REFUSED, TOO_MANY, RequestError
+from forebay.core.options import Options
 from forebay.log.store import FrameEntry, Store
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.arguments import CLASSIC_TYPE
 from forebay.queue.declaration.spec import QueueSpec, check_declaration, locked
 from forebay.queue.facts import Facts
 from forebay.queue.group import Group
-from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue, kind_of
 from forebay.queue.trace import QueueTrace, Trace
 from forebay.queue.work.work_group import WorkGroup
@@ -67,32 +67,30 @@ BUILT_IN: Final = (
 )
 
 
-class Topology(Gatherer):
+@final
+class Topology:
     """Exchanges, queues, bindings and groups of one vhost.
 
     number   0 is that of "/"; the catalog's entries carry it
     delivery_limit      of classic queues for which nobody sets one; -1 is no limit
     queue_type_relaxed  a redeclaration may ask for another type of queue
-    touched  it takes part in the next turn
     past_counts, past_flow  of queues and exchanges that are gone, of which there were `past_queues`
     """
 
-    def __init__(
-        self, name: bytes, store: Store, visibility_ms: i64, number: i64 = 0, common: Common | None = None
-    ) -> None:
+    def __init__(self, name: bytes, number: i64, store: Store, common: Common, turn: Turn, options: Options) -> None:
         self.name = name
         self.number: i64 = number
         self.store = store
-        self.common = Common() if common is None else common
-        self.common.parts.append(self)
-        self.events = self.common.events
-        self.touched = False
+        self.common = common
+        self.turn = turn
+        self.events = common.events
         self.settings = VhostSettings()
+        self.settings.default_queue_type = options.default_queue_type
         self.policies = Policies()
-        self.visibility_ms: i64 = visibility_ms
+        self.visibility_ms: i64 = options.visibility_timeout_ms
         self.facts: Facts = MessageFacts(self.common.looks)
-        self.delivery_limit: i64 = -1
-        self.queue_type_relaxed = False
+        self.delivery_limit: i64 = options.delivery_limit
+        self.queue_type_relaxed = options.queue_type_equivalence_relaxed
         self.past_counts = Counts()
         self.past_queues: i64 = 0
         self.past_flow = Flow()
@@ -103,8 +101,6 @@ class Topology(Gatherer):
         self.queues_by_address: i64 = 0  # of them: made by the first who used their address
         self.owned: dict[int, list[Queue]] = {}  # exclusive queues by session
         self.fallback: Queue | None = None  # takes `$queue/` publishes that no other queue takes
-        self.cancelled: list[Consumer] = []  # consumers that lost their queue, for their sessions to tell
-        self.internals: list[InternalLog] = []
         self.traces: list[Trace] = []
         for exchange, kind in BUILT_IN:
             self.bindings.add_exchange(make_exchange(kind, exchange, True, False, False, {}))
@@ -112,19 +108,9 @@ class Topology(Gatherer):
         assert isinstance(topics, TopicExchange)
         self.topics = topics
 
-    def lsn(self) -> int:
-        """The lsn at which everything changed so far is on disk."""
-        return self.store.settled_lsn()
-
     def command(self, fields: dict[str, object], urgent: bool = True) -> None:
         self.epoch += 1
         self.store.note(CATALOG, int(self.number), 0, msgspec.msgpack.encode(fields), urgent)
-
-    def touch(self) -> None:
-        """Somebody has done something here, or may have: the next turn looks."""
-        if not self.touched:
-            self.touched = True
-            self.common.touched.append(int(self.number))
 
     @property
     def next_queue(self) -> i64:
@@ -140,8 +126,6 @@ class Topology(Gatherer):
             self.past_queues += 1
         for exchange in self.bindings.exchanges.values():
             self.past_flow.add(exchange.flow)
-        for internal in self.internals:
-            self.store.drop_log(internal.number)
         self.queues = {}
         self.queues_by_id = {}
         self.epoch += 1
@@ -295,6 +279,7 @@ class Topology(Gatherer):
         self.queues_by_id[id] = queue
         self.common.next_queue = max(self.common.next_queue, id + 1)
         self.epoch += 1
+        self.turn.watch(queue)
         if self.traces:
             self.trace_queue(queue)
         if kind != SHARE:
@@ -318,6 +303,7 @@ class Topology(Gatherer):
             log = queue.log
             if limits.keep_ttl(before_us, log.start, log.end + log.writer.count) and log.durable:
                 self.command(ttls_command(queue), False)
+        self.turn.watch(queue)
 
     def change_spec(self, queue: Queue, spec: QueueSpec) -> None:
         """Let a queue go on as if it had been declared so; its type and what it was durable for stay."""
@@ -352,7 +338,7 @@ class Topology(Gatherer):
         self.past_queues += 1
         if queue is self.fallback:
             self.fallback = None
-        self.cancelled += queue.consumers()
+        self.turn.cancelled += queue.consumers()
         for watch in queue.watches:
             self.common.wake(watch)
         self.drop_exchanges(self.bindings.remove_destination(queue.id))
@@ -363,6 +349,11 @@ class Topology(Gatherer):
             self.command({"op": "queue-delete", "id": int(queue.id)})
         else:
             self.epoch += 1
+        own = self.owned.get(queue.owner)
+        if own is not None:
+            own.remove(queue)
+            if not own:
+                del self.owned[queue.owner]
 
     # ---- bindings
 
@@ -488,23 +479,11 @@ class Topology(Gatherer):
                 )
                 entries.append(self.catalog_entry(fields))
         entries.append(self.catalog_entry({"op": "next-queue", "id": int(self.next_queue)}))
-        for internal in self.internals:
-            entries += internal.checkpoint()
         return entries
 
-    def recover(self, entries: list[FrameEntry], now_us: int) -> None:
-        """Apply what the log gave back, in its order."""
-        for entry in entries:
-            self.recover_entry(entry)
-        self.finish_recovery(now_us)
-
     def recover_entry(self, entry: FrameEntry) -> None:
-        """Apply one entry of this vhost."""
-        if entry.kind == INTERNAL:
-            for internal in self.internals:
-                if internal.number == entry.queue:
-                    internal.restore(entry.group, entry.payload)
-        elif entry.kind == CATALOG:
+        """Apply one entry of the catalog, or of a queue's progress."""
+        if entry.kind == CATALOG:
             self.apply(msgspec.msgpack.decode(entry.payload))
         else:
             queue = self.queues_by_id.get(entry.queue)
@@ -532,8 +511,6 @@ class Topology(Gatherer):
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
                     group.finish_restore()
-        for internal in self.internals:
-            internal.recovered(now_us)
 
     def apply(self, fields: dict[str, object]) -> None:
         """One catalog command, in recovery."""

@@ -148,14 +148,14 @@ class DeadLetters:
     def retry(self, vhost: Publishing, now_us: i64) -> None:
         """About once a second: have the turn look at queues with dead letters that stayed."""
         for place in [*self.retry_at, *self.staying]:
-            queue = vhost.queues_by_id.get(place[0])
+            queue = vhost.catalog.queues_by_id.get(place[0])
             if queue is None or place[1] not in queue.groups:
                 self.retry_at.pop(place, None)
                 self.staying.pop(place, None)
             elif self.retry_at.get(place, now_us) <= now_us:
-                vhost.mark(queue)
+                vhost.turn.mark(queue)
         for number in list(self.awaited):
-            if number not in vhost.queues_by_id:
+            if number not in vhost.catalog.queues_by_id:
                 del self.awaited[number]
 
     def made_room(self, vhost: Publishing, queue: Queue) -> None:
@@ -167,9 +167,9 @@ class DeadLetters:
             if place[0] in sources:
                 self.retry_at[place] = 0
         for number in sources:
-            source = vhost.queues_by_id.get(number)
+            source = vhost.catalog.queues_by_id.get(number)
             if source is not None:
-                vhost.mark(source)
+                vhost.turn.mark(source)
 
     # ---- one message
 
@@ -180,7 +180,7 @@ class DeadLetters:
         assert exchange is not None
         keys = [letter.routing_key, *keys_in_cc(letter.properties)]
         death = Death(
-            queue.name, reason, vhost.now_us // 1_000_000, letter.exchange, keys, expiration_of(letter.properties)
+            queue.name, reason, vhost.turn.now_us // 1_000_000, letter.exchange, keys, expiration_of(letter.properties)
         )
         deaths = with_newest(deaths_of(letter.properties) if letter.again else [], death)
         key = limits.dead_letter_key
@@ -255,9 +255,9 @@ class DeadLetters:
         Not as a client's publish: an internal exchange is as good as any other, and `$dlq/<queue>` and
         `$queue/<queue>` are made for nobody whom one could ask. Who declared the key had the right to make them.
         """
-        if self.epoch != vhost.epoch or len(self.routes) >= ROUTES_MAX:
+        if self.epoch != vhost.catalog.epoch or len(self.routes) >= ROUTES_MAX:
             self.routes.clear()
-            self.epoch = vhost.epoch
+            self.epoch = vhost.catalog.epoch
         address = (exchange, *keys)
         route = self.routes.get(address)
         self.by_content = False
@@ -268,23 +268,23 @@ class DeadLetters:
                 for key in keys:
                     if key.startswith(DEAD_LETTER_PREFIX):
                         make_dead_letter_queue(vhost, key, source)
-                route = vhost.direct_route(keys)
+                route = vhost.router.direct_route(keys)
             except RequestError:
                 return None  # an address that nothing can have
         else:
-            where = vhost.bindings.exchanges.get(exchange)
+            where = vhost.catalog.bindings.exchanges.get(exchange)
             if where is None:
                 return None
-            way = vhost.follow(where, keys, None, False)
+            way = vhost.router.follow(where, keys, None, False)
             is_open = way.is_open
             if is_open:
-                way = vhost.follow(where, keys, decode(AMQP091, properties), False)
-            route = vhost.route_of(way, exchange, keys)
+                way = vhost.router.follow(where, keys, decode(AMQP091, properties), False)
+            route = vhost.router.route_of(way, exchange, keys)
             route.flow = where.flow
             if is_open:
                 self.by_content = True
                 return route
-        self.epoch = vhost.epoch  # a queue may have been made
+        self.epoch = vhost.catalog.epoch  # a queue may have been made
         self.routes[address] = route
         return route
 
@@ -297,7 +297,7 @@ class DeadLetters:
         raises  RequestError, and the record stays held: INVALID for the reason, REFUSED where there is no room for it,
                 or what `dead_letter_queue` raises
         """
-        queue = vhost.queues_by_id.get(lease.consumer.queue)
+        queue = vhost.catalog.queues_by_id.get(lease.consumer.queue)
         group = None if queue is None else queue.groups.get(lease.consumer.group)
         if queue is None or group is None:
             return
@@ -315,7 +315,7 @@ class DeadLetters:
             if outcome in (WAITS, LOST):
                 reason_why = "it leads to no queue" if outcome == LOST else vhost.refusal or "no room"
                 raise RequestError(REFUSED, f"dead-letter exchange: {reason_why}")
-        vhost.mark(queue)
+        vhost.turn.mark(queue)
         if isinstance(group, WorkGroup):
             group.discard(lease, offset, 1)
         else:
@@ -405,7 +405,7 @@ def is_there(vhost: Publishing, key: bytes) -> bool:
             return vhost.common.addresses[vhost.name].makes(key, True) == b""
         except RequestError:  # an address that nothing can have
             return False
-    return not key.startswith(DEAD_LETTER_PREFIX) or key in vhost.queues
+    return not key.startswith(DEAD_LETTER_PREFIX) or key in vhost.catalog.queues
 
 
 def keeps(limits: Limits) -> bool:
@@ -440,7 +440,7 @@ def letter_at(block: Block, index: i64) -> Letter:
 
 
 def time_mark(vhost: Publishing) -> tuple[str, object]:
-    return "dlq-time-ms", int(vhost.now_us // 1000)
+    return "dlq-time-ms", int(vhost.turn.now_us // 1000)
 
 
 def marks_for(vhost: Publishing, queue: Queue, group: Group, offset: i64, deliveries: i64, reason: bytes) -> Marks:
@@ -466,10 +466,10 @@ def dead_letter_queue(vhost: Publishing, name: bytes) -> Queue:
 
     raises  RequestError: NOT_FOUND if neither is there; PRECONDITION if it would forget what the queue keeps
     """
-    source = vhost.queues.get(name[len(DEAD_LETTER_PREFIX) :])
-    queue = vhost.queues.get(name)
+    source = vhost.catalog.queues.get(name[len(DEAD_LETTER_PREFIX) :])
+    queue = vhost.catalog.queues.get(name)
     if queue is None:
-        return make_dead_letter_queue(vhost, name, vhost.queue(name[len(DEAD_LETTER_PREFIX) :]))
+        return make_dead_letter_queue(vhost, name, vhost.catalog.queue(name[len(DEAD_LETTER_PREFIX) :]))
     if source is not None and source.log.durable and not queue.log.durable:
         raise RequestError(
             PRECONDITION,
@@ -480,12 +480,12 @@ def dead_letter_queue(vhost: Publishing, name: bytes) -> Queue:
 
 def make_dead_letter_queue(vhost: Publishing, name: bytes, source: Queue) -> Queue:
     """The queue of that name, made where there is none: as durable as the one whose dead letters are for it."""
-    queue = vhost.queues.get(name)
+    queue = vhost.catalog.queues.get(name)
     if queue is not None:
         return queue
     if source.kind == EPHEMERAL:
-        return vhost.ephemeral_queue(name)
-    return vhost.declare_queue(name, source.log.durable, False, False, {}, 0)
+        return vhost.catalog.ephemeral_queue(name)
+    return vhost.catalog.declare_queue(name, source.log.durable, False, False, {}, 0)
 
 
 def copy(vhost: Publishing, block: Block, index: i64, target: Queue, marks: Marks) -> None:

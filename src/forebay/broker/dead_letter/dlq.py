@@ -96,8 +96,8 @@ class Portion:
 
 def dead_letter_queues(vhost: Vhost) -> list[Queue]:
     """The queues that dead letters lead to, by name: targets of other queues' dead letters, and all `$dlq/<queue>`."""
-    found = {queue.name: queue for queue in vhost.queues.values() if queue.name.startswith(DEAD_LETTER_PREFIX)}
-    for queue in vhost.queues.values():
+    found = {queue.name: queue for queue in vhost.catalog.queues.values() if queue.name.startswith(DEAD_LETTER_PREFIX)}
+    for queue in vhost.catalog.queues.values():
         for target in targets_of(vhost, queue):
             if target is not queue:
                 found[target.name] = target
@@ -113,23 +113,23 @@ def targets_of(vhost: Vhost, queue: Queue) -> list[Queue]:
     if exchange is None:
         return []
     if not exchange:
-        named = None if key is None else vhost.queues.get(key)
+        named = None if key is None else vhost.catalog.queues.get(key)
         return [] if named is None else [named]
-    start = vhost.bindings.exchanges.get(exchange)
+    start = vhost.catalog.bindings.exchanges.get(exchange)
     if start is None:
         return []
     if key is not None and not start.by_content:
-        return vhost.queues_of(vhost.follow(start, [key], None, False))
+        return vhost.router.queues_of(vhost.router.follow(start, [key], None, False))
     found: dict[int, Queue] = {}
     seen = {start.number}
     ahead = [start]
     while ahead:
         for binding in ahead.pop().list_bindings():
             if binding.destination > 0:
-                found[binding.destination] = vhost.queues_by_id[binding.destination]
+                found[binding.destination] = vhost.catalog.queues_by_id[binding.destination]
             elif binding.destination not in seen:
                 seen.add(binding.destination)
-                ahead.append(vhost.bindings.by_number[binding.destination])
+                ahead.append(vhost.catalog.bindings.by_number[binding.destination])
     return list(found.values())
 
 
@@ -188,7 +188,7 @@ def walk(vhost: Vhost, queue: Queue, first: int, end: int = OFFSET_MAX) -> Itera
         for run_first, run_end in queue.live(max(offset, int(block.base)), min(end, int(block.end))):
             for at in range(run_first, run_end):
                 deliveries, failures = attempts_of(queue, at)
-                yield RecordSubject(queue.name, block, at - block.base, vhost.now_us, deliveries, failures)
+                yield RecordSubject(queue.name, block, at - block.base, vhost.turn.now_us, deliveries, failures)
         offset = int(block.end)
 
 
@@ -234,7 +234,7 @@ def offset_of(letter: RecordSubject) -> int:
 def seal(vhost: Vhost, queue: Queue) -> None:
     """Make readable what was published in this turn."""
     if queue.log.writer.count:
-        vhost.seal(queue, vhost.now_us)
+        vhost.turn.seal(queue)
 
 
 # ---- changing them
@@ -260,7 +260,7 @@ def redrive(
             was sent back before the error stays sent back
     """
     queue, group = work_of(vhost, name)
-    if to and vhost.queue(to) is queue:
+    if to and vhost.catalog.queue(to) is queue:
         raise RequestError(INVALID, f"to: '{text(to)}' is the queue itself")
     portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
     carry(vhost, queue, group, portion, chosen, partial(send_back, vhost, to=to), ranges is not None)
@@ -296,7 +296,7 @@ def carry(
             moved.add(offset_of(message))
     finally:
         take_out(group, moved)
-        vhost.mark(queue)
+        vhost.turn.mark(queue)
     portion.done = len(moved)
 
 
@@ -313,7 +313,7 @@ def discard(
     queue, group = work_of(vhost, name)
     portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
     take_out(group, {offset_of(letter) for letter in chosen})
-    vhost.mark(queue)
+    vhost.turn.mark(queue)
     portion.done = len(chosen)
     return portion
 
@@ -349,7 +349,7 @@ def edit(
     route = Route(block.exchange(index), key, [queue], None)
     append(vhost, route, stored, properties, block.body(index) if body is None else body)
     take_out(group, {offset})
-    vhost.mark(queue)
+    vhost.turn.mark(queue)
 
 
 def with_headers(format: int, properties: bytes, headers: dict[str, object]) -> bytes:
@@ -368,13 +368,13 @@ def with_headers(format: int, properties: bytes, headers: dict[str, object]) -> 
 
 def work_of(vhost: Vhost, name: bytes) -> tuple[Queue, WorkGroup]:
     """A queue and its nameless group, made where there is none; RequestError where it can have none."""
-    queue = vhost.queue(name)
+    queue = vhost.catalog.queue(name)
     if queue.kind == STREAM:
         raise RequestError(INVALID, f"queue: '{text(name)}' is a stream: nothing is settled in it")
     seal(vhost, queue)
     group = queue.find_group(b"")
     if group is None:
-        group = vhost.add_group(queue, b"", b"", True, queue.log.start, True)
+        group = vhost.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
     assert isinstance(group, WorkGroup)
     return queue, group
 
@@ -427,7 +427,7 @@ def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
     properties = block.properties(index)
     origin = to
     if stored & DIED and stored & FORMAT_MASK == AMQP091:
-        step = Death(letter.queue, REDRIVEN, vhost.now_us // 1_000_000, exchange, [key], b"")
+        step = Death(letter.queue, REDRIVEN, vhost.turn.now_us // 1_000_000, exchange, [key], b"")
         for death in deaths_of(properties):
             first = letter.fact("first_death_queue"), letter.fact("first_death_reason")
             if (text(death.queue), text(death.reason)) == first:
@@ -439,7 +439,7 @@ def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
         origin = mark.encode() if isinstance(mark, str) else b""
     if not origin:
         raise RequestError(NOT_FOUND, f"offset {offset_of(letter)}: the message does not say where it died")
-    target = vhost.queues.get(origin)
+    target = vhost.catalog.queues.get(origin)
     if target is None:
         raise RequestError(
             NOT_FOUND, f"offset {offset_of(letter)}: queue '{text(origin)}', where it died, is no more: say where to"

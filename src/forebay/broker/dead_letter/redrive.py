@@ -46,7 +46,7 @@ class RedriveTarget:
         if self.queue is not None:
             self.rights.check_publish(b"", self.queue, False)
         else:
-            self.rights.check_publish(self.exchange, key, vhost.is_topic_exchange(self.exchange))
+            self.rights.check_publish(self.exchange, key, vhost.catalog.is_topic_exchange(self.exchange))
 
 
 def move(
@@ -67,8 +67,8 @@ def move(
     """
     queue, group = work_of(vhost, name)
     if target.queue is None:
-        vhost.check_exchange(target.exchange)
-    elif vhost.queue(target.queue) is queue:
+        vhost.catalog.check_exchange(target.exchange)
+    elif vhost.catalog.queue(target.queue) is queue:
         raise RequestError(INVALID, f"to: '{text(name)}' is the queue itself")
     portion, chosen = select(vhost, queue, group, where, first, limit, ranges, scan)
     decide(vhost, target, chosen)
@@ -102,10 +102,10 @@ def send(vhost: Vhost, message: RecordSubject, target: RedriveTarget) -> None:
     key = key_at(message, target)
     target.check(vhost, key)
     if target.queue is not None:
-        append(vhost, Route(exchange, own_key, [vhost.queue(target.queue)], None), stored, properties, body)
+        append(vhost, Route(exchange, own_key, [vhost.catalog.queue(target.queue)], None), stored, properties, body)
         return
     letter = Letter(stored, exchange, own_key, properties, body)  # exchanges know the words of AMQP only
-    route = vhost.find_route(target.exchange, [key], decode(AMQP091, letter.properties))
+    route = vhost.router.find_route(target.exchange, [key], decode(AMQP091, letter.properties))
     if not route.queues and route.audience is None:
         raise RequestError(
             REFUSED,

@@ -39,7 +39,7 @@ class Quota:
         """Let go of what is below its share again, and look which vhosts are over theirs."""
         self.full_vhosts = [vhost for vhost in self.vhosts.all() if self.is_full(vhost)]
         for vhost in self.full_vhosts:
-            for queue in vhost.queues.values():
+            for queue in vhost.catalog.queues.values():
                 self.common.crowd(queue)
         crowded, self.common.crowded = self.common.crowded, []
         for queue in crowded:
@@ -49,7 +49,7 @@ class Quota:
 
     def is_full(self, vhost: Vhost) -> bool:
         """True if all queues of a vhost together hold too much; one that did, until it is well below."""
-        most = int(vhost.settings.octets_max)
+        most = int(vhost.catalog.settings.octets_max)
         if most < 0:
             return False
         if vhost in self.full_vhosts:
@@ -66,7 +66,7 @@ class Quota:
 
     def owner_of(self, queue: Queue) -> Vhost | None:
         """The vhost that has the queue; None once it is deleted."""
-        return next((vhost for vhost in self.vhosts.all() if vhost.queues.get(queue.name) is queue), None)
+        return next((vhost for vhost in self.vhosts.all() if vhost.catalog.queues.get(queue.name) is queue), None)
 
     def reason(self, queue: Queue) -> str:
         """The reason to slow publishers of a queue down."""
@@ -78,4 +78,4 @@ class Quota:
 
 def octets_of(vhost: Vhost) -> int:
     """The octets that the queues of a vhost hold."""
-    return sum(int(queue.log.octets) for queue in vhost.queues.values())
+    return sum(int(queue.log.octets) for queue in vhost.catalog.queues.values())

@@ -275,7 +275,7 @@ def publish_with_headers(vhost: Publishing, route: Route, headers: PublishHeader
     if identity is None:
         return publish_or_delay(vhost, route, headers, format, body)
     seen = vhost.deduplication
-    if seen.is_known(address_of(route.exchange, route.routing_key), identity, vhost.now_us):
+    if seen.is_known(address_of(route.exchange, route.routing_key), identity, vhost.turn.now_us):
         return ACCEPTED
     if not vhost.take_room(seen.octets(identity)):
         return REJECTED
@@ -288,7 +288,7 @@ def publish_with_headers(vhost: Publishing, route: Route, headers: PublishHeader
 def publish_or_delay(vhost: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes) -> i64:
     if headers.delay_us == 0:
         return vhost.publish(route_with_headers(vhost, route, headers), format, headers.properties, body)
-    due_us = vhost.now_us + headers.delay_us
+    due_us = vhost.turn.now_us + headers.delay_us
     try:
         kept = vhost.delay(headers.delay_id, due_us, format, route.routing_key, headers.delayed, body, route.exchange)
     except RequestError as error:  # too many wait already
@@ -300,8 +300,8 @@ def publish_or_delay(vhost: Publishing, route: Route, headers: PublishHeaders, f
 def route_with_headers(vhost: Publishing, route: Route, headers: PublishHeaders) -> Route:
     """The route of the message by all its routing keys."""
     if headers.keys:
-        return vhost.route_all(route.exchange, [route.routing_key, *headers.keys], AMQP091, headers.properties)
-    return route if route.headers_exchange is None else vhost.resolve(route, AMQP091, headers.properties)
+        return vhost.router.route_all(route.exchange, [route.routing_key, *headers.keys], AMQP091, headers.properties)
+    return route if route.headers_exchange is None else vhost.router.resolve(route, AMQP091, headers.properties)
 
 
 def publish_due(vhost: Publishing, message: DelayedMessage) -> i64:
@@ -310,7 +310,7 @@ def publish_due(vhost: Publishing, message: DelayedMessage) -> i64:
         return vhost.publish_topic(message.topic, u8(message.format), message.properties, message.body)
     headers = read_publish_headers(message.properties)
     try:
-        route = vhost.route(message.exchange, message.topic)
+        route = vhost.router.route(message.exchange, message.topic)
         route = route_with_headers(vhost, route, headers)
         return vhost.publish_owed(route, u8(message.format), headers.properties, message.body)
     except RequestError:

@@ -12,18 +12,20 @@ from mypy_extensions import i64, u8
 from forebay.broker import events
 from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.catalog.queues import keyed_command
-from forebay.broker.common import Common, Sealed
-from forebay.broker.internal_log import RECORD_OVERHEAD, InternalLog
+from forebay.broker.catalog.topology import Topology
+from forebay.broker.common import Common
+from forebay.broker.internal_log import RECORD_OVERHEAD
 from forebay.broker.mqtt.client_session import ClientSession, Will
-from forebay.broker.mqtt.fanout import DIRECT, LOGGED, Audience, Recipient, identifier_property
+from forebay.broker.mqtt.fanout import DIRECT, LOGGED, Audience, Fanout, Recipient, identifier_property
 from forebay.broker.mqtt.retained import Retained, RetainedMessage
 from forebay.broker.mqtt.session_recovery import StoredSessions
 from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.properties import marks_of
 from forebay.broker.publish.replies import Replies
-from forebay.broker.publish.router import Route, Routes
+from forebay.broker.publish.router import Route, Router
 from forebay.broker.publish.staging import Staging
+from forebay.broker.turn import Turn
 from forebay.core.errors import RequestError
 from forebay.core.message import (
     ACCEPTED,
@@ -44,7 +46,6 @@ from forebay.log.block import LONG_OCTETS, Block
 from forebay.log.store import Store
 from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
 from forebay.queue.queue import SHARE, STREAM, Queue
-from forebay.queue.trace import PUBLISHED as TRACE_PUBLISHED
 from forebay.routing.exchange import text
 from forebay.wire.mqtt.properties import WILL_DELAY, rest_of_expiry, without
 
@@ -54,16 +55,21 @@ MARKS: Final = EXPIRES | KEYED
 KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals MQTT for a publish of QoS 0
 
 
-class Publishing(Routes):
+class Publishing:
     """The publishing half of a vhost."""
 
     def __init__(
         self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
     ) -> None:
-        super().__init__(name, store, options, number, common)
-        self.delivery_limit = options.delivery_limit
-        self.queue_type_relaxed = options.queue_type_equivalence_relaxed
-        self.settings.default_queue_type = options.default_queue_type
+        self.name = name
+        self.number: i64 = number
+        self.store = store
+        self.common = Common() if common is None else common
+        self.events = self.common.events
+        self.turn = Turn(name, store, self.common)
+        self.catalog = Topology(name, number, store, self.common, self.turn, options)
+        self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
+        self.router = Router(self.catalog, self.fanout, options)
         self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max, number)
         self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max, number)
         self.delayed = Delayed(store, options.mqtt_delayed_max, number)
@@ -71,22 +77,12 @@ class Publishing(Routes):
         self.deduplication = Deduplication(store, window_ms, keys_max, number)
         memory_ms, expiry_ms, most = options.transaction_memory_ms, options.staging_expiry_ms, options.transactions_max
         self.staging = Staging(store, memory_ms, expiry_ms, most, number)
-        self.internals: list[InternalLog] = [
-            self.sessions,
-            self.retained,
-            self.delayed,
-            self.deduplication,
-            self.staging,
-        ]
+        self.turn.internals = [self.sessions, self.retained, self.delayed, self.deduplication, self.staging]
         self.replies = Replies(self.common)
         self.crowding = self.fanout.crowding = self.sessions.quota.crowding = self.common.crowding
         self.sessions.quota.octets_max = session_octets_of(options)
         self.crowding.hold_us = hold_us_of(options)
         self.refusal = ""
-        self.dirty: list[Queue] = []
-        self.timed: list[Queue] = []  # to which time alone may bring something
-        self.awaiting: list[Queue] = []  # with readers of what is not on disk yet
-        self.now_us: i64 = 0  # of the turn before; good enough for leases by `get`
         self.published: i64 = 0
         self.rejected: i64 = 0
 
@@ -121,7 +117,7 @@ class Publishing(Routes):
                 outcome = REJECTED
                 continue
             if is_long and writer.count:
-                self.seal(queue, self.now_us)
+                self.turn.seal(queue)
             if queue.kind == SHARE:
                 writer.append(format, route.publisher, route.routing_key, properties, body)
             else:
@@ -130,11 +126,11 @@ class Publishing(Routes):
                 writer.append(stored, route.exchange, route.routing_key, properties, body)
             if not queue.dirty:
                 queue.dirty = True
-                self.dirty.append(queue)
+                self.turn.dirty.append(queue)
             if queue.crowded:
                 self.common.pressing = queue
             if is_long or writer.bodies.size() > BLOCK_OCTETS:
-                self.seal(queue, self.now_us)
+                self.turn.seal(queue)
         if audience is not None:
             if format & KEPT == MQTT:
                 audience = audience.zero
@@ -203,9 +199,9 @@ class Publishing(Routes):
                 self.heed(queue, marks)
             writer = queue.log.writer
             writer.append_all(block, formats)
-            self.mark(queue)
+            self.turn.mark(queue)
             if writer.bodies.size() > BLOCK_OCTETS:
-                self.seal(queue, self.now_us)
+                self.turn.seal(queue)
         if self.events.publishes:
             facts = events.block_facts(route.exchange, route.routing_key, block)
             self.events.note(events.PUBLISHED, self.name, facts)
@@ -229,9 +225,9 @@ class Publishing(Routes):
         if marks & KEYED and not queue.keyed:
             queue.make_keyed()
             if queue.log.durable:
-                self.command(keyed_command(queue))
+                self.catalog.command(keyed_command(queue))
         if marks & EXPIRES and queue.work_groups == 0:
-            self.add_group(queue, b"", b"", True, queue.log.start, True)
+            self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
 
     def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
         """The queue does not take the message: it is full, or the message is too long for it."""
@@ -242,13 +238,13 @@ class Publishing(Routes):
     def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:
         """Publish what nobody waits for: wills, delayed messages. Nobody hears of what is refused."""
         try:
-            route = self.route_topic(topic, None)
+            route = self.router.route_topic(topic, None)
         except RequestError:
             return REJECTED
         if format & RETAIN and not self.retain(topic, format, properties, body):
             return REJECTED
         if route.headers_exchange is not None:
-            route = self.resolve(route, format, properties)
+            route = self.router.resolve(route, format, properties)
         pressing = self.common.pressing
         outcome = self.publish_owed(route, format, properties, body)
         self.common.pressing = pressing  # no connection has published that
@@ -259,7 +255,7 @@ class Publishing(Routes):
         octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic)
         if not self.take_room(octets):
             return False
-        refusal = self.retained.put(topic, format, properties, body, self.now_us)
+        refusal = self.retained.put(topic, format, properties, body, self.turn.now_us)
         if refusal:
             self.rejected += 1
             self.refusal = refusal
@@ -273,7 +269,7 @@ class Publishing(Routes):
         qos = min(qos, (message.format & QOS_MASK) >> QOS_SHIFT)
         target = Recipient(client, LOGGED if qos and client.durable else DIRECT, qos)
         target.identifiers = identifier_property(identifier)
-        properties = rest_of_expiry(message.properties, self.now_us - message.stamp_us)
+        properties = rest_of_expiry(message.properties, self.turn.now_us - message.stamp_us)
         audience = Audience()
         if target.queue == LOGGED:
             octets = len(properties) + len(message.body) + RECORD_OVERHEAD + len(message.topic)
@@ -329,55 +325,6 @@ class Publishing(Routes):
         self.rejected += 1
         self.refusal = "no room on the disk"
         return False
-
-    def gathered(self) -> i64:
-        octets: i64 = 0
-        for internal in self.internals:
-            octets += internal.gathered()
-        for queue in self.dirty:
-            if queue.log.durable:
-                octets += queue.log.writer.octets()
-        return octets
-
-    # ---- the turn's end
-
-    def mark(self, queue: Queue) -> None:
-        """Have this turn look at the queue."""
-        if not queue.dirty:
-            queue.dirty = True
-            self.dirty.append(queue)
-
-    def watch(self, queue: Queue) -> None:
-        """Have ticks look at the queue for as long as time alone may bring something to it."""
-        if not queue.timed:
-            queue.timed = True
-            self.timed.append(queue)
-
-    def seal(self, queue: Queue, now_us: i64) -> None:
-        log = queue.log
-        block = log.seal(now_us)
-        share = self.common.share_of(queue)
-        if share and log.octets > share:
-            self.common.crowd(queue)
-        if block is not None:
-            queue.counts.published += block.count
-            if self.common.tracing:
-                self.common.sealed.append(Sealed(self.name, queue, block))
-        if block is not None and log.durable:
-            self.store.append(log, block)
-            if queue not in self.awaiting:
-                self.awaiting.append(queue)
-        elif queue.watches:
-            self.wake_watches(queue)
-        if block is not None and queue.trace is not None:
-            queue.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, log.stamp_us, "")
-
-    def wake_watches(self, queue: Queue) -> None:
-        """Tell who waits for the queue that there is more to read, if there is."""
-        end = queue.log.readable_end()
-        for watch in queue.watches:
-            if watch.is_over(queue.id, end):
-                self.common.wake(watch)
 
 
 def refusing_client(audience: Audience | None) -> ClientSession | None:

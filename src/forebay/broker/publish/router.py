@@ -17,13 +17,11 @@ from mypy_extensions import i64, u8
 from forebay.broker.address import TOPIC_EXCHANGE, Addresses, queue_address
 from forebay.broker.catalog.addressed import make_addressed
 from forebay.broker.catalog.topology import Topology
-from forebay.broker.common import Common
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.fanout import Audience, Fanout
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import FORMAT_MASK, MQTT, Properties
 from forebay.core.options import Options
-from forebay.log.store import Store
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import Exchange, text
 from forebay.routing.flow import Flow
@@ -54,7 +52,7 @@ class Copy:
 class Route:
     """The queues and subscribers that one address leads to, until the topology changes.
 
-    headers_exchange  not None: the destinations depend on the message's content, see `Routes.resolve`
+    headers_exchange  not None: the destinations depend on the message's content, see `Router.resolve`
     publisher         client identifier of who publishes, for shared subscriptions that go by it
     client_number     of the client that gets nothing of its own by subscriptions that say so; 0 for none
     origin            what the sessions' log says of the publisher
@@ -102,20 +100,19 @@ class Way:
         self.is_open = False
 
 
-class Routes(Topology):
-    """The routing half of a vhost.
+@final
+class Router:
+    """The ways from addresses to queues and subscribers, as the catalog and the subscriptions have them now.
 
     address_queues  what the first use of `$queue/<name>` makes, of at most `address_queues_max` queues
     """
 
-    def __init__(
-        self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
-    ) -> None:
-        super().__init__(name, store, options.visibility_timeout_ms, number, common)
+    def __init__(self, catalog: Topology, fanout: Fanout, options: Options) -> None:
+        self.catalog = catalog
+        self.fanout = fanout
         self.address_queues = options.address_queues
         self.address_queues_max: i64 = options.address_queues_max
-        self.common.addresses[name] = RoutedAddresses(self)
-        self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
+        catalog.common.addresses[catalog.name] = RoutedAddresses(self)
         # (exchange, routing keys, properties) -> route, of epoch `resolved_epoch`
         self.resolved: dict[tuple[bytes, tuple[bytes, ...], bytes], Route] = {}
         self.resolved_epoch: i64 = 0
@@ -129,12 +126,12 @@ class Routes(Topology):
     def find_route(self, exchange: bytes, keys: list[bytes], content: Properties | None) -> Route:
         if not exchange:
             return self.direct_route(keys)
-        where = self.check_exchange(exchange)
+        where = self.catalog.check_exchange(exchange)
         if where.internal:
             raise RequestError(
-                REFUSED, f"cannot publish to internal exchange '{text(exchange)}' in vhost '{text(self.name)}'"
+                REFUSED, f"cannot publish to internal exchange '{text(exchange)}' in vhost '{text(self.catalog.name)}'"
             )
-        if where is self.topics:
+        if where is self.catalog.topics:
             for key in keys:
                 if key.startswith(SYS_PREFIX):
                     raise RequestError(REFUSED, f"routing key '{text(key)}': only the broker publishes below $SYS")
@@ -150,7 +147,7 @@ class Routes(Topology):
     def direct_route(self, keys: list[bytes]) -> Route:
         """The route through the default exchange."""
         route = Route(b"", keys[0], self.addressed(keys), None)
-        route.flow = self.bindings.exchange(b"").flow
+        route.flow = self.catalog.bindings.exchange(b"").flow
         return route
 
     def route_of(self, way: Way, exchange: bytes, keys: list[bytes]) -> Route:
@@ -185,7 +182,7 @@ class Routes(Topology):
                     if queue not in found:
                         found.append(queue)
                 continue
-            named = self.queues.get(key)
+            named = self.catalog.queues.get(key)
             if named is not None and named not in found:
                 found.append(named)
         return found
@@ -196,21 +193,21 @@ class Routes(Topology):
         publisher = b"" if client is None else client.client_id
         if topic.startswith(QUEUE_PREFIX):
             route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic), None)
-            route.flow = self.topics.flow
+            route.flow = self.catalog.topics.flow
             route.publisher = publisher
             return route
         number: i64 = 0
         if client is not None and self.fanout.has_no_local(topic):
             number = client.number
-        way = self.follow(self.topics, [swap_key(topic)], None, True)
+        way = self.follow(self.catalog.topics, [swap_key(topic)], None, True)
         if way.is_open:
             route = Route(TOPIC_EXCHANGE, topic, [], None)
-            route.headers_exchange = self.topics
+            route.headers_exchange = self.catalog.topics
         else:
             audience = self.fanout.audience_of(list(way.subscriptions), number)
             route = Route(TOPIC_EXCHANGE, topic, self.queues_of(way), audience)
         if not topic.startswith(SYS_TOPICS):  # what the broker says of itself is no client's publish
-            route.flow = self.topics.flow
+            route.flow = self.catalog.topics.flow
         route.publisher = publisher
         route.client_number = number
         if number:
@@ -219,21 +216,23 @@ class Routes(Topology):
 
     def addressed_queue(self, name: bytes) -> Queue:
         """The queue of `$queue/<name>`, made because somebody uses it; RequestError where that may not be."""
-        return make_addressed(self, name, self.address_queues, int(self.address_queues_max))
+        return make_addressed(self.catalog, name, self.address_queues, int(self.address_queues_max))
 
     def queues_at(self, address: bytes) -> list[Queue]:
         """The queues that a publish to `$queue/<name>[/key]` lands in: there is always one."""
         name, _ = queue_address(address)
-        found = [self.queues_by_id[number] for number in self.topics.route_topic(address, True) if number > 0]
-        named = self.queues.get(name)
+        found = [
+            self.catalog.queues_by_id[number] for number in self.catalog.topics.route_topic(address, True) if number > 0
+        ]
+        named = self.catalog.queues.get(name)
         if named is not None and named not in found:
             found.insert(0, named)
         if not found:
-            found.append(self.addressed_queue(name) if self.fallback is None else self.fallback)
+            found.append(self.addressed_queue(name) if self.catalog.fallback is None else self.catalog.fallback)
         return found
 
     def queues_of(self, way: Way) -> list[Queue]:
-        return [self.queues_by_id[number] for number in way.queues]
+        return [self.catalog.queues_by_id[number] for number in way.queues]
 
     # ---- what depends on the content
 
@@ -258,13 +257,13 @@ class Routes(Topology):
 
     def remembered(self, exchange: bytes, keys: list[bytes], properties: bytes) -> Route | None:
         """The route that an AMQP message of the same address and properties took: publishers repeat themselves."""
-        if self.resolved_epoch != self.epoch:
+        if self.resolved_epoch != self.catalog.epoch:
             self.resolved.clear()
-            self.resolved_epoch = self.epoch
+            self.resolved_epoch = self.catalog.epoch
         return self.resolved.get((exchange, tuple(keys), properties))
 
     def remember(self, exchange: bytes, keys: list[bytes], properties: bytes, route: Route) -> None:
-        if len(properties) > RESOLVED_OCTETS_MAX or self.resolved_epoch != self.epoch:
+        if len(properties) > RESOLVED_OCTETS_MAX or self.resolved_epoch != self.catalog.epoch:
             return  # finding it may have made a queue
         if len(self.resolved) >= RESOLVED_MAX:
             self.resolved.clear()
@@ -297,8 +296,8 @@ class Routes(Topology):
                 way.is_open = True
                 return way
             found = self.destinations(where, keys, content, way)
-            if not found and where.alternate is not None and not (where is self.topics and way.subscriptions):
-                alternate = self.bindings.exchanges.get(where.alternate)
+            if not found and where.alternate is not None and not (where is self.catalog.topics and way.subscriptions):
+                alternate = self.catalog.bindings.exchanges.get(where.alternate)
                 if alternate is not None:
                     found.append(alternate.number)
             for number in found:
@@ -306,12 +305,12 @@ class Routes(Topology):
                     way.queues[number] = None
                 elif number not in way.visited:
                     way.visited[number] = None
-                    ahead.append(self.bindings.by_number[number])
+                    ahead.append(self.catalog.bindings.by_number[number])
         return way
 
     def destinations(self, where: Exchange, keys: list[bytes], content: Properties | None, way: Way) -> list[int]:
         """The route of a message with these routing keys through an exchange."""
-        if where is self.topics:
+        if where is self.catalog.topics:
             return self.topic_destinations(keys, way)
         if not where.name:
             return [int(queue.id) for queue in self.addressed(keys)]
@@ -334,7 +333,7 @@ class Routes(Topology):
             if key.startswith(SYS_PREFIX) and not way.by_mqtt:
                 continue  # another exchange led here: still only the broker publishes below $SYS
             topic = swap_key(key)
-            for number in self.topics.route_topic(topic, way.by_mqtt):
+            for number in self.catalog.topics.route_topic(topic, way.by_mqtt):
                 found[number] = None
             for number in self.fanout.trie.match(topic, True):
                 if number not in way.subscriptions:
@@ -346,14 +345,14 @@ class Routes(Topology):
 class RoutedAddresses(Addresses):
     """Tells which queue the use of an address of a vhost makes there."""
 
-    def __init__(self, routes: Routes) -> None:
-        self.routes = routes
+    def __init__(self, router: Router) -> None:
+        self.router = router
 
     def makes(self, address: bytes, publishes: bool) -> bytes:
         name, _ = queue_address(address)
-        routes = self.routes
-        if name in routes.queues:
+        catalog = self.router.catalog
+        if name in catalog.queues:
             return b""
-        if publishes and (routes.fallback is not None or routes.topics.route_topic(address, True)):
+        if publishes and (catalog.fallback is not None or catalog.topics.route_topic(address, True)):
             return b""
         return name

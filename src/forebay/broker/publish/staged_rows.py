@@ -179,7 +179,7 @@ class StagedRows:
             if headers is not None and headers.delay_us and not vhost.delayed.has_places(1):
                 return REJECTED
         if route.headers_exchange is not None and headers is None:
-            route = vhost.resolve(route, u8(format), properties)
+            route = vhost.router.resolve(route, u8(format), properties)
         if vhost.crowding.refusing and vhost.is_over_quota(route):
             return REJECTED
         for queue in route.queues:
@@ -202,17 +202,17 @@ class StagedRows:
 
     def route(self, vhost: Publishing, is_topic: bool, exchange: bytes, key: bytes) -> Route | None:
         """The route of an address; None where nobody can publish to it any more."""
-        if self.epoch != vhost.epoch or len(self.routes) >= MEMO_MAX:
+        if self.epoch != vhost.catalog.epoch or len(self.routes) >= MEMO_MAX:
             self.routes.clear()
         address = (exchange, key, is_topic)
         if address in self.routes:
             return self.routes[address]
         route: Route | None = None
         try:
-            route = vhost.route_topic(key, None) if is_topic else vhost.route(exchange, key)
+            route = vhost.router.route_topic(key, None) if is_topic else vhost.router.route(exchange, key)
         except RequestError:
             route = None  # its exchange is gone
-        self.epoch = vhost.epoch  # a queue may have been made
+        self.epoch = vhost.catalog.epoch  # a queue may have been made
         self.routes[address] = route
         return route
 

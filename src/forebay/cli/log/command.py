@@ -235,7 +235,7 @@ def queue_of(recovered: Recovered, name: str, vhost: str) -> Queue:
     found = recovered.vhosts.by_name.get(vhost.encode())
     if found is None:
         raise OptionError(f"--vhost: there is no vhost {vhost!r} in the folder")
-    queue = found.queues.get(name.encode())
+    queue = found.catalog.queues.get(name.encode())
     if queue is None:
         raise OptionError(f"--queue: there is no queue {name!r} in vhost {vhost!r}")
     return queue
@@ -257,7 +257,7 @@ def queue_rows(recovered: Recovered, chosen: int | None) -> list[dict[str, objec
 
     rows: list[dict[str, object]] = []
     for vhost in recovered.vhosts.by_name.values():
-        for queue in vhost.queues.values():
+        for queue in vhost.catalog.queues.values():
             if chosen is not None and queue.id != chosen:
                 continue
             log = queue.log

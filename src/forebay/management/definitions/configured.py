@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Final
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, TOPIC_EXCHANGE
+from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.catalog.topology import RESERVED
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import OptionError, RequestError
@@ -52,13 +53,13 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
             "octets_max": wanted.octets_max,
             "queues_max": wanted.queues_max,
         }
-        if {**made.settings.facts(), **settings} != made.settings.facts():
+        if {**made.catalog.settings.facts(), **settings} != made.catalog.settings.facts():
             vhosts.change(made, settings)
     vhost = vhosts.default
-    vhost.fallback = None  # there may have been one in an earlier configuration
+    vhost.catalog.fallback = None  # there may have been one in an earlier configuration
     for name, (spec, entry) in wanted_queues(vhosts, options).items():
         topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
-        vhost.configure_queue(name, spec, topics, entry is not None and entry.reserved)
+        configure_queue(vhost.catalog, name, spec, topics, entry is not None and entry.reserved)
     for step in wanted_routes(vhosts, options):
         step.do()
 
@@ -77,7 +78,7 @@ def wanted_queues(vhosts: Vhosts, options: Options) -> dict[bytes, tuple[QueueSp
     found: dict[bytes, tuple[QueueSpec, QueueOptions | None]] = {}
     for name, (arguments, origin) in wanted.items():
         spec = QueueSpec(True, False, False, arguments, options.visibility_timeout_ms)
-        there = vhosts.default.queues.get(name)
+        there = vhosts.default.catalog.queues.get(name)
         found[name] = spec if there is None else changed_spec(there.spec, spec, text(name)), origin
     return found
 
@@ -89,7 +90,7 @@ def wanted_routes(vhosts: Vhosts, options: Options) -> list[ImportStep]:
     """
     for place, entry in enumerate(options.exchanges):
         vhost = vhosts.by_name.get(entry.vhost.encode())
-        there = None if vhost is None else vhost.bindings.exchanges.get(entry.name.encode())
+        there = None if vhost is None else vhost.catalog.bindings.exchanges.get(entry.name.encode())
         if vhost is not None and there is not None:
             kind, name = entry.type.encode(), f"exchanges[{place}]"
             try:
@@ -117,7 +118,7 @@ def unbind_configured(vhosts: Vhosts, old: Options, new: Options) -> None:
         vhost = vhosts.by_name.get(entry.vhost.encode())
         if entry in new.bindings or vhost is None:
             continue
-        unbind = vhost.unbind if entry.destination_type == "queue" else vhost.unbind_exchange
+        unbind = vhost.catalog.unbind if entry.destination_type == "queue" else vhost.catalog.unbind_exchange
         unbind(entry.destination.encode(), entry.source.encode(), entry.routing_key.encode(), entry.arguments)
 
 

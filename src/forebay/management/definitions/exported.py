@@ -43,7 +43,7 @@ def vhost_entry(vhost: Vhost) -> Entry:
 
 def metadata(vhost: Vhost) -> Entry:
     """The description of a vhost for people."""
-    settings = vhost.settings
+    settings = vhost.catalog.settings
     said: Entry = {
         "description": settings.description,
         "tags": list(settings.tags),
@@ -74,11 +74,11 @@ def queues_of(vhost: Vhost) -> list[Queue]:
 
     The reserved queue is not among them: every broker has its own.
     """
-    return [queue for _, queue in sorted(vhost.queues.items()) if is_exported(vhost, queue)]
+    return [queue for _, queue in sorted(vhost.catalog.queues.items()) if is_exported(vhost, queue)]
 
 
 def is_exported(vhost: Vhost, queue: Queue) -> bool:
-    return queue.kind in EXPORTED_KINDS and queue.log.durable and queue is not vhost.fallback
+    return queue.kind in EXPORTED_KINDS and queue.log.durable and queue is not vhost.catalog.fallback
 
 
 def queue_entry(vhost: Vhost, queue: Queue) -> Entry:
@@ -94,7 +94,7 @@ def queue_entry(vhost: Vhost, queue: Queue) -> Entry:
 
 def exchanges_of(vhost: Vhost) -> list[Exchange]:
     """The exchanges of a vhost that somebody has made, by name."""
-    known = sorted(vhost.bindings.exchanges.items())
+    known = sorted(vhost.catalog.bindings.exchanges.items())
     return [exchange for name, exchange in known if name and not name.startswith(RESERVED)]
 
 
@@ -114,8 +114,8 @@ def exchange_entry(vhost: Vhost, exchange: Exchange) -> Entry:
 def bindings_of(vhost: Vhost) -> list[Binding]:
     """The bindings of a vhost that a file tells of: those whose two ends it tells of."""
     found: list[Binding] = []
-    for binding in vhost.bindings.list_all():
-        queue = vhost.queues_by_id.get(binding.destination)
+    for binding in vhost.catalog.bindings.list_all():
+        queue = vhost.catalog.queues_by_id.get(binding.destination)
         if binding.destination < 0 or (queue is not None and is_exported(vhost, queue)):
             found.append(binding)
     return found

@@ -161,7 +161,7 @@ class ImportPlan:
 
     def make_vhost(self, name: bytes, settings: dict[str, object]) -> None:
         vhost = self.vhosts.add(name)
-        if {**vhost.settings.facts(), **settings} != vhost.settings.facts():
+        if {**vhost.catalog.settings.facts(), **settings} != vhost.catalog.settings.facts():
             self.vhosts.change(vhost, settings)
 
     def user(self, given: GivenEntry) -> Do | None:
@@ -260,7 +260,7 @@ class ImportPlan:
         internal: bool,
         arguments: dict[str, object],
     ) -> None:
-        self.there(vhost).declare_exchange(name, kind, durable, auto_delete, internal, arguments)
+        self.there(vhost).catalog.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
 
     def queue(self, given: GivenEntry) -> Do | None:
         vhost, name, arguments = self.vhost_of(given), given.octets("name"), given.table("arguments")
@@ -270,7 +270,7 @@ class ImportPlan:
         check_queue_name(name)
         check_declaration(given.where, False, durable, False, auto_delete, arguments)
         known = self.vhosts.by_name.get(vhost)
-        if (vhost, name) in self.queues or (known is not None and name in known.queues):
+        if (vhost, name) in self.queues or (known is not None and name in known.catalog.queues):
             return None
         self.queues.add((vhost, name))
         return partial(self.make_queue, vhost, name, durable, auto_delete, arguments)
@@ -280,12 +280,12 @@ class ImportPlan:
     ) -> None:
         where = self.there(vhost)
         if not name.startswith(RESERVED):
-            where.declare_queue(name, durable, False, auto_delete, arguments, NO_SESSION)
-        elif name not in where.queues:  # a name that a broker gave: only a client may not choose it
-            spec = QueueSpec(durable, auto_delete, False, arguments, where.visibility_ms)
-            queue = where.make_queue(where.next_queue, name, kind_of(spec), spec)
+            where.catalog.declare_queue(name, durable, False, auto_delete, arguments, NO_SESSION)
+        elif name not in where.catalog.queues:  # a name that a broker gave: only a client may not choose it
+            spec = QueueSpec(durable, auto_delete, False, arguments, where.catalog.visibility_ms)
+            queue = where.catalog.make_queue(where.catalog.next_queue, name, kind_of(spec), spec)
             if queue.log.durable:
-                where.command(queue_command(queue))
+                where.catalog.command(queue_command(queue))
 
     def binding(self, given: GivenEntry) -> Do | None:
         vhost, source, destination = self.vhost_of(given), given.octets("source"), given.octets("destination")
@@ -309,16 +309,18 @@ class ImportPlan:
         self, vhost: bytes, to_queue: bool, destination: bytes, source: bytes, key: bytes, arguments: dict[str, object]
     ) -> None:
         if to_queue:
-            self.there(vhost).bind(destination, source, key, arguments)
+            self.there(vhost).catalog.bind(destination, source, key, arguments)
         else:
-            self.there(vhost).bind_exchange(destination, source, key, arguments)
+            self.there(vhost).catalog.bind_exchange(destination, source, key, arguments)
 
     def known_exchange(self, vhost: bytes, name: bytes) -> Exchange | None:
         """An exchange that is there, or will be."""
         known = self.vhosts.by_name.get(vhost)
-        there = None if known is None else known.bindings.exchanges.get(name)
+        there = None if known is None else known.catalog.bindings.exchanges.get(name)
         if there is None and known is None and name.startswith(RESERVED):
-            there = self.vhosts.default.bindings.exchanges.get(name)  # a vhost that the file makes has these, too
+            there = self.vhosts.default.catalog.bindings.exchanges.get(
+                name
+            )  # a vhost that the file makes has these, too
         return there or self.exchanges.get((vhost, name))
 
     def is_known(self, vhost: bytes, name: bytes, kind: str) -> bool:
@@ -326,7 +328,7 @@ class ImportPlan:
         if kind == "exchange":
             return self.known_exchange(vhost, name) is not None
         known = self.vhosts.by_name.get(vhost)
-        return (vhost, name) in self.queues or (known is not None and name in known.queues)
+        return (vhost, name) in self.queues or (known is not None and name in known.catalog.queues)
 
 
 def incomplete(step: ImportStep, done: int, error: RequestError) -> RequestError:

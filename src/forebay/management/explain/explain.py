@@ -62,7 +62,7 @@ def explained(vhost: Vhost, connections: Connections, place: MessagePlace) -> di
         facts["state"] = state(queue, offset)
         reasons = reasons_of(vhost, connections, queue, subject)
     pin = pin_facts(queue)
-    pinned = None if pin is None else pinned_reason(pin, offset, int(vhost.now_us))
+    pinned = None if pin is None else pinned_reason(pin, offset, int(vhost.turn.now_us))
     reasons = worst_first(reasons if pinned is None else [*reasons, pinned])
     facts["pinned_by"] = pin
     facts["summary"] = f"queue '{text(queue.name)}', offset {offset}: {reasons[0].text}"
@@ -98,9 +98,9 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
         if group.reader.damage is not None:
             found.append(damage_reason("behind_damage", group.reader.damage.error(), "nothing is handed out", group))
         if isinstance(group, StreamGroup):
-            found += stream_reasons(queue, group, subject, vhost.now_us, connections)
+            found += stream_reasons(queue, group, subject, vhost.turn.now_us, connections)
         elif isinstance(group, WorkGroup):
-            found += WorkReasons(queue, group, subject, vhost.now_us, connections).reasons()
+            found += WorkReasons(queue, group, subject, vhost.turn.now_us, connections).reasons()
             state = state_in(group, offset)
             if state == "dying":
                 found.append(dying_reason(vhost, queue, group, offset))
@@ -176,7 +176,7 @@ def delayed_explained(vhost: Vhost, message_id: str) -> list[dict[str, object]]:
         if octets not in message.properties:
             continue
         due_us = int(message.due_us)
-        words = f"it is published in {duration(due_us - int(vhost.now_us))}"
+        words = f"it is published in {duration(due_us - int(vhost.turn.now_us))}"
         facts: dict[str, object] = {
             "due_ms": due_us // MILLISECOND_US,
             "number": int(message.offset),
@@ -197,5 +197,5 @@ def delayed_explained(vhost: Vhost, message_id: str) -> list[dict[str, object]]:
 def queues_to_search(vhost: Vhost, name: bytes | None) -> list[Queue]:
     """The queue of that name, or all; RequestError(NOT_FOUND)."""
     if name is not None:
-        return [vhost.queue(name)]
-    return [vhost.queues[each] for each in sorted(vhost.queues)]
+        return [vhost.catalog.queue(name)]
+    return [vhost.catalog.queues[each] for each in sorted(vhost.catalog.queues)]

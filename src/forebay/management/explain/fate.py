@@ -42,7 +42,7 @@ def death_of(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> Reaso
             if block is None:
                 continue
             octets -= int(block.octets())
-            found = record_with(target, block, mark, vhost.now_us)
+            found = record_with(target, block, mark, vhost.turn.now_us)
             if found is not None:
                 return death_at(target, found, group)
     return None
@@ -92,7 +92,7 @@ def dying_reason(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> R
     retry_us = vhost.dead_letters.retry_at.get((int(queue.id), int(group.id)), 0)
     if retry_us:
         facts["retry_ms"] = retry_us // MILLISECOND_US
-    if exchange and exchange not in vhost.bindings.exchanges:
+    if exchange and exchange not in vhost.catalog.bindings.exchanges:
         why = f"there is no exchange '{text(exchange)}' for dead letters"
     elif not targets:
         why = f"the exchange '{text(exchange)}' for dead letters leads it to no queue"

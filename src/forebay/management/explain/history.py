@@ -146,7 +146,7 @@ def group_events(
 def traced_events(vhost: Vhost, queue: Queue, offset: int) -> list[Event]:
     """The events that the traces of the vhost have of one message."""
     found: list[Event] = []
-    for trace in vhost.traces:
+    for trace in vhost.catalog.traces:
         for event in trace.events:
             if event.offset == offset and event.queue == queue.name:
                 found.append({**event_facts(event), "source": "trace", "trace": trace.name})

@@ -31,7 +31,7 @@ def subject_at(vhost: Vhost, queue: Queue, offset: int) -> RecordSubject | None:
     block = queue.log.block(offset)
     if block is None or block.base > offset:
         return None
-    return RecordSubject(queue.name, block, offset - block.base, vhost.now_us, *attempts_of(queue, offset))
+    return RecordSubject(queue.name, block, offset - block.base, vhost.turn.now_us, *attempts_of(queue, offset))
 
 
 class Search:
@@ -84,6 +84,6 @@ class Search:
             offset = int(block.base) + index
             if offset >= end or offset < queue.log.start or self.octets not in block.properties(index):
                 continue
-            subject = RecordSubject(queue.name, block, index, self.vhost.now_us)
+            subject = RecordSubject(queue.name, block, index, self.vhost.turn.now_us)
             if subject.fact("message_id") == self.message_id:
                 self.found.append(MessagePlace(queue, offset))

@@ -14,7 +14,7 @@ def session_reasons(
     vhost: Vhost, client: ClientSession, offset: int | None, topic: bytes | None, connections: Connections
 ) -> list[Reason]:
     """The reasons that hold up a session, and one message of its log or of a topic where that is asked for."""
-    found = state_reasons(client, vhost.now_us, connections)
+    found = state_reasons(client, vhost.turn.now_us, connections)
     if topic is not None and not any(gets(each, topic) for each in client.subscriptions):
         words = f"none of its {count(len(client.subscriptions), 'subscription')} matches topic '{text(topic)}'"
         filters = [text(each) for each in sorted(client.subscriptions)]

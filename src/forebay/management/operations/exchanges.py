@@ -33,7 +33,7 @@ ARGUMENTS: Final = Parameter("arguments", TABLE, "as AMQP clients give them", Fa
 @operation("exchange.list", VHOST, *PAGE)
 def list_exchanges(control: Control, given: Arguments) -> dict[str, object]:
     """The exchanges of a vhost by name."""
-    exchanges = control.vhost(given).bindings.exchanges
+    exchanges = control.vhost(given).catalog.bindings.exchanges
     return page(given, [partial(exchange_facts, exchanges[name]) for name in sorted(exchanges)])
 
 
@@ -52,7 +52,7 @@ def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
     """Make an exchange, or check that the one there is was declared alike."""
     vhost = control.vhost(given)
     name = given.octets("exchange")
-    vhost.declare_exchange(
+    vhost.catalog.declare_exchange(
         name,
         given.octets("type"),
         given.flag("durable"),
@@ -60,7 +60,7 @@ def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
         given.flag("internal"),
         given.table("arguments"),
     )
-    return exchange_facts(vhost.bindings.exchanges[name])
+    return exchange_facts(vhost.catalog.bindings.exchanges[name])
 
 
 @operation(
@@ -74,8 +74,8 @@ def delete_exchange(control: Control, given: Arguments) -> dict[str, object]:
     """Take an exchange away with its bindings."""
     vhost = control.vhost(given)
     name = given.octets("exchange")
-    vhost.check_exchange(name)
-    vhost.delete_exchange(name, given.flag("if_unused"))
+    vhost.catalog.check_exchange(name)
+    vhost.catalog.delete_exchange(name, given.flag("if_unused"))
     return {}
 
 
@@ -90,11 +90,11 @@ def list_bindings(control: Control, given: Arguments) -> dict[str, object]:
     """The bindings of a vhost."""
     vhost = control.vhost(given)
     if "exchange" in given:
-        bindings = vhost.bindings.list_exchange(given.octets("exchange"))
+        bindings = vhost.catalog.bindings.list_exchange(given.octets("exchange"))
     else:
-        bindings = vhost.bindings.list_all()
+        bindings = vhost.catalog.bindings.list_all()
     if "queue" in given:
-        id = int(vhost.queue(given.octets("queue")).id)
+        id = int(vhost.catalog.queue(given.octets("queue")).id)
         bindings = [binding for binding in bindings if binding.destination == id]
     return page(given, [partial(binding_facts, vhost, binding) for binding in bindings])
 
@@ -105,9 +105,9 @@ def add_binding(control: Control, given: Arguments) -> dict[str, object]:
     vhost = control.vhost(given)
     source, destination, key, arguments = binding_named(given)
     if is_to_exchange(given):
-        vhost.bind_exchange(destination, source, key, arguments)
+        vhost.catalog.bind_exchange(destination, source, key, arguments)
     else:
-        vhost.bind(destination, source, key, arguments)
+        vhost.catalog.bind(destination, source, key, arguments)
     return {}
 
 
@@ -116,11 +116,11 @@ def delete_binding(control: Control, given: Arguments) -> dict[str, object]:
     """Take a binding away; no error where there is none."""
     vhost = control.vhost(given)
     source, destination, key, arguments = binding_named(given)
-    vhost.check_exchange(source)
+    vhost.catalog.check_exchange(source)
     if is_to_exchange(given):
-        vhost.unbind_exchange(destination, source, key, arguments)
+        vhost.catalog.unbind_exchange(destination, source, key, arguments)
     else:
-        vhost.unbind(vhost.queue(destination).name, source, key, arguments)
+        vhost.catalog.unbind(vhost.catalog.queue(destination).name, source, key, arguments)
     return {}
 
 
@@ -151,9 +151,9 @@ def exchange_facts(exchange: Exchange) -> dict[str, object]:
 def binding_facts(vhost: Vhost, binding: Binding) -> dict[str, object]:
     to_exchange = binding.destination < 0
     if to_exchange:
-        name = vhost.bindings.by_number[binding.destination].name
+        name = vhost.catalog.bindings.by_number[binding.destination].name
     else:
-        name = vhost.queues_by_id[binding.destination].name
+        name = vhost.catalog.queues_by_id[binding.destination].name
     return {
         "exchange": text(binding.exchange),
         "destination": text(name),

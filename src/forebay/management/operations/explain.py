@@ -66,7 +66,7 @@ def places_of(vhost: Vhost, given: Arguments) -> tuple[list[MessagePlace], bool]
     if "offset" in given:
         if "queue" not in given:
             raise RequestError(INVALID, "queue is missing: an offset is one of a queue")
-        queue = vhost.queue(given.octets("queue"))
+        queue = vhost.catalog.queue(given.octets("queue"))
         seal(vhost, queue)
         return [MessagePlace(queue, within(given, "offset", 0, OFFSET_MAX))], True
     search = search_for(vhost, given)

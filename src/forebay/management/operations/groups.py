@@ -48,7 +48,7 @@ def list_groups(control: Control, given: Arguments) -> dict[str, object]:
     `kind` is work, stream, or reader: one who reads by the block protocol, and whose hold keeps the messages from
     `cursor` on. They are `octets` of the log, and the hold ends in `seconds_left` unless it is renewed.
     """
-    now_us = control.vhost(given).now_us
+    now_us = control.vhost(given).turn.now_us
     items: list[Callable[[], dict[str, object]]] = []
     for queue in chosen(control, given):
         items += [
@@ -70,11 +70,11 @@ def list_groups(control: Control, given: Arguments) -> dict[str, object]:
 def release_group(control: Control, given: Arguments) -> dict[str, object]:
     """End a reader's hold: what only it keeps goes. One that still reads holds again what is left."""
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     name = given.octets("group")
     if name not in queue.pins.by_name:
         raise RequestError(NOT_FOUND, f"no reader '{text(name)}' holds messages of queue '{text(queue.name)}'")
-    release(vhost, queue, name)
+    release(vhost.catalog, queue, name)
     return {}
 
 
@@ -111,14 +111,14 @@ def seek_group(control: Control, given: Arguments) -> dict[str, object]:
     Refused while dead letters of the group wait for their exchange.
     """
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     group = find_group(queue, given.octets("group"))
     to = given.text("to")
     if to == "resume":
         raise refuse("to", to, "is where it is")
     seal(vhost, queue)
     check_end(queue, to)
-    offset = stream_start(queue, to, vhost.now_us, argument="to")
+    offset = stream_start(queue, to, vhost.turn.now_us, argument="to")
     move_group(vhost, queue, group, offset)
     return {"offset": int(offset)}
 
@@ -139,7 +139,7 @@ def remove_group(control: Control, given: Arguments) -> dict[str, object]:
     queue that loses its last work group keeps what it has for whoever consumes next.
     """
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     delete_group(vhost, queue, find_group(queue, given.octets("group")), given.flag("if_unused"))
     return {}
 
@@ -194,7 +194,7 @@ def list_unsettled(control: Control, given: Arguments) -> dict[str, object]:
     if first < 0:
         raise refuse("from", first, "is below 0")
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)
     start, end = int(queue.log.start), int(queue.log.end)
     stop = min(end, max(first, start) + OFFSETS_AT_ONCE)
@@ -237,8 +237,8 @@ def chosen(control: Control, given: Arguments) -> list[Queue]:
     """The queue that was named, or all."""
     vhost = control.vhost(given)
     if "queue" in given:
-        return [vhost.queue(given.octets("queue"))]
-    return [vhost.queues[name] for name in sorted(vhost.queues)]
+        return [vhost.catalog.queue(given.octets("queue"))]
+    return [vhost.catalog.queues[name] for name in sorted(vhost.catalog.queues)]
 
 
 def lease_facts(lease: Lease) -> dict[str, object]:

@@ -79,7 +79,7 @@ def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
     should is left and counted as `refused`, and `refusal` says why the first of them could not.
     """
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     if "id" in given and given.whole("id") != queue.id:
         raise RequestError(PRECONDITION, f"id: queue '{text(queue.name)}' is number {queue.id}: it was made anew")
     ranges = given.ranges("offsets")
@@ -98,7 +98,7 @@ def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
 def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
     """Discard dead letters, a portion at a time as `dlq.redrive` does."""
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     first, limit, scan = portion_of(given)
     return portion_facts(queue, discard(vhost, queue.name, where_of(given), first, limit, None, scan))
 

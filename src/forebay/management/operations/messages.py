@@ -35,14 +35,14 @@ def show_message(control: Control, given: Arguments) -> dict[str, object]:
     """One message of a queue, settled or not, as long as the log has it; nothing is handed out."""
     octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)
     offset = given.whole("offset")
     check_offset(queue.log, offset, queue.name)
     block = queue.log.block(offset)
     if block is None or block.base > offset:
         raise RequestError(NOT_FOUND, f"offset: {offset} of queue '{text(queue.name)}' was settled, and is gone")
-    subject = RecordSubject(queue.name, block, offset - block.base, vhost.now_us, *attempts_of(queue, offset))
+    subject = RecordSubject(queue.name, block, offset - block.base, vhost.turn.now_us, *attempts_of(queue, offset))
     return record_shown(subject, octets_max)
 
 
@@ -67,7 +67,7 @@ def move_messages(control: Control, given: Arguments) -> dict[str, object]:
     In the other queue the time to live of a message begins anew.
     """
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     first, limit, scan = portion_of(given)
     target = target_of(given)
     portion = move(vhost, queue.name, target, where_of(given), first, limit, given.ranges("offsets"), scan)
@@ -82,7 +82,7 @@ def move_messages(control: Control, given: Arguments) -> dict[str, object]:
 def discard_messages(control: Control, given: Arguments) -> dict[str, object]:
     """Settle messages that wait and for which a filter holds, a portion at a time as `queue.move` does."""
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     first, limit, scan = portion_of(given)
     portion = discard(vhost, queue.name, where_of(given), first, limit, given.ranges("offsets"), scan)
     return chosen_facts(queue, portion)

@@ -66,7 +66,7 @@ def clear_operator_policy(control: Control, given: Arguments) -> dict[str, objec
 
 
 def listed(control: Control, given: Arguments, operator: bool) -> dict[str, object]:
-    policies = control.vhost(given).policies.listed(operator)
+    policies = control.vhost(given).catalog.policies.listed(operator)
     return page(given, [partial(policy_facts, policy) for policy in policies])
 
 

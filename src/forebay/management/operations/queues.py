@@ -50,22 +50,22 @@ BODY_OCTETS_MAX: Final = 128 << 10  # of one that is shown
 def list_queues(control: Control, given: Arguments) -> dict[str, object]:
     """The queues of a vhost by name, with figures."""
     vhost = control.vhost(given)
-    names = sorted(vhost.queues)
-    return page(given, [partial(queue_facts, vhost.queues[name]) for name in names])
+    names = sorted(vhost.catalog.queues)
+    return page(given, [partial(queue_facts, vhost.catalog.queues[name]) for name in names])
 
 
 @operation("queue.show", VHOST, QUEUE)
 def show_queue(control: Control, given: Arguments) -> dict[str, object]:
     """One queue: figures, what it was declared with, the policies that apply to it, and its groups."""
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     facts = queue_facts(queue)
     for key, operator in (("policy", False), ("operator_policy", True)):
-        policy = vhost.policies.of_queue(queue, operator)
+        policy = vhost.catalog.policies.of_queue(queue, operator)
         facts[key] = None if policy is None else policy.name
     facts["arguments"] = plain(queue.spec.arguments)
     for key, operator in (("policy", False), ("operator_policy", True)):
-        policy = vhost.policies.of_queue(queue, operator)
+        policy = vhost.catalog.policies.of_queue(queue, operator)
         facts[key] = None if policy is None else policy.name
     facts["start"] = int(queue.log.start)
     facts["end"] = int(queue.log.end)
@@ -94,7 +94,9 @@ def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
     if "type" in given:
         arguments["x-queue-type"] = given.text("type")
     vhost = control.vhost(given)
-    queue = vhost.declare_queue(name, given.flag("durable"), False, given.flag("auto_delete"), arguments, NO_SESSION)
+    queue = vhost.catalog.declare_queue(
+        name, given.flag("durable"), False, given.flag("auto_delete"), arguments, NO_SESSION
+    )
     return queue_facts(queue)
 
 
@@ -109,7 +111,7 @@ def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
 def delete_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Take a queue away with its messages; how many were ready."""
     vhost = control.vhost(given)
-    name = vhost.queue(given.octets("queue")).name
+    name = vhost.catalog.queue(given.octets("queue")).name
     return {"messages": int(vhost.delete_queue(name, given.flag("if_unused"), given.flag("if_empty")))}
 
 
@@ -141,7 +143,7 @@ def list_messages(control: Control, given: Arguments) -> dict[str, object]:
     limit = within(given, "limit", 1, LIMIT_MAX)
     octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     looked_max = within(given, "scan", 1, SCANNED_AT_ONCE)
     found, next = scan(vhost, queue, where_of(given), given.whole("from"), limit, looked_max)
     items: list[dict[str, object]] = []

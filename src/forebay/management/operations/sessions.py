@@ -123,7 +123,7 @@ def list_session_messages(control: Control, given: Arguments) -> dict[str, objec
         block = log.block(offset)
         if block is None or block.base > offset:
             continue
-        shown = record_shown(RecordSubject(b"", block, offset - block.base, vhost.now_us), octets_max)
+        shown = record_shown(RecordSubject(b"", block, offset - block.base, vhost.turn.now_us), octets_max)
         octets += int(block.body_span(offset - block.base, 1))
         shown["topic"] = text(topic_at(block, offset - block.base))
         shown["packet_id"] = flying.get(offset)
@@ -267,7 +267,7 @@ def show_retained(control: Control, given: Arguments) -> dict[str, object]:
     octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
     vhost = control.vhost(given)
     number = retained_number(vhost, given)
-    message = vhost.retained.message(number, vhost.now_us)
+    message = vhost.retained.message(number, vhost.turn.now_us)
     if message is None:
         raise no_retained(given)
     facts = retained_facts(vhost, number)
@@ -283,7 +283,7 @@ def delete_retained(control: Control, given: Arguments) -> dict[str, object]:
     """Forget the retained message of a topic; who has it already is not told."""
     vhost = control.vhost(given)
     retained_number(vhost, given)
-    refusal = vhost.retained.put(given.octets("topic"), 0, b"", b"", vhost.now_us)
+    refusal = vhost.retained.put(given.octets("topic"), 0, b"", b"", vhost.turn.now_us)
     if refusal:
         raise refuse("topic", given.text("topic"), refusal)
     return {}
@@ -304,7 +304,7 @@ def no_retained(given: Arguments) -> RequestError:
 
 def retained_facts(vhost: Vhost, number: int) -> dict[str, object]:
     """The facts of a retained message; none of one that has just gone."""
-    message: RetainedMessage | None = vhost.retained.message(number, vhost.now_us)
+    message: RetainedMessage | None = vhost.retained.message(number, vhost.turn.now_us)
     if message is None:
         return {}
     place = vhost.retained.places.get(number)

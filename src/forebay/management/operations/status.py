@@ -27,17 +27,17 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
     vhosts = list(control.vhosts.by_name.values())
     totals = QueueTotals()
     for vhost in vhosts:
-        totals.add(list(vhost.queues.values()))
-        totals.counts.add(vhost.past_counts)
+        totals.add(list(vhost.catalog.queues.values()))
+        totals.counts.add(vhost.catalog.past_counts)
     server = control.server
-    now_us = int(control.vhosts.default.now_us) if server is None else server.now_us()
+    now_us = int(control.vhosts.default.turn.now_us) if server is None else server.now_us()
     longest = [queue_figures(vhost, queue, now_us) for vhost, queue in placed(vhosts, totals.longest)]
     return {
         "version": forebay.__version__,
         **({} if server is None else server.facts()),
         "time_us": now_us,
         "vhosts": len(vhosts),
-        "exchanges": sum(len(vhost.bindings.exchanges) for vhost in vhosts),
+        "exchanges": sum(len(vhost.catalog.bindings.exchanges) for vhost in vhosts),
         "sessions": sum(len(vhost.sessions.by_number) for vhost in vhosts),
         "subscriptions": sum(len(vhost.fanout.subscriptions) for vhost in vhosts),
         "retained": sum(int(vhost.retained.count()) for vhost in vhosts),
@@ -56,16 +56,18 @@ def show_status(control: Control, given: Arguments) -> dict[str, object]:
 def list_figures(control: Control, given: Arguments) -> dict[str, object]:
     """The queues with what changes from second to second: lengths, consumers, the oldest message's age, counters."""
     vhosts = [control.vhost(given)] if "vhost" in given else list(control.vhosts.by_name.values())
-    now_us = int(control.vhosts.default.now_us) if control.server is None else control.server.now_us()
+    now_us = int(control.vhosts.default.turn.now_us) if control.server is None else control.server.now_us()
     queues = [
-        partial(queue_figures, vhost, vhost.queues[name], now_us) for vhost in vhosts for name in sorted(vhost.queues)
+        partial(queue_figures, vhost, vhost.catalog.queues[name], now_us)
+        for vhost in vhosts
+        for name in sorted(vhost.catalog.queues)
     ]
     return {"time_us": now_us, **page(given, queues)}
 
 
 def placed(vhosts: Sequence[Vhost], queues: Sequence[Queue]) -> list[tuple[Vhost, Queue]]:
     """Each of these queues with its vhost."""
-    return [(vhost, queue) for queue in queues for vhost in vhosts if vhost.queues.get(queue.name) is queue]
+    return [(vhost, queue) for queue in queues for vhost in vhosts if vhost.catalog.queues.get(queue.name) is queue]
 
 
 def queue_figures(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:

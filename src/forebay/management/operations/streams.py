@@ -25,7 +25,7 @@ def show_stream(control: Control, given: Arguments) -> dict[str, object]:
     `readable_end` is where readers stop: what is not on the disk yet is behind it.
     """
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)
     log = queue.log
     index = log.index
@@ -62,7 +62,7 @@ def offset_of_time(control: Control, given: Arguments) -> dict[str, object]:
     if not 0 <= time_ms <= TIME_MS_MAX:
         raise refuse("time_ms", time_ms, f"is not within 0 .. {TIME_MS_MAX}")
     vhost = control.vhost(given)
-    queue = vhost.queue(given.octets("queue"))
+    queue = vhost.catalog.queue(given.octets("queue"))
     seal(vhost, queue)
     return {"offset": int(queue.log.offset_at(time_ms * MICROSECONDS))}
 

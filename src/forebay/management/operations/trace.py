@@ -62,16 +62,16 @@ def start_trace(control: Control, given: Arguments) -> dict[str, object]:
     """
     vhost = control.vhost(given)
     name = given.text("name")
-    if any(each.name == name for each in vhost.traces):
+    if any(each.name == name for each in vhost.catalog.traces):
         raise RequestError(PRECONDITION, f"name: there is a trace {name!r} already")
-    if len(vhost.traces) >= TRACES_MAX:
+    if len(vhost.catalog.traces) >= TRACES_MAX:
         raise RequestError(REFUSED, f"name: a vhost has at most {TRACES_MAX} traces")
     check_pattern("pattern", given.text("pattern"))
     where = where_of(given)
     if where is not None and "age_ms" in where.facts:
         raise refuse("where", given.text("where"), "asks for age_ms, which is 0 when a message comes")
     events_max = within(given, "events_max", 1, EVENTS_MAX)
-    vhost.traces.append(Trace(name, given.text("pattern"), where, events_max))
+    vhost.catalog.traces.append(Trace(name, given.text("pattern"), where, events_max))
     return {"queues": look_at_queues(vhost)}
 
 
@@ -79,7 +79,7 @@ def start_trace(control: Control, given: Arguments) -> dict[str, object]:
 def stop_trace(control: Control, given: Arguments) -> dict[str, object]:
     """End a trace and forget its events."""
     vhost = control.vhost(given)
-    vhost.traces.remove(trace_of(vhost, given))
+    vhost.catalog.traces.remove(trace_of(vhost, given))
     look_at_queues(vhost)
     return {}
 
@@ -87,7 +87,7 @@ def stop_trace(control: Control, given: Arguments) -> dict[str, object]:
 @operation("trace.list", VHOST, *PAGE)
 def list_traces(control: Control, given: Arguments) -> dict[str, object]:
     """The traces of a vhost."""
-    return page(given, [partial(trace_facts, each) for each in control.vhost(given).traces])
+    return page(given, [partial(trace_facts, each) for each in control.vhost(given).catalog.traces])
 
 
 @operation("trace.show", VHOST, NAME, *PAGE)
@@ -99,13 +99,13 @@ def show_trace(control: Control, given: Arguments) -> dict[str, object]:
 
 def look_at_queues(vhost: Vhost) -> int:
     """Have every queue know whether it is traced; how many are."""
-    for queue in vhost.queues.values():
-        vhost.trace_queue(queue)
-    return sum(1 for queue in vhost.queues.values() if queue.trace is not None)
+    for queue in vhost.catalog.queues.values():
+        vhost.catalog.trace_queue(queue)
+    return sum(1 for queue in vhost.catalog.queues.values() if queue.trace is not None)
 
 
 def trace_of(vhost: Vhost, given: Arguments) -> Trace:
-    for trace in vhost.traces:
+    for trace in vhost.catalog.traces:
         if trace.name == given.text("name"):
             return trace
     raise RequestError(NOT_FOUND, f"name: there is no trace {given.text('name')!r}")

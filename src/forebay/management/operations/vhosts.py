@@ -77,12 +77,12 @@ def change(control: Control, vhost: Vhost, given: Arguments) -> None:
 
 
 def vhost_facts(vhost: Vhost) -> dict[str, object]:
-    queues = vhost.queues.values()
+    queues = vhost.catalog.queues.values()
     return {
         "vhost": text(vhost.name),
-        **vhost.settings.facts(),
+        **vhost.catalog.settings.facts(),
         "connections": len(vhost.entered),
-        "exchanges": len(vhost.bindings.exchanges),
+        "exchanges": len(vhost.catalog.bindings.exchanges),
         "queues": len(queues),
         "ready": sum(int(queue.ready()) for queue in queues),
         "delayed": int(vhost.delayed.count()),

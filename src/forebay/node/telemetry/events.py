@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from mypy_extensions import u8
 
+from forebay.broker.catalog.configured import configure_queue
 from forebay.broker.events import DELIVERED, QUEUE_NAME, TYPES, Event, message_facts
 from forebay.broker.mqtt.fanout import Recipient
 from forebay.broker.publish.router import Route
@@ -198,8 +199,8 @@ class EventStream(Listener):
             self.arguments["x-max-age"] = f"{max_age_s}s"
         if self.types:
             vhost = self.vhosts.default
-            spec = QueueSpec(True, False, False, dict(self.arguments), vhost.visibility_ms)
-            vhost.configure_queue(QUEUE_NAME, spec, [], False)
+            spec = QueueSpec(True, False, False, dict(self.arguments), vhost.catalog.visibility_ms)
+            configure_queue(vhost.catalog, QUEUE_NAME, spec, [], False)
 
     def wanted(self) -> set[str]:
         return self.types
@@ -209,7 +210,7 @@ class EventStream(Listener):
         if not mine:
             return
         vhost = self.vhosts.default
-        queue = vhost.queues.get(QUEUE_NAME)
+        queue = vhost.catalog.queues.get(QUEUE_NAME)
         if queue is None or queue.kind != STREAM:
             self.lost += len(mine)  # somebody has deleted it, and wants none
             return

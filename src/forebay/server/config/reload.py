@@ -109,7 +109,7 @@ def put_in_force(app: App, old: Options, new: Options) -> None:
     change_log(new)
     load_acl(app.vhosts.common.acl, new.mqtt_acl)
     for vhost in app.vhosts.all():
-        vhost.epoch += 1  # nobody remembers what the old rules allowed
+        vhost.catalog.epoch += 1  # nobody remembers what the old rules allowed
         set_limits(vhost, new)
     set_users(app, old, new)
     declare_configured(app.vhosts, new)
@@ -138,25 +138,25 @@ def set_users(app: App, old: Options, new: Options) -> None:
 
 def set_limits(vhost: Vhost, options: Options) -> None:
     """The settings that a vhost took from the options when it was made."""
-    vhost.visibility_ms = options.visibility_timeout_ms
-    for queue in vhost.queues.values():
+    vhost.catalog.visibility_ms = options.visibility_timeout_ms
+    for queue in vhost.catalog.queues.values():
         if queue.kind != SHARE:
             queue.spec.visibility_ms = options.visibility_timeout_ms
     vhost.consumer_timeout_us = options.consumer_timeout_ms * MICROSECONDS or FOREVER_MS * MICROSECONDS
-    vhost.address_queues = options.address_queues
-    vhost.address_queues_max = options.address_queues_max
+    vhost.router.address_queues = options.address_queues
+    vhost.router.address_queues_max = options.address_queues_max
     vhost.ephemeral_expiry_us = options.ephemeral_expiry_ms * MICROSECONDS
-    vhost.queue_type_relaxed = options.queue_type_equivalence_relaxed
+    vhost.catalog.queue_type_relaxed = options.queue_type_equivalence_relaxed
     vhost.sessions.sessions_max = options.mqtt_sessions_max
     vhost.sessions.quota.octets_max = session_octets_of(options)
     vhost.retained.messages_max = options.mqtt_retained_max
     vhost.retained.octets_max = options.mqtt_retained_octets_max
     vhost.delayed.messages_max = options.mqtt_delayed_max
-    if vhost.delivery_limit != options.delivery_limit:
-        vhost.delivery_limit = options.delivery_limit
-        for queue in vhost.queues.values():
-            vhost.policies.govern_queue(queue, vhost.delivery_limit)
-            vhost.mark(queue)
+    if vhost.catalog.delivery_limit != options.delivery_limit:
+        vhost.catalog.delivery_limit = options.delivery_limit
+        for queue in vhost.catalog.queues.values():
+            vhost.catalog.policies.govern_queue(queue, vhost.catalog.delivery_limit)
+            vhost.turn.mark(queue)
 
 
 def unbind_topics(vhost: Vhost, old: Options, new: Options) -> None:
@@ -165,4 +165,4 @@ def unbind_topics(vhost: Vhost, old: Options, new: Options) -> None:
     for entry in old.queues:
         for topic in entry.topics:
             if entry.name in wanted and topic not in wanted[entry.name]:
-                vhost.unbind(entry.name.encode(), TOPIC_EXCHANGE, swap_key(topic.encode()), {})
+                vhost.catalog.unbind(entry.name.encode(), TOPIC_EXCHANGE, swap_key(topic.encode()), {})

@@ -67,7 +67,7 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     if tag in channel.outlets:
         raise PeerError(NOT_ALLOWED, f"attempt to reuse consumer tag '{tag.decode('utf-8', 'replace')}'")
     vhost = session.vhost
-    if link.subscribes is not None and not link.subscribes.take(int(vhost.now_us)):
+    if link.subscribes is not None and not link.subscribes.take(int(vhost.turn.now_us)):
         raise RequestError(PRECONDITION, "more consumers a second than client_subscribes_per_s")
     if consume.queue == REPLY_QUEUE:
         on_consume_replies(session, channel, consume, tag)
@@ -88,7 +88,7 @@ def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
     )
     if not consume.no_ack:
         consumer.prefetch = channel.prefetch
-    queue = vhost.queues_by_id[consumer.queue]
+    queue = vhost.catalog.queues_by_id[consumer.queue]
     stream = isinstance(queue.groups[consumer.group], StreamGroup)
     outlet = Outlet(consumer, channel.number, tag, stream, link.frame_octets_max, session.parts)
     outlet.tell(
@@ -143,7 +143,7 @@ def on_get(session: Session, channel: Channel, args: Reader) -> None:
         channel.runs.append(DeliveryRun(None, lease, tag, delivery.block.base + delivery.index, 1))
         channel.unsettled += 1
         channel.gotten += 1
-    ready = vhost.queue(name).own_ready()
+    ready = vhost.catalog.queue(name).own_ready()
     link = channel.link
     origin = origin_of(link.delivery_headers, name, b"")
     write_get(session.out, session.parts, channel.number, delivery, tag, ready, link.frame_octets_max, origin)

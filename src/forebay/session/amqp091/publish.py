@@ -100,7 +100,7 @@ class ConnectionState:
 
     def find_target(self, raw: bytes) -> PublishTarget:
         """The target of a publish whose arguments are these octets."""
-        epoch = self.vhost.epoch
+        epoch = self.vhost.catalog.epoch
         target = self.targets.get(raw)
         if target is not None and target.epoch == epoch:
             return target
@@ -116,13 +116,13 @@ class ConnectionState:
         command, subject = command_at(exchange, key)
         if command in (COMMIT_OFFSET, EXTEND_LEASE):
             self.rights.check_queue(READ, subject)
-            queue = self.vhost.queues.get(subject)
+            queue = self.vhost.catalog.queues.get(subject)
             if queue is not None:
-                self.vhost.check_owner(queue, self.session_id)
+                self.vhost.catalog.check_owner(queue, self.session_id)
         else:
-            self.rights.check_publish(exchange, key, self.vhost.is_topic_exchange(exchange))
-        route = self.vhost.route(exchange, key) if command == MESSAGE else Route(exchange, key, [], None)
-        target = PublishTarget(raw, route, self.vhost.epoch, bits & 1 != 0, command, subject)
+            self.rights.check_publish(exchange, key, self.vhost.catalog.is_topic_exchange(exchange))
+        route = self.vhost.router.route(exchange, key) if command == MESSAGE else Route(exchange, key, [], None)
+        target = PublishTarget(raw, route, self.vhost.catalog.epoch, bits & 1 != 0, command, subject)
         if len(self.targets) >= TARGETS_MAX:
             self.targets.clear()
         self.targets[raw] = target
@@ -206,7 +206,7 @@ class Publisher:
         meter.messages -= 1
         raw = data[start:end]
         target = self.target
-        if target is None or raw != target.raw or target.epoch != self.vhost.epoch:
+        if target is None or raw != target.raw or target.epoch != self.vhost.catalog.epoch:
             self.link.meter.start(0)  # here and in `check`, where nothing is done yet, it can wait for the next turn
             target = self.link.find_target(raw)
             self.target = target
@@ -309,7 +309,7 @@ class Publisher:
         self.expect = METHOD_NEXT
         target = self.target
         assert target is not None
-        if target.epoch != self.vhost.epoch:
+        if target.epoch != self.vhost.catalog.epoch:
             # The topology changed between the publish and its content.
             target = self.link.find_target(target.raw)
         self.finish(target, self.pending, body)
@@ -365,7 +365,7 @@ class Publisher:
         """RequestError unless the user may publish under the other routing keys as well."""
         if headers is not None and headers.keys:
             exchange = target.route.exchange
-            is_topic = self.vhost.is_topic_exchange(exchange)
+            is_topic = self.vhost.catalog.is_topic_exchange(exchange)
             for key in headers.keys:
                 try:
                     self.link.rights.check_publish(exchange, key, is_topic)
@@ -383,7 +383,7 @@ class Publisher:
             route = target.route
             if route.headers_exchange is not None:
                 self.link.meter.take(len(properties) >> READ_SHIFT)
-                route = self.vhost.resolve(route, format, properties)
+                route = self.vhost.router.resolve(route, format, properties)
             return self.vhost.publish(route, format, properties, body)
         if command == REPLY:
             kept = properties if headers is None else headers.properties
@@ -409,7 +409,7 @@ class Publisher:
         transaction = self.transaction
         assert transaction is not None
         for held in transaction.held:
-            if held.target.epoch != self.vhost.epoch:
+            if held.target.epoch != self.vhost.catalog.epoch:
                 held.target = self.link.find_target(held.target.raw)
         if not transaction.is_welcome(self.vhost):
             raise RequestError(PRECONDITION, "partial tx completion")

@@ -89,13 +89,13 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
         put_counts(session.out, channel.number, QUEUE_DECLARE_OK, declare.queue, 0, 1)
         return
     if declare.passive or declare.queue.startswith(REPLY_PREFIX):
-        queue = vhost.queue(queue_name(channel, declare.queue))
-        vhost.check_owner(queue, session.id)
+        queue = vhost.catalog.queue(queue_name(channel, declare.queue))
+        vhost.catalog.check_owner(queue, session.id)
         queue.unused_since_us = 0
     else:
-        check_declare_queue(vhost, session.rights, declare.queue or SERVER_NAMED, declare.arguments)
-        is_new = declare.queue not in vhost.queues
-        queue = vhost.declare_queue(
+        check_declare_queue(vhost.catalog, session.rights, declare.queue or SERVER_NAMED, declare.arguments)
+        is_new = declare.queue not in vhost.catalog.queues
+        queue = vhost.catalog.declare_queue(
             declare.queue, declare.durable, declare.exclusive, declare.auto_delete, declare.arguments, session.id
         )
         session.hold()
@@ -116,11 +116,11 @@ def on_queue_bind(session: Session, channel: Channel, bind: QueueBind) -> None:
     vhost = session.vhost
     name = queue_name(channel, bind.queue)
     key = binding_key(bind, name)
-    session.rights.check_bind(name, bind.exchange, key, vhost.is_topic_exchange(bind.exchange))
+    session.rights.check_bind(name, bind.exchange, key, vhost.catalog.is_topic_exchange(bind.exchange))
     if bind.exchange:  # else it is refused whether or not there is the queue
-        vhost.check_exchange(bind.exchange)
-        vhost.check_owner(vhost.queue(name), session.id)
-    vhost.bind(name, bind.exchange, key, bind.arguments)
+        vhost.catalog.check_exchange(bind.exchange)
+        vhost.catalog.check_owner(vhost.catalog.queue(name), session.id)
+    vhost.catalog.bind(name, bind.exchange, key, bind.arguments)
     session.hold()
     if not bind.no_wait:
         put_method(session.out, channel.number, QUEUE_BIND_OK, b"")
@@ -130,11 +130,11 @@ def on_queue_unbind(session: Session, channel: Channel, bind: QueueBind) -> None
     vhost = session.vhost
     name = queue_name(channel, bind.queue)
     key = binding_key(bind, name)
-    session.rights.check_bind(name, bind.exchange, key, vhost.is_topic_exchange(bind.exchange))
-    queue = vhost.queues.get(name)
+    session.rights.check_bind(name, bind.exchange, key, vhost.catalog.is_topic_exchange(bind.exchange))
+    queue = vhost.catalog.queues.get(name)
     if queue is not None:
-        vhost.check_owner(queue, session.id)
-    vhost.unbind(name, bind.exchange, key, bind.arguments)
+        vhost.catalog.check_owner(queue, session.id)
+    vhost.catalog.unbind(name, bind.exchange, key, bind.arguments)
     session.hold()
     put_method(session.out, channel.number, QUEUE_UNBIND_OK, b"")
 
@@ -145,7 +145,7 @@ def on_queue_purge(session: Session, channel: Channel, args: Reader) -> None:
     no_wait = args.octet() & 1 != 0
     vhost = session.vhost
     session.rights.check_queue(READ, name)
-    vhost.check_owner(vhost.queue(name), session.id)
+    vhost.catalog.check_owner(vhost.catalog.queue(name), session.id)
     count = vhost.purge(name)
     session.note_change("queue.purge", {"queue": name, "messages": int(count)})
     channel.link.committed = True
@@ -159,9 +159,9 @@ def on_queue_delete(session: Session, channel: Channel, args: Reader) -> None:
     bits = args.octet()
     vhost = session.vhost
     session.rights.check_queue(CONFIGURE, name)
-    queue = vhost.queues.get(name)
+    queue = vhost.catalog.queues.get(name)
     if queue is not None:
-        vhost.check_owner(queue, session.id)
+        vhost.catalog.check_owner(queue, session.id)
     count = vhost.delete_queue(name, bits & 1 != 0, bits & 2 != 0)
     session.hold()
     if queue is not None and not queue.owner:
@@ -174,11 +174,11 @@ def on_exchange_declare(session: Session, channel: Channel, declare: ExchangeDec
     vhost = session.vhost
     if declare.passive:
         refuse_default(declare.exchange)
-        vhost.check_exchange(declare.exchange)
+        vhost.catalog.check_exchange(declare.exchange)
     else:
-        check_declare_exchange(vhost, session.rights, declare.exchange, declare.arguments)
-        is_new = declare.exchange not in vhost.bindings.exchanges
-        vhost.declare_exchange(
+        check_declare_exchange(vhost.catalog, session.rights, declare.exchange, declare.arguments)
+        is_new = declare.exchange not in vhost.catalog.bindings.exchanges
+        vhost.catalog.declare_exchange(
             declare.exchange,
             declare.kind,
             declare.durable,
@@ -198,8 +198,8 @@ def on_exchange_delete(session: Session, channel: Channel, args: Reader) -> None
     name = read_name(args)
     bits = args.octet()
     session.rights.check_exchange(CONFIGURE, name)
-    is_there = name in session.vhost.bindings.exchanges
-    session.vhost.delete_exchange(name, bits & 1 != 0)
+    is_there = name in session.vhost.catalog.bindings.exchanges
+    session.vhost.catalog.delete_exchange(name, bits & 1 != 0)
     session.hold()
     if is_there:
         session.note_change("exchange.delete", {"exchange": name})
@@ -208,16 +208,16 @@ def on_exchange_delete(session: Session, channel: Channel, args: Reader) -> None
 
 
 def on_exchange_bind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
-    check_bind_exchange(session.vhost, session.rights, bind.destination, bind.source, bind.routing_key)
-    session.vhost.bind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
+    check_bind_exchange(session.vhost.catalog, session.rights, bind.destination, bind.source, bind.routing_key)
+    session.vhost.catalog.bind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
     session.hold()
     if not bind.no_wait:
         put_method(session.out, channel.number, EXCHANGE_BIND_OK, b"")
 
 
 def on_exchange_unbind(session: Session, channel: Channel, bind: ExchangeBind) -> None:
-    check_bind_exchange(session.vhost, session.rights, bind.destination, bind.source, bind.routing_key)
-    session.vhost.unbind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
+    check_bind_exchange(session.vhost.catalog, session.rights, bind.destination, bind.source, bind.routing_key)
+    session.vhost.catalog.unbind_exchange(bind.destination, bind.source, bind.routing_key, bind.arguments)
     session.hold()
     if not bind.no_wait:
         put_method(session.out, channel.number, EXCHANGE_UNBIND_OK, b"")

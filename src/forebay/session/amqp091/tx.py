@@ -37,7 +37,7 @@ class HeldPublish:
         route = self.target.route
         if self.target.command == MESSAGE and self.headers is not None:
             return route_with_headers(vhost, route, self.headers) if self.headers.delay_us == 0 else None
-        return route if route.headers_exchange is None else vhost.resolve(route, self.format, self.properties)
+        return route if route.headers_exchange is None else vhost.router.resolve(route, self.format, self.properties)
 
     def octets(self) -> i64:
         """The octets that it takes on the disk, at most."""

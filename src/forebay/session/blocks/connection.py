@@ -269,8 +269,8 @@ class BlocksSession(Session):
             if answer is not None:
                 self.reply(request.op, answer)
             return answer is not None
-        queue = self.vhost.queue(request.queue.encode())
-        self.vhost.check_owner(queue, self.id)
+        queue = self.vhost.catalog.queue(request.queue.encode())
+        self.vhost.catalog.check_owner(queue, self.id)
         log = queue.log
         if request.op == DESCRIBE:
             self.out.write(encode_json(REPLY, description(queue)))
@@ -320,7 +320,7 @@ class BlocksSession(Session):
         log = queue.log
         end = min(i64(request.end), log.readable_end())
         most = min(i64(request.octets_max), FETCH_OCTETS_MAX)
-        parts = self.picking.pick(queue, request.filter, request.first, end, most, self.vhost.now_us)
+        parts = self.picking.pick(queue, request.filter, request.first, end, most, self.vhost.turn.now_us)
         self.vhost.common.work += self.picking.work
         octets = sum([len(part) for part in parts])
         assert octets <= BLOCKS_OCTETS_MAX

@@ -67,15 +67,15 @@ class ReaderRequests:
         if request.op == DELIVERIES:
             return deliveries(queue, request.first, min(i64(request.end), queue.log.readable_end()))
         assert request.op == RELEASE, request.op
-        release(vhost, queue, request.group.encode())
+        release(vhost.catalog, queue, request.group.encode())
         return {}
 
     def queue(self, vhost: Vhost, rights: Rights, name: str) -> Queue:
         """The queue of that name; RequestError where there is none, or not for this user or connection."""
         octets = name.encode()
         rights.check_queue(READ, octets)
-        queue = vhost.queue(octets)
-        vhost.check_owner(queue, self.session_id)
+        queue = vhost.catalog.queue(octets)
+        vhost.catalog.check_owner(queue, self.session_id)
         return queue
 
     # ---- which queues there are
@@ -86,13 +86,13 @@ class ReaderRequests:
         first = request.from_name.encode()
         looked: i64 = 0
         work: i64 = 0
-        for name in sorted(vhost.queues):
+        for name in sorted(vhost.catalog.queues):
             if name < first:
                 continue
             if looked == NAMES_A_PAGE or work > PATTERN_WORK_MAX:
                 return {"queues": found, "next": text(name)}
             looked += 1
-            queue = vhost.queues[name]
+            queue = vhost.catalog.queues[name]
             if (queue.owner and queue.owner != self.session_id) or not rights.covers(READ, name):
                 continue
             if pattern is not None:
@@ -126,7 +126,7 @@ class ReaderRequests:
         watch = self.watch
         if watch is not None and not watch.woken:
             return None
-        is_over = request.wait_ms == 0 or (watch is not None and watch.until_us <= vhost.now_us)
+        is_over = request.wait_ms == 0 or (watch is not None and watch.until_us <= vhost.turn.now_us)
         found: dict[str, object] = {}
         queues: list[Queue] = []
         try:
@@ -148,7 +148,7 @@ class ReaderRequests:
         return None
 
     def wait(self, vhost: Vhost, request: Request, queues: list[Queue]) -> None:
-        watch = Watch(self.session_id, vhost.now_us + i64(request.wait_ms) * MICROSECONDS)
+        watch = Watch(self.session_id, vhost.turn.now_us + i64(request.wait_ms) * MICROSECONDS)
         for queue, after in zip(queues, request.after.values(), strict=True):
             known = watch.after.get(int(queue.id))
             if known is None:
@@ -181,7 +181,9 @@ class ReaderRequests:
         name = request.group.encode()
         if self.held is not request:
             is_known = queue.pins.keeps(name, request.offset)
-            granted = hold(vhost, queue, name, request.offset, i64(request.ttl_ms) * MICROSECONDS, vhost.now_us)
+            granted = hold(
+                vhost.catalog, queue, name, request.offset, i64(request.ttl_ms) * MICROSECONDS, vhost.turn.now_us
+            )
             request.offset = int(granted)
             self.held = request
             self.job = None

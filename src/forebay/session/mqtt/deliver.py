@@ -107,7 +107,7 @@ class Outbox:
 
     def deliver(self, delivery: Delivery) -> None:
         """Write what the window allows; the rest waits."""
-        self.encoder.now_us = self.vhost.now_us
+        self.encoder.now_us = self.vhost.turn.now_us
         consumer = delivery.consumer
         block = delivery.block
         index = delivery.index
@@ -348,7 +348,7 @@ class Outbox:
             self.vhost.sessions.note_lost(client)
         if mqueue.dropped != dropped:
             fanout.losers[client] = None
-        fanout.crowding.check(client, self.vhost.now_us)
+        fanout.crowding.check(client, self.vhost.turn.now_us)
 
     def spill(self, target: Recipient, block: Block, index: i64) -> None:
         """Let one record wait on the disk."""
@@ -368,7 +368,7 @@ class Outbox:
             audience,
             block.data[block.formats_at + index],
             block.routing_key(index),
-            properties_at(block, index, self.vhost.now_us),
+            properties_at(block, index, self.vhost.turn.now_us),
             block.body(index),
         )
 
@@ -382,7 +382,7 @@ class Outbox:
 
     def drain(self) -> None:
         """Send what waits, as far as window and connection allow."""
-        self.encoder.now_us = self.vhost.now_us
+        self.encoder.now_us = self.vhost.turn.now_us
         if self.is_paused():
             return
         if self.unsent is not None:
@@ -440,7 +440,7 @@ class Outbox:
         if mqueue.count and self.window.is_full():
             self.vhost.common.looks.pace.note(self.window.size)
         if self.client.crowded or self.client.given_up:
-            self.vhost.fanout.crowding.look(self.client, self.vhost.now_us)
+            self.vhost.fanout.crowding.look(self.client, self.vhost.turn.now_us)
 
     def forget(self, consumer: Consumer) -> None:
         """A queue's consumer is cancelled: what waits for it is not its own any more."""
@@ -471,9 +471,9 @@ class Outbox:
         highest: i64 = 0
         for id in inflight:
             highest = max(highest, i64(id))
-        self.encoder.now_us = self.vhost.now_us
+        self.encoder.now_us = self.vhost.turn.now_us
         # What became the session's own in this same turn (`send_moved`) is in no block before the end of one.
-        self.vhost.sessions.end_turn(self.vhost.now_us)
+        self.vhost.sessions.end_turn(self.vhost.turn.now_us)
         self.window.make_slots(highest)
         self.unsent = list(inflight)
         self.send_again()

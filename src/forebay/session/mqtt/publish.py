@@ -129,9 +129,9 @@ class Inbox:
         if qos and not self.may_publish(packet):
             return
         vhost = self.vhost
-        if vhost.epoch != self.epoch:
+        if vhost.catalog.epoch != self.epoch:
             self.memo.clear()
-            self.epoch = vhost.epoch
+            self.epoch = vhost.catalog.epoch
         route = self.memo.get(topic)
         if route is None:
             route = self.find_route(packet, topic, properties, data[packet.properties_end : end], long)
@@ -139,7 +139,7 @@ class Inbox:
                 return
         format: i64 = MQTT | kept_qos << QOS_SHIFT
         if route.headers_exchange is not None:
-            route = vhost.resolve(route, u8(format), properties)
+            route = vhost.router.resolve(route, u8(format), properties)
         body = data[packet.properties_end : end] if long is None else long
         if properties and ONCE_MARK in properties and self.is_done(packet, topic, properties):
             return
@@ -193,7 +193,7 @@ class Inbox:
             return False
         outcome: i64 = ACCEPTED
         seen = self.vhost.deduplication
-        if not seen.is_known(topic_address(topic), identity, self.vhost.now_us):
+        if not seen.is_known(topic_address(topic), identity, self.vhost.turn.now_us):
             if self.vhost.take_room(seen.octets(identity)):
                 self.identity = identity
                 return False
@@ -256,7 +256,7 @@ class Inbox:
             if topic[0] == DOLLAR and self.is_command(packet, topic, properties, long or body):
                 return None
             self.rights.check_publish_topic(topic)
-            route = self.vhost.route_topic(topic, self.client)
+            route = self.vhost.router.route_topic(topic, self.client)
         except RequestError as error:
             if error.reason == REFUSED:
                 note_denied(self.vhost, PUBLISH_DENIED, self.rights.user, error.text)
@@ -267,7 +267,7 @@ class Inbox:
                 self.answer_error(packet, error)
             return None
         # Looking may have made a queue; what was known before is of another epoch then.
-        epoch: i64 = self.vhost.epoch
+        epoch: i64 = self.vhost.catalog.epoch
         if epoch != self.epoch or len(self.memo) >= MEMO_ENTRIES:
             self.memo.clear()
             self.epoch = epoch
@@ -291,10 +291,10 @@ class Inbox:
             self.rights.check_exchange(WRITE, TOPIC_EXCHANGE)
             cancel_delayed(self.vhost.delayed, properties)
         else:
-            due_us, target = parse_delayed(topic, self.vhost.now_us)
+            due_us, target = parse_delayed(topic, self.vhost.turn.now_us)
             self.rights.check_publish_topic(target)
             if target.startswith(QUEUE_PREFIX):
-                self.vhost.queues_at(target)  # made now, where there is none: later nobody could be told why not
+                self.vhost.router.queues_at(target)  # made now, where there is none: later nobody could be told why not
             format: i64 = MQTT | min(packet.qos, self.max_qos) << QOS_SHIFT | (RETAIN if packet.retain else 0)
             if not self.vhost.delay(delay_id(properties), due_us, u8(format), target, properties, body):
                 outcome = REJECTED

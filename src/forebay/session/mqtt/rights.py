@@ -57,6 +57,6 @@ def check_command(rights: Rights, vhost: Vhost, name: bytes) -> None:
     rights.check_rules(READ, b"", name, False)
     if not rights.is_permitted(READ, name):
         rights.refuse(READ, f"queue '{text(name)}'")
-    queue = vhost.queues.get(name)
+    queue = vhost.catalog.queues.get(name)
     if queue is not None:
-        vhost.check_owner(queue, NO_SESSION)  # MQTT declares none for itself
+        vhost.catalog.check_owner(queue, NO_SESSION)  # MQTT declares none for itself

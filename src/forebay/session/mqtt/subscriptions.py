@@ -123,7 +123,7 @@ class Subscriptions:
         wrong = filter_error(filter, self.levels_max)
         if wrong:
             return self.refused(REQUEST_CODES[INVALID], wrong)
-        if self.subscribes is not None and not self.subscribes.take(int(self.vhost.now_us)):
+        if self.subscribes is not None and not self.subscribes.take(int(self.vhost.turn.now_us)):
             return self.refused(QUOTA_EXCEEDED, "more subscriptions a second than client_subscribes_per_s")
         client = self.client
         if self.count_max and filter not in client.subscriptions and i64(len(client.subscriptions)) >= self.count_max:
@@ -197,7 +197,7 @@ class Subscriptions:
             dead_letter_queue(self.vhost, name)
         else:
             name = queue_name(wanted.filter)
-        queue = self.vhost.queues.get(name)
+        queue = self.vhost.catalog.queues.get(name)
         if (
             wanted.qos == 0
             and queue is not None
@@ -221,7 +221,7 @@ class Subscriptions:
             filter, self.session_id, 0, filter, no_ack, False, self.outbox.window.size, subscription.arguments
         )
         queue = QueueSubscription(filter, consumer, subscription.arguments, target)
-        where = self.vhost.queues_by_id[consumer.queue]
+        where = self.vhost.catalog.queues_by_id[consumer.queue]
         queue.primary = reader_primary(where, consumer)
         queue.stream = isinstance(where.groups[consumer.group], StreamGroup)
         if self.queues is None:
@@ -277,7 +277,7 @@ class Subscriptions:
         subscription = self.client.subscriptions.get(queue.filter)
         if subscription is None:
             return False
-        if queue.target is not None and queue.filter in self.vhost.queues:
+        if queue.target is not None and queue.filter in self.vhost.catalog.queues:
             self.consume(subscription)  # the share became durable
             return False
         self.vhost.unsubscribe_client(self.client, queue.filter)

@@ -37,8 +37,8 @@ def allowed(check: Callable[[], None]) -> bool:
 @pytest.mark.parametrize("argument", [7, None, b"octets"])
 def test_an_argument_that_is_no_name_needs_no_right(vhost: Vhost, argument: object) -> None:
     rights = Rights("ada", b"/", Grants(Permission("^c", "", ""), {}))
-    check_declare_queue(vhost, rights, b"c", {"x-dead-letter-exchange": argument})
-    check_declare_exchange(vhost, rights, b"c", {"alternate-exchange": argument})
+    check_declare_queue(vhost.catalog, rights, b"c", {"x-dead-letter-exchange": argument})
+    check_declare_exchange(vhost.catalog, rights, b"c", {"alternate-exchange": argument})
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_dead_letters_go_where_their_queue_is_declared_by_who_may_publish_there(
     arguments: dict[str, object] = {"x-dead-letter-exchange": exchange}
     if key is not None:
         arguments["x-dead-letter-routing-key"] = key
-    assert allowed(lambda: check_declare_queue(vhost, rights, b"q", arguments)) is may
+    assert allowed(lambda: check_declare_queue(vhost.catalog, rights, b"q", arguments)) is may
 
 
 @pytest.mark.parametrize(("pattern", "may"), [("^open", False), (".*", True)])
 def test_what_an_exchange_routes_nowhere_may_have_any_key(vhost: Vhost, pattern: str, may: bool) -> None:
     arguments: dict[str, object] = {"alternate-exchange": "amq.topic"}
     rights = held(amq_topic=pattern)
-    assert allowed(lambda: check_declare_exchange(vhost, rights, b"x", arguments)) is may
+    assert allowed(lambda: check_declare_exchange(vhost.catalog, rights, b"x", arguments)) is may
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_what_an_exchange_routes_nowhere_may_have_any_key(vhost: Vhost, pattern:
     ],
 )
 def test_through_a_binding_come_the_keys_that_it_says(vhost: Vhost, source: bytes, key: bytes, may: bool) -> None:
-    vhost.declare_exchange(b"x", b"topic", False, False, False, {})
+    vhost.catalog.declare_exchange(b"x", b"topic", False, False, False, {})
     rights = held(x="^open")
-    assert allowed(lambda: check_bind_exchange(vhost, rights, b"x", source, key)) is may
+    assert allowed(lambda: check_bind_exchange(vhost.catalog, rights, b"x", source, key)) is may
 
 
 def test_what_comes_from_topics_must_be_let_be_read(vhost: Vhost) -> None:
     rights = held(amq_topic="^open")
-    check_bind_exchange(vhost, rights, b"amq.fanout", b"amq.topic", b"open.1")
+    check_bind_exchange(vhost.catalog, rights, b"amq.fanout", b"amq.topic", b"open.1")
     with pytest.raises(RequestError, match="read access to topic 'secret'"):
-        check_bind_exchange(vhost, rights, b"amq.fanout", b"amq.topic", b"secret")
+        check_bind_exchange(vhost.catalog, rights, b"amq.fanout", b"amq.topic", b"secret")

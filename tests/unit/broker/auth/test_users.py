@@ -201,9 +201,9 @@ def test_every_change_of_rights_makes_vhosts_forget_what_they_decided(rig: Rig) 
         lambda: rig.users.delete("ada"),
     ]
     for change in changes:
-        before = rig.vhosts.default.epoch
+        before = rig.vhosts.default.catalog.epoch
         change()
-        assert rig.vhosts.default.epoch > before
+        assert rig.vhosts.default.catalog.epoch > before
 
 
 def test_topic_permissions_come_and_go_one_by_one(rig: Rig) -> None:

@@ -24,29 +24,29 @@ def broker(tmp_path: Path) -> Iterator[NodeRig]:
 
 def declare(broker: NodeRig, name: bytes, **arguments: object) -> None:
     typed = {"x-" + key.replace("_", "-"): value for key, value in arguments.items()}
-    broker.vhost.declare_queue(name, True, False, False, typed, 1)
+    broker.vhost.catalog.declare_queue(name, True, False, False, typed, 1)
 
 
 def test_a_policy_applies_at_once_to_what_is_there_and_to_what_comes(broker: NodeRig) -> None:
     declare(broker, b"orders")
     declare(broker, b"other")
-    limits = broker.vhost.queue(b"orders").limits
-    epoch = broker.vhost.epoch
+    limits = broker.vhost.catalog.queue(b"orders").limits
+    epoch = broker.vhost.catalog.epoch
     set_policy(broker.vhost, "short", "^orders", {"message-ttl": 5, "dead-letter-exchange": "dead"})
     assert (limits.message_ttl_us, limits.dead_letter_exchange) == (5000, b"dead")
-    assert broker.vhost.queue(b"orders").limits is limits
-    assert broker.vhost.queue(b"orders").dirty and not broker.vhost.queue(b"other").dirty
-    assert broker.vhost.epoch > epoch
-    assert broker.vhost.queue(b"other").limits.message_ttl_us == -1
+    assert broker.vhost.catalog.queue(b"orders").limits is limits
+    assert broker.vhost.catalog.queue(b"orders").dirty and not broker.vhost.catalog.queue(b"other").dirty
+    assert broker.vhost.catalog.epoch > epoch
+    assert broker.vhost.catalog.queue(b"other").limits.message_ttl_us == -1
     declare(broker, b"orders.new", message_ttl=3)
-    assert broker.vhost.queue(b"orders.new").limits.message_ttl_us == 3000
+    assert broker.vhost.catalog.queue(b"orders.new").limits.message_ttl_us == 3000
 
     set_policy(broker.vhost, "short", "^other", {"message-ttl": 7})
     assert (limits.message_ttl_us, limits.dead_letter_exchange) == (-1, None)
-    assert broker.vhost.queue(b"other").limits.message_ttl_us == 7000
+    assert broker.vhost.catalog.queue(b"other").limits.message_ttl_us == 7000
 
     clear_policy(broker.vhost, "short")
-    assert broker.vhost.queue(b"other").limits.message_ttl_us == -1
+    assert broker.vhost.catalog.queue(b"other").limits.message_ttl_us == -1
     with pytest.raises(RequestError, match="no policy 'short'") as caught:
         clear_policy(broker.vhost, "short")
     assert caught.value.reason == NOT_FOUND
@@ -54,7 +54,7 @@ def test_a_policy_applies_at_once_to_what_is_there_and_to_what_comes(broker: Nod
 
 def test_the_highest_priority_applies_alone_and_an_operators_beside_it(broker: NodeRig) -> None:
     declare(broker, b"q")
-    limits = broker.vhost.queue(b"q").limits
+    limits = broker.vhost.catalog.queue(b"q").limits
     set_policy(broker.vhost, "low", "q", {"max-length": 5, "expires": 9}, 1)
     set_policy(broker.vhost, "high", "q", {"max-length": 7}, 2)
     assert (limits.max_messages, limits.expires_us) == (7, 0)
@@ -97,24 +97,24 @@ def test_types_of_queues_have_policies_of_their_own(broker: NodeRig) -> None:
     set_policy(broker.vhost, "c", "", {"max-length-bytes": 1}, apply_to="classic_queues")
     set_policy(broker.vhost, "q", "", {"max-length-bytes": 2}, apply_to="quorum_queues")
     set_policy(broker.vhost, "s", "", {"max-length-bytes": 3}, apply_to="streams")
-    found = {name: broker.vhost.queue(name).limits.max_octets for name in (b"classic", b"quorum", b"stream")}
+    found = {name: broker.vhost.catalog.queue(name).limits.max_octets for name in (b"classic", b"quorum", b"stream")}
     assert found == {b"classic": 1, b"quorum": 2, b"stream": 3}
 
 
 def test_an_exchange_gets_its_alternate_from_a_policy_unless_it_was_declared_with_one(broker: NodeRig) -> None:
     vhost = broker.vhost
     for name, arguments in ((b"plain", {}), (b"own", {"alternate-exchange": "mine"})):
-        vhost.declare_exchange(name, b"direct", True, False, False, dict(arguments))
+        vhost.catalog.declare_exchange(name, b"direct", True, False, False, dict(arguments))
     set_policy(vhost, "ae", ".*", {"alternate-exchange": "amq.fanout"}, apply_to="exchanges")
-    vhost.declare_exchange(b"later", b"direct", True, False, False, {})
+    vhost.catalog.declare_exchange(b"later", b"direct", True, False, False, {})
     expected = {b"plain": b"amq.fanout", b"later": b"amq.fanout", b"own": b"mine", b"": None}
-    assert {name: vhost.check_exchange(name).alternate for name in expected} == expected
+    assert {name: vhost.catalog.check_exchange(name).alternate for name in expected} == expected
     broker.flush()
     broker.crash()
-    assert {name: broker.vhost.check_exchange(name).alternate for name in expected} == expected
+    assert {name: broker.vhost.catalog.check_exchange(name).alternate for name in expected} == expected
     clear_policy(broker.vhost, "ae")
-    assert broker.vhost.check_exchange(b"plain").alternate is None
-    assert broker.vhost.check_exchange(b"own").alternate == b"mine"
+    assert broker.vhost.catalog.check_exchange(b"plain").alternate is None
+    assert broker.vhost.catalog.check_exchange(b"own").alternate == b"mine"
 
 
 def test_policies_are_there_after_a_restart_and_in_force(broker: NodeRig) -> None:
@@ -127,7 +127,9 @@ def test_policies_are_there_after_a_restart_and_in_force(broker: NodeRig) -> Non
     for _ in range(2):  # from the log first, then from its checkpoint
         broker.flush()
         broker.crash()
-        listed = [policy.fields() for operator in (False, True) for policy in broker.vhost.policies.listed(operator)]
+        listed = [
+            policy.fields() for operator in (False, True) for policy in broker.vhost.catalog.policies.listed(operator)
+        ]
         assert listed == [
             {
                 "name": "kept",
@@ -146,7 +148,7 @@ def test_policies_are_there_after_a_restart_and_in_force(broker: NodeRig) -> Non
                 "priority": 0,
             },
         ]
-        limits = broker.vhost.queue(b"q").limits
+        limits = broker.vhost.catalog.queue(b"q").limits
         assert (limits.max_messages, limits.max_octets, limits.overflow) == (3, 8, 1)
 
 
@@ -273,7 +275,7 @@ def test_a_refused_policy_changes_nothing(broker: NodeRig) -> None:
     set_policy(broker.vhost, "p", "q", {"max-length": 1})
     with pytest.raises(RequestError):
         set_policy(broker.vhost, "p", "q", {"max-length": 2, "expires": 0})
-    assert broker.vhost.queue(b"q").limits.max_messages == 1
+    assert broker.vhost.catalog.queue(b"q").limits.max_messages == 1
 
 
 def test_patterns_as_policies_of_rabbitmq_have_them() -> None:

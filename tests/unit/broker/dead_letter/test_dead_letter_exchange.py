@@ -42,7 +42,7 @@ def reject(broker: OneVhost, queue: bytes) -> None:
 
 def last(broker: OneVhost, name: bytes) -> tuple[bytes, bytes, Properties, bytes]:
     """The address, the properties and the body of the newest record of a queue."""
-    log = broker.vhost.queue(name).log
+    log = broker.vhost.catalog.queue(name).log
     block = log.block(log.end - 1)
     assert block is not None
     at = block.count - 1
@@ -59,14 +59,14 @@ def deaths(broker: OneVhost, name: bytes) -> list[dict[str, object]]:
 
 
 def group_of(broker: OneVhost, name: bytes) -> int:
-    group = broker.vhost.queue(name).find_group(b"")
+    group = broker.vhost.catalog.queue(name).find_group(b"")
     assert group is not None
     return int(group.id)
 
 
 def test_what_is_rejected_goes_on_and_says_where_it_was(broker: OneVhost) -> None:
     broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
-    broker.vhost.bind(b"q", b"amq.direct", b"k", {})
+    broker.vhost.catalog.bind(b"q", b"amq.direct", b"k", {})
     broker.publish(b"amq.direct", b"k", b"0", encoded(("colour", "red")))
     reject(broker, b"q")
     exchange, key, said, body = last(broker, b"dead")
@@ -82,7 +82,7 @@ def test_what_is_rejected_goes_on_and_says_where_it_was(broker: OneVhost) -> Non
             "routing-keys": ["k"],
         }
     ]
-    queue = broker.vhost.queue(b"q")
+    queue = broker.vhost.catalog.queue(b"q")
     assert headers == {
         "colour": "red",
         "x-first-death-reason": "rejected",
@@ -134,9 +134,9 @@ def test_what_failed_too_often_goes_on(broker: OneVhost) -> None:
 def test_without_a_key_of_the_queue_it_keeps_its_own_and_those_of_cc(broker: OneVhost) -> None:
     for name in (b"dead", b"other"):
         broker.declare(name)
-        broker.vhost.bind(name, b"amq.direct", name, {})
+        broker.vhost.catalog.bind(name, b"amq.direct", name, {})
     broker.declare(b"q", x_dead_letter_exchange="amq.direct")
-    broker.vhost.bind(b"q", b"amq.fanout", b"", {})
+    broker.vhost.catalog.bind(b"q", b"amq.fanout", b"", {})
     broker.publish(b"amq.fanout", b"dead", b"0", encoded(("CC", ["other"])))
     reject(broker, b"q")
     for name in (b"dead", b"other"):
@@ -148,7 +148,7 @@ def test_without_a_key_of_the_queue_it_keeps_its_own_and_those_of_cc(broker: One
 def test_a_key_of_the_queue_replaces_those_of_cc_too(broker: OneVhost) -> None:
     broker.declare(b"other")
     broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
-    broker.vhost.bind(b"q", b"amq.fanout", b"", {})
+    broker.vhost.catalog.bind(b"q", b"amq.fanout", b"", {})
     broker.publish(b"amq.fanout", b"k", b"0", encoded(("CC", ["other"])))
     reject(broker, b"q")
     assert (broker.kept(b"dead"), broker.kept(b"other")) == ([b"0"], [])
@@ -157,7 +157,7 @@ def test_a_key_of_the_queue_replaces_those_of_cc_too(broker: OneVhost) -> None:
 
 
 def test_a_headers_exchange_goes_by_the_headers(broker: OneVhost) -> None:
-    broker.vhost.bind(b"dead", b"amq.headers", b"", {"x-match": "all", "colour": "red"})
+    broker.vhost.catalog.bind(b"dead", b"amq.headers", b"", {"x-match": "all", "colour": "red"})
     broker.declare(b"q", x_dead_letter_exchange="amq.headers")
     broker.publish(b"", b"q", b"red", encoded(("colour", "red")))
     broker.publish(b"", b"q", b"blue", encoded(("colour", "blue")))
@@ -169,8 +169,8 @@ def test_a_headers_exchange_goes_by_the_headers(broker: OneVhost) -> None:
 
 
 def test_an_internal_exchange_is_as_good_as_any(broker: OneVhost) -> None:
-    broker.vhost.declare_exchange(b"inner", b"fanout", True, False, True, {})
-    broker.vhost.bind(b"dead", b"inner", b"", {})
+    broker.vhost.catalog.declare_exchange(b"inner", b"fanout", True, False, True, {})
+    broker.vhost.catalog.bind(b"dead", b"inner", b"", {})
     broker.declare(b"q", x_dead_letter_exchange="inner")
     broker.publish(b"", b"q", b"0")
     broker.settle()
@@ -223,9 +223,9 @@ def test_a_message_published_again_starts_anew(broker: OneVhost) -> None:
 
 def test_what_came_over_mqtt_goes_on_as_amqp(broker: OneVhost) -> None:
     broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
-    broker.vhost.bind(b"q", b"amq.topic", b"a.b", {})
+    broker.vhost.catalog.bind(b"q", b"amq.topic", b"a.b", {})
     properties = encode_properties([Property(CONTENT_TYPE, 0, b"text/plain", b"")])
-    broker.vhost.publish(broker.vhost.route_topic(b"a/b", None), MQTT | 16, properties, b"0")
+    broker.vhost.publish(broker.vhost.router.route_topic(b"a/b", None), MQTT | 16, properties, b"0")
     broker.settle()
     reject(broker, b"q")
     assert last(broker, b"dead")[2].content_type == "text/plain"
@@ -240,7 +240,7 @@ def test_a_reject_of_mqtt_goes_to_the_exchange_with_its_reason(broker: OneVhost)
     broker.settle()
     said = last(broker, b"dead")[2]
     assert (said.header("dlq-reason"), said.header("x-last-death-reason")) == ("no such account", "rejected")
-    assert b"$dlq/q" not in broker.vhost.queues
+    assert b"$dlq/q" not in broker.vhost.catalog.queues
     assert broker.kept(b"q") == []
 
 
@@ -250,7 +250,7 @@ def test_a_key_that_names_a_dead_letter_queue_makes_it(broker: OneVhost) -> None
     broker.settle()
     reject(broker, b"q")
     assert broker.kept(b"$dlq/all") == [b"0"]
-    assert broker.vhost.queue(b"$dlq/all").log.durable
+    assert broker.vhost.catalog.queue(b"$dlq/all").log.durable
 
 
 @pytest.mark.parametrize("key", ["$dlq/" + "x" * 300, "$queue/", "$dlq/" + "y" * 250, "k" * 400])
@@ -264,7 +264,7 @@ def test_an_address_that_nothing_can_have_takes_nothing(broker: OneVhost, key: s
 
 def test_a_key_that_is_too_long_for_amqp_is_cut(broker: OneVhost) -> None:
     broker.declare(b"q", x_dead_letter_exchange="amq.fanout", x_dead_letter_routing_key="k" * 300)
-    broker.vhost.bind(b"dead", b"amq.fanout", b"", {})
+    broker.vhost.catalog.bind(b"dead", b"amq.fanout", b"", {})
     broker.publish(b"", b"q", b"0")
     broker.settle()
     reject(broker, b"q")
@@ -284,7 +284,7 @@ def keeping(broker: OneVhost, **arguments: object) -> Queue:
         x_message_ttl=10,
         **arguments,
     )
-    return broker.vhost.queue(b"q")
+    return broker.vhost.catalog.queue(b"q")
 
 
 def test_what_leads_nowhere_stays_until_it_leads_somewhere(broker: OneVhost) -> None:
@@ -294,7 +294,7 @@ def test_what_leads_nowhere_stays_until_it_leads_somewhere(broker: OneVhost) -> 
     broker.later(20)
     assert broker.kept(b"q") == [b"0"]
     assert broker.vhost.get(b"q", 1, 1, False) is None
-    broker.vhost.bind(b"dead", b"amq.direct", b"q", {})
+    broker.vhost.catalog.bind(b"dead", b"amq.direct", b"q", {})
     broker.later(1100)
     assert (broker.kept(b"q"), broker.kept(b"dead")) == ([], [b"0"])
     assert [each["count"] for each in deaths(broker, b"dead")] == [1]
@@ -304,7 +304,7 @@ def test_what_a_full_queue_refuses_stays_until_there_is_room(broker: OneVhost) -
     broker.declare(b"full", x_max_length=1, x_overflow="reject-publish")
     keeping(broker)
     for name in (b"dead", b"full"):
-        broker.vhost.bind(name, b"amq.direct", b"q", {})
+        broker.vhost.catalog.bind(name, b"amq.direct", b"q", {})
     for number in range(3):
         broker.publish(b"", b"q", b"%d" % number)
     broker.settle()
@@ -331,8 +331,8 @@ def test_what_stays_counts_towards_the_limit_of_its_queue(broker: OneVhost) -> N
 def test_nobody_waits_behind_what_leads_nowhere(broker: OneVhost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_letters, "MOVED_AT_ONCE", 2)
     keeping(broker)
-    broker.vhost.bind(b"q", b"amq.fanout", b"", {})
-    broker.vhost.bind(b"dead", b"amq.direct", b"known", {})
+    broker.vhost.catalog.bind(b"q", b"amq.fanout", b"", {})
+    broker.vhost.catalog.bind(b"dead", b"amq.direct", b"known", {})
     for number in range(9):
         broker.publish(b"amq.fanout", b"unknown", b"%d" % number)
     broker.publish(b"amq.fanout", b"known", b"9")
@@ -340,7 +340,7 @@ def test_nobody_waits_behind_what_leads_nowhere(broker: OneVhost, monkeypatch: p
     broker.later(20)
     assert broker.kept(b"dead") == [b"9"]
     assert broker.kept(b"q") == [b"%d" % number for number in range(9)]
-    broker.vhost.bind(b"dead", b"amq.direct", b"unknown", {})
+    broker.vhost.catalog.bind(b"dead", b"amq.direct", b"unknown", {})
     broker.later(1100)
     assert broker.kept(b"dead") == [b"9", *[b"%d" % number for number in range(9)]], "in the order in which they died"
 
@@ -353,7 +353,7 @@ def test_what_goes_by_its_headers_is_tried_one_by_one(broker: OneVhost) -> None:
         x_overflow="reject-publish",
         x_message_ttl=10,
     )
-    broker.vhost.bind(b"dead", b"amq.headers", b"", {"x-match": "all", "colour": "red"})
+    broker.vhost.catalog.bind(b"dead", b"amq.headers", b"", {"x-match": "all", "colour": "red"})
     for number, colour in enumerate(("blue", "red", "green", "red")):
         broker.publish(b"", b"q", b"%d" % number, encoded(("colour", colour)))
     broker.settle()

@@ -32,7 +32,7 @@ MARKED = {
 def published(broker: OneVhost, queue: bytes, *bodies: bytes) -> Lease:
     """Publish to a queue over MQTT; the lease of it."""
     for body in bodies:
-        route = broker.vhost.route_topic(b"$queue/" + queue + b"/k", None)
+        route = broker.vhost.router.route_topic(b"$queue/" + queue + b"/k", None)
         broker.vhost.publish(route, MQTT | 16, b"", body)
     return broker.held(queue)
 
@@ -50,17 +50,17 @@ def facts(block: bytes) -> dict[str, str]:
 @pytest.fixture
 def broker(tmp_path: Path) -> OneVhost:
     broker = OneVhost(tmp_path / "data")
-    broker.vhost.declare_queue(b"q", True, False, False, {"x-dlq": True}, 1)
+    broker.vhost.catalog.declare_queue(b"q", True, False, False, {"x-dlq": True}, 1)
     return broker
 
 
 def test_a_rejected_record_is_in_the_dead_letter_queue_as_it_was(broker: OneVhost) -> None:
     properties = encode_properties([Property(CONTENT_TYPE, 0, b"text/plain", b"")])
-    broker.vhost.publish(broker.vhost.route_topic(b"$queue/q/eu/a", None), MQTT | 16, properties, b"body")
+    broker.vhost.publish(broker.vhost.router.route_topic(b"$queue/q/eu/a", None), MQTT | 16, properties, b"body")
     reject(broker.vhost, broker.held(b"q"), 0, b"")
     broker.turn()
-    assert broker.vhost.queue(b"q").log.start == 1
-    dead = broker.vhost.queue(b"$dlq/q")
+    assert broker.vhost.catalog.queue(b"q").log.start == 1
+    dead = broker.vhost.catalog.queue(b"$dlq/q")
     block = dead.log.block(0)
     assert block is not None
     assert (block.routing_key(0), block.body(0), block.format(0)) == (b"$queue/q/eu/a", b"body", MQTT | 16)
@@ -77,7 +77,7 @@ def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: On
     assert (again.first, again.deliveries) == (1, 2)
     reject(broker.vhost, again, 1, b"no such account")
     broker.turn()
-    block = broker.vhost.queue(b"$dlq/q").log.block(0)
+    block = broker.vhost.catalog.queue(b"$dlq/q").log.block(0)
     assert block is not None and block.count == 1
     assert facts(block.properties(0)) == MARKED | {
         "dlq-id": "1-1-1",
@@ -85,7 +85,7 @@ def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: On
         "dlq-reason": "no such account",
         "dlq-deliveries": "2",
     }
-    assert broker.vhost.queue(b"q").live(0, 3) == [(0, 1), (2, 3)]
+    assert broker.vhost.catalog.queue(b"q").live(0, 3) == [(0, 1), (2, 3)]
 
 
 def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: OneVhost) -> None:
@@ -94,8 +94,8 @@ def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: OneVhost) -> None:
     broker.turn()
     reject(broker.vhost, lease, 1, b"")  # the turn does not end
     broker.crash()
-    assert broker.vhost.queue(b"q").live(0, 2) == [(1, 2)]
-    dead = broker.vhost.queue(b"$dlq/q")
+    assert broker.vhost.catalog.queue(b"q").live(0, 2) == [(1, 2)]
+    dead = broker.vhost.catalog.queue(b"$dlq/q")
     assert (dead.log.durable, dead.log.end) == (True, 1)
 
 
@@ -104,23 +104,23 @@ def test_what_is_rejected_from_a_dead_letter_queue_is_discarded(broker: OneVhost
     broker.turn()
     reject(broker.vhost, broker.held(b"$dlq/q"), 0, b"")
     broker.turn()
-    assert broker.vhost.queue(b"$dlq/q").log.start == 1
-    assert b"$dlq/$dlq/q" not in broker.vhost.queues
+    assert broker.vhost.catalog.queue(b"$dlq/q").log.start == 1
+    assert b"$dlq/$dlq/q" not in broker.vhost.catalog.queues
 
 
 @pytest.mark.parametrize(("durable", "kind"), [(True, CLASSIC), (False, CLASSIC), (False, EPHEMERAL)])
 def test_a_dead_letter_queue_is_as_durable_as_its_source(broker: OneVhost, durable: bool, kind: int) -> None:
     if kind == EPHEMERAL:
-        broker.vhost.ephemeral_queue(b"s")
+        broker.vhost.catalog.ephemeral_queue(b"s")
     else:
-        broker.vhost.declare_queue(b"s", durable, False, False, {"x-dlq": True}, 1)
+        broker.vhost.catalog.declare_queue(b"s", durable, False, False, {"x-dlq": True}, 1)
     made = dead_letter_queue(broker.vhost, b"$dlq/s")
     assert (made.name, made.log.durable, made.kind) == (b"$dlq/s", durable, kind)
     assert dead_letter_queue(broker.vhost, b"$dlq/s") is made
 
 
 def test_a_durable_record_does_not_move_into_memory(broker: OneVhost) -> None:
-    broker.vhost.declare_queue(b"$dlq/q", False, False, False, {}, 1)
+    broker.vhost.catalog.declare_queue(b"$dlq/q", False, False, False, {}, 1)
     lease = published(broker, b"q", b"0")
     with pytest.raises(RequestError, match=r"'\$dlq/q' is not durable, but queue 'q' is") as refused:
         reject(broker.vhost, lease, 0, b"")
@@ -152,7 +152,7 @@ def test_a_reason_has_a_limit(broker: OneVhost) -> None:
     with pytest.raises(RequestError, match="reason: 256 octets") as wrong:
         reject(broker.vhost, lease, 0, b"r" * (REASON_OCTETS_MAX + 1))
     assert wrong.value.reason == INVALID
-    assert b"$dlq/q" not in broker.vhost.queues
+    assert b"$dlq/q" not in broker.vhost.catalog.queues
     reject(broker.vhost, lease, 0, b"r" * REASON_OCTETS_MAX)
 
 
@@ -161,10 +161,10 @@ def test_a_record_of_amqp_gets_headers(broker: OneVhost) -> None:
     said.message_id = "m"
     said.headers = [("colour", "red"), ("dlq-reason", "of an earlier death")]
     properties = amqp.encode_properties(said)
-    broker.vhost.publish(broker.vhost.route(b"", b"q"), AMQP091, properties, b"body")
+    broker.vhost.publish(broker.vhost.router.route(b"", b"q"), AMQP091, properties, b"body")
     reject(broker.vhost, broker.held(b"q"), 0, b"")
     broker.turn()
-    block = broker.vhost.queue(b"$dlq/q").log.block(0)
+    block = broker.vhost.catalog.queue(b"$dlq/q").log.block(0)
     assert block is not None
     assert (block.exchange(0), block.routing_key(0), block.body(0)) == (b"", b"q", b"body")
     found = amqp.decode_properties(block.properties(0), TABLE_DEPTH_MAX)

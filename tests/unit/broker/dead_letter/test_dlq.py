@@ -51,25 +51,25 @@ def expire(broker: OneVhost, *bodies: bytes) -> None:
 
 def bodies(broker: OneVhost, where: str = "", first: int = 0, limit: int = ALL) -> list[bytes]:
     filter = parse(where) if where else None
-    found = list(islice(dlq.walk(broker.vhost, broker.vhost.queue(b"dead"), first), limit))
+    found = list(islice(dlq.walk(broker.vhost, broker.vhost.catalog.queue(b"dead"), first), limit))
     return [letter.block.body(letter.index) for letter in found if filter is None or filter.matches(letter)]
 
 
 def letters(broker: OneVhost, queue: bytes, first: int = 0) -> list[RecordSubject]:
-    return list(dlq.walk(broker.vhost, broker.vhost.queue(queue), first))
+    return list(dlq.walk(broker.vhost, broker.vhost.catalog.queue(queue), first))
 
 
 def test_queues_with_dead_letters_are_found_whatever_leads_there(broker: OneVhost) -> None:
     for name in (b"by-key", b"by-exchange", b"behind", b"$dlq/x", b"other"):
         broker.declare(name)
-    broker.vhost.bind(b"by-key", b"amq.direct", b"k", {})
-    broker.vhost.bind(b"other", b"amq.direct", b"l", {})
+    broker.vhost.catalog.bind(b"by-key", b"amq.direct", b"k", {})
+    broker.vhost.catalog.bind(b"other", b"amq.direct", b"l", {})
     broker.declare(b"a", x_dead_letter_exchange="amq.direct", x_dead_letter_routing_key="k")
-    broker.vhost.declare_exchange(b"one", b"fanout", True, False, False, {})
-    broker.vhost.declare_exchange(b"two", b"fanout", True, False, False, {})
-    broker.vhost.bind_exchange(b"two", b"one", b"", {})
-    broker.vhost.bind(b"by-exchange", b"one", b"", {})
-    broker.vhost.bind(b"behind", b"two", b"", {})
+    broker.vhost.catalog.declare_exchange(b"one", b"fanout", True, False, False, {})
+    broker.vhost.catalog.declare_exchange(b"two", b"fanout", True, False, False, {})
+    broker.vhost.catalog.bind_exchange(b"two", b"one", b"", {})
+    broker.vhost.catalog.bind(b"by-exchange", b"one", b"", {})
+    broker.vhost.catalog.bind(b"behind", b"two", b"", {})
     broker.declare(b"b", x_dead_letter_exchange="one")
     broker.declare(b"c", x_dead_letter_exchange="none")
     broker.declare(b"d", x_dead_letter_exchange="", x_dead_letter_routing_key="missing")
@@ -82,7 +82,7 @@ def test_a_summary_counts_by_cause_and_by_origin(broker: OneVhost) -> None:
     broker.clock.us += 5_000_000
     expire(broker, b"2")
     broker.publish(b"", b"dead", b"straight there")
-    found = dlq.summary(broker.vhost, broker.vhost.queue(b"dead"))
+    found = dlq.summary(broker.vhost, broker.vhost.catalog.queue(b"dead"))
     assert (found.messages, found.held, found.counted) == (4, 0, 4)
     assert found.causes == {"rejected": 2, "expired": 1, "unknown": 1}
     assert found.origins == {"orders": 2, "mails": 1, "unknown": 1}
@@ -102,9 +102,9 @@ def test_messages_are_looked_at_and_stay(broker: OneVhost) -> None:
 
 
 def test_messages_go_back_to_where_they_died(broker: OneVhost) -> None:
-    broker.vhost.bind(b"orders", b"amq.direct", b"k", {})
+    broker.vhost.catalog.bind(b"orders", b"amq.direct", b"k", {})
     broker.declare(b"copy")
-    broker.vhost.bind(b"copy", b"amq.direct", b"k", {})
+    broker.vhost.catalog.bind(b"copy", b"amq.direct", b"k", {})
     broker.publish(b"amq.direct", b"k", b"0")
     broker.settle()
     lease = broker.taken(b"orders")
@@ -115,7 +115,7 @@ def test_messages_go_back_to_where_they_died(broker: OneVhost) -> None:
     broker.settle()
     assert (done.done, done.held, done.next) == (1, 0, None)
     assert (broker.kept(b"orders"), broker.kept(b"dead"), broker.kept(b"copy")) == ([b"0"], [b"1"], [b"0"])
-    block = broker.vhost.queue(b"orders").log.block(1)
+    block = broker.vhost.catalog.queue(b"orders").log.block(1)
     assert block is not None
     assert (block.exchange(0), block.routing_key(0)) == (b"amq.direct", b"k")
 
@@ -181,12 +181,12 @@ def test_messages_go_where_they_are_told(broker: OneVhost) -> None:
 def test_what_was_rejected_over_mqtt_goes_back_as_it_was(broker: OneVhost) -> None:
     broker.declare(b"q", x_dlq=True)
     block = encode_properties([Property(USER_PROPERTY, 0, b"colour", b"red")])
-    broker.vhost.publish(broker.vhost.route_topic(b"$queue/q/a", None), MQTT | 16, block, b"0")
+    broker.vhost.publish(broker.vhost.router.route_topic(b"$queue/q/a", None), MQTT | 16, block, b"0")
     broker.vhost.dead_letters.reject(broker.vhost, broker.held(b"q"), 0, b"bad")
     broker.settle()
     dlq.redrive(broker.vhost, b"$dlq/q", parse("death_reason = 'bad'"), b"", 0, ALL)
     broker.settle()
-    back = broker.vhost.queue(b"q").log.block(1)
+    back = broker.vhost.catalog.queue(b"q").log.block(1)
     assert back is not None
     assert (back.routing_key(0), back.body(0), back.format(0)) == (b"$queue/q/a", b"0", MQTT | 16)
     assert user_property(back.properties(0), b"colour") == b"red"
@@ -312,11 +312,11 @@ def test_a_message_is_changed(broker: OneVhost) -> None:
 
 def test_a_message_of_mqtt_is_changed(broker: OneVhost) -> None:
     block = encode_properties([Property(USER_PROPERTY, 0, b"colour", b"red"), Property(USER_PROPERTY, 0, b"a", b"b")])
-    broker.vhost.publish(broker.vhost.route_topic(b"$queue/dead/a", None), MQTT | 16, block, b"0")
+    broker.vhost.publish(broker.vhost.router.route_topic(b"$queue/dead/a", None), MQTT | 16, block, b"0")
     broker.settle()
     dlq.edit(broker.vhost, b"dead", 0, None, {"colour": 7, "a": None})
     broker.settle()
-    changed = broker.vhost.queue(b"dead").log.block(1)
+    changed = broker.vhost.catalog.queue(b"dead").log.block(1)
     assert changed is not None
     assert user_property(changed.properties(0), b"colour") == b"7"
     assert user_property(changed.properties(0), b"a") is None
@@ -335,7 +335,7 @@ def test_what_cannot_be_changed_is_said(broker: OneVhost) -> None:
     broker.vhost.ack(lease, lease.first, 1)
     with pytest.raises(RequestError, match="offset: 0 is not in queue 'dead'"):
         dlq.edit(broker.vhost, b"dead", 0, b"x")
-    broker.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)
+    broker.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)
     with pytest.raises(RequestError, match="'s' is a stream") as stream:
         dlq.discard(broker.vhost, b"s", None, 0, ALL)
     assert stream.value.reason == INVALID

@@ -66,28 +66,28 @@ def test_what_a_full_queue_refuses_is_left(broker: OneVhost) -> None:
 def test_an_exchange_gives_it_to_all_of_its_queues_or_to_none(broker: OneVhost) -> None:
     broker.declare(b"small", x_max_length=0, x_overflow="reject-publish")
     for name in (b"to", b"small"):
-        broker.vhost.bind(name, b"amq.fanout", b"", {})
+        broker.vhost.catalog.bind(name, b"amq.fanout", b"", {})
     fill(broker, b"1")
     portion = move(broker.vhost, b"from", RedriveTarget(None, b"amq.fanout", b"k"), None, 0, ALL)
     assert (portion.done, portion.refusal) == (0, "queue 'small' is full")
-    broker.vhost.unbind(b"small", b"amq.fanout", b"", {})
+    broker.vhost.catalog.unbind(b"small", b"amq.fanout", b"", {})
     assert move(broker.vhost, b"from", RedriveTarget(None, b"amq.fanout", b"k"), None, 0, ALL).done == 1
     broker.settle()
-    block = broker.vhost.queue(b"to").log.block(0)
+    block = broker.vhost.catalog.queue(b"to").log.block(0)
     assert block is not None
     assert (block.exchange(0), block.routing_key(0), block.body(0)) == (b"amq.fanout", b"k", b"1")
 
 
 def test_a_message_of_mqtt_goes_to_an_exchange_in_the_words_of_amqp(broker: OneVhost) -> None:
-    broker.vhost.bind(b"to", b"amq.direct", b"a.b", {})
+    broker.vhost.catalog.bind(b"to", b"amq.direct", b"a.b", {})
     properties = encode_properties([Property(USER_PROPERTY, 0, b"who", b"me")])
-    route = broker.vhost.route_topic(b"$queue/from/a/b", None)
+    route = broker.vhost.router.route_topic(b"$queue/from/a/b", None)
     broker.vhost.publish(route, MQTT | 1 << QOS_SHIFT, properties, b"on")
     broker.settle()
     portion = move(broker.vhost, b"from", RedriveTarget(None, b"amq.direct", b"a.b"), None, 0, ALL)
     assert (portion.done, portion.refusal) == (1, "")
     broker.settle()
-    block = broker.vhost.queue(b"to").log.block(0)
+    block = broker.vhost.catalog.queue(b"to").log.block(0)
     assert block is not None
     assert (block.format(0), block.body(0)) == (AMQP091, b"on")
     assert b"who" in block.properties(0)

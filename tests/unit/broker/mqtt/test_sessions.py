@@ -233,7 +233,7 @@ def test_what_was_published_while_a_client_was_away_comes_after_a_crash(tmp_path
 def test_what_amqp_published_is_found_again_by_its_topic(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     subscribed(rig.durable("sink"), ("a/b", 1)).vanish()
-    rig.vhost.publish(rig.vhost.route(b"amq.topic", b"a.b"), AMQP091, encode_properties(Properties()), b"x")
+    rig.vhost.publish(rig.vhost.router.route(b"amq.topic", b"a.b"), AMQP091, encode_properties(Properties()), b"x")
     rig.turn()
     rig.crash()
     found = take(rig.durable("sink", True))
@@ -466,7 +466,7 @@ def test_the_end_of_a_session_is_for_good(tmp_path: Path) -> None:
     rig.turn()
     rig.crash()
     vhost = rig.vhost
-    assert not vhost.sessions.clients and not vhost.fanout.subscriptions and not vhost.queues
+    assert not vhost.sessions.clients and not vhost.fanout.subscriptions and not vhost.catalog.queues
     rig.close()
 
 
@@ -492,7 +492,7 @@ def options(subscription: Subscription) -> tuple[bytes, int, bool, bool, int]:
 
 def test_a_subscription_to_a_queue_is_there_after_a_crash(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
-    rig.vhost.declare_queue(b"q", True, False, False, {}, 0)
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
     subscribed(rig.durable("sink"), ("$queue/q/#", 1), properties=user("consumer-group", "g"))
     rig.crash()
     sink = rig.durable("sink", True)

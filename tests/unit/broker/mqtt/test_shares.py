@@ -73,11 +73,11 @@ def test_a_share_goes_with_its_last_member(tmp_path: Path) -> None:
     first.vanish()
     second.vanish()
     rig.turn()
-    assert rig.vhost.queues
+    assert rig.vhost.catalog.queues
     second = rig.durable("c1", True)
     second.send(unsubscribe(3, SHARE))
     assert second.granted(3, 0xB0) == [0]
-    assert not rig.vhost.queues
+    assert not rig.vhost.catalog.queues
     rig.close()
 
 
@@ -92,11 +92,11 @@ def test_a_durable_share_whose_only_member_was_a_connection_is_gone_after_a_cras
     else:
         last.send(unsubscribe(3, SHARE))
         last.granted(3, 0xB0)
-    assert rig.vhost.queues
+    assert rig.vhost.catalog.queues
     rig.crash()
-    assert not rig.vhost.queues and not rig.vhost.shares.members
+    assert not rig.vhost.catalog.queues and not rig.vhost.shares.members
     rig.crash()
-    assert not rig.vhost.queues
+    assert not rig.vhost.catalog.queues
     rig.close()
 
 

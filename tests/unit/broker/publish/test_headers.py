@@ -107,7 +107,9 @@ def rig(tmp_path: Path) -> OneVhost:
 
 def send(rig: OneVhost, key: bytes, body: bytes, **headers: object) -> int:
     vhost = rig.vhost
-    return publish_with_headers(vhost, vhost.route(b"", key), read_publish_headers(properties(**headers)), FORMAT, body)
+    return publish_with_headers(
+        vhost, vhost.router.route(b"", key), read_publish_headers(properties(**headers)), FORMAT, body
+    )
 
 
 def test_a_delayed_message_goes_where_its_address_leads_when_it_is_due(rig: OneVhost) -> None:
@@ -122,10 +124,10 @@ def test_a_delayed_message_goes_where_its_address_leads_when_it_is_due(rig: OneV
 
 def test_a_delayed_message_whose_exchange_is_gone_is_dropped(rig: OneVhost) -> None:
     vhost = rig.vhost
-    vhost.declare_exchange(b"e", b"direct", True, False, False, {})
+    vhost.catalog.declare_exchange(b"e", b"direct", True, False, False, {})
     special = read_publish_headers(properties(x_delay=1000))
-    assert publish_with_headers(vhost, vhost.route(b"e", b"k"), special, FORMAT, b"x") == ACCEPTED
-    vhost.delete_exchange(b"e", False)
+    assert publish_with_headers(vhost, vhost.router.route(b"e", b"k"), special, FORMAT, b"x") == ACCEPTED
+    vhost.catalog.delete_exchange(b"e", False)
     rig.later(1000)
     assert vhost.delayed.count() == 0
 

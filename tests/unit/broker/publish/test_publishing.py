@@ -43,15 +43,15 @@ def attached(rig: MqttRig, connection: int, filter: bytes, qos: int, no_local: b
 def test_a_topic_leads_to_queues_and_subscribers(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     vhost = rig.vhost
-    assert vhost.publish(vhost.route_topic(b"a", None), MQTT | 16, b"", b"") == UNROUTABLE
+    assert vhost.publish(vhost.router.route_topic(b"a", None), MQTT | 16, b"", b"") == UNROUTABLE
     attached(rig, 1, b"a", 1)
-    vhost.declare_queue(b"q", True, False, False, {}, 1)
-    vhost.bind(b"q", b"amq.topic", b"a", {})
-    route = vhost.route_topic(b"a", None)
+    vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
+    vhost.catalog.bind(b"q", b"amq.topic", b"a", {})
+    route = vhost.router.route_topic(b"a", None)
     assert (len(route.queues), route.durable) == (1, 2)
     assert vhost.publish(route, MQTT | 16, b"", b"x") == ACCEPTED
     rig.turn()
-    assert (vhost.queue(b"q").ready(), vhost.sessions.log.end) == (1, 1)
+    assert (vhost.catalog.queue(b"q").ready(), vhost.sessions.log.end) == (1, 1)
     rig.close()
 
 
@@ -59,7 +59,7 @@ def test_a_topic_leads_to_queues_and_subscribers(tmp_path: Path) -> None:
 def test_what_is_no_topic_leads_nowhere(tmp_path: Path, topic: bytes) -> None:
     rig = MqttRig(tmp_path)
     with pytest.raises(RequestError):
-        rig.vhost.route_topic(topic, None)
+        rig.vhost.router.route_topic(topic, None)
     assert rig.vhost.publish_topic(topic, MQTT, b"", b"") == REJECTED
     rig.close()
 
@@ -67,12 +67,12 @@ def test_what_is_no_topic_leads_nowhere(tmp_path: Path, topic: bytes) -> None:
 def test_the_log_says_who_published_where_that_matters(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     own = attached(rig, 1, b"a", 1, no_local=True)
-    assert rig.vhost.route_topic(b"a", own).audience is None
+    assert rig.vhost.router.route_topic(b"a", own).audience is None
     other = attached(rig, 2, b"#", 1)
-    route = rig.vhost.route_topic(b"a", own)
+    route = rig.vhost.router.route_topic(b"a", own)
     assert (route.origin, route.publisher) == (b"\x02%d" % int(own.number), b"c1")
     assert route.audience is not None and [each.client for each in route.audience.logged] == [other]
-    assert rig.vhost.route_topic(b"b", own).origin == b""
+    assert rig.vhost.router.route_topic(b"b", own).origin == b""
     rig.close()
 
 
@@ -80,11 +80,11 @@ def test_qos_0_is_on_disk_only_for_who_is_away(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     vhost = rig.vhost
     client = attached(rig, 1, b"a", 1)
-    vhost.publish(vhost.route_topic(b"a", None), MQTT, b"", b"x")
+    vhost.publish(vhost.router.route_topic(b"a", None), MQTT, b"", b"x")
     rig.turn()
     assert vhost.sessions.log.end == 0
     vhost.detach_client(client, 1)
-    vhost.publish(vhost.route_topic(b"a", None), MQTT, b"", b"x")
+    vhost.publish(vhost.router.route_topic(b"a", None), MQTT, b"", b"x")
     rig.turn()
     assert vhost.sessions.log.end == 1
     rig.close()
@@ -95,11 +95,11 @@ def test_a_publish_from_amqp_has_the_topic_of_its_key(tmp_path: Path) -> None:
     vhost = rig.vhost
     client = attached(rig, 1, b"a/b", 1)
     vhost.detach_client(client, 1)
-    assert vhost.publish(vhost.route(b"amq.topic", b"a.b"), AMQP091, b"", b"x") == ACCEPTED
+    assert vhost.publish(vhost.router.route(b"amq.topic", b"a.b"), AMQP091, b"", b"x") == ACCEPTED
     rig.turn()
     assert client.mqueue.count == 1
     with pytest.raises(RequestError, match="only the broker publishes"):
-        vhost.route(b"amq.topic", b"$SYS.a")
+        vhost.router.route(b"amq.topic", b"$SYS.a")
     rig.close()
 
 
@@ -110,11 +110,11 @@ def test_a_full_disk_refuses_what_needs_it(tmp_path: Path) -> None:
     vhost.subscribe_client(vhost.attach_client(b"clean", 2, True, 0, None), direct(rig, b"direct"))
     rig.turn()
     rig.disk.octets_max = rig.disk.used()
-    assert vhost.publish(vhost.route_topic(b"logged", None), MQTT | 16, b"", FULL) == REJECTED
+    assert vhost.publish(vhost.router.route_topic(b"logged", None), MQTT | 16, b"", FULL) == REJECTED
     assert vhost.refusal == "no room on the disk"
     assert not vhost.retain(b"direct", MQTT | RETAIN, b"", FULL)
     assert not vhost.delay(b"", rig.clock.us, MQTT, b"direct", b"", FULL)
-    assert vhost.publish(vhost.route_topic(b"direct", None), MQTT | 16, b"", FULL) == ACCEPTED
+    assert vhost.publish(vhost.router.route_topic(b"direct", None), MQTT | 16, b"", FULL) == ACCEPTED
     rig.close()
 
 

@@ -27,13 +27,13 @@ def vhost(tmp_path: Path) -> Iterator[Vhost]:
 
 def declare(vhost: Vhost, name: bytes, kind: bytes = b"fanout", **arguments: object) -> None:
     given: dict[str, object] = {key.replace("_", "-"): value for key, value in arguments.items()}
-    vhost.declare_exchange(name, kind, True, False, name.startswith(b"internal"), given)
+    vhost.catalog.declare_exchange(name, kind, True, False, name.startswith(b"internal"), given)
 
 
 def queue(vhost: Vhost, name: bytes, exchange: bytes, key: bytes = b"", **arguments: object) -> None:
-    if name not in vhost.queues:
-        vhost.declare_queue(name, True, False, False, {}, 1)
-    vhost.bind(name, exchange, key, arguments)
+    if name not in vhost.catalog.queues:
+        vhost.catalog.declare_queue(name, True, False, False, {}, 1)
+    vhost.catalog.bind(name, exchange, key, arguments)
 
 
 def names(route: Route) -> list[bytes]:
@@ -42,9 +42,9 @@ def names(route: Route) -> list[bytes]:
 
 def led(vhost: Vhost, exchange: bytes, key: bytes = b"k", **headers: object) -> list[bytes]:
     """The queues that a message gets to."""
-    route = vhost.route(exchange, key)
+    route = vhost.router.route(exchange, key)
     if route.headers_exchange is not None:
-        route = vhost.resolve(route, AMQP091, with_headers(headers))
+        route = vhost.router.resolve(route, AMQP091, with_headers(headers))
     return names(route)
 
 
@@ -66,7 +66,7 @@ def test_a_queue_gets_a_message_once_however_many_ways_lead_to_it(vhost: Vhost) 
     for name in (b"a", b"b", b"c", b"d"):
         declare(vhost, name)
     for source, destination in ((b"a", b"b"), (b"a", b"c"), (b"b", b"d"), (b"c", b"d")):
-        vhost.bind_exchange(destination, source, b"", {})
+        vhost.catalog.bind_exchange(destination, source, b"", {})
     queue(vhost, b"q", b"d")
     queue(vhost, b"q", b"b")
     queue(vhost, b"r", b"c")
@@ -77,8 +77,8 @@ def test_a_queue_gets_a_message_once_however_many_ways_lead_to_it(vhost: Vhost) 
 def test_each_exchange_on_the_way_looks_at_the_key(vhost: Vhost) -> None:
     declare(vhost, b"direct", b"direct")
     declare(vhost, b"topic", b"topic")
-    vhost.bind_exchange(b"topic", b"direct", b"eu.paris", {})
-    vhost.bind_exchange(b"topic", b"direct", b"us.boston", {})
+    vhost.catalog.bind_exchange(b"topic", b"direct", b"eu.paris", {})
+    vhost.catalog.bind_exchange(b"topic", b"direct", b"us.boston", {})
     queue(vhost, b"q", b"topic", b"eu.*")
     assert led(vhost, b"direct", b"eu.paris") == [b"q"]
     assert led(vhost, b"direct", b"us.boston") == []
@@ -90,48 +90,48 @@ def test_cycles_end(vhost: Vhost) -> None:
         declare(vhost, name)
         queue(vhost, b"q" + name, name)
     for source, destination in ((b"a", b"b"), (b"b", b"c"), (b"c", b"a"), (b"a", b"a")):
-        vhost.bind_exchange(destination, source, b"", {})
+        vhost.catalog.bind_exchange(destination, source, b"", {})
     assert led(vhost, b"a") == led(vhost, b"c") == [b"qa", b"qb", b"qc"]
-    vhost.delete_exchange(b"b", False)
+    vhost.catalog.delete_exchange(b"b", False)
     assert led(vhost, b"a") == [b"qa"]
 
 
 def test_internal_exchanges_are_reached_by_bindings_only(vhost: Vhost) -> None:
     declare(vhost, b"internal")
     declare(vhost, b"open")
-    vhost.bind_exchange(b"internal", b"open", b"", {})
+    vhost.catalog.bind_exchange(b"internal", b"open", b"", {})
     queue(vhost, b"q", b"internal")
     assert led(vhost, b"open") == [b"q"]
     with pytest.raises(RequestError, match="cannot publish to internal exchange 'internal' in vhost '/'") as caught:
-        vhost.route(b"internal", b"k")
+        vhost.router.route(b"internal", b"k")
     assert caught.value.reason == REFUSED
 
 
 def test_an_auto_delete_exchange_goes_with_the_exchange_that_it_led_to_and_so_on(vhost: Vhost) -> None:
     for name in (b"a", b"b", b"c"):
-        vhost.declare_exchange(name, b"fanout", True, True, False, {})
+        vhost.catalog.declare_exchange(name, b"fanout", True, True, False, {})
     declare(vhost, b"d")
     for source, destination in ((b"a", b"b"), (b"b", b"c"), (b"c", b"d")):
-        vhost.bind_exchange(destination, source, b"", {})
-    vhost.delete_exchange(b"d", False)
-    assert not {b"a", b"b", b"c", b"d"} & set(vhost.bindings.exchanges)
+        vhost.catalog.bind_exchange(destination, source, b"", {})
+    vhost.catalog.delete_exchange(b"d", False)
+    assert not {b"a", b"b", b"c", b"d"} & set(vhost.catalog.bindings.exchanges)
 
 
 def test_an_auto_delete_exchange_goes_with_its_last_binding_only(vhost: Vhost) -> None:
-    vhost.declare_exchange(b"a", b"fanout", True, True, False, {})
+    vhost.catalog.declare_exchange(b"a", b"fanout", True, True, False, {})
     declare(vhost, b"b")
-    vhost.bind_exchange(b"b", b"a", b"", {})
+    vhost.catalog.bind_exchange(b"b", b"a", b"", {})
     queue(vhost, b"q", b"a")
-    vhost.unbind_exchange(b"b", b"a", b"", {})
-    assert b"a" in vhost.bindings.exchanges
+    vhost.catalog.unbind_exchange(b"b", b"a", b"", {})
+    assert b"a" in vhost.catalog.bindings.exchanges
     vhost.delete_queue(b"q", False, False)
-    assert b"a" not in vhost.bindings.exchanges
+    assert b"a" not in vhost.catalog.bindings.exchanges
 
 
 @pytest.mark.parametrize(("destination", "source"), [(b"", b"a"), (b"a", b"")])
 def test_the_default_exchange_is_bound_to_nothing(vhost: Vhost, destination: bytes, source: bytes) -> None:
     declare(vhost, b"a")
-    for change in (vhost.bind_exchange, vhost.unbind_exchange):
+    for change in (vhost.catalog.bind_exchange, vhost.catalog.unbind_exchange):
         with pytest.raises(RequestError, match="operation not permitted on the default exchange") as caught:
             change(destination, source, b"", {})
         assert caught.value.reason == REFUSED
@@ -141,9 +141,9 @@ def test_both_ends_of_a_binding_must_be_there(vhost: Vhost) -> None:
     declare(vhost, b"a")
     for destination, source in ((b"none", b"a"), (b"a", b"none"), (b"other", b"none")):
         with pytest.raises(RequestError, match="no exchange 'none' in vhost '/'") as caught:
-            vhost.bind_exchange(destination, source, b"", {})
+            vhost.catalog.bind_exchange(destination, source, b"", {})
         assert caught.value.reason == NOT_FOUND
-        vhost.unbind_exchange(destination, source, b"", {})
+        vhost.catalog.unbind_exchange(destination, source, b"", {})
 
 
 # ---- alternates
@@ -167,7 +167,7 @@ def test_an_exchange_that_leads_to_another_has_led_somewhere(vhost: Vhost) -> No
     declare(vhost, b"next", b"direct")
     declare(vhost, b"rest")
     queue(vhost, b"q", b"rest")
-    vhost.bind_exchange(b"next", b"main", b"", {})
+    vhost.catalog.bind_exchange(b"next", b"main", b"", {})
     assert led(vhost, b"main") == []
 
 
@@ -178,7 +178,7 @@ def test_alternates_in_a_circle_end_and_one_that_is_missing_is_none(vhost: Vhost
     assert led(vhost, b"a") == []
     queue(vhost, b"q", b"b")
     assert led(vhost, b"a") == [b"q"]
-    vhost.delete_exchange(b"b", False)
+    vhost.catalog.delete_exchange(b"b", False)
     assert led(vhost, b"a") == []
 
 
@@ -201,7 +201,7 @@ def test_an_alternate_that_goes_by_the_headers_sees_them(vhost: Vhost) -> None:
     declare(vhost, b"h", b"headers")
     queue(vhost, b"found", b"a", b"k")
     queue(vhost, b"red", b"h", colour="red")
-    assert vhost.route(b"a", b"k").headers_exchange is None
+    assert vhost.router.route(b"a", b"k").headers_exchange is None
     assert led(vhost, b"a", b"k", colour="red") == [b"found"]
     assert led(vhost, b"a", b"other", colour="red") == [b"red"]
     assert led(vhost, b"a", b"other", colour="blue") == []
@@ -213,7 +213,7 @@ def test_an_alternate_that_goes_by_the_headers_sees_them(vhost: Vhost) -> None:
 def test_a_headers_exchange_behind_others_sees_the_headers(vhost: Vhost) -> None:
     declare(vhost, b"a")
     declare(vhost, b"h", b"headers")
-    vhost.bind_exchange(b"h", b"a", b"", {})
+    vhost.catalog.bind_exchange(b"h", b"a", b"", {})
     queue(vhost, b"red", b"h", colour="red")
     queue(vhost, b"all", b"a")
     assert led(vhost, b"a", colour="red") == [b"all", b"red"]
@@ -223,16 +223,18 @@ def test_a_headers_exchange_behind_others_sees_the_headers(vhost: Vhost) -> None
 def test_a_hash_exchange_behind_others_picks_by_its_property(vhost: Vhost) -> None:
     declare(vhost, b"a")
     declare(vhost, b"hash", b"x-consistent-hash", hash_property="message_id")
-    vhost.bind_exchange(b"hash", b"a", b"", {})
+    vhost.catalog.bind_exchange(b"hash", b"a", b"", {})
     for name in (b"q1", b"q2", b"q3"):
         queue(vhost, name, b"hash", b"1")
     seen = set()
     for number in range(30):
         content = Properties()
         content.message_id = f"m{number}"
-        route = vhost.route(b"a", b"k%d" % number)
-        (where,) = names(vhost.resolve(route, AMQP091, encode_properties(content)))
-        assert names(vhost.resolve(vhost.route(b"a", b"other"), AMQP091, encode_properties(content))) == [where]
+        route = vhost.router.route(b"a", b"k%d" % number)
+        (where,) = names(vhost.router.resolve(route, AMQP091, encode_properties(content)))
+        assert names(vhost.router.resolve(vhost.router.route(b"a", b"other"), AMQP091, encode_properties(content))) == [
+            where
+        ]
         seen.add(where)
     assert seen == {b"q1", b"q2", b"q3"}
 
@@ -241,20 +243,20 @@ def test_what_a_content_leads_to_is_remembered_until_the_topology_changes(vhost:
     declare(vhost, b"h", b"headers")
     queue(vhost, b"red", b"h", colour="red")
     properties = with_headers({"colour": "red"})
-    first = vhost.resolve(vhost.route(b"h", b"k"), AMQP091, properties)
-    assert vhost.resolve(vhost.route(b"h", b"k"), AMQP091, properties) is first
+    first = vhost.router.resolve(vhost.router.route(b"h", b"k"), AMQP091, properties)
+    assert vhost.router.resolve(vhost.router.route(b"h", b"k"), AMQP091, properties) is first
     queue(vhost, b"too", b"h", colour="red")
     assert led(vhost, b"h", colour="red") == [b"red", b"too"]
 
 
 def test_what_is_remembered_has_limits(vhost: Vhost) -> None:
     declare(vhost, b"h", b"headers")
-    route = vhost.route(b"h", b"k")
-    vhost.resolve(route, AMQP091, with_headers({"long": "x" * RESOLVED_OCTETS_MAX}))
-    assert vhost.resolved == {}
+    route = vhost.router.route(b"h", b"k")
+    vhost.router.resolve(route, AMQP091, with_headers({"long": "x" * RESOLVED_OCTETS_MAX}))
+    assert vhost.router.resolved == {}
     for number in range(RESOLVED_MAX + 1):
-        vhost.resolve(route, AMQP091, with_headers({"number": number}))
-    assert len(vhost.resolved) == 1
+        vhost.router.resolve(route, AMQP091, with_headers({"number": number}))
+    assert len(vhost.router.resolved) == 1
 
 
 # ---- several routing keys
@@ -265,17 +267,17 @@ def test_several_keys_lead_to_all_their_queues_each_once(vhost: Vhost) -> None:
     for key in (b"a", b"b", b"c"):
         queue(vhost, b"q" + key, b"x", key)
         queue(vhost, b"all", b"x", key)
-    route = vhost.route_all(b"x", [b"a", b"c", b"none"], AMQP091, b"\0\0")
+    route = vhost.router.route_all(b"x", [b"a", b"c", b"none"], AMQP091, b"\0\0")
     assert names(route) == [b"all", b"qa", b"qc"]
     assert (route.exchange, route.routing_key) == (b"x", b"a")
-    assert vhost.route_all(b"x", [b"a", b"c", b"none"], AMQP091, b"\0\0") is route
-    assert names(vhost.route_all(b"x", [b"a", b"b"], AMQP091, b"\0\0")) == [b"all", b"qa", b"qb"]
+    assert vhost.router.route_all(b"x", [b"a", b"c", b"none"], AMQP091, b"\0\0") is route
+    assert names(vhost.router.route_all(b"x", [b"a", b"b"], AMQP091, b"\0\0")) == [b"all", b"qa", b"qb"]
 
 
 def test_several_keys_of_the_default_exchange_name_queues(vhost: Vhost) -> None:
     queue(vhost, b"a", b"amq.direct")
     queue(vhost, b"b", b"amq.direct")
-    assert names(vhost.route_all(b"", [b"a", b"b", b"$queue/a/x", b"none"], AMQP091, b"\0\0")) == [b"a", b"b"]
+    assert names(vhost.router.route_all(b"", [b"a", b"b", b"$queue/a/x", b"none"], AMQP091, b"\0\0")) == [b"a", b"b"]
 
 
 def test_the_alternate_takes_what_no_key_leads_anywhere(vhost: Vhost) -> None:
@@ -283,8 +285,8 @@ def test_the_alternate_takes_what_no_key_leads_anywhere(vhost: Vhost) -> None:
     declare(vhost, b"rest")
     queue(vhost, b"a", b"x", b"a")
     queue(vhost, b"rest", b"rest")
-    assert names(vhost.route_all(b"x", [b"none", b"a"], AMQP091, b"\0\0")) == [b"a"]
-    assert names(vhost.route_all(b"x", [b"none", b"nor"], AMQP091, b"\0\0")) == [b"rest"]
+    assert names(vhost.router.route_all(b"x", [b"none", b"a"], AMQP091, b"\0\0")) == [b"a"]
+    assert names(vhost.router.route_all(b"x", [b"none", b"nor"], AMQP091, b"\0\0")) == [b"rest"]
 
 
 def test_a_hash_exchange_goes_by_the_first_key(vhost: Vhost) -> None:
@@ -293,17 +295,20 @@ def test_a_hash_exchange_goes_by_the_first_key(vhost: Vhost) -> None:
         queue(vhost, name, b"hash", b"1")
     for number in range(20):
         key = b"%d" % number
-        assert names(vhost.route_all(b"hash", [key, b"x", b"y"], AMQP091, b"\0\0")) == led(vhost, b"hash", key)
+        assert names(vhost.router.route_all(b"hash", [key, b"x", b"y"], AMQP091, b"\0\0")) == led(vhost, b"hash", key)
 
 
 def test_several_keys_and_headers_together(vhost: Vhost) -> None:
     declare(vhost, b"x", b"topic")
     declare(vhost, b"h", b"headers")
-    vhost.bind_exchange(b"h", b"x", b"copy.#", {})
+    vhost.catalog.bind_exchange(b"h", b"x", b"copy.#", {})
     queue(vhost, b"red", b"h", colour="red")
     queue(vhost, b"q", b"x", b"a")
-    assert names(vhost.route_all(b"x", [b"a", b"copy.1"], AMQP091, with_headers({"colour": "red"}))) == [b"q", b"red"]
-    assert names(vhost.route_all(b"x", [b"a"], AMQP091, with_headers({"colour": "red"}))) == [b"q"]
+    assert names(vhost.router.route_all(b"x", [b"a", b"copy.1"], AMQP091, with_headers({"colour": "red"}))) == [
+        b"q",
+        b"red",
+    ]
+    assert names(vhost.router.route_all(b"x", [b"a"], AMQP091, with_headers({"colour": "red"}))) == [b"q"]
 
 
 # ---- MQTT
@@ -311,12 +316,12 @@ def test_several_keys_and_headers_together(vhost: Vhost) -> None:
 
 def test_subscribers_are_reached_through_other_exchanges(vhost: Vhost) -> None:
     declare(vhost, b"x")
-    vhost.bind_exchange(b"amq.topic", b"x", b"", {})
+    vhost.catalog.bind_exchange(b"amq.topic", b"x", b"", {})
     subscribe(vhost, b"a/+")
-    reached = vhost.route(b"x", b"a.b").audience
+    reached = vhost.router.route(b"x", b"a.b").audience
     assert reached is not None
     assert [target.client.client_id for target in reached.direct] == [b"c-a/+"]
-    assert vhost.route(b"x", b"b.b").audience is None
+    assert vhost.router.route(b"x", b"b.b").audience is None
 
 
 def test_a_client_gets_one_copy_of_what_has_several_keys_under_the_first_that_reaches_it(vhost: Vhost) -> None:
@@ -324,7 +329,7 @@ def test_a_client_gets_one_copy_of_what_has_several_keys_under_the_first_that_re
     subscribe(vhost, b"b/+")
     subscribe(vhost, b"c/+")
     subscribe(vhost, b"+/3")
-    route = vhost.route_all(b"amq.topic", [b"a.1", b"a.2", b"b.3", b"c.3"], AMQP091, b"\0\0")
+    route = vhost.router.route_all(b"amq.topic", [b"a.1", b"a.2", b"b.3", b"c.3"], AMQP091, b"\0\0")
     assert reached(route) == {b"a.1": [b"c-a/+"], b"b.3": [b"c-b/+", b"c-+/3"], b"c.3": [b"c-c/+"]}
     assert route.durable == 0
 
@@ -333,9 +338,9 @@ def test_a_client_with_several_subscriptions_gets_one_copy(vhost: Vhost) -> None
     client = vhost.attach_client(b"c", 1, False, 600, None)
     for filter in (b"a", b"b"):
         vhost.subscribe_client(client, Subscription(client, filter, 1, 0))
-    route = vhost.route_all(b"amq.topic", [b"b", b"a"], AMQP091, b"\0\0")
+    route = vhost.router.route_all(b"amq.topic", [b"b", b"a"], AMQP091, b"\0\0")
     assert (route.copies, route.durable) == ([], 1)
-    assert vhost.route_all(b"amq.topic", [b"none", b"b", b"a"], AMQP091, b"\0\0").durable == 1
+    assert vhost.router.route_all(b"amq.topic", [b"none", b"b", b"a"], AMQP091, b"\0\0").durable == 1
 
 
 def reached(route: Route) -> dict[bytes, list[bytes]]:
@@ -350,7 +355,7 @@ def test_subscribers_of_further_keys_get_the_message_also_after_a_crash(tmp_path
     rig = MqttRig(tmp_path)
     for name, filter in (("one", "a/+"), ("two", "b/+"), ("both", "+/1")):
         subscribed(rig.durable(name), (filter, 1)).close()
-    route = rig.vhost.route_all(b"amq.topic", [b"a.1", b"b.1"], AMQP091, b"\0\0")
+    route = rig.vhost.router.route_all(b"amq.topic", [b"a.1", b"b.1"], AMQP091, b"\0\0")
     assert len(route.copies) == 1
     assert rig.vhost.publish(route, AMQP091, b"\0\0", b"x") == ACCEPTED
     rig.turn()
@@ -365,36 +370,36 @@ def test_subscribers_of_further_keys_get_the_message_also_after_a_crash(tmp_path
 
 def test_only_the_broker_publishes_below_sys_whatever_leads_there(vhost: Vhost) -> None:
     declare(vhost, b"x")
-    vhost.bind_exchange(b"amq.topic", b"x", b"", {})
+    vhost.catalog.bind_exchange(b"amq.topic", b"x", b"", {})
     subscribe(vhost, b"$SYS/#")
-    assert vhost.route(b"x", b"$SYS.uptime").audience is None
+    assert vhost.router.route(b"x", b"$SYS.uptime").audience is None
     for keys in ([b"$SYS.uptime"], [b"a", b"$SYS.uptime"]):
         with pytest.raises(RequestError, match=r"only the broker publishes below \$SYS"):
-            vhost.route_all(b"amq.topic", keys, AMQP091, b"\0\0")
-    assert vhost.route_topic(b"$SYS/uptime", None).audience is not None
+            vhost.router.route_all(b"amq.topic", keys, AMQP091, b"\0\0")
+    assert vhost.router.route_topic(b"$SYS/uptime", None).audience is not None
 
 
 def test_a_topic_leads_through_exchanges_behind_amq_topic(vhost: Vhost) -> None:
     declare(vhost, b"x")
     declare(vhost, b"h", b"headers")
-    vhost.bind_exchange(b"x", b"amq.topic", b"a.*", {})
-    vhost.bind_exchange(b"h", b"amq.topic", b"h.*", {})
+    vhost.catalog.bind_exchange(b"x", b"amq.topic", b"a.*", {})
+    vhost.catalog.bind_exchange(b"h", b"amq.topic", b"h.*", {})
     queue(vhost, b"q", b"x")
     queue(vhost, b"red", b"h", colour="red")
-    assert names(vhost.route_topic(b"a/b", None)) == [b"q"]
-    route = vhost.route_topic(b"h/b", None)
+    assert names(vhost.router.route_topic(b"a/b", None)) == [b"q"]
+    route = vhost.router.route_topic(b"h/b", None)
     content = Properties()
     content.headers = [("colour", "red")]
     assert route.headers_exchange is not None
-    assert names(vhost.resolve(route, MQTT | 16, encode_neutral(content))) == [b"red"]
-    assert names(vhost.resolve(route, MQTT, b"")) == []
+    assert names(vhost.router.resolve(route, MQTT | 16, encode_neutral(content))) == [b"red"]
+    assert names(vhost.router.resolve(route, MQTT, b"")) == []
 
 
 def test_amq_topic_with_subscribers_needs_no_alternate(vhost: Vhost) -> None:
     declare(vhost, b"rest")
     queue(vhost, b"q", b"rest")
-    vhost.topics.alternate = b"rest"
+    vhost.catalog.topics.alternate = b"rest"
     subscribe(vhost, b"a")
-    assert names(vhost.route_topic(b"a", None)) == []
-    assert names(vhost.route_topic(b"b", None)) == [b"q"]
-    assert names(vhost.route(b"amq.topic", b"b")) == [b"q"]
+    assert names(vhost.router.route_topic(b"a", None)) == []
+    assert names(vhost.router.route_topic(b"b", None)) == [b"q"]
+    assert names(vhost.router.route(b"amq.topic", b"b")) == [b"q"]

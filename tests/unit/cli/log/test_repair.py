@@ -28,7 +28,7 @@ def bodies_in(folder: Path) -> dict[bytes, list[int]]:
     """The numbers of the messages that a broker finds in each queue."""
     opened = OneVhost(folder)
     try:
-        return {name: [int(body.split()[0]) for body in opened.kept(name)] for name in opened.vhost.queues}
+        return {name: [int(body.split()[0]) for body in opened.kept(name)] for name in opened.vhost.catalog.queues}
     finally:
         opened.stop()
 

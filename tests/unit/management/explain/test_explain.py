@@ -42,14 +42,14 @@ def broker(tmp_path: Path) -> OneVhost:
 
 
 def codes(broker: OneVhost, offset: int) -> list[str]:
-    found = explained(broker.vhost, Nobody(), MessagePlace(broker.vhost.queue(b"q"), offset))
+    found = explained(broker.vhost, Nobody(), MessagePlace(broker.vhost.catalog.queue(b"q"), offset))
     reasons = found["reasons"]
     assert isinstance(reasons, list) and str(found["summary"]).endswith(reasons[0]["text"])
     return [each["code"] for each in reasons]
 
 
 def ahead(broker: OneVhost, offset: int) -> int:
-    found = explained(broker.vhost, Nobody(), MessagePlace(broker.vhost.queue(b"q"), offset))["reasons"]
+    found = explained(broker.vhost, Nobody(), MessagePlace(broker.vhost.catalog.queue(b"q"), offset))["reasons"]
     assert isinstance(found, list)
     return next((each["ahead"] for each in found if "ahead" in each), 0)
 
@@ -99,7 +99,7 @@ def test_a_search_goes_through_all_queues_in_steps(broker: OneVhost) -> None:
             b"", b"qr"[turn % 2 : turn % 2 + 1], b"m1 in a body is no message id", encode(AMQP091, properties)
         )
         broker.settle()
-    queues = [broker.vhost.queue(name) for name in (b"q", b"r")]
+    queues = [broker.vhost.catalog.queue(name) for name in (b"q", b"r")]
     search = Search(broker.vhost, queues, "m1")
     steps = 0
     while not search.is_done:
@@ -122,7 +122,7 @@ def test_a_message_that_is_kept_for_one_group_alone_names_it(broker: OneVhost) -
         lease = broker.taken(b"q")
         vhost.ack(lease, lease.first, 1)
     broker.turn()
-    found = explained(vhost, Nobody(), MessagePlace(vhost.queue(b"q"), 1))
+    found = explained(vhost, Nobody(), MessagePlace(vhost.catalog.queue(b"q"), 1))
     reasons = found["reasons"]
     assert isinstance(reasons, list)
     reason = next(each for each in reasons if each["code"] == "pinned")
@@ -139,7 +139,7 @@ def test_a_message_that_is_kept_for_one_group_alone_names_it(broker: OneVhost) -
 def test_a_message_that_is_kept_for_a_reader_alone_names_it(broker: OneVhost) -> None:
     broker.publish(b"", b"q", b"x")
     broker.turn()
-    hold(broker.vhost, broker.vhost.queue(b"q"), b"spark", 0, 60_000_000, broker.clock.us)
+    hold(broker.vhost.catalog, broker.vhost.catalog.queue(b"q"), b"spark", 0, 60_000_000, broker.clock.us)
     lease = broker.taken(b"q")
     broker.vhost.ack(lease, 0, 1)
     broker.turn()

@@ -79,16 +79,16 @@ def test_what_waits_for_its_time_and_what_died(broker: Broker) -> None:
     vhost = broker.vhost
     vhost.delay(b"later", broker.clock.us + 10**9, QOS_1, b"t", b"", b"x")
     limits = {"x-max-length": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
-    vhost.declare_queue(b"letters", False, False, False, {}, 0)
-    vhost.declare_queue(b"short", False, False, False, limits, 0)
+    vhost.catalog.declare_queue(b"letters", False, False, False, {}, 0)
+    vhost.catalog.declare_queue(b"short", False, False, False, limits, 0)
     for _ in range(3):
-        vhost.publish(vhost.route(b"", b"short"), AMQP091, b"\0\0", b"x")
+        vhost.publish(vhost.router.route(b"", b"short"), AMQP091, b"\0\0", b"x")
     broker.look()
     totals = broker.stats.totals
     assert (totals.delayed, totals.staged_batches) == (1, 0)
     assert (totals.dead_letters_moved, totals.dead_letters_dropped) == (2, 0)
     vhost.delete_queue(b"letters", False, False)
-    vhost.publish(vhost.route(b"", b"short"), AMQP091, b"\0\0", b"x")
+    vhost.publish(vhost.router.route(b"", b"short"), AMQP091, b"\0\0", b"x")
     broker.look()
     assert (totals.dead_letters_moved, totals.dead_letters_dropped) == (2, 1)
 

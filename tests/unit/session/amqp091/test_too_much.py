@@ -85,9 +85,9 @@ def test_a_read_of_many_declarations_is_spread_over_turns(tmp_path: Path) -> Non
         rest = rig.give(session, rest)
         turns += 1
         assert session.meter.is_over == bool(rest)
-        assert len(rig.vhost.queues) <= turns * WORK_A_TURN // DECLARE_POINTS + 1
+        assert len(rig.vhost.catalog.queues) <= turns * WORK_A_TURN // DECLARE_POINTS + 1
     assert turns == 3
-    assert len([name for name in rig.vhost.queues if name.startswith(b"q")]) == count
+    assert len([name for name in rig.vhost.catalog.queues if name.startswith(b"q")]) == count
     rig.close()
 
 
@@ -95,7 +95,7 @@ def test_a_read_of_publishes_to_many_new_places_is_spread_over_turns_and_none_is
     rig = AmqpRig(tmp_path)
     session = rig.running()
     rig.give(session, method(1, QUEUE_DECLARE, NOTHING + short("all") + b"\0" + table()))
-    rig.vhost.bind(b"all", b"amq.topic", b"#", {})
+    rig.vhost.catalog.bind(b"all", b"amq.topic", b"#", {})
     most = WORK_A_TURN // ROUTE_POINTS
     rest = b"".join(publish(1, f"k{each}", b"x", exchange="amq.topic") for each in range(3 * most))
     turns = 0
@@ -105,5 +105,5 @@ def test_a_read_of_publishes_to_many_new_places_is_spread_over_turns_and_none_is
         assert session.traffic().received <= turns * (most + 1)
     assert turns > 2
     rig.turn()
-    assert rig.vhost.queues[b"all"].log.end == 3 * most
+    assert rig.vhost.catalog.queues[b"all"].log.end == 3 * most
     rig.close()

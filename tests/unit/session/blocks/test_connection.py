@@ -76,7 +76,7 @@ class Rig(OneVhost):
         """One block with these bodies, on the disk."""
         self.turn()
         for body in bodies:
-            assert self.vhost.publish(self.vhost.route(b"", queue), 1, b"", body) == ACCEPTED
+            assert self.vhost.publish(self.vhost.router.route(b"", queue), 1, b"", body) == ACCEPTED
         self.flush()
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ def decoded(octets: bytes) -> list[BlocksFrame]:
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     made = Rig(str(tmp_path))
-    made.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
+    made.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
     made.turn()
     yield made
     made.close()
@@ -180,7 +180,7 @@ def test_description(logged_in: Rig) -> None:
 
 def test_what_is_not_on_the_disk_is_not_shown(logged_in: Rig) -> None:
     logged_in.fill(b"s", b"a")
-    logged_in.vhost.publish(logged_in.vhost.route(b"", b"s"), 1, b"", b"b")
+    logged_in.vhost.publish(logged_in.vhost.router.route(b"", b"s"), 1, b"", b"b")
     logged_in.turn(sync=False)
     logged_in.send(encode_json(REQUEST, {"op": "describe", "queue": "s"}) + encode_json(REQUEST, fetch("s", 0, 9)))
     logged_in.turn(sync=False)
@@ -206,7 +206,7 @@ def test_whole_blocks_up_to_the_octets_asked_for(logged_in: Rig) -> None:
 def test_a_fetch_below_the_start_says_where_the_log_starts(logged_in: Rig) -> None:
     logged_in.fill(b"s", b"a")
     logged_in.fill(b"s", b"b")
-    logged_in.vhost.queue(b"s").log.truncate(1)
+    logged_in.vhost.catalog.queue(b"s").log.truncate(1)
     assert blocks(logged_in.ask(fetch("s", 0, 2))[0]) == (2, 1, [(1, 1)])
 
 
@@ -220,7 +220,7 @@ def test_times(logged_in: Rig) -> None:
 
 
 def test_an_ephemeral_queue_has_blocks_too(logged_in: Rig) -> None:
-    logged_in.vhost.address_queues = "memory"
+    logged_in.vhost.router.address_queues = "memory"
     logged_in.vhost.consume(b"$queue/e", 7, 1, b"t", False, False, 1, {})
     logged_in.fill(b"e", b"a", b"bc")
     (described, fetched) = logged_in.ask({"op": "describe", "queue": "e"}, fetch("e", 0, 5))
@@ -239,7 +239,7 @@ def test_errors_of_a_request_leave_the_connection_open(logged_in: Rig) -> None:
 
 
 def test_a_queue_of_another_connection_alone_is_not_shown(logged_in: Rig) -> None:
-    logged_in.vhost.declare_queue(b"mine", False, True, False, {}, 99)
+    logged_in.vhost.catalog.declare_queue(b"mine", False, True, False, {}, 99)
     (answer,) = logged_in.ask({"op": "describe", "queue": "mine"})
     assert error(answer)["reason"] == "locked"
 
@@ -268,7 +268,7 @@ def test_who_fetches_too_much_at_once_is_sent_away(logged_in: Rig) -> None:
 
 def test_a_damaged_file_is_an_error_of_the_storage(logged_in: Rig, tmp_path: Path) -> None:
     logged_in.fill(b"s", b"needle" * 20)
-    log = logged_in.vhost.queue(b"s").log
+    log = logged_in.vhost.catalog.queue(b"s").log
     log.cached.clear()
     wal = max((tmp_path / "wal").glob("*.wal"))
     octets = wal.read_bytes()
@@ -312,7 +312,7 @@ def test_any_octets_at_any_split_get_the_same_answer(start: bytes, parts: list[b
     for edges in ([0, len(stream)], sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})):
         with TemporaryDirectory() as folder:
             rig = Rig(folder)
-            rig.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
+            rig.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
             rig.turn()
             for at, edge in enumerate(edges[1:]):
                 if not rig.session.closing:

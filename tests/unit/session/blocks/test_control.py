@@ -57,7 +57,7 @@ def test_a_change_that_changed_nothing_waits_for_nothing(rig: Rig) -> None:
 
 @pytest.mark.parametrize("consumed", [False, True])
 def test_a_purge_waits_for_the_disk(rig: Rig, consumed: bool) -> None:
-    rig.vhost.declare_queue(b"q", True, False, False, {}, 0)
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
     if consumed:
         rig.vhost.consume(b"q", 7, 1, b"c", False, False, 1, {})
     rig.fill(b"q", b"1", b"2", b"3")
@@ -80,7 +80,7 @@ def test_an_answer_behind_a_change_waits_too(rig: Rig) -> None:
 
 
 def test_who_has_entered_no_vhost_reads_no_queue(rig: Rig) -> None:
-    rig.vhost.declare_queue(b"q", True, False, False, {}, 0)
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
     (frame,) = rig.ask({"op": "describe", "queue": "q"})
     assert frame.kind == ERROR
     assert "refused for user" in str(decode_json(frame.payload)["text"])
@@ -88,7 +88,7 @@ def test_who_has_entered_no_vhost_reads_no_queue(rig: Rig) -> None:
 
 def test_an_answer_has_a_limit(rig: Rig) -> None:
     arguments = {f"x-ha-{name}": "x" * 250_000 for name in ("mode", "nodes", "params")}
-    rig.vhost.declare_queue(b"q", True, False, False, {**arguments, "x-ha-policy": ["\x01" * 700_000]}, 0)
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, {**arguments, "x-ha-policy": ["\x01" * 700_000]}, 0)
     ask(rig, "queue.show", queue="q")
     rig.turn(sync=False)
     (frame,) = rig.sent()

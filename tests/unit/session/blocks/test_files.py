@@ -30,7 +30,7 @@ IN_WAL = 200
 def to_segments(rig: Rig) -> None:
     """Have all that is in the WAL rewritten as segments."""
     rig.checkpoint()
-    log = rig.vhost.queue(b"s").log
+    log = rig.vhost.catalog.queue(b"s").log
     for _ in range(100):
         rig.flush()
         rig.housekeep()
@@ -41,7 +41,7 @@ def to_segments(rig: Rig) -> None:
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     made = Rig(str(tmp_path_factory.mktemp("data")))
     made.store.logs.segment_octets_max = 4 << 20
-    made.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
+    made.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
     made.turn()
     made.send(PREFACE)
     made.ask(LOGIN)

@@ -28,7 +28,7 @@ BATCH = 500
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     made = Rig(str(tmp_path))
-    made.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
+    made.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
     made.turn()
     made.send(PREFACE)
     made.ask(LOGIN)
@@ -74,7 +74,7 @@ def publish(rig: Rig, count: int) -> dict[int, bytes]:
     for first in range(0, count, BATCH):
         for number in range(first, min(first + BATCH, count)):
             bodies[number] = json.dumps({"n": number, "pad": "x" * (number % 7)}).encode()
-            route = rig.vhost.route(b"", b"$queue/s/%d" % number)
+            route = rig.vhost.router.route(b"", b"$queue/s/%d" % number)
             assert rig.vhost.publish(route, AMQP091, b"", bodies[number]) == ACCEPTED
         rig.clock.us += 1000
         rig.turn()
@@ -114,7 +114,7 @@ def test_timestamps_come_with_the_records(rig: Rig) -> None:
 
 def test_what_is_looked_at_does_not_go_to_the_cache(rig: Rig) -> None:
     publish(rig, 900)
-    log = rig.vhost.queue(b"s").log
+    log = rig.vhost.catalog.queue(b"s").log
     log.cached.clear()
     assert len(pick_all(rig, "/n >= 0", 0, 900, 1 << 20)[0]) == 900
     rig.ask(fetch("s", 0, 900))
@@ -131,7 +131,7 @@ def test_a_bad_filter_is_refused_in_the_parsers_words(rig: Rig) -> None:
 
 def test_a_range_that_is_gone(rig: Rig) -> None:
     publish(rig, 1000)
-    rig.vhost.queue(b"s").log.truncate(700)
+    rig.vhost.catalog.queue(b"s").log.truncate(700)
     next, start, found = picked(rig.ask(fetch("s", 0, 1000, filter="/n % 100 = 0"))[0])
     assert (next, start, [offset for offset, _ in found]) == (1000, 700, [700, 800, 900])
     assert picked(rig.ask(fetch("s", 1000, 2000, filter="/n > 0"))[0]) == (1000, 700, [])

@@ -19,8 +19,8 @@ DAY_MS = 24 * 3600 * 1000
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     made = Rig(str(tmp_path))
-    made.vhost.declare_queue(b"s", True, False, False, STREAM, 0)
-    made.vhost.declare_queue(b"q", True, False, False, {}, 0)
+    made.vhost.catalog.declare_queue(b"s", True, False, False, STREAM, 0)
+    made.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
     made.turn()
     made.send(PREFACE)
     made.ask(LOGIN)
@@ -80,7 +80,7 @@ def test_a_bad_pattern_is_refused_with_what_is_wrong_in_it(rig: Rig) -> None:
 
 def test_a_list_goes_on_where_an_answer_ended(rig: Rig) -> None:
     for number in range(NAMES_A_PAGE):
-        rig.vhost.declare_queue(b"n%04d" % number, False, False, False, {}, 0)
+        rig.vhost.catalog.declare_queue(b"n%04d" % number, False, False, False, {}, 0)
     first = said(rig.ask({"op": "queues"})[0])
     assert (len(names(first)), first["next"]) == (NAMES_A_PAGE, "q")
     rest = said(rig.ask({"op": "queues", "from": first["next"]})[0])
@@ -88,7 +88,7 @@ def test_a_list_goes_on_where_an_answer_ended(rig: Rig) -> None:
 
 
 def test_queues_that_are_not_for_this_reader_are_left_out(rig: Rig) -> None:
-    rig.vhost.declare_queue(b"mine", False, True, False, {}, 99)
+    rig.vhost.catalog.declare_queue(b"mine", False, True, False, {}, 99)
     assert names(said(rig.ask({"op": "queues"})[0])) == ["q", "s"]
     permission = rig.session.rights.grants.permission
     assert permission is not None
@@ -106,19 +106,19 @@ def test_ends_are_told_at_once_without_a_wait(rig: Rig) -> None:
     answer = said(rig.ask(ends(s=2, q=0))[0])["queues"]
     assert isinstance(answer, dict)
     assert {name: (each["start"], each["end"]) for name, each in answer.items()} == {"s": (0, 2), "q": (0, 0)}
-    assert answer["s"]["id"] == rig.vhost.queue(b"s").id
+    assert answer["s"]["id"] == rig.vhost.catalog.queue(b"s").id
 
 
 def test_ends_wait_until_one_moves(rig: Rig) -> None:
     assert rig.ask(ends(30_000, s=0, q=0), {"op": "describe", "queue": "s"}) == []
-    rig.vhost.declare_queue(b"other", True, False, False, {}, 0)
+    rig.vhost.catalog.declare_queue(b"other", True, False, False, {}, 0)
     rig.fill(b"other", b"x")
     assert rig.sent() == []
-    assert rig.vhost.publish(rig.vhost.route(b"", b"q"), 1, b"", b"y") == 0
+    assert rig.vhost.publish(rig.vhost.router.route(b"", b"q"), 1, b"", b"y") == 0
     moved, described = rig.frames()
     assert said(moved)["queues"]["q"]["end"] == 1  # type: ignore[index]
     assert said(described)["queue"] == "s"
-    assert not any(queue.watches for queue in rig.vhost.queues.values())
+    assert not any(queue.watches for queue in rig.vhost.catalog.queues.values())
     assert rig.vhosts.common.watches == []
 
 
@@ -131,7 +131,7 @@ def test_ends_wait_no_longer_than_they_were_told(rig: Rig) -> None:
 
 def test_what_is_not_on_the_disk_ends_no_wait(rig: Rig) -> None:
     assert rig.ask(ends(30_000, s=0)) == []
-    rig.vhost.publish(rig.vhost.route(b"", b"s"), 1, b"", b"a")
+    rig.vhost.publish(rig.vhost.router.route(b"", b"s"), 1, b"", b"a")
     rig.turn(sync=False)
     rig.turn(sync=False)
     assert rig.sent() == []
@@ -140,10 +140,10 @@ def test_what_is_not_on_the_disk_ends_no_wait(rig: Rig) -> None:
 
 
 def test_a_wait_for_an_ephemeral_queue_ends_with_the_turn(rig: Rig) -> None:
-    rig.vhost.address_queues = "memory"
+    rig.vhost.router.address_queues = "memory"
     rig.vhost.consume(b"$queue/e", 7, 1, b"t", False, False, 1, {})
     assert rig.ask(ends(30_000, e=0)) == []
-    rig.vhost.publish(rig.vhost.route(b"", b"e"), 1, b"", b"a")
+    rig.vhost.publish(rig.vhost.router.route(b"", b"e"), 1, b"", b"a")
     (answer,) = rig.frames()
     assert said(answer)["queues"]["e"]["end"] == 1  # type: ignore[index]
 
@@ -160,7 +160,7 @@ def test_who_leaves_waits_for_nothing(rig: Rig) -> None:
     assert rig.ask(ends(30_000, s=0, q=0)) == []
     rig.line.close()
     assert rig.vhosts.common.watches == []
-    assert not any(queue.watches for queue in rig.vhost.queues.values())
+    assert not any(queue.watches for queue in rig.vhost.catalog.queues.values())
 
 
 def test_ends_of_an_unknown_queue(rig: Rig) -> None:
@@ -219,7 +219,7 @@ def test_what_is_held_stays_though_it_is_consumed(rig: Rig) -> None:
         rig.fill(b"q", body)
     assert said(rig.ask(hold("q", 1))[0]) == {"offset": 1, "start": 0}
     assert consume_all(rig) == 3
-    queue = rig.vhost.queue(b"q")
+    queue = rig.vhost.catalog.queue(b"q")
     assert bases(rig, "q") == (1, [1, 2])
     assert (queue.ready(), queue.log.start, queue.log.kept) == (0, 3, 1)
     assert said(rig.ask({"op": "describe", "queue": "q"})[0])["start"] == 1
@@ -238,10 +238,10 @@ def test_what_is_held_stays_though_it_is_purged(rig: Rig, queue: str) -> None:
     rig.ask(hold(queue, 0))
     assert rig.vhost.purge(queue.encode()) == 2
     rig.turn()
-    assert rig.vhost.queue(queue.encode()).ready() == 0
+    assert rig.vhost.catalog.queue(queue.encode()).ready() == 0
     assert bases(rig, queue) == (0, [0, 1])
     rig.fill(queue.encode(), b"c")
-    assert rig.vhost.queue(queue.encode()).ready() == 1
+    assert rig.vhost.catalog.queue(queue.encode()).ready() == 1
     assert bases(rig, queue) == (0, [0, 1, 2])
     consumer = rig.vhost.consume(queue.encode(), 9, 1, b"t", True, False, 0, {"x-stream-offset": "first"})
     assert [each.block.body(each.index) for each in rig.deliveries()] == [b"c"]
@@ -249,8 +249,8 @@ def test_what_is_held_stays_though_it_is_purged(rig: Rig, queue: str) -> None:
 
 
 def test_a_streams_limits_do_not_count_what_is_held(rig: Rig) -> None:
-    rig.vhost.declare_queue(b"l", True, False, False, {**STREAM, "x-max-age": "1h"}, 0)
-    log = rig.vhost.queue(b"l").log
+    rig.vhost.catalog.declare_queue(b"l", True, False, False, {**STREAM, "x-max-age": "1h"}, 0)
+    log = rig.vhost.catalog.queue(b"l").log
     rig.fill(b"l", b"a")
     rig.ask(hold("l", 0, ttl_ms=DAY_MS))
     for body in (b"b", b"c"):
@@ -287,14 +287,14 @@ def test_a_hold_ends_by_itself_unless_it_is_renewed(rig: Rig) -> None:
     assert bases(rig, "q") == (0, [0])
     tick(rig, 200_000)
     assert bases(rig, "q") == (1, [])
-    assert rig.vhost.queue(b"q").pins.by_name == {}
+    assert rig.vhost.catalog.queue(b"q").pins.by_name == {}
 
 
 @pytest.mark.parametrize("ttl_ms", [1, 999, DAY_MS + 1])
 def test_a_time_to_live_out_of_bounds_is_refused(rig: Rig, ttl_ms: int) -> None:
     refusal = error(rig.ask(hold("q", 0, ttl_ms=ttl_ms))[0])
     assert f"ttl_ms is {ttl_ms}, not a number from 1000 to {DAY_MS}" in str(refusal["text"])
-    assert rig.vhost.queue(b"q").pins.by_name == {}
+    assert rig.vhost.catalog.queue(b"q").pins.by_name == {}
 
 
 def test_a_new_hold_is_answered_when_it_is_on_the_disk(rig: Rig) -> None:
@@ -326,9 +326,9 @@ def test_holds_of_a_deleted_queue_are_gone(rig: Rig) -> None:
     rig.ask(hold("q", 0))
     rig.vhost.delete_queue(b"q", False, False)
     rig.turn()
-    rig.vhost.declare_queue(b"q", True, False, False, {}, 0)
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
     rig.turn()
-    assert rig.vhost.queue(b"q").pins.by_name == {}
+    assert rig.vhost.catalog.queue(b"q").pins.by_name == {}
     rig.fill(b"q", b"b")
     consume_all(rig)
     assert bases(rig, "q") == (1, [])
@@ -360,16 +360,16 @@ def test_a_hold_waits_for_a_rewrite_that_does_not_know_of_it(rig: Rig) -> None:
 
 
 def test_a_queue_that_is_held_is_not_unused(rig: Rig) -> None:
-    rig.vhost.declare_queue(b"u", True, False, False, {"x-expires": 10_000}, 0)
+    rig.vhost.catalog.declare_queue(b"u", True, False, False, {"x-expires": 10_000}, 0)
     rig.ask(hold("u", 0, ttl_ms=30_000))
     for _ in range(5):
         tick(rig, 5_000_000)
     rig.ask(hold("u", 0, ttl_ms=1_000))
     for _ in range(2):
         tick(rig, 2_000_000)
-    assert b"u" in rig.vhost.queues
+    assert b"u" in rig.vhost.catalog.queues
     tick(rig, 11_000_000)
-    assert b"u" not in rig.vhost.queues
+    assert b"u" not in rig.vhost.catalog.queues
 
 
 def test_too_many_holds_on_one_queue(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

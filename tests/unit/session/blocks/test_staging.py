@@ -34,7 +34,7 @@ class StagingRig(Rig):
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[StagingRig]:
     made = StagingRig(str(tmp_path))
-    made.vhost.declare_queue(b"q", True, False, False, {}, 0)
+    made.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
     made.send(PREFACE)
     made.ask(LOGIN)
     yield made
@@ -121,10 +121,10 @@ def test_a_batch_without_rows_is_committed_too(rig: StagingRig) -> None:
 
 
 def test_rows_go_the_ways_of_published_messages(rig: StagingRig) -> None:
-    rig.vhost.declare_queue(b"by-header", True, False, False, {}, 0)
-    rig.vhost.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
-    rig.vhost.bind(b"by-header", b"amq.headers", b"", {"x-match": "all", "kind": "a"})
-    rig.vhost.bind(b"q", b"amq.topic", b"a.#", {})
+    rig.vhost.catalog.declare_queue(b"by-header", True, False, False, {}, 0)
+    rig.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 0)
+    rig.vhost.catalog.bind(b"by-header", b"amq.headers", b"", {"x-match": "all", "kind": "a"})
+    rig.vhost.catalog.bind(b"q", b"amq.topic", b"a.#", {})
     kind = with_headers([("kind", "a")])
     copied = with_headers([("CC", ["s"])])
     rig.stage(
@@ -161,10 +161,10 @@ def test_what_properties_ask_for_is_done(rig: StagingRig) -> None:
 def test_an_expiration_of_a_row_holds(rig: StagingRig) -> None:
     rig.stage(staged_block((b"", b"q", b"\x01\x00\x011", b"goes"), (b"", b"q", EMPTY, b"stays")))
     assert rig.commit_batch(p=2)["rows"] == 2
-    assert rig.vhost.queue(b"q").ready() == 2
+    assert rig.vhost.catalog.queue(b"q").ready() == 2
     rig.tick(1_000_000)
     rig.turn()
-    assert rig.vhost.queue(b"q").ready() == 1
+    assert rig.vhost.catalog.queue(b"q").ready() == 1
 
 
 def with_headers(headers: list[tuple[str, object]]) -> bytes:
@@ -175,7 +175,7 @@ def with_headers(headers: list[tuple[str, object]]) -> bytes:
 
 def test_a_full_queue_makes_the_rest_of_a_transaction_wait(rig: StagingRig) -> None:
     limits = {"x-max-length": 2, "x-overflow": "reject-publish"}
-    rig.vhost.declare_queue(b"small", True, False, False, limits, 0)
+    rig.vhost.catalog.declare_queue(b"small", True, False, False, limits, 0)
     rig.stage(to_queue(b"small", b"1", b"2", b"3", b"4", b"5"))
     rig.send(encode_json(REQUEST, {"op": "commit", "query": "q", "batch": 0, "parts": {"p": 5}}))
     assert rig.frames() == []
@@ -193,13 +193,13 @@ def test_a_full_queue_makes_the_rest_of_a_transaction_wait(rig: StagingRig) -> N
         frames = rig.frames()
     (frame,) = frames
     assert decode_json(frame.payload) == {"rows": 5, "unroutable": 0, "again": False}
-    assert rig.vhost.queue(b"small").ready() == 1
+    assert rig.vhost.catalog.queue(b"small").ready() == 1
 
 
 def test_a_transaction_that_waits_for_room_writes_nothing_meanwhile(rig: StagingRig) -> None:
     """Each sync brings a turn: were there something to write in each turn, the disk would never rest."""
     limits = {"x-max-length": 1, "x-overflow": "reject-publish"}
-    rig.vhost.declare_queue(b"small", True, False, False, limits, 0)
+    rig.vhost.catalog.declare_queue(b"small", True, False, False, limits, 0)
     rig.stage(to_queue(b"small", b"1", b"2"))
     rig.send(encode_json(REQUEST, {"op": "commit", "query": "q", "batch": 0, "parts": {"p": 2}}))
     assert rig.frames() == []

@@ -126,7 +126,7 @@ def test_a_read_of_many_new_topics_is_spread_over_turns_and_loses_none(tmp_path:
 
 def test_many_filters_of_queues_look_for_their_arguments_once(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
-    rig.vhost.declare_queue(b"q", True, False, False, {"x-queue-type": "stream"}, 0)
+    rig.vhost.catalog.declare_queue(b"q", True, False, False, {"x-queue-type": "stream"}, 0)
     raw = rig.connected("c")
     properties = user("stream-filter", "one") + user("stream-filter", "two") + user("stream-offset", "first")
     raw.send(subscribe(1, ("$queue/q", 1), ("$queue/q", 1), properties=properties))

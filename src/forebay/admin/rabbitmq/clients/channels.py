@@ -129,7 +129,7 @@ async def show_channel(
     assert session is not None
     own = [each for each in session.vhost.consumers.get(int(session.id), []) if each.channel == described["channel"]]
     vhost = session.vhost
-    queues = vhost.queues_by_id
+    queues = vhost.catalog.queues_by_id
     facts["consumer_details"] = [
         consumer_facts(app, (vhost, queues[each.queue], each)) for each in own if each.queue in queues
     ]

@@ -32,7 +32,7 @@ router = APIRouter(prefix="/api", tags=["consumers"])
 
 async def consumers_in(vhosts: list[Vhost]) -> list[Placed]:
     """Every consumer of these vhosts' queues, by vhost and queue."""
-    queues = [(vhost, vhost.queues[name]) for vhost in vhosts for name in sorted(vhost.queues)]
+    queues = [(vhost, vhost.catalog.queues[name]) for vhost in vhosts for name in sorted(vhost.catalog.queues)]
     found = await sliced(queues, consumers_of)
     return [each for some in found for each in some]
 

@@ -62,7 +62,7 @@ def settled_facts(app: App) -> Facts:
         "disable_stats": False,
         "enable_queue_totals": False,
         "is_op_policy_updating_enabled": True,
-        "default_queue_type": app.vhosts.default.settings.default_queue_type,
+        "default_queue_type": app.vhosts.default.catalog.settings.default_queue_type,
         "statistics_db_event_queue": 0,
         "node": NODE,
         "cluster_name": cluster_name(app),
@@ -89,8 +89,8 @@ async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wa
     facts["object_totals"] = {
         "connections": len(connections),
         "channels": count_channels(connections),
-        "exchanges": sum(len(vhost.bindings.exchanges) for vhost in vhosts),
-        "queues": sum(len(vhost.queues) for vhost in vhosts),
+        "exchanges": sum(len(vhost.catalog.bindings.exchanges) for vhost in vhosts),
+        "queues": sum(len(vhost.catalog.queues) for vhost in vhosts),
         "consumers": sum(len(each) for vhost in vhosts for each in vhost.consumers.values()),
     }
     if is_monitor(caller):

@@ -1,0 +1,87 @@
+"""The turn of a vhost under way: it knows the queues that its end has to look at, and seals what they took."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64
+
+from forebay.broker.common import Common, Gatherer, Sealed
+from forebay.broker.internal_log import InternalLog
+from forebay.log.store import Store
+from forebay.queue.leases.lease import Consumer
+from forebay.queue.queue import Queue
+from forebay.queue.trace import PUBLISHED as TRACE_PUBLISHED
+
+
+@final
+class Turn(Gatherer):
+    """The queues and records that have gathered since the end of the turn before.
+
+    now_us     when the turn before ended, or this one does; good enough for leases by `get`
+    dirty      queues in which something has happened
+    timed      queues to which time alone may bring something
+    awaiting   queues with readers of what is not on disk yet
+    cancelled  consumers that lost their queue, for their sessions to tell
+    internals  the logs of the broker's own
+    """
+
+    def __init__(self, vhost: bytes, store: Store, common: Common) -> None:
+        self.vhost = vhost
+        self.store = store
+        self.common = common
+        self.common.parts.append(self)
+        self.now_us: i64 = 0
+        self.dirty: list[Queue] = []
+        self.timed: list[Queue] = []
+        self.awaiting: list[Queue] = []
+        self.cancelled: list[Consumer] = []
+        self.internals: list[InternalLog] = []
+
+    def mark(self, queue: Queue) -> None:
+        """Have this turn look at the queue."""
+        if not queue.dirty:
+            queue.dirty = True
+            self.dirty.append(queue)
+
+    def watch(self, queue: Queue) -> None:
+        """Have ticks look at the queue for as long as time alone may bring something to it."""
+        if not queue.timed:
+            queue.timed = True
+            self.timed.append(queue)
+
+    def seal(self, queue: Queue) -> None:
+        """Make a block of what the queue has taken, and give it to the store."""
+        log = queue.log
+        block = log.seal(self.now_us)
+        share = self.common.share_of(queue)
+        if share and log.octets > share:
+            self.common.crowd(queue)
+        if block is not None:
+            queue.counts.published += block.count
+            if self.common.tracing:
+                self.common.sealed.append(Sealed(self.vhost, queue, block))
+        if block is not None and log.durable:
+            self.store.append(log, block)
+            if queue not in self.awaiting:
+                self.awaiting.append(queue)
+        elif queue.watches:
+            self.wake_watches(queue)
+        if block is not None and queue.trace is not None:
+            queue.trace.note(TRACE_PUBLISHED, b"", None, block.base, block.count, log.stamp_us, "")
+
+    def wake_watches(self, queue: Queue) -> None:
+        """Tell who waits for the queue that there is more to read, if there is."""
+        end = queue.log.readable_end()
+        for watch in queue.watches:
+            if watch.is_over(queue.id, end):
+                self.common.wake(watch)
+
+    def gathered(self) -> i64:
+        octets: i64 = 0
+        for internal in self.internals:
+            octets += internal.gathered()
+        for queue in self.dirty:
+            if queue.log.durable:
+                octets += queue.log.writer.octets()
+        return octets
