@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -54,9 +55,10 @@ def test_a_queue_from_its_declaration_to_its_end(page: Page, watch: Watch, chann
         given = {"Body": json.dumps({"total": number * 100}), "Headers": '{"region": "eu"}'}
         fill(page, "Publish to queue jobs", given, "Publish")
         expect(page.get_by_role("dialog")).to_have_count(0)
+    messages = page.locator("details.message")
+    expect(messages).to_have_count(2)  # without being asked for
     page.get_by_role("searchbox", name="Filter messages").fill("/total > 100")
     page.get_by_role("button", name="Search", exact=True).click()
-    messages = page.locator("details.message")
     expect(messages).to_have_count(1)
     messages.first.click()
     expect(messages.locator("pre")).to_have_text(json.dumps({"total": 200}, indent=2))
@@ -87,15 +89,63 @@ def test_messages_are_moved_by_filter_and_explained(page: Page, channel: Blockin
         channel.basic_publish("", "here", str(number).encode(), pika.BasicProperties(priority=number))
     show(page, "#/queues/%2F/here", "here")
     page.locator("details.message").first.click()
-    page.get_by_role("button", name="Why is it still here?").first.click()
     expect(page.locator("ol.reasons")).to_contain_text("has no consumers")
-    page.get_by_role("button", name="History").first.click()
     expect(page.get_by_role("table", name="History")).to_contain_text("stored")
     page.get_by_role("button", name="Move messages").click()
     given = {"To queue": "there", "Only those for which this holds": "priority >= 2"}
     fill(page, "Move messages from here", given, "Move")
     page.get_by_text("2 messages moved to there").wait_for()
     assert (bodies(channel, "here"), bodies(channel, "there")) == ([b"0", b"1"], [b"2", b"3"])
+
+
+def test_the_form_that_publishes_remembers_the_last_message(page: Page, channel: BlockingChannel) -> None:
+    channel.queue_declare("drafts", durable=True)
+    show(page, "#/queues/%2F/drafts", "drafts")
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_role("dialog").get_by_text("Properties", exact=True).click()
+    given = {"Content type": "text/plain", "Priority": "7", "Message id": "m-1", "Headers": '{"a": 1}', "Body": "first"}
+    fill(page, "Publish to queue drafts", given, "Publish")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("dialog").get_by_label("Content type")).to_have_value("text/plain")
+    fill(page, "Publish to queue drafts", {"Body": "second"}, "Publish")
+    expect(page.locator("details.message")).to_have_count(2)
+    for body in (b"first", b"second"):
+        _, properties, found = channel.basic_get("drafts", auto_ack=True)
+        assert properties is not None and found == body
+        facts = (properties.content_type, properties.priority, properties.message_id, properties.headers)
+        assert facts == ("text/plain", 7, "m-1", {"a": 1})
+
+
+def test_a_live_tail_shows_what_comes_and_stops(
+    page: Page, watch: Watch, channel: BlockingChannel, broker: BrokerProcess
+) -> None:
+    watch.expected = {400}
+    channel.queue_declare("busy", durable=True)
+    channel.basic_publish("", "busy", b"before")
+    show(page, "#/queues/%2F/busy", "busy")
+    messages = page.locator("details.message")
+    expect(messages).to_have_count(1)
+    with page.expect_response("**/tail?*"):
+        page.get_by_role("button", name="Live tail").click()
+    for number in range(50):
+        channel.basic_publish("", "busy", b"%d" % number)
+        assert channel.basic_get("busy", auto_ack=True)[0] is not None  # who takes them does not hide them
+    expect(messages.first).to_contain_text("49")
+    expect(page.get_by_role("status").filter(has_text="Live")).to_contain_text(re.compile("not shown|50 messages"))
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_text("Stopped.").wait_for()
+    show(page, "#/live", "Live tail")
+    page.get_by_label("Topic filter").fill("plant/#/x")
+    page.get_by_role("button", name="Start").click()
+    page.get_by_text("'#' must be the last level").wait_for()
+    page.get_by_label("Topic filter").fill("plant/+/state")
+    with page.expect_response("**/subscribe/plant/**"):
+        page.get_by_role("button", name="Start").click()
+    publish_mqtt(broker, "plant/7/state", '{"on": true}')
+    messages.first.click()
+    expect(messages.first).to_contain_text("plant/7/state")
+    expect(messages.locator("pre")).to_have_text(json.dumps({"on": True}, indent=2))
 
 
 def test_the_group_that_pins_a_queue_is_moved_and_deleted(page: Page, channel: BlockingChannel) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.interop.npm import installed
 
 UI = Path(__file__).parent.parent.parent / "src" / "forebay" / "admin" / "ui"
-OCTETS_MAX = 250_000
+OCTETS_MAX = 300_000
 LINES_MAX = 600
 CHART_LINES_MAX = 250
 TYPESCRIPT = "5.9.3"

@@ -23,6 +23,7 @@ import { showQueue } from "./views/queue.js";
 import { showQueues } from "./views/queues.js";
 import { showRetained } from "./views/retained.js";
 import { showSession, showSessions } from "./views/sessions.js";
+import { showTail } from "./views/tail.js";
 import { showTopology } from "./views/topology.js";
 import { showTrace, showTraces } from "./views/traces.js";
 import { showUser, showUsers } from "./views/users.js";
@@ -42,6 +43,7 @@ const VIEWS = [
   { name: "topology", title: "Topology", key: "t", group: "Messages", show: showTopology },
   { name: "delayed", title: "Delayed", key: "l", group: "Messages", show: showDelayed },
   { name: "retained", title: "Retained", key: "r", group: "Messages", show: showRetained },
+  { name: "live", title: "Live tail", key: "w", group: "Messages", show: showTail },
   { name: "traces", title: "Traces", key: "x", group: "Messages", show: showTraces, detail: showTrace, allowed: isAdministrator },
   { name: "connections", title: "Connections", key: "c", group: "Clients", show: connections.showConnections, detail: connections.showConnection },
   { name: "channels", title: "Channels", key: "h", group: "Clients", show: connections.showChannels },
@@ -110,6 +112,7 @@ function leave(note) {
   life.end();
   watch.end();
   localStorage.removeItem(LOGGED_IN);
+  sessionStorage.clear(); // what was published last is its publisher's
   for (const dialog of document.querySelectorAll("dialog")) dialog.close();
   showLogin(enter, note);
 }

@@ -12,6 +12,7 @@ import { h, put } from "./dom.js";
  * @property {(string | [string, string])[]} [options] of a select: values, or values with what is shown
  * @property {string} [placeholder]
  * @property {string[]} [list] what the browser suggests
+ * @property {string} [group] under which it stands with others, to be unfolded
  */
 
 let numbers = 0;
@@ -34,6 +35,7 @@ export function makeField(field) {
   const complain = (text) => {
     put(wrong, text);
     input.setAttribute("aria-invalid", text ? "true" : "false");
+    if (text) element.closest("details")?.setAttribute("open", "");
   };
   return { field, element, input, complain, read: () => readInput(field, input) };
 }
@@ -85,7 +87,7 @@ function readInput(field, input) {
 
 /**
  * A form in a dialog; it closes when `submit` did not fail.
- * @param {{title: string, about?: any, fields: Field[], submit: string, danger?: boolean, wide?: boolean, change?: (values: any, fields: any) => void}} form
+ * @param {{title: string, about?: any, after?: any, fields: Field[], submit: string, danger?: boolean, wide?: boolean, change?: (values: any, fields: any) => void}} form
  * @param {(values: any) => Promise<unknown>} work
  * @returns {Promise<boolean>} whether it was done
  */
@@ -106,7 +108,7 @@ export function askForm(form, work) {
       "form",
       { method: "dialog", novalidate: true, onsubmit: submit },
       h("header", {}, h("h2", {}, form.title)),
-      h("div", { class: "body" }, form.about ? h("p", {}, form.about) : null, fields.map((each) => each.element), wrong),
+      h("div", { class: "body" }, form.about ? h("p", {}, form.about) : null, laidOut(fields), form.after ?? null, wrong),
       h("footer", {}, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), send),
     );
     const dialog = open(body, form.title, () => resolve(false), form.wide);
@@ -118,6 +120,20 @@ export function askForm(form, work) {
     }
     (fields[0]?.input ?? send).focus();
   });
+}
+
+/** Fields one below the other, those of a group in a part that unfolds. @param {ReturnType<typeof makeField>[]} fields */
+function laidOut(fields) {
+  const made = [];
+  for (let at = 0; at < fields.length; ) {
+    const group = fields[at].field.group;
+    const end = group ? fields.findIndex((each, index) => index > at && each.field.group !== group) : at + 1;
+    const own = fields.slice(at, end < 0 ? fields.length : end);
+    const given = own.some(({ field }) => field.value !== undefined && field.value !== "" && field.value !== false);
+    made.push(group ? h("details", { class: "group", open: given }, h("summary", {}, group), h("div", { class: "fields" }, own.map((each) => each.element))) : own[0].element);
+    at += own.length;
+  }
+  return made;
 }
 
 /** @param {ReturnType<typeof makeField>[]} fields */

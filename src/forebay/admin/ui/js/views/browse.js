@@ -1,52 +1,91 @@
 /** Looks at messages where they are: nothing is handed out, and nobody waits for it. */
-import { get, operation, path } from "../api.js";
+import { get, path } from "../api.js";
 import { h, put } from "../dom.js";
-import { moment, several } from "../format.js";
-import { complain } from "../toast.js";
-import { askExplain, explainView, historyView } from "./explain.js";
+import { count, moment, several } from "../format.js";
+import { askExplain, fateOf } from "./explain.js";
 import { messageView } from "./messages.js";
 import { button, panel } from "./parts.js";
+import { Tail, fromQueue } from "./tail.js";
 
 const PAGE = 50;
 const BODY_OCTETS = 65_536;
 
-/**
- * The part of a view that shows a queue's messages.
- * @param {string} vhost @param {string} queue @param {boolean} stream @param {any} life
- */
-export function browser(vhost, queue, stream, life) {
-  const where = h("input", { type: "search", "aria-label": "Filter messages", placeholder: "Filter: /total > 100 AND header.region = 'eu'", spellcheck: "false" });
-  where.style.flex = "1 1 240px";
-  const from = h("input", { type: "text", "aria-label": stream ? "From offset or time" : "From offset", placeholder: stream ? "From offset or 2026-01-31 12:00" : "From offset", size: 18 });
-  const list = h("div", { class: "messages" });
-  const note = h("div", { class: "wrong", role: "alert" });
-  const more = h("div", { class: "pager", hidden: true });
+/** The part of a view that shows a queue's messages. */
+export class Browser {
+  /** @param {string} vhost @param {string} queue @param {boolean} stream @param {any} life */
+  constructor(vhost, queue, stream, life) {
+    this.vhost = vhost;
+    this.queue = queue;
+    this.life = life;
+    this.end = -1; // the offset that comes next, when the messages were asked for; -1: not known
+    this.newest = -1; // and now
+    this.where = h("input", { type: "search", "aria-label": "Filter messages", placeholder: "Filter: /total > 100 AND header.region = 'eu'", spellcheck: "false" });
+    this.where.style.flex = "1 1 240px";
+    this.from = h("input", { type: "text", "aria-label": stream ? "From offset or time" : "From offset", placeholder: stream ? "From offset or 2026-01-31 12:00" : "From offset", size: 18 });
+    this.list = h("div", { class: "messages" });
+    this.note = h("div", { class: "wrong", role: "alert" });
+    this.more = h("div", { class: "pager", hidden: true });
+    this.news = h("div", { class: "pager", role: "status", hidden: true });
+    this.tail = new Tail(life);
+    const live = button("Live tail", () => this.live());
+    const form = h("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void this.again()) }, this.where, this.from, h("button", { type: "submit" }, "Search"), this.note);
+    this.element = panel("Messages", [form, this.tail.element, this.news, this.list, this.more], [live, button("Explain a message", () => askExplain(vhost, queue))]);
+    void this.again();
+  }
+
+  /** Asks anew, from where the form says. */
+  async again() {
+    this.tail.close();
+    this.end = this.newest;
+    this.tellNews();
+    try {
+      await this.look(startOf(this.from.value.trim()), true);
+    } catch (error) {
+      put(this.note, /** @type {Error} */ (error).message);
+    }
+  }
+
+  /** What comes from now on, instead of what is there. */
+  live() {
+    put(this.list);
+    this.more.hidden = true;
+    this.tellNews();
+    void this.tail.run(fromQueue(this.vhost, this.queue));
+  }
+
+  /** @param {number | undefined} end the offset that the next message of the queue will have */
+  seen(end) {
+    if (end === undefined) return;
+    this.newest = end;
+    if (this.end < 0) this.end = end;
+    if (end > this.end && this.list.querySelector(".empty")) void this.again();
+    else this.tellNews();
+  }
+
+  tellNews() {
+    const count_ = this.newest - this.end;
+    this.news.hidden = count_ <= 0 || !this.tail.element.hidden;
+    if (!this.news.hidden && this.news.dataset.count !== String(count_)) put(this.news, `${count(count_)} new`, button("Show", () => this.again()));
+    this.news.dataset.count = String(count_);
+  }
 
   /** @param {{from?: number, time_ms?: number}} at @param {boolean} fresh */
-  const look = async (at, fresh) => {
-    put(note);
+  async look(at, fresh) {
+    put(this.note);
+    const open = new Set([...this.list.querySelectorAll("details[open]")].map((each) => /** @type {HTMLElement} */ (each).dataset.offset));
     try {
-      const query = { ...at, where: where.value, limit: PAGE, body_octets_max: BODY_OCTETS };
-      const answer = await get(path`/api/forebay/queues/${vhost}/${queue}/messages`, { query, signal: life.signal });
-      const views = answer.items.map((/** @type {any} */ each) => messageView(each, { actions: messageActions(vhost, queue, each) }));
-      if (fresh) put(list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, where.value ? "No message for which this holds." : "No messages."));
-      else list.append(...views);
-      more.hidden = answer.next === undefined || answer.next === null;
-      put(more, `${several(list.querySelectorAll(".message").length, "message")} shown`, button("More", () => look({ from: answer.next }, false)));
+      const query = { ...at, where: this.where.value, limit: PAGE, body_octets_max: BODY_OCTETS };
+      const answer = await get(path`/api/forebay/queues/${this.vhost}/${this.queue}/messages`, { query, signal: this.life.signal });
+      const views = answer.items.map((/** @type {any} */ each) => messageView(each, { fate: () => fateOf(this.vhost, this.queue, each.offset) }));
+      for (const view of views) if (open.has(view.dataset.offset)) view.open = true;
+      if (fresh) put(this.list, views.length || answer.next !== undefined ? views : h("div", { class: "empty" }, this.where.value ? "No message for which this holds." : "No messages."));
+      else this.list.append(...views);
+      this.more.hidden = answer.next === undefined || answer.next === null;
+      put(this.more, `${several(this.list.querySelectorAll(".message").length, "message")} shown`, button("More", () => this.look({ from: answer.next }, false)));
     } catch (error) {
-      if (!life.signal.aborted) put(note, /** @type {Error} */ (error).message);
+      if (!this.life.signal.aborted) put(this.note, /** @type {Error} */ (error).message);
     }
-  };
-  const begin = async () => {
-    try {
-      await look(startOf(from.value.trim()), true);
-    } catch (error) {
-      put(note, /** @type {Error} */ (error).message);
-    }
-  };
-  const form = h("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => (event.preventDefault(), void begin()) }, where, from, h("button", { type: "submit" }, "Search"), note);
-  void begin();
-  return panel("Messages", [form, list, more], [explainButton(vhost, queue)]);
+  }
 }
 
 /** @param {string} text an offset or a time */
@@ -56,30 +95,4 @@ function startOf(text) {
   const ms = new Date(text.replace(" ", "T")).getTime();
   if (Number.isNaN(ms)) throw new Error(`${text} is neither an offset nor a time such as ${moment(Date.now()).slice(0, 16)}`);
   return { time_ms: ms };
-}
-
-/** @param {string} vhost @param {string} queue @param {any} message */
-function messageActions(vhost, queue, message) {
-  const answer = h("div", { "aria-live": "polite" });
-  answer.style.flexBasis = "100%";
-  const explain = async () => {
-    try {
-      put(answer, explainView(await operation("message.explain", { vhost, queue, offset: message.offset })));
-    } catch (error) {
-      complain(error);
-    }
-  };
-  const history = async () => {
-    try {
-      put(answer, historyView(await operation("message.history", { vhost, queue, offset: message.offset })));
-    } catch (error) {
-      complain(error);
-    }
-  };
-  return [button("Why is it still here?", explain), button("History", history), answer];
-}
-
-/** @param {string} vhost @param {string} queue */
-function explainButton(vhost, queue) {
-  return button("Explain a message", () => askExplain(vhost, queue));
 }

@@ -45,6 +45,34 @@ export function historyView(answer) {
   ]);
 }
 
+/**
+ * Why a message is where it is, and what happened to it: asked for at once.
+ * @param {string} vhost @param {string} queue @param {number} offset
+ */
+export function fateOf(vhost, queue, offset) {
+  /** @param {string} name of an operation @param {(answer: any) => any} view */
+  const part = (name, view) => {
+    const answer = h("div", { "aria-live": "polite", class: "muted" }, "…");
+    const show = async () => {
+      try {
+        const said = view(await operation(name, { vhost, queue, offset }));
+        answer.classList.remove("muted");
+        put(answer, said);
+      } catch (error) {
+        put(answer, /** @type {Error} */ (error).message);
+      }
+    };
+    void show();
+    return answer;
+  };
+  return h(
+    "div",
+    { class: "columns fate" },
+    h("section", {}, h("h3", {}, "Why it is here"), part("message.explain", explainView)),
+    h("section", {}, h("h3", {}, "History"), part("message.history", historyView)),
+  );
+}
+
 /** Asks for a message by its offset or its id. @param {string} vhost @param {string} queue */
 export function askExplain(vhost, queue) {
   const which = makeField({ name: "which", label: "Offset or message id", required: true });

@@ -7,6 +7,7 @@ import { link } from "../router.js";
 import { isAdministrator, mayHandle } from "../session.js";
 import { Table, localSource, plainTable } from "../table.js";
 import { tellSum, toast } from "../toast.js";
+import { fateOf } from "./explain.js";
 import { messageView } from "./messages.js";
 import { button, heading, inVhosts, panel, queueLink, queueNames, Slot, vhostColumn } from "./parts.js";
 
@@ -89,12 +90,13 @@ export async function showLetters(main, life, [vhost, queue]) {
       else chosen.delete(letter.offset);
       drawBar();
     });
-    if (!isAdministrator()) return messageView(letter);
+    const fate = () => fateOf(vhost, queue, letter.offset);
+    if (!isAdministrator()) return messageView(letter, { fate });
     const actions = [
       button("Redrive", () => redrive({ offsets: [letter.offset] }, `#${letter.offset}`)),
       typeof letter.body === "string" && !letter.is_cut ? button("Edit", () => askEdit(vhost, queue, letter, again)) : null,
     ];
-    return messageView(letter, { chosen: box, actions });
+    return messageView(letter, { chosen: box, actions, fate });
   };
 
   const again = async () => {

@@ -1,5 +1,5 @@
 /** Messages as they are shown: facts, headers, and a body as text, JSON or octets. */
-import { h } from "../dom.js";
+import { h, nodes } from "../dom.js";
 import { moment, octets, several } from "../format.js";
 import { button, facts, table } from "./parts.js";
 
@@ -10,20 +10,20 @@ const HEX_OCTETS_MAX = 8192;
 /**
  * A message that opens to all that is known of it.
  * @param {any} message as `queue.messages` shows it
- * @param {{chosen?: any, actions?: any[]}} [options] a box to choose it by; buttons for it
+ * @param {{chosen?: any, actions?: any[], fate?: () => any}} [options] a box to choose it by; buttons for it; what else is known, asked for when it is opened
  */
-export function messageView(message, { chosen = null, actions = [] } = {}) {
+export function messageView(message, { chosen = null, actions = [], fate = () => null } = {}) {
   const body = bodyOf(message);
   const preview = body.text === null ? `${body.octets.length} octets` : body.text.slice(0, PREVIEW_CHARACTERS);
   const inside = h("div", { class: "inside" });
   const element = h(
     "details",
-    { class: "message" },
+    { class: "message", "data-offset": message.offset },
     h(
       "summary",
       {},
       chosen,
-      h("span", { class: "offset" }, `#${message.offset}`),
+      message.offset === undefined ? null : h("span", { class: "offset" }, `#${message.offset}`),
       h("span", {}, message.routing_key || message.topic || "–"),
       message.deliveries > 0 ? h("span", { class: "tag" }, several(message.deliveries, "delivery", "deliveries")) : null,
       message.death?.death_reason ? h("span", { class: "tag" }, `died: ${message.death.death_reason}`) : null,
@@ -34,7 +34,7 @@ export function messageView(message, { chosen = null, actions = [] } = {}) {
   );
   // Made when it is opened: a page of a hundred messages is long.
   element.addEventListener("toggle", () => {
-    if (element.open && !inside.firstChild) inside.append(...messageInside(message, body), h("div", { class: "row" }, actions));
+    if (element.open && !inside.firstChild) inside.append(...nodes([messageInside(message, body), fate(), h("div", { class: "row" }, actions)]));
   });
   return element;
 }
@@ -46,11 +46,13 @@ function messageInside(message, body) {
       "div",
       { class: "columns" },
       facts([
-        ["Exchange", message.exchange || "(default)"],
+        ["Exchange", message.exchange === undefined ? null : message.exchange || "(default)"],
         ["Routing key", message.routing_key],
+        ["Topic", message.topic],
+        ["QoS", message.qos],
         ["Protocol", message.protocol],
         ["Stored", moment(message.stored_ms)],
-        ["Size", octets(message.octets)],
+        ["Size", octets(message.octets ?? body.octets.length)],
         ["Deliveries", message.deliveries],
         ["Failures", message.failures],
         ...named(message.death),

@@ -10,7 +10,7 @@ import { isAdministrator, may, mayHandle } from "../session.js";
 import { plainTable } from "../table.js";
 import { attempt, tellSum, toast } from "../toast.js";
 import { bindingColumns } from "./bindings.js";
-import { browser } from "./browse.js";
+import { Browser } from "./browse.js";
 import { askPublish } from "./publish.js";
 import { button, exchangeNames, facts, heading, panel, queueNames, queueState, Slot, table } from "./parts.js";
 
@@ -28,21 +28,24 @@ export async function showQueue(main, life, [vhost, name]) {
     flow: new Chart("Messages a second", { format: rate, spanMs: SPAN_S * 1000 }),
     held: new Chart(stream ? "Messages kept" : "Messages held", { format: count, spanMs: SPAN_S * 1000, floor: 3 }),
   };
+  const messages = mayHandle(vhost, name) ? new Browser(vhost, name, stream, life) : null;
+  const changed = () => Promise.all([life.refresh(), messages?.again()]);
   const slots = Object.fromEntries(["state", "facts", "set", "groups", "consumers", "leases", "bindings"].map((each) => [each, new Slot(each === "state" ? "span" : "div")]));
   put(
     main,
-    heading(name, { crumbs: [["Queues and streams", "#/queues"], [`vhost ${vhost}`, "#/queues"]], about: slots.state.element, actions: actions(vhost, name, stream, life) }),
+    heading(name, { crumbs: [["Queues and streams", "#/queues"], [`vhost ${vhost}`, "#/queues"]], about: slots.state.element, actions: actions(vhost, name, stream, changed) }),
     h("div", { class: "columns" }, Object.values(charts).map((chart) => h("section", { class: "panel" }, chart.element))),
     h("div", { class: "columns" }, panel("Figures", slots.facts.element, [], true), panel("Declared with", slots.set.element, [], true)),
     panel("Groups", slots.groups.element),
     panel("Consumers", slots.consumers.element),
     stream ? null : panel("Held by consumers", slots.leases.element),
     panel("Bindings to this queue", slots.bindings.element, may("write", vhost, name) ? [button("Bind", () => askBind(vhost, name, life))] : []),
-    mayHandle(vhost, name) ? browser(vhost, name, stream, life) : null,
+    messages?.element,
   );
   await life.every(POLL_MS, async () => {
     const queue = await get(where, { query: SAMPLES, signal: life.signal });
     drawCharts(charts, queue, stream);
+    messages?.seen(queue.forebay?.end);
     slots.state.show(queueStateOf(queue), () => queueState(queue));
     slots.facts.show(figures(queue), () => facts(figures(queue)));
     slots.set.show(settings(queue), () => declared(queue));
@@ -238,18 +241,18 @@ function leaseTable(leases, vhost, queue, life) {
   ];
 }
 
-/** @param {string} vhost @param {string} name @param {boolean} stream @param {any} life */
-function actions(vhost, name, stream, life) {
+/** @param {string} vhost @param {string} name @param {boolean} stream @param {() => Promise<unknown>} changed */
+function actions(vhost, name, stream, changed) {
   return [
-    may("write", vhost, "") ? button("Publish", async () => (await askPublish(vhost, "", name)) && life.refresh(), "primary") : null,
-    !stream && mayHandle(vhost, name) ? button("Move messages", () => askMove(vhost, name, life)) : null,
-    !stream && mayHandle(vhost, name) ? button("Purge", () => askPurge(vhost, name, life)) : null,
+    may("write", vhost, "") ? button("Publish", async () => (await askPublish(vhost, "", name)) && changed(), "primary") : null,
+    !stream && mayHandle(vhost, name) ? button("Move messages", () => askMove(vhost, name, changed)) : null,
+    !stream && mayHandle(vhost, name) ? button("Purge", () => askPurge(vhost, name, changed)) : null,
     may("configure", vhost, name) ? button("Delete", () => askDelete(vhost, name), "danger") : null,
   ];
 }
 
-/** @param {string} vhost @param {string} name @param {any} life */
-function askPurge(vhost, name, life) {
+/** @param {string} vhost @param {string} name @param {() => Promise<unknown>} changed */
+function askPurge(vhost, name, changed) {
   const filter = mayHandle(vhost, name) ? [{ name: "where", label: "Only those for which this holds", placeholder: "header.region = 'eu' AND age_ms > 60000", hint: "A filter; all that is ready without one" }] : [];
   const form = {
     title: `Purge ${name}?`,
@@ -265,12 +268,12 @@ function askPurge(vhost, name, life) {
       await remove(path`/api/queues/${vhost}/${name}/contents`);
       toast(`${name} is empty`);
     }
-    await life.refresh();
+    await changed();
   });
 }
 
-/** @param {string} vhost @param {string} name @param {any} life */
-async function askMove(vhost, name, life) {
+/** @param {string} vhost @param {string} name @param {() => Promise<unknown>} changed */
+async function askMove(vhost, name, changed) {
   const names = (await queueNames(vhost)).filter((each) => each !== name);
   const form = {
     title: `Move messages from ${name}`,
@@ -283,7 +286,7 @@ async function askMove(vhost, name, life) {
   };
   return askForm(form, async ({ to, where }) => {
     tellSum(await through("POST", path`/api/forebay/queues/${vhost}/${name}/move`, { to, where }), `moved to ${to}`);
-    await life.refresh();
+    await changed();
   });
 }
 
