@@ -60,6 +60,10 @@ class Run:
     seconds: float
     cpu: Cpu
 
+    def without(self, few: Run) -> Run:
+        """What its rows beyond a few cost."""
+        return Run(self.rows - few.rows, max(1e-9, self.seconds - few.seconds), self.cpu.since(few.cpu))
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -67,11 +71,13 @@ class Way:
 
     work     what is measured; the number of rows that it dealt with, or None: the harness's
     prepare  called before each run and not measured
+    few      the same of few rows, whose cost is taken off: that of a query beside its rows
     """
 
     name: str
     work: Callable[[], int | None]
     prepare: Callable[[], None] | None = None
+    few: Callable[[], int] | None = None
 
 
 def parser(doc: str | None, rows: int = 1_000_000, octets: int = 1024) -> argparse.ArgumentParser:
@@ -171,8 +177,8 @@ class Harness:
             way.prepare()
         before, started = self.cpu(), time.perf_counter()
         rows = way.work()
-        seconds = time.perf_counter() - started
-        return Run(self.rows if rows is None else rows, seconds, self.cpu().since(before))
+        run = Run(self.rows if rows is None else rows, time.perf_counter() - started, self.cpu().since(before))
+        return run if way.few is None else run.without(self.measure(Way(way.name, way.few)))
 
     def alternate(self, ways: Sequence[Way]) -> dict[str, list[Run]]:
         """All runs by way, in the order given; the warming round is left out."""
@@ -242,6 +248,9 @@ def cpu_below(root: int, broker: int) -> Cpu:
 def table(results: Mapping[str, Sequence[Run]], anchor: str, first: str = "") -> str:
     """Medians as rows of docs/benchmarks.md; `first` is a cell before the names, if there is one."""
     base = statistics.median(run.rows / run.seconds for run in results[anchor])
+    cpu_base = statistics.median(
+        each.jvm + each.python + each.broker for each in [run.cpu.us_a_row(run.rows) for run in results[anchor]]
+    )
     lines = []
     for name, runs in results.items():
         rate = statistics.median(run.rows / run.seconds for run in runs)
@@ -250,12 +259,14 @@ def table(results: Mapping[str, Sequence[Run]], anchor: str, first: str = "") ->
             statistics.median(getattr(each, part) for each in cpu) for part in ("jvm", "python", "broker")
         )
         ratio = "" if name == anchor else f"{rate / base:.2f}x"
+        whole = statistics.median(each.jvm + each.python + each.broker for each in cpu)
         cells = [
             *([first] if first else []),
             name,
             f"{rate / 1000:.0f}",
             ratio,
             f"{jvm:.2f} + {python:.2f} + {broker:.2f}",
+            "" if name == anchor else f"{whole / cpu_base:.2f}x",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -263,5 +274,5 @@ def table(results: Mapping[str, Sequence[Run]], anchor: str, first: str = "") ->
 
 def heading(*names: str, anchor: str) -> str:
     """The table's head; `names` are those of the cells before the figures."""
-    cells = [*names, "krow/s", f"of {anchor}", "CPU µs/row: JVM + Python + broker"]
-    return "| " + " | ".join(cells) + " |\n|" + "---|" * len(names) + "---:|---:|---|"
+    cells = [*names, "krow/s", f"of {anchor}", "CPU µs/row: JVM + Python + broker", "of its CPU"]
+    return "| " + " | ".join(cells) + " |\n|" + "---|" * len(names) + "---:|---:|---|---:|"

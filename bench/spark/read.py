@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Rows a second of the Spark source beside Spark's own Parquet reader, on the same rows.
+"""CPU a row of the Spark source beside Spark's own Parquet reader, on the same rows.
 
 Starts a broker, publishes messages to a stream, and reads them in alternation: over the network, from the data
-directory, and from uncompressed Parquet that Spark wrote of them; into Spark's noop sink. Prints medians.
+directory, by the data source and by `forebay.spark.read`; and from uncompressed Parquet that Spark wrote of them.
+Each way reads all rows and a sixteenth of them: the difference is what rows cost, without what a query costs.
 
-usage: bench/spark/read.py [--rows 1000000] [--octets 1024] [--rounds 5] [--cores 2] [--folder DIR]
+usage: bench/spark/read.py [--rows 1000000] [--octets 1024] [--rounds 5] [--cores 2] [--folder DIR] [--only COLUMNS]
 """
 
 from __future__ import annotations
@@ -14,40 +15,74 @@ from pathlib import Path
 
 from harness import Harness, Way, heading, noise, noop, parser, table
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
+
+from forebay.spark import read
 
 QUEUE = "bench"
 PARQUET = "Parquet"
-KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+FEW = 16  # of the rows, one in so many
+STORED = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 COLUMNS = {
-    "and ours": f"{KAFKA}, exchange string, routing_key string, format int, raw_properties binary",
-    "as from Kafka": KAFKA,
+    "as from Kafka": STORED,
     "value, offset": "value binary, offset bigint",
+    "offset": "offset bigint",
+    "count by key": "key binary",
 }
 
 
-def frames(bench: Harness, parquet: Path, schema: str | None) -> dict[str, DataFrame]:
+class Reads:
     """The ways to read the rows."""
-    files = bench.spark.read.format("forebay").option("forebay.data", str(bench.data)).option("subscribe", QUEUE)
-    columns = bench.spark.read.parquet(str(parquet))
-    if schema is not None:
-        files = files.schema(schema)
-        columns = columns.select([field.split()[0] for field in schema.split(", ")])
-    return {"network": bench.load(QUEUE, schema), "data directory": files.load(), PARQUET: columns}
 
+    def __init__(self, bench: Harness) -> None:
+        self.bench = bench
+        self.parquet = bench.folder / "parquet"
+        self.few_parquet = bench.folder / "few"
+        rows = bench.load(QUEUE, STORED)
+        for folder, frame in ((self.parquet, rows), (self.few_parquet, rows.where(F.col("offset") < self.few))):
+            frame.write.option("compression", "none").parquet(str(folder))
 
-def read(bench: Harness, parquet: Path, schema: str | None, way: str) -> None:
-    noop(frames(bench, parquet, schema)[way])
+    @property
+    def few(self) -> int:
+        return self.bench.rows // FEW
+
+    def frame(self, way: str, schema: str, end: int) -> DataFrame:
+        """The rows up to an offset."""
+        names = [field.split()[0] for field in schema.split(", ")]
+        if way == PARQUET:
+            folder: Path = self.parquet if end > self.few else self.few_parquet
+            return self.bench.spark.read.parquet(str(folder)).select(names)
+        place = {"forebay.servers": self.bench.server} if "network" in way else {"forebay.data": str(self.bench.data)}
+        options = {**place, "endingOffsets": str(end)}
+        if "read()" in way:
+            return read(self.bench.spark, QUEUE, options, columns=names)
+        reader = self.bench.spark.read.format("forebay").options(**options).option("subscribe", QUEUE)
+        return reader.schema(schema).load()
+
+    def run(self, way: str, columns: str, end: int) -> int:
+        frame = self.frame(way, COLUMNS[columns], end)
+        noop(frame.groupBy("key").count() if columns == "count by key" else frame)
+        return end
+
+    def ways(self, columns: str) -> list[Way]:
+        names = ["network", "network, read()", "data directory", "data directory, read()", PARQUET]
+        rows = self.bench.rows
+        return [
+            Way(name, partial(self.run, name, columns, rows), few=partial(self.run, name, columns, self.few))
+            for name in names
+        ]
 
 
 def main() -> None:
-    with Harness(parser(__doc__).parse_args()) as bench:
+    options = parser(__doc__)
+    options.add_argument("--only", choices=COLUMNS, help="these columns only")
+    given = options.parse_args()
+    with Harness(given) as bench:
         bench.publish(QUEUE, bench.rows, noise(bench.octets))
-        parquet = bench.folder / "parquet"
-        bench.load(QUEUE, COLUMNS["and ours"]).write.option("compression", "none").parquet(str(parquet))
+        reads = Reads(bench)
         print(heading("columns", "read from", anchor=PARQUET))
-        for columns, schema in COLUMNS.items():
-            ways = [Way(way, partial(read, bench, parquet, schema, way)) for way in frames(bench, parquet, schema)]
-            print(table(bench.alternate(ways), PARQUET, columns), flush=True)
+        for columns in [given.only] if given.only else COLUMNS:
+            print(table(bench.alternate(reads.ways(columns)), PARQUET, columns), flush=True)
 
 
 if __name__ == "__main__":
