@@ -11,6 +11,8 @@ from paho.mqtt.properties import Properties
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
 
+from forebay.core.errors import OptionError, RequestError
+from forebay.spark import read
 from forebay.spark.schema import KAFKA_TYPES, full_schema
 from tests.spark.conftest import Feed
 
@@ -76,6 +78,36 @@ def test_columns_of_messages(feed: Feed) -> None:
     assert full["properties"]["content_type"] == "text/plain"
     assert (sensor["routing_key"], sensor["format"], sensor["content_type"]) == ("a/b", 2, "application/json")
     assert sensor["headers"] == [{"key": "h", "value": bytearray(b"x")}, {"key": "h", "value": bytearray(b"y")}]
+
+
+def test_a_function_over_arrow_batches_reads_what_the_source_does(feed: Feed) -> None:
+    feed.stream("s")
+    feed.stream("t")
+    feed.channel.queue_bind("s", "amq.topic", "#")
+    for number in range(50):
+        feed.channel.basic_publish("amq.topic", f"k.{number % 3}", b'{"n": %d}' % number, AMQP)
+    feed.publish("t", [b"other"])
+    feed.publish("s", [b"last"])
+    options = {"forebay.servers": feed.server}
+    for more in ({}, {"startingOffsets": "10", "endingOffsets": "40", "minPartitions": "3"}, {"filter": "/n > 30"}):
+        wanted = feed.reader("s", **more).schema(full_schema()).load()
+        found = read(feed.spark, "s", {**options, **more}, columns=full_schema().names)
+        assert found.schema == wanted.schema
+        assert found.orderBy("offset").collect() == wanted.orderBy("offset").collect()
+        assert found.count() == wanted.count() > 0
+    assert read(feed.spark, "s", {**options, "minPartitions": 3}).rdd.getNumPartitions() == 3
+    both = read(feed.spark, ["s", "t"], options, columns=["queue", "offset"]).groupBy("queue").count().collect()
+    assert {row["queue"]: row["count"] for row in both} == {"s": 51, "t": 1}
+    assert read(feed.spark, "s", {**options, "startingOffsets": 51}).collect() == []
+    feed.wait_named("s")
+    files = read(feed.spark, "s", {"forebay.data": feed.broker.data}, columns=["offset", "value"])
+    assert sorted(row["offset"] for row in files.collect()) == list(range(51))
+    with pytest.raises(OptionError, match=r"columns: no column 'offsets'; known are key, value"):
+        read(feed.spark, "s", options, columns=["offsets"])
+    with pytest.raises(OptionError, match=r"pollMs: an option of streams only"):
+        read(feed.spark, "s", {**options, "pollMs": 5})
+    with pytest.raises(RequestError, match=r"no queue 'nowhere'.*user 'guest', vhost '/'"):
+        read(feed.spark, "nowhere", options)
 
 
 def test_how_often_messages_were_handed_out(feed: Feed) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from forebay.spark.jobs.tier_read import read_tiered
     from forebay.spark.jobs.views import Source, publish_view, query
     from forebay.spark.progress import show_progress
+    from forebay.spark.reading.direct import read
     from forebay.spark.setup.tuned import session
     from forebay.spark.source import register
 
@@ -29,6 +30,7 @@ __all__ = [
     "needs",
     "publish_view",
     "query",
+    "read",
     "read_tiered",
     "redrive",
     "register",
@@ -48,6 +50,7 @@ HOMES: Final = {
     "needs": "forebay.spark.filters.columns",
     "publish_view": "forebay.spark.jobs.views",
     "query": "forebay.spark.jobs.views",
+    "read": "forebay.spark.reading.direct",
     "read_tiered": "forebay.spark.jobs.tier_read",
     "redrive": "forebay.spark.jobs.letters",
     "register": "forebay.spark.source",

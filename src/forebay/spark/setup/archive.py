@@ -29,6 +29,7 @@ ROOTS: Final = (
     "forebay.spark.jobs.publishing",
     "forebay.spark.jobs.replay",
     "forebay.spark.jobs.tier_source",
+    "forebay.spark.reading.direct",
     "forebay.spark.tables.compaction",
 )
 STANDINS: Final = "forebay.spark.setup.standins"

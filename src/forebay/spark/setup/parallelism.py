@@ -17,7 +17,10 @@ import weakref
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ADDRESS: Final = "PYSPARK_FOREBAY_DRIVER"  # not FOREBAY_…, which is an option of a broker that this process starts
 ANSWER_S_MAX: Final = 5.0  # the driver asks its JVM, which may be busy
@@ -75,6 +78,13 @@ def parallelism_of_context() -> int:
     context = SparkContext._active_spark_context
     assert context is not None, "no session"
     return context.defaultParallelism
+
+
+def cores_of(spark: SparkSession) -> int:
+    """The number of tasks that the cluster of a session runs at once; the cores of this machine of Spark Connect."""
+    from pyspark.sql import is_remote
+
+    return len(os.sched_getaffinity(0)) if is_remote() else spark.sparkContext.defaultParallelism
 
 
 def tasks_at_once() -> int:
