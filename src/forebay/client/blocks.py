@@ -14,7 +14,7 @@ import errno
 import socket
 import ssl
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -238,24 +238,36 @@ class BlockClient:
             raise self._malformed(answer, error) from None
 
     def fetch(
-        self, queue: str, first: int, end: int, octets_max: int = FETCH_OCTETS_MAX, filter: str = ""
+        self,
+        queue: str,
+        first: int,
+        end: int,
+        octets_max: int = FETCH_OCTETS_MAX,
+        filter: str = "",
+        columns: Collection[str] | None = None,
     ) -> Iterator[Fetched]:
         """The blocks that hold the records of [first, end), as they come.
 
         The first block may begin before `first` and the last end after `end`. It ends early where the queue does.
         The next part is asked for before this one is read, so the broker works while the caller does.
         filter  the broker sends only records of the range for which it holds (docs/filters.md); an answer may be empty
+        columns  of exchange, routing_key, properties and body those that the blocks are to have; all by default
         """
         if first >= end:
             return
-        self._send_fetch(queue, first, end, octets_max, filter)
+        asked_for: dict[str, object] = {"op": "fetch", "queue": queue, "end": end, "octets_max": octets_max}
+        if filter:
+            asked_for["filter"] = filter
+        if columns is not None:
+            asked_for["columns"] = list(columns)
+        self._send(encode_json(REQUEST, {**asked_for, "first": first}))
         while True:
             payload_octets = self._head(PICKED if filter else BLOCKS)
             next, start = self._blocks_head(payload_octets)
             octets = payload_octets - BLOCKS_HEAD_OCTETS
             asked = (octets > 0 or bool(filter)) and first < next < end
             if asked:
-                self._send_fetch(queue, next, end, octets_max, filter)
+                self._send(encode_json(REQUEST, {**asked_for, "first": next}))
             blocks = self._read(octets)
             # A caller that reads no further leaves an answer in the connection.
             self._unread = asked
@@ -270,13 +282,6 @@ class BlockClient:
             return decode_blocks_head(self._read(min(BLOCKS_HEAD_OCTETS, payload_octets)))
         except PeerError as error:
             raise self._broke(PeerError(error.reason, f"{self.server}: {error.text}")) from None
-
-    def _send_fetch(self, queue: str, first: int, end: int, octets_max: int, filter: str) -> None:
-        values: dict[str, object] = {"op": "fetch", "queue": queue, "first": first, "end": end}
-        values["octets_max"] = octets_max
-        if filter:
-            values["filter"] = filter
-        self._send(encode_json(REQUEST, values))
 
     def _greet(self, user: str, password: str, timeout_s: float) -> None:
         self._timeout_s = timeout_s

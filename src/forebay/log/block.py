@@ -124,6 +124,10 @@ class Block:
         at = self.body_at + 4 * index
         return i64(read_i32_le(self.data, at + 4 * count)) - i64(read_i32_le(self.data, at))
 
+    def length(self, offsets_at: i64) -> i64:
+        """Octets of the column whose offsets stand there; without the `tail`."""
+        return i64(read_i32_le(self.data, offsets_at + 4 * self.count))
+
     def cell(self, offsets_at: i64, octets_at: i64, index: i64) -> bytes:
         """One value of the column whose offsets and octets stand at these positions of `data`."""
         data = self.data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -49,6 +50,14 @@ TYPES: Final[dict[str, DataType]] = {
     **PROPERTY_TYPES,
 }
 
+COLUMNS_OF_BLOCKS: Final = {
+    "value": "body",
+    "key": "routing_key",
+    "routing_key": "routing_key",
+    "exchange": "exchange",
+    **dict.fromkeys(["raw_properties", *PROPERTY_TYPES], "properties"),
+}
+
 
 def full_schema() -> StructType:
     """All columns there are."""
@@ -71,6 +80,15 @@ def check_schema(schema: StructType) -> None:
             raise OptionError(
                 f"schema: column {field.name!r} is {type.simpleString()}, not {field.dataType.simpleString()}"
             )
+
+
+def block_columns(names: Iterable[str]) -> list[str] | None:
+    """The variable columns of a block that these columns are made of, by the block protocol's names.
+
+    None for all: with the bodies, the broker sends a block as it is stored, which costs it next to nothing.
+    """
+    found = {COLUMNS_OF_BLOCKS[name] for name in names if name in COLUMNS_OF_BLOCKS}
+    return None if "body" in found else sorted(found)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -35,6 +35,7 @@ from forebay.log.queue_log import QueueLog, Stretch
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.queue.queue import Queue
 from forebay.session.blocks.picking import WORK_A_TURN, Picking
+from forebay.session.blocks.projection import Projection
 from forebay.session.blocks.reading import ReaderRequests, description
 from forebay.session.blocks.staging import Stager
 from forebay.session.session import FilePart, Session
@@ -48,6 +49,7 @@ from forebay.wire.blocks.frames import (
     DELIVERIES,
     DESCRIBE,
     ENDS,
+    EVERY_COLUMN,
     FETCH,
     FETCH_OCTETS_MAX,
     FETCHES_MAX,
@@ -280,7 +282,8 @@ class BlocksSession(Session):
         else:
             assert request.op == FETCH, request.op
             common = self.vhost.common
-            if request.filter and common.work >= WORK_A_TURN:
+            is_work = bool(request.filter) or request.columns != EVERY_COLUMN
+            if is_work and common.work >= WORK_A_TURN:
                 common.woken.append(int(self.id))
                 return False
             self.fetches += 1
@@ -289,6 +292,8 @@ class BlocksSession(Session):
             try:
                 if request.filter:
                     self.pick(queue, request)
+                elif is_work:
+                    self.project(log, request)
                 else:
                     self.fetch(log, request)
             except StorageError as error:
@@ -320,7 +325,8 @@ class BlocksSession(Session):
         log = queue.log
         end = min(i64(request.end), log.readable_end())
         most = min(i64(request.octets_max), FETCH_OCTETS_MAX)
-        parts = self.picking.pick(queue, request.filter, request.first, end, most, self.vhost.turn.now_us)
+        picking = self.picking
+        parts = picking.pick(queue, request.filter, request.first, end, most, self.vhost.turn.now_us, request.columns)
         self.vhost.common.work += self.picking.work
         octets = sum([len(part) for part in parts])
         assert octets <= BLOCKS_OCTETS_MAX
@@ -328,6 +334,17 @@ class BlocksSession(Session):
         for part in parts:
             self.write_long(part)
         self.fetched_octets += octets
+
+    def project(self, log: QueueLog, request: Request) -> None:
+        """Write the blocks of a range with the columns that are asked for."""
+        most = min(i64(request.octets_max), FETCH_OCTETS_MAX)
+        end = min(i64(request.end), log.readable_end())
+        answer = Projection(log, request.first, end, most, request.columns)
+        self.vhost.common.work += answer.work
+        assert answer.octets <= BLOCKS_OCTETS_MAX
+        self.out.write(encode_blocks_head(int(answer.next), int(log.kept), int(answer.octets)))
+        self.write_long(b"".join(answer.parts))  # short ones, most of the time
+        self.fetched_octets += answer.octets
 
     def fetch(self, log: QueueLog, request: Request) -> None:
         """Answer with the blocks of a range, as many as one answer may hold."""

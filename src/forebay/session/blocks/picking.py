@@ -17,6 +17,8 @@ from forebay.log.block import Block, BlockWriter
 from forebay.log.queue_log import QueueLog
 from forebay.queue.queue import Queue
 from forebay.records.subject import RecordSubject
+from forebay.session.blocks.projection import projected
+from forebay.wire.blocks.frames import EVERY_COLUMN
 
 # A unit of work is about 0.1 microseconds.
 WORK_A_RECORD: Final = 8
@@ -43,9 +45,12 @@ class Picking:
         self.block: Block | None = None
         self.log: i64 = 0
 
-    def pick(self, queue: Queue, text: str, first: i64, end: i64, octets_max: i64, now_us: i64) -> list[bytes]:
+    def pick(
+        self, queue: Queue, text: str, first: i64, end: i64, octets_max: i64, now_us: i64, columns: i64 = EVERY_COLUMN
+    ) -> list[bytes]:
         """A block of matching records of [first, end) and their offsets, in pieces; none if there are none.
 
+        columns  those that the block is to have
         raises  RequestError(INVALID) where the text is no filter, StorageError
         """
         filter = self.parsed(text)
@@ -71,7 +76,8 @@ class Picking:
         if picked.count == 0:
             return []
         made = picked.seal(base, 0, True)
-        return [made.head, *made.parts(), offsets.getvalue()]
+        found = [made.head, *made.parts()] if columns == EVERY_COLUMN else projected(made, columns)
+        return [*found, offsets.getvalue()]
 
     def look_through(
         self,

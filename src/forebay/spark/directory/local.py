@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -86,6 +86,7 @@ class LocalLogs(LogAccess):
         id: int | None = None,
         filter: str = "",
         share: object = None,
+        columns: Collection[str] | None = None,
     ) -> Iterator[BlockView]:
         blocks = self.found(queue, first, end, fail_on_data_loss, id, share)
         yield from sifted(blocks, filter, queue) if filter else blocks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
@@ -96,12 +96,14 @@ class LogAccess(ABC):
         id: int | None = None,
         filter: str = "",
         share: object = None,
+        columns: Collection[str] | None = None,
     ) -> Iterator[BlockView]:
         """The blocks with the records of [first, end), in order; some may be in two of them, one after the other.
 
         id      the log that is meant; None for the one of that name
         filter  only records that match; the blocks then hold no others
         share   as the planner's `share` gave it
+        columns  of exchange, routing_key, properties and body those that will be read; all by default
         raises  DataLost if records of the range went before they were read, unless told not to fail
         """
 
@@ -190,6 +192,7 @@ class RemoteLogs(LogAccess):
         id: int | None = None,
         filter: str = "",
         share: object = None,
+        columns: Collection[str] | None = None,
     ) -> Iterator[BlockView]:
         wanted = first
         patience = Patience(self.access.retry_s)
@@ -202,7 +205,7 @@ class RemoteLogs(LogAccess):
                 before = wanted
                 with naming(self.access):
                     client = self.connected()
-                for fetched in client.fetch(queue, wanted, end, filter=filter):
+                for fetched in client.fetch(queue, wanted, end, filter=filter, columns=columns):
                     if fetched.start > wanted and fail_on_data_loss:
                         raise lost(queue, wanted, fetched.start)
                     source = f"{self.access.servers}: queue {queue!r}"

@@ -68,15 +68,23 @@ def read_range(options: ReadOptions, schema: StructType, partition: RangePartiti
     if range is None:
         return
     from forebay.spark.arrow.batches import BatchMaker
-    from forebay.spark.schema import DELIVERY_COUNT
+    from forebay.spark.schema import DELIVERY_COUNT, block_columns
 
     with open_logs(options.access) as logs:
         # Asked before the records: while these come, the connection takes no question.
         is_asked = DELIVERY_COUNT in schema.names
         deliveries = logs.deliveries(range.queue, range.first, range.end) if is_asked else None
         maker = BatchMaker(schema, range.queue, deliveries)
-        fail = options.fail_on_data_loss
-        blocks = logs.blocks(range.queue, range.first, range.end, fail, range.id, options.filter, partition.share)
+        blocks = logs.blocks(
+            range.queue,
+            range.first,
+            range.end,
+            options.fail_on_data_loss,
+            range.id,
+            options.filter,
+            partition.share,
+            block_columns(schema.names),
+        )
         yield from maker.batches(blocks, range.first, range.end)
 
 

@@ -60,6 +60,9 @@ Requests are answered one by one, in their order:
     {"op": "offset_at", "queue": q, "timestamp_us": t}   -> REPLY {"offset": first offset at or after t, else the end}
     {"op": "fetch", "queue": q, "first": a, "end": b, "octets_max": m}   -> BLOCKS
     {"op": "fetch", ..., "filter": f}               -> PICKED; an answer may be empty and go on all the same
+    {"op": "fetch", ..., "columns": [c, ...]}       -> BLOCKS or PICKED whose blocks have of their variable columns only
+                                                       those named of exchange, routing_key, properties and body; the
+                                                       values of the others are empty
     {"op": "control", "do": operation, …}           -> REPLY as the operation says; docs/control.md lists them, and the
                                                        arguments that stand beside "do". For administrators only
     a STAGE frame                                   -> REPLY {"rows", "again"}; again: the batch is committed, and the
@@ -130,11 +133,18 @@ CONTROL: Final = "control"
 COMMIT: Final = "commit"
 ABORT: Final = "abort"
 TRANSACTION: Final = "transaction"
+# The variable columns of blocks, as a fetch names them, and as bits.
+EXCHANGES: Final = 1
+KEYS: Final = 2
+PROPERTIES: Final = 4
+BODIES: Final = 8
+EVERY_COLUMN: Final = 15
+COLUMNS: Final = {"exchange": EXCHANGES, "routing_key": KEYS, "properties": PROPERTIES, "body": BODIES}
 FIELDS: Final = {
     AUTH: ["op", "user", "password", "vhost"],
     DESCRIBE: ["op", "queue"],
     OFFSET_AT: ["op", "queue", "timestamp_us"],
-    FETCH: ["op", "queue", "first", "end", "octets_max", "filter"],
+    FETCH: ["op", "queue", "first", "end", "octets_max", "filter", "columns"],
     QUEUES: ["op", "pattern", "from"],
     ENDS: ["op", "queues", "wait_ms"],
     HOLD: ["op", "queue", "group", "offset", "ttl_ms"],
@@ -167,6 +177,7 @@ class BlocksFrame:
 class Request:
     """A client's request; fields that its `op` does not have are empty.
 
+    columns        of FETCH: those that are wanted, added up
     from_name      where a list goes on
     after          of ENDS: by queue, the end that the client knows
     do, arguments  of CONTROL; the arguments are as they came
@@ -184,6 +195,7 @@ class Request:
         self.end = 0
         self.octets_max: int = FETCH_OCTETS_MAX
         self.filter = ""
+        self.columns: int = EVERY_COLUMN
         self.pattern = ""
         self.from_name = ""
         self.after: dict[str, int] = {}
@@ -306,6 +318,8 @@ def decode_request(payload: bytes) -> Request:
             request.octets_max = integer_field(values, op, "octets_max", 1)
         if "filter" in values:
             request.filter = text_field(values, op, "filter", FILTER_CHARACTERS_MAX)
+        if "columns" in values:
+            request.columns = columns_field(values)
     elif op in (QUEUES, ENDS, HOLD, RELEASE, DELIVERIES):
         decode_reader(values, request)
     elif op == DESCRIBE:
@@ -390,6 +404,20 @@ def name_field(values: dict[str, object], op: str, name: str) -> str:
     if not 0 < len(value.encode()) <= NAME_OCTETS_MAX:
         raise RequestError(INVALID, f"{op}: {name} is {shown(value)}, not text of 1 to {NAME_OCTETS_MAX} octets")
     return value
+
+
+def columns_field(values: dict[str, object]) -> int:
+    """The columns of a fetch, added up."""
+    given = values.get("columns")
+    if not isinstance(given, list):
+        raise RequestError(INVALID, f"{FETCH}: columns is {shown(given)}, not a list of columns")
+    columns = 0
+    for name in given:
+        if not isinstance(name, str) or name not in COLUMNS:
+            known = ", ".join(COLUMNS)
+            raise RequestError(INVALID, f"{FETCH}: {shown(name)} is no variable column; known are {known}")
+        columns |= COLUMNS[name]
+    return columns
 
 
 def parts_field(values: dict[str, object]) -> dict[str, int]:
