@@ -86,3 +86,14 @@ def test_examples_run(
             code = with_ports(broker, code)  # noqa: PLW2901
             monkeypatch.setenv("FOREBAY_SERVER", f"127.0.0.1:{broker.amqp_port}")
         run_block(language, code, tmp_path, names)
+
+
+def test_pages_of_spark_have_queues_of_their_own() -> None:
+    """Whoever follows them one after the other has one broker."""
+    pages = [page for page in PAGES if "forebay.spark" in page.read_text(encoding="utf-8")]
+    declared: dict[str, list[str]] = {}
+    for page in pages:
+        for queue in set(re.findall(r'queue_declare\(\s*"([^"]+)"', page.read_text(encoding="utf-8"))):
+            declared.setdefault(queue, []).append(page.name)
+    assert declared
+    assert {queue: names for queue, names in declared.items() if len(names) > 1} == {}

@@ -9,7 +9,20 @@ from difflib import get_close_matches
 from typing import Final
 
 from forebay.core.errors import OptionError, RequestError
-from forebay.core.option_table import split_address
+from forebay.spark.access import (
+    BROKER_OPTIONS,
+    DATA,
+    PASSWORD_ENV,
+    PASSWORD_FILE,
+    SERVERS,
+    TLS,
+    TLS_CA,
+    TLS_CERTIFICATE,
+    TLS_KEY,
+    USER,
+    Access,
+    parse_access,
+)
 from forebay.spark.positions import (
     ENDING_BY_TIMESTAMP,
     ENDING_OFFSETS,
@@ -28,11 +41,6 @@ from forebay.spark.positions import (
 )
 from forebay.spark.reading.plan import TASK_OCTETS_MAX, BatchLimits
 
-SERVERS: Final = "forebay.servers"
-USER: Final = "forebay.user"
-PASSWORD: Final = "forebay.password"
-VHOST: Final = "forebay.vhost"
-DATA: Final = "forebay.data"
 PATTERN: Final = "subscribePattern"
 STRATEGY: Final = "startingOffsetsByTimestampStrategy"
 MIN_PARTITIONS: Final = "minPartitions"
@@ -53,10 +61,7 @@ RETRY: Final = "retryMs"
 ENDINGS: Final = (ENDING_OFFSETS, ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP)
 STREAM_ONLY: Final = (MAX_OFFSETS, MAX_BYTES, MIN_OFFSETS, MAX_DELAY, GROUP, HOLD, POLL)
 NAMES: Final = (
-    SERVERS,
-    USER,
-    PASSWORD,
-    VHOST,
+    *BROKER_OPTIONS,
     DATA,
     SUBSCRIBE,
     PATTERN,
@@ -76,6 +81,18 @@ NAMES: Final = (
     RETRY,
     *STREAM_ONLY,
 )
+# What Spark's Kafka source calls otherwise, by the beginning of the name in lower case; the first that fits counts.
+OF_KAFKA: Final = {
+    "assign": f"a queue has the one partition 0: give {SUBSCRIBE} instead",
+    "kafka.bootstrap.servers": f"give {SERVERS} instead",
+    "kafka.group.id": f"a query takes nothing from consumers; {GROUP} names what it holds",
+    "kafka.security.protocol": f"give {TLS} instead",
+    "kafka.ssl.": f"give {TLS_CA}, {TLS_CERTIFICATE} and {TLS_KEY} instead",
+    "kafka.sasl.": f"give {USER} and {PASSWORD_FILE} or {PASSWORD_ENV} instead",
+    "kafka.": "it is of Kafka's client, and nothing takes its place",
+    "kafkaconsumer.": f"give {RETRY} instead",
+    "fetchoffset.": f"give {RETRY} instead",
+}
 COUNT_MAX: Final = (1 << 63) - 1
 PARTITIONS_MAX: Final = 1_000_000
 HOLD_MS_MIN: Final = 1000
@@ -83,22 +100,6 @@ DAY_MS: Final = 86_400_000
 POLL_MS_MAX: Final = 30_000
 GROUP_CHARACTERS_MAX: Final = 100
 DELAY_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """The broker or data directory that has the queues, and the user who asks.
-
-    servers  empty where `data` is given, and the other way round
-    retry_s  how long a connection that was lost is tried again
-    """
-
-    servers: str = ""
-    user: str = "guest"
-    password: str = "guest"
-    vhost: str = "/"
-    data: str = ""
-    retry_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
     given  as Spark hands them over: names in any case
     """
     values = known_options(given, NAMES, "source")
-    access = parse_access(values)
+    access = access_of(values)
     queues, pattern = _queues(values), _pattern(values)
     if bool(queues) == bool(pattern):
         what = f"give the name of a queue, or several with commas between; or a regular expression as {PATTERN}"
@@ -194,6 +195,8 @@ def known_options(given: Mapping[str, str], names: Sequence[str], what: str) -> 
     values: dict[str, str] = {}
     for key, value in given.items():
         name = known.get(key.lower())
+        if name is None and (instead := instead_of(key.lower())):
+            raise OptionError(f"{key}: no option of the forebay {what}; {instead}")
         if name is None:
             near = get_close_matches(key.lower(), known, n=1, cutoff=0.6)
             hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(names)}"
@@ -202,27 +205,17 @@ def known_options(given: Mapping[str, str], names: Sequence[str], what: str) -> 
     return values
 
 
-def parse_access(values: Mapping[str, str]) -> Access:
+def instead_of(key: str) -> str:
+    """Words on an option of Spark's Kafka source in lower case that has another name here; empty for any other."""
+    return next((words for start, words in OF_KAFKA.items() if key.startswith(start)), "")
+
+
+def access_of(values: Mapping[str, str]) -> Access:
     """The broker or data directory, from options that `known_options` has named."""
     servers, data = values.get(SERVERS, "").strip(), values.get(DATA, "")
     if bool(servers) == bool(data):
         raise OptionError(f"give either {SERVERS} (HOST:PORT of a broker) or {DATA} (its data directory)")
-    for server in servers.split(",") if servers else []:
-        try:
-            split_address(server.strip())
-        except OptionError as error:
-            raise OptionError(f"{SERVERS}: {error}") from None
-    if data and VHOST in values:
-        raise OptionError(f"{VHOST}: {values[VHOST]!r}: not with {DATA}, whose queues are all of one directory")
-    plain = Access()
-    return Access(
-        servers=servers,
-        user=values.get(USER, plain.user),
-        password=values.get(PASSWORD, plain.password),
-        vhost=values.get(VHOST, plain.vhost),
-        data=data,
-        retry_s=_milliseconds(values, RETRY, plain.retry_s, 0, DAY_MS),
-    )
+    return parse_access(values, data, _milliseconds(values, RETRY, Access().retry_s, 0, DAY_MS))
 
 
 def check_batch(options: ReadOptions) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from forebay.core.errors import OptionError
+from forebay.spark.access import Access
 from forebay.spark.options import (
     STREAM_ONLY,
-    Access,
     ReadOptions,
     StreamOptions,
     check_batch,
@@ -221,3 +221,45 @@ def test_missing_options_are_named() -> None:
         parse_options({"subscribe": "q"})
     with pytest.raises(OptionError, match=r"forebay\.vhost: 'v': not with forebay\.data"):
         parse_options({"subscribe": "q", "forebay.data": "/d", "forebay.vhost": "v"})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"forebay.password": "a", "forebay.passwordFile": "b"},
+            r"forebay\.passwordFile: not beside forebay\.password",
+        ),
+        ({"forebay.passwordEnv": ""}, r"forebay\.passwordEnv: '' names nothing"),
+        ({"forebay.tls": "yes"}, r"forebay\.tls: 'yes' is neither true nor false"),
+        ({"forebay.tls": "false", "forebay.tlsCaFile": "x"}, r"forebay\.tlsCaFile: not with forebay\.tls false"),
+        ({"forebay.tlsKey": "x"}, r"forebay\.tlsKey: of no use without forebay\.tlsCertificate"),
+    ],
+)
+def test_secrets_and_certificates_that_cannot_be(given: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        parse_options({"forebay.servers": "x:1", "subscribe": "q", **given})
+
+
+def test_a_file_of_tls_turns_it_on() -> None:
+    assert parse_options({"forebay.servers": "x:1", "subscribe": "q", "forebay.tlsCaFile": "x"}).access.tls
+    assert not parse_options({"forebay.servers": "x:1", "subscribe": "q"}).access.tls
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("assign", r"assign: no option of the forebay source; a queue has the one partition 0: give subscribe instead"),
+        ("kafka.bootstrap.servers", r"give forebay\.servers instead"),
+        (
+            "kafka.ssl.truststore.location",
+            r"give forebay\.tlsCaFile, forebay\.tlsCertificate and",
+        ),
+        ("kafka.sasl.jaas.config", r"give forebay\.user and forebay\.passwordFile or forebay\.passwordEnv instead"),
+        ("kafka.fetch.min.bytes", r"it is of Kafka's client, and nothing takes its place"),
+        ("kafkaConsumer.pollTimeoutMs", r"give retryMs instead"),
+    ],
+)
+def test_options_of_kafka_say_what_is_used_instead(name: str, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        parse_options({"forebay.servers": "x:1", "subscribe": "q", name: "x"})

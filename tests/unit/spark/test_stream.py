@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 
 from forebay.client.control import ControlClient
 from forebay.core.errors import RequestError, Unreachable
-from forebay.spark.options import Access, parse_options
+from forebay.spark.access import Access
+from forebay.spark.options import parse_options
 from forebay.spark.reading.logs import DataLost, RemoteLogs
 from forebay.spark.reading.stream import ForebayStreamReader
 from forebay.spark.schema import TYPES

@@ -6,23 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from forebay.client.blocks import TIMEOUT_S
 from forebay.client.control import ControlClient
 from forebay.core.errors import OptionError, OutcomeUnknown, Unreachable
-from forebay.spark.options import DATA, PASSWORD, RETRY, SERVERS, USER, VHOST, known_options, parse_access
+from forebay.spark.access import BROKER_OPTIONS, DATA, SERVERS
+from forebay.spark.options import RETRY, access_of, known_options
 from forebay.spark.reading.logs import LogEnd, Patience, RemoteLogs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-ACCESS_OPTIONS: Final = (SERVERS, USER, PASSWORD, VHOST, RETRY)
+ACCESS_OPTIONS: Final = (*BROKER_OPTIONS, RETRY)
 
 
 class Broker:
     """A running broker, named by the options that the source has for it.
 
-    options  `forebay.servers` and, where they differ from the defaults, `forebay.user`, `forebay.password`,
-             `forebay.vhost`, `retryMs`; the same go to Spark's source and sink
+    options  `forebay.servers`, and others of BROKER_OPTIONS and `retryMs` where they differ from the defaults; the same
+             go to Spark's source and sink
     raises   OptionError naming the option
     """
 
@@ -30,7 +32,7 @@ class Broker:
         if DATA in options:
             raise OptionError(f"{DATA}: a job needs a running broker: give {SERVERS}")
         self.options = known_options(options, ACCESS_OPTIONS, "job")
-        self.access = parse_access(self.options)
+        self.access = access_of(self.options)
 
     def table(self, spark: SparkSession, queues: Sequence[str], schema: StructType, **options: str) -> DataFrame:
         """Queues as one table; see the options of the source."""
@@ -63,7 +65,7 @@ class Administrator:
         self.client.close()
 
     def connect(self) -> ControlClient:
-        return ControlClient.connect(self.access.servers, self.access.user, self.access.password)
+        return self.access.connect(ControlClient, TIMEOUT_S, vhost=False)
 
     def run(self, operation: str, **arguments: object) -> dict[str, object]:
         """The answer to an operation that may be asked twice: nobody knows what became of it when a broker died."""

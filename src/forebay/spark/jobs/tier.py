@@ -22,10 +22,10 @@ from urllib.parse import quote
 from weakref import WeakSet
 
 from forebay.core.errors import OptionError, OutcomeUnknown, Unreachable
+from forebay.spark.access import BROKER_OPTIONS, DATA
 from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.tier_source import TARGET, TierSource, TierTarget, file_rows
 from forebay.spark.options import (
-    DATA,
     FAIL_ON_DATA_LOSS,
     GROUP,
     HOLD,
@@ -34,13 +34,9 @@ from forebay.spark.options import (
     MAX_OFFSETS,
     MIN_OFFSETS,
     MIN_PARTITIONS,
-    PASSWORD,
     PATTERN,
     POLL,
     RETRY,
-    SERVERS,
-    USER,
-    VHOST,
     known_options,
     parse_options,
 )
@@ -61,7 +57,7 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("forebay.spark")
 NAMES: Final = (
-    *(SERVERS, USER, PASSWORD, VHOST, DATA, RETRY, PATTERN),
+    *(*BROKER_OPTIONS, DATA, RETRY, PATTERN),
     *(MAX_OFFSETS, MAX_BYTES, MIN_OFFSETS, MAX_DELAY, MIN_PARTITIONS, FAIL_ON_DATA_LOSS, GROUP, HOLD, POLL),
 )
 COMPRESSIONS: Final = ("none", "snappy", "zstd", "lz4", "gzip")
@@ -287,7 +283,7 @@ def check_streams(given: Mapping[str, str], names: list[str]) -> None:
 
 
 def access_of(given: Mapping[str, str]) -> dict[str, str]:
-    return {name: given[name] for name in (SERVERS, USER, PASSWORD, VHOST, DATA, RETRY) if name in given}
+    return {name: given[name] for name in (*BROKER_OPTIONS, DATA, RETRY) if name in given}
 
 
 def checkpoint_name(names: list[str], given: Mapping[str, str]) -> str:

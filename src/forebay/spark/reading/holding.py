@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 
 from forebay.core.errors import ForebayError, RequestError
-from forebay.spark.options import Access
+from forebay.spark.access import Access
 from forebay.spark.reading.logs import RemoteLogs
 
 LOGGER = logging.getLogger("forebay.spark")

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
-from forebay.client.blocks import BlockClient
+from forebay.client.blocks import TIMEOUT_S, BlockClient
 from forebay.core.errors import NOT_FOUND, ForebayError, OutcomeUnknown, RequestError, Unreachable
+from forebay.spark.access import Access
 from forebay.spark.arrow.batches import BlockView, Buffer
-from forebay.spark.options import Access
 from forebay.spark.reading.plan import Range
 
 LOGGER: Final = logging.getLogger("forebay.spark")
@@ -237,12 +237,7 @@ class RemoteLogs(LogAccess):
         if self.client is None:
             idle = _idle.get(self.access)
             self.is_used = bool(idle)
-            access = self.access
-            self.client = (
-                idle.pop()
-                if idle
-                else BlockClient.connect(access.servers, access.user, access.password, vhost=access.vhost)
-            )
+            self.client = idle.pop() if idle else self.access.connect(BlockClient, TIMEOUT_S)
         return self.client
 
     def lose(self, patience: Patience, error: ForebayError) -> None:

@@ -9,7 +9,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from forebay.core.errors import OptionError
-from forebay.spark.options import STRATEGY, Access, ReadOptions
+from forebay.spark.access import Access
+from forebay.spark.options import STRATEGY, ReadOptions
 from forebay.spark.positions import EARLIEST, ENDING_OFFSETS, LATEST, Position
 from forebay.spark.reading.plan import Range, plan
 from forebay.spark.setup.parallelism import tasks_at_once

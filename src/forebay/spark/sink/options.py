@@ -21,17 +21,8 @@ from pyspark.sql.types import (
 )
 
 from forebay.core.errors import OptionError
-from forebay.spark.options import (
-    DAY_MS,
-    PASSWORD,
-    RETRY,
-    SERVERS,
-    USER,
-    VHOST,
-    Access,
-    known_options,
-    parse_access,
-)
+from forebay.spark.access import BROKER_OPTIONS, Access
+from forebay.spark.options import DAY_MS, RETRY, access_of, known_options
 from forebay.spark.positions import integer
 from forebay.spark.schema import TYPES
 
@@ -42,10 +33,7 @@ COMMIT_TIMEOUT: Final = "commitTimeoutMs"
 BATCH_ROWS: Final = "batchRows"
 BATCH_OCTETS: Final = "batchOctets"
 NAMES: Final = (
-    SERVERS,
-    USER,
-    PASSWORD,
-    VHOST,
+    *BROKER_OPTIONS,
     TOPIC,
     EXCHANGE,
     TRANSACTION,
@@ -114,7 +102,7 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     ours = {name: value for name, value in given.items() if name.lower() not in OF_SPARK}
     values = known_options(ours, NAMES, "sink")
     return SinkOptions(
-        access=parse_access(values),
+        access=access_of(values),
         topic=_name(values, TOPIC),
         exchange=_name(values, EXCHANGE),
         transaction=_name(values, TRANSACTION) or "",

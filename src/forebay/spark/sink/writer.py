@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from forebay.client.blocks import TIMEOUT_S
 from forebay.client.staging import StagingClient
 from forebay.core.errors import PRECONDITION, OutcomeUnknown, RequestError, Unreachable
-from forebay.spark.options import Access
+from forebay.spark.access import Access
 from forebay.spark.reading.logs import Patience, naming
 from forebay.spark.sink.encode import BlockEncoder, block_of, same
 from forebay.spark.sink.options import SinkOptions
@@ -169,7 +169,7 @@ class WriteTarget:
 
 def connect(access: Access, timeout_s: float = TIMEOUT_S) -> StagingClient:
     """A new connection to the broker of the options."""
-    return StagingClient.connect(access.servers, access.user, access.password, timeout_s, access.vhost)
+    return access.connect(StagingClient, timeout_s)
 
 
 class ForebayWriter(DataSourceArrowWriter):

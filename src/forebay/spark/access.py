@@ -1,0 +1,156 @@
+"""The way to a broker or a data directory, and the secrets on it: how source, sink and jobs connect.
+
+A secret that stands in a file or in the environment is read where it is needed, on the driver and on each executor:
+what Spark sends to tasks names the place and has no secret in it. One that is given as an option travels with them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from forebay.core.errors import OptionError
+from forebay.core.option_table import split_address
+
+if TYPE_CHECKING:
+    from forebay.client.blocks import BlockClient
+
+SERVERS: Final = "forebay.servers"
+USER: Final = "forebay.user"
+PASSWORD: Final = "forebay.password"
+PASSWORD_FILE: Final = "forebay.passwordFile"
+PASSWORD_ENV: Final = "forebay.passwordEnv"
+VHOST: Final = "forebay.vhost"
+DATA: Final = "forebay.data"
+TLS: Final = "forebay.tls"
+TLS_CA: Final = "forebay.tlsCaFile"
+TLS_CERTIFICATE: Final = "forebay.tlsCertificate"
+TLS_KEY: Final = "forebay.tlsKey"
+# The options that say which broker, and who asks it: the same of source, sink and jobs.
+BROKER_OPTIONS: Final = (
+    SERVERS,
+    USER,
+    PASSWORD,
+    PASSWORD_FILE,
+    PASSWORD_ENV,
+    VHOST,
+    TLS,
+    TLS_CA,
+    TLS_CERTIFICATE,
+    TLS_KEY,
+)
+FLAGS: Final = {"--ca-file": TLS_CA, "--certificate-key": TLS_KEY, "--certificate": TLS_CERTIFICATE}
+
+Client = TypeVar("Client", bound="BlockClient")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The broker or data directory that has the queues, and the user who asks.
+
+    servers  empty where `data` is given, and the other way round
+    password_file, password_env  where the password is read from instead; both empty: it is `password`
+    tls      files are those of the machine that connects
+    retry_s  how long a connection that was lost is tried again
+    """
+
+    servers: str = ""
+    user: str = "guest"
+    password: str = field(default="guest", repr=False)
+    vhost: str = "/"
+    data: str = ""
+    retry_s: float = 30.0
+    password_file: str = ""
+    password_env: str = ""
+    tls: bool = False
+    tls_ca: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+
+    def secret(self) -> str:
+        """The password, from where it is on this machine; OptionError where it is not."""
+        if self.password_file:
+            try:
+                return Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
+            except (OSError, ValueError) as error:
+                raise OptionError(f"{PASSWORD_FILE}: {self.password_file!r} cannot be read here: {error}") from None
+        if self.password_env:
+            if self.password_env not in os.environ:
+                raise OptionError(
+                    f"{PASSWORD_ENV}: {self.password_env!r} is not in the environment of this process; for executors "
+                    f"that is spark.executorEnv.{self.password_env}"
+                )
+            return os.environ[self.password_env]
+        return self.password
+
+    def connect(self, kind: type[Client], timeout_s: float, vhost: bool = True) -> Client:
+        """A new connection; Unreachable, RequestError where the login is refused, OptionError naming a file.
+
+        vhost  enter it; administrators do not
+        """
+        from forebay.client.connecting import ClientTls
+
+        tls = ClientTls(self.tls_ca, self.tls_certificate, self.tls_key) if self.tls else None
+        entered = self.vhost if vhost else None
+        try:
+            return kind.connect(self.servers, self.user, self.secret(), timeout_s, vhost=entered, tls=tls)
+        except OptionError as error:
+            flag, _, text = str(error).partition(": ")
+            raise OptionError(f"{FLAGS.get(flag, flag)}: {text}") from None
+
+
+def parse_access(values: Mapping[str, str], data: str, retry_s: float) -> Access:
+    """The broker or data directory of these options, which have their proper names.
+
+    data  the directory; empty for a broker
+    """
+    servers = values.get(SERVERS, "").strip()
+    for server in servers.split(",") if servers else []:
+        try:
+            split_address(server.strip())
+        except OptionError as error:
+            raise OptionError(f"{SERVERS}: {error}") from None
+    if data:
+        for name in (PASSWORD_FILE, PASSWORD_ENV, VHOST, TLS, TLS_CA, TLS_CERTIFICATE, TLS_KEY):
+            if name in values:
+                raise OptionError(f"{name}: {values[name]!r}: not with {DATA}, whose queues are of one directory")
+    given = [name for name in (PASSWORD, PASSWORD_FILE, PASSWORD_ENV) if name in values]
+    if len(given) > 1:
+        raise OptionError(f"{given[1]}: not beside {given[0]}: give one of {', '.join(given)}")
+    plain = Access()
+    return Access(
+        servers=servers,
+        user=values.get(USER, plain.user),
+        password="" if PASSWORD_FILE in values or PASSWORD_ENV in values else values.get(PASSWORD, plain.password),
+        vhost=values.get(VHOST, plain.vhost),
+        data=data,
+        retry_s=retry_s,
+        password_file=_present(values, PASSWORD_FILE),
+        password_env=_present(values, PASSWORD_ENV),
+        tls=_tls(values),
+        tls_ca=_present(values, TLS_CA),
+        tls_certificate=_present(values, TLS_CERTIFICATE),
+        tls_key=_present(values, TLS_KEY),
+    )
+
+
+def _present(values: Mapping[str, str], option: str) -> str:
+    if option in values and not values[option]:
+        raise OptionError(f"{option}: '' names nothing")
+    return values.get(option, "")
+
+
+def _tls(values: Mapping[str, str]) -> bool:
+    """True for TLS, which whoever names a file of it means, too."""
+    files = [name for name in (TLS_CA, TLS_CERTIFICATE, TLS_KEY) if name in values]
+    said = values.get(TLS, "true" if files else "false").strip().lower()
+    if said not in {"true", "false"}:
+        raise OptionError(f"{TLS}: {values[TLS]!r} is neither true nor false")
+    if said == "false" and files:
+        raise OptionError(f"{files[0]}: not with {TLS} false")
+    if TLS_KEY in values and TLS_CERTIFICATE not in values:
+        raise OptionError(f"{TLS_KEY}: of no use without {TLS_CERTIFICATE}")
+    return said == "true"
