@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import httpx
+import pika
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -111,3 +112,11 @@ def test_an_alarm_is_seen_from_every_view(browser: Browser, tmp_path: Path) -> N
         show(page, "#/queues", "Queues and streams")
         page.get_by_text("alarm", exact=True).click()
         expect(page.locator("main .banner")).to_contain_text("are free, below the limit of")
+        connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", broker.amqp_port))
+        connection.channel().basic_publish("", "nowhere", b"x")
+        show(page, "#/connections", "Connections")
+        page.get_by_role("searchbox", name="Filter Connections").fill("blocked")
+        row = page.get_by_role("table", name="Connections").locator("tbody tr")
+        expect(row).to_contain_text("its publishes are held back: the broker is low on disk")
+        row.get_by_role("link").click()
+        page.get_by_text("its publishes are held back").wait_for()

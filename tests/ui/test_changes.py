@@ -45,11 +45,20 @@ def test_a_queue_from_its_declaration_to_its_end(page: Page, watch: Watch, chann
     watch.expected = {400, 404}  # what is refused below; and who still asks for the queue while it is deleted
     show(page, "#/queues", "Queues and streams")
     page.get_by_role("button", name="New queue").click()
-    fill(page, "New queue", {"Name": "jobs", "Arguments": '{"x-max-length": "many"}'}, "Declare")
+    fill(page, "New queue", {"Name": "jobs", "Other arguments": '{"x-max-length": "many"}'}, "Declare")
     expect(page.get_by_role("dialog")).to_contain_text("x-max-length")  # the broker's own words
-    fill(page, "New queue", {"Arguments": '{"x-max-length": 100}'}, "Declare")
+    expect(page.get_by_role("dialog").get_by_label("Max length")).to_have_attribute("aria-invalid", "true")
+    page.get_by_role("dialog").get_by_label("Type", exact=True).select_option("stream")
+    expect(page.get_by_role("dialog").get_by_label("Overflow")).not_to_be_visible()
+    page.get_by_role("dialog").get_by_label("Type", exact=True).select_option("classic")
+    fill(page, "New queue", {"Other arguments": "", "Max length": "100", "Overflow": "reject-publish"}, "Declare")
     page.get_by_role("heading", level=1, name="jobs").wait_for()
-    assert channel.queue_declare("jobs", durable=True, arguments={"x-max-length": 100}).method.message_count == 0
+    assert (
+        channel.queue_declare(
+            "jobs", durable=True, arguments={"x-max-length": 100, "x-overflow": "reject-publish"}
+        ).method.message_count
+        == 0
+    )
     for number in (1, 2):
         page.get_by_role("button", name="Publish").click()
         given = {"Body": json.dumps({"total": number * 100}), "Headers": '{"region": "eu"}'}
@@ -208,7 +217,13 @@ def test_a_connection_is_closed_and_its_client_told(page: Page, broker: BrokerPr
     named = pika.ConnectionParameters("127.0.0.1", broker.amqp_port, client_properties={"connection_name": "to close"})
     connection = pika.BlockingConnection(named)
     show(page, "#/connections", "Connections")
+    table = page.get_by_role("table", name="Connections")
     row = page.get_by_role("row", name="to close")
+    expect(row).to_contain_text("Pika Python Client Library")
+    page.get_by_role("searchbox", name="Filter Connections").fill("no such thing")
+    expect(table.locator("tbody tr")).to_have_count(0)
+    page.get_by_role("searchbox", name="Filter Connections").fill("pika")
+    page.get_by_role("button", name="Client", exact=True).click()
     row.get_by_role("checkbox").check()
     page.get_by_role("button", name="Close").click()
     fill(page, "Close 1 connection?", {"Reason, which clients are told": "out of office"}, "Close")
@@ -251,8 +266,13 @@ def test_a_policy_limits_at_once(page: Page, watch: Watch, channel: BlockingChan
     channel.queue_declare("short", durable=True)
     show(page, "#/policies", "Policies")
     page.get_by_role("button", name="New").first.click()
-    given = {"Name": "few", "Pattern": "^short(", "Sets": '{"max-length": 2}'}
-    fill(page, "New policy", given, "Save")
+    page.get_by_role("dialog").get_by_text("Expiry and limits").click()
+    given = {"Name": "few", "Pattern": "^short", "Max length": "2"}
+    fill(page, "New policy", {**given, "Priority": "many"}, "Save")
+    preview = page.get_by_role("dialog").get_by_role("status")
+    expect(preview).to_contain_text(re.compile(r"1 queue of \d+ will have another policy"))
+    expect(preview.get_by_role("listitem")).to_have_text("short: none → few")
+    fill(page, "New policy", {"Pattern": "^short(", "Priority": "0"}, "Save")
     pattern = page.get_by_role("dialog").get_by_label("Pattern", exact=True)
     expect(pattern).to_have_attribute("aria-invalid", "true")
     fill(page, "New policy", {"Pattern": "^short$"}, "Save")

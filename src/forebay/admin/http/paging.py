@@ -35,6 +35,7 @@ class Listing:
     page     counted from 1; None: all of it, as a plain list
     name     what names have to contain, in whichever case; empty: anything
     pattern  the same as a regular expression
+    search   what has to stand in anything that people see of it, in whichever case; empty: anything
     sort     path of the field that decides the order; empty: the list's own order
     columns  paths of the fields that are wanted; empty: all
     """
@@ -43,6 +44,7 @@ class Listing:
     page_size: int = PAGE_SIZE_DEFAULT
     name: str = ""
     pattern: Pattern | None = None
+    search: str = ""
     sort: Path = ()
     reverse: bool = False
     columns: tuple[Path, ...] = ()
@@ -66,6 +68,9 @@ async def listing_of(
         str, Query(alias="name", max_length=NAME_CHARACTERS_MAX, description="Only what has this in its name.")
     ] = "",
     use_regex: Annotated[bool, Query(description="`name` is a regular expression, as in docs/filters.md.")] = False,
+    search: Annotated[
+        str, Query(max_length=NAME_CHARACTERS_MAX, description="Only what has this in anything that the page shows.")
+    ] = "",
     sort: Annotated[
         str,
         Query(
@@ -91,6 +96,7 @@ async def listing_of(
         page_size,
         part.lower(),
         pattern,
+        search.lower(),
         path_of(sort),
         sort_reverse,
         tuple(map(path_of, filter(None, columns.split(",")))),
@@ -165,12 +171,14 @@ async def answer_list(
     make: Callable[[Source], Facts],
     wanted: Listing,
     title_of: Callable[[Source], str] | None = None,
+    words_of: Callable[[Source], str] | None = None,
 ) -> Response:
     """The part of a list that a caller wants.
 
     items  in the list's own order, and only those that the caller may see
     make   what is shown of one; it is asked for as few as will do
     title_of  another name that people see, by which they filter as well
+    words_of  all that people see of one, in which they search; None: its names alone
     raises  RequestError(INVALID): there are not so many pages
     """
     total = len(items)
@@ -180,6 +188,10 @@ async def answer_list(
             lambda item: wanted.wants(name_of(item)) or (title_of is not None and wanted.wants(title_of(item))),
         )
         items = [item for item, passes in zip(items, passed, strict=True) if passes]
+    if wanted.search:
+        told = words_of or title_of or name_of
+        hits = await sliced(items, lambda item: wanted.search in told(item).lower())
+        items = [item for item, hit in zip(items, hits, strict=True) if hit]
     found = len(items)
     made = await ordered(items, make, wanted)
     if made is None and wanted.reverse:

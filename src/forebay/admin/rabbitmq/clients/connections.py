@@ -10,6 +10,7 @@ from forebay.admin.http.paging import Listing, Wanted, answer_list, answer_one
 from forebay.admin.http.paths import UserName, VhostName
 from forebay.admin.login import Broker, Caller
 from forebay.admin.openapi.shapes import CONNECTIONS, ONE_CONNECTION, USER_CONNECTIONS
+from forebay.admin.rabbitmq.clients.words import library_of, why_slow
 from forebay.admin.rabbitmq.node.node import NODE
 from forebay.admin.rights import Manager, check_vhost, is_monitor
 from forebay.admin.samples.rates import CONNECTION, RateSamples
@@ -194,7 +195,12 @@ def connection_facts(app: App, rates: RateSamples, asked: Windows, connection: C
         named = {"client_id": described["client_id"]} if "client_id" in described else {}
         facts.update({"client_properties": named, "channels": 0, "timeout": 0, "auth_mechanism": "none"})
     own = facts.get("forebay")
-    facts["forebay"] = {**(own if isinstance(own, dict) else {}), "title": title_of(connection)}
+    facts["forebay"] = {
+        **(own if isinstance(own, dict) else {}),
+        "title": title_of(connection),
+        "client": library_of(described),
+        "why": why_slow(app, connection),
+    }
     return facts
 
 
@@ -207,7 +213,14 @@ async def answer_connections(
     def make(connection: Connection) -> Facts:
         return connection_facts(app, rates, asked, connection)
 
-    return await answer_list(connections, lambda connection: connection.name, make, wanted, title_of)
+    def words_of(connection: Connection) -> str:
+        assert connection.session is not None
+        described, rights = connection.session.describe(), connection.session.rights
+        protocol = str(described["protocol"]).replace(".", "-")
+        state = "slow" if why_slow(app, connection) else state_of(app, connection)
+        return "\n".join((title_of(connection), rights.user, rights.vhost, protocol, state, library_of(described)))
+
+    return await answer_list(connections, lambda connection: connection.name, make, wanted, title_of, words_of)
 
 
 @router.get("/connections", responses=CONNECTIONS)

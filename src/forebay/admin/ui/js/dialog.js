@@ -175,8 +175,8 @@ async function submitForm(fields, wrong, send, work) {
 /** What the broker says, next to the field that it names. @param {ReturnType<typeof makeField>[]} fields @param {Element} wrong @param {string} reason */
 function showRefusal(fields, wrong, reason) {
   const names = (/** @type {string} */ name) => new RegExp(`(^|[ .])${name.replaceAll(/[-_]/g, "[-_]")}[:.]`, "u").test(reason);
-  const argument = /\barg '/.test(reason) ? "arguments" : ""; // of a queue or exchange, in RabbitMQ's words
-  const meant = fields.find(({ field }) => field.name === argument || names(field.name));
+  const argument = /\barg '([^']*)'/.exec(reason)?.[1]; // of a queue or exchange, in RabbitMQ's words
+  const meant = fields.find(({ field }) => (argument ? field.name === argument : names(field.name))) ?? fields.find(({ field }) => argument && field.name === "arguments");
   if (meant) {
     meant.complain(reason);
     meant.input.focus();

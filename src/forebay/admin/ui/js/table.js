@@ -30,6 +30,7 @@ export class Table {
    * @param {(row: any) => string} options.key
    * @param {Source} options.source
    * @param {AbortSignal} options.signal
+   * @param {string} [options.hint] what stands in the filter box
    * @param {string} [options.empty] what stands there when there are no rows
    * @param {{key: string, reverse: boolean}} [options.sort]
    * @param {boolean} [options.filter] whether there is a filter box
@@ -53,7 +54,7 @@ export class Table {
     this.pager = h("div", { class: "pager", hidden: true });
     this.none = h("div", { class: "empty", hidden: true }, options.empty ?? "Nothing here.");
     this.actions = h("span", { class: "row" });
-    this.filter = h("input", { type: "search", placeholder: "Filter", "aria-label": `Filter ${options.label}`, "data-filter": "" });
+    this.filter = h("input", { type: "search", placeholder: options.hint ?? "Filter", "aria-label": `Filter ${options.label}`, "data-filter": "" });
     this.filter.addEventListener("input", () => this.type());
     const inLines = this.columns.some((column) => column.line);
     const table = h(
@@ -297,11 +298,12 @@ export class Table {
  * Rows of the API's own pages.
  * @param {() => string} where
  * @param {() => Record<string, unknown>} [query]
+ * @param {string} [filtered] the parameter that filters
  * @returns {Source}
  */
-export function remoteSource(where, query = () => ({})) {
+export function remoteSource(where, query = () => ({}), filtered = "name") {
   return async ({ page, size, sort, reverse, filter }, signal) => {
-    const asked = { ...query(), page, page_size: size, sort, sort_reverse: reverse || undefined, name: filter, pagination: true };
+    const asked = { ...query(), page, page_size: size, sort, sort_reverse: reverse || undefined, [filtered]: filter, pagination: true };
     const found = await get(where(), { query: asked, signal });
     return { items: found.items, total: found.total_count, filtered: found.filtered_count };
   };

@@ -23,7 +23,8 @@ export async function showConnections(main, life) {
       { title: "Name", sort: "forebay.title", lead: true, line: "first", wrap: true, cell: (row) => [h("a", { href: link("connections", row.name) }, titleOf(row))] },
       ...vhostColumn(),
       { title: "User", sort: "user", line: "second", cell: (row) => row.user },
-      { title: "State", sort: "state", line: "first", cell: connectionState },
+      { title: "State", sort: "state", line: "first", wrap: true, cell: stateAndWhy },
+      { title: "Client", sort: "forebay.client", wrap: true, cell: (row) => row.forebay?.client || "–" },
       { title: "Protocol", sort: "protocol", line: "second", cell: (row) => `${row.protocol}${row.ssl ? ", TLS" : ""}` },
       { title: "Channels", sort: "channels", num: true, cell: (row) => count(row.channels ?? 0) },
       { title: "From client", sort: "recv_oct_details.rate", num: true, cell: (row) => `${octets(Math.round(row.recv_oct_details?.rate ?? 0))}/s` },
@@ -31,9 +32,10 @@ export async function showConnections(main, life) {
       { title: "Since", sort: "connected_at", cell: (row) => ago(row.connected_at) },
     ],
     key: (row) => row.name,
-    source: remoteSource(() => inVhost("connections")),
+    source: remoteSource(() => inVhost("connections"), () => ({}), "search"),
     signal: life.signal,
     sort: { key: "forebay.title", reverse: false },
+    hint: "Filter by anything shown",
     empty: "Nobody is connected.",
     actions: (rows) => {
       const own = rows.filter((row) => mayClose(row));
@@ -42,6 +44,12 @@ export async function showConnections(main, life) {
   });
   put(main, heading("Connections"), h("section", { class: "panel", "aria-label": "Connections" }, table.element));
   await life.every(POLL_MS, () => table.refresh());
+}
+
+/** How a connection is, and why it is not well. @param {any} row */
+function stateAndWhy(row) {
+  const why = row.forebay?.why;
+  return why ? [connectionState({ state: row.state === "running" ? "slow" : row.state }), h("div", { class: "small muted" }, why)] : connectionState(row);
 }
 
 /** What a client calls itself, or else its addresses. @param {any} row */
@@ -84,7 +92,7 @@ export async function showConnection(main, life, [name]) {
   );
   await life.every(POLL_MS, async () => {
     const connection = await get(where, { signal: life.signal });
-    about.show(connection.state, () => connectionState(connection));
+    about.show([connection.state, connection.forebay?.why], () => stateAndWhy(connection));
     slot.show(connection, () => connectionFacts(connection));
     const [listed, all] = await Promise.all([mqtt ? [] : get(`${where}/channels`, { signal: life.signal }), get(path`/api/consumers/${connection.vhost}`, { signal: life.signal })]);
     channels.show(listed, () => plainTable("Channels", channelColumns(), listed, "No channel is open."));
@@ -101,7 +109,8 @@ function connectionFacts(row) {
     "div",
     { class: "columns" },
     facts([
-      ["Name", row.name],
+      ["Name", titleOf(row)],
+      ["Addresses", row.name],
       ["User", row.user],
       ["Virtual host", row.vhost],
       ["Protocol", row.protocol],
@@ -116,7 +125,7 @@ function connectionFacts(row) {
       ["Frames up to", row.frame_max ? octets(row.frame_max) : null],
       ["From client", `${octets(row.recv_oct)}, ${octets(Math.round(row.recv_oct_details?.rate ?? 0))}/s`],
       ["To client", `${octets(row.send_oct)}, ${octets(Math.round(row.send_oct_details?.rate ?? 0))}/s`],
-      ["Client", [client.product, client.version, client.platform].filter(Boolean).join(", ") || null],
+      ["Client library", [row.forebay?.client, client.platform].filter(Boolean).join(", ") || null],
     ]),
   );
 }

@@ -1,5 +1,5 @@
 /** Policies and operator policies, and what each of them matches. */
-import { get, path, remove, replace } from "../api.js";
+import { get, path, post, remove, replace } from "../api.js";
 import { askForm, confirmName } from "../dialog.js";
 import { h, put } from "../dom.js";
 import { plain, several } from "../format.js";
@@ -7,10 +7,13 @@ import { isAdministrator, listPath, someVhost } from "../session.js";
 import { Table, localSource } from "../table.js";
 import { toast } from "../toast.js";
 import { button, heading, panel, queueLink, vhostColumn, vhostField } from "./parts.js";
+import { otherSettings, settingFields, settingsOf } from "./settings.js";
 
 const POLL_MS = 10_000;
 const APPLY_TO = ["all", "queues", "classic_queues", "quorum_queues", "streams", "exchanges"];
 const NAMES_MAX = 5;
+const PREVIEWED_MAX = 20;
+const TYPING_MS = 250;
 
 /** @type {import("../app.js").Show} */
 export async function showPolicies(main, life) {
@@ -65,6 +68,10 @@ function matched(policy) {
 
 /** @param {string} kind @param {any} policy null: a new one @param {() => unknown} done */
 function askPolicy(kind, policy, done) {
+  const by = kind === "policies" ? "policy" : "operator";
+  const given = policy?.definition ?? {};
+  const others = otherSettings(by, given);
+  const preview = new Preview(by === "operator", policy?.definition);
   const form = {
     title: policy ? `Policy ${policy.name}` : kind === "policies" ? "New policy" : "New operator policy",
     submit: "Save",
@@ -74,14 +81,57 @@ function askPolicy(kind, policy, done) {
       { name: "pattern", label: "Pattern", required: true, value: policy?.pattern, placeholder: "^orders\\.", hint: "A regular expression that is found in names" },
       { name: "apply-to", label: "Applies to", type: /** @type {const} */ ("select"), options: APPLY_TO, value: policy?.["apply-to"] ?? "queues" },
       { name: "priority", label: "Priority", type: /** @type {const} */ ("number"), value: policy?.priority ?? 0, hint: "Of those that match, the highest applies" },
-      { name: "definition", label: "Sets", type: /** @type {const} */ ("json"), required: true, value: policy ? JSON.stringify(policy.definition, null, 2) : "", hint: 'JSON, say {"max-length": 1000, "message-ttl": 60000}' },
+      ...settingFields(by, given),
+      { name: "definition", label: "Other keys", type: /** @type {const} */ ("json"), value: Object.keys(others).length ? JSON.stringify(others, null, 2) : "", hint: 'JSON, say {"queue-leader-locator": "balanced"}' },
     ],
+    wide: true,
+    after: preview.element,
+    change: (/** @type {any} */ values) => preview.ask(values),
   };
-  return askForm(form, async ({ vhost, name, ...body }) => {
+  return askForm(form, async ({ vhost, name, pattern, "apply-to": applyTo, priority, definition, ...rest }) => {
+    const body = { pattern, "apply-to": applyTo, priority, definition: { ...settingsOf(by, rest), ...definition } };
     await replace(path`/api/${kind}/${vhost}/${name}`, body);
     toast(`Policy ${name} applies`);
     await done();
   });
+}
+
+/** Says which queues a policy would change, while it is written. */
+class Preview {
+  /** @param {boolean} operator @param {any} definition what it sets now, if there is one */
+  constructor(operator, definition) {
+    this.operator = operator;
+    this.definition = definition;
+    this.element = h("div", { class: "preview-of small", role: "status" });
+    this.timer = 0;
+    this.asked = "";
+  }
+
+  /** @param {any} values as they stand in the form */
+  ask({ vhost, name, pattern, "apply-to": applyTo, priority }) {
+    const body = { name: name || "new", pattern, "apply-to": applyTo, priority: Number(priority) || 0, operator: this.operator, definition: this.definition ?? {} };
+    const asked = JSON.stringify([vhost, body]);
+    if (asked === this.asked) return;
+    this.asked = asked;
+    clearTimeout(this.timer);
+    if (!pattern) return put(this.element, "Which queues will change is said here, once there is a pattern.");
+    this.timer = window.setTimeout(async () => {
+      try {
+        const found = await post(path`/api/forebay/policies/${vhost}/preview`, body);
+        if (asked === this.asked) put(this.element, previewOf(found, name || "this policy"));
+      } catch (error) {
+        if (asked === this.asked) put(this.element, /** @type {Error} */ (error).message);
+      }
+    }, TYPING_MS);
+  }
+}
+
+/** @param {any} found @param {string} name */
+function previewOf(found, name) {
+  if (!found.changes) return "No queue gets another policy.";
+  const rest = found.changes - PREVIEWED_MAX;
+  const each = (/** @type {any} */ { queue, from, to }) => h("li", {}, h("b", {}, queue), `: ${from ?? "none"} → ${to ?? "none"}`);
+  return [h("p", {}, h("strong", {}, `${several(found.changes, "queue")} of ${found.queues} will have another policy`), `, with ${name}:`), h("ul", {}, found.items.slice(0, PREVIEWED_MAX).map(each), rest > 0 ? h("li", {}, `and ${several(rest, "more", "more")}`) : null)];
 }
 
 /** @param {string} kind @param {any} policy @param {() => unknown} done */

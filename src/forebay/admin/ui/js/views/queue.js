@@ -98,8 +98,18 @@ function figures(queue) {
     ["Published", count(stats.publish)],
     ["Delivered", count(stats.deliver_get)],
     ["Acknowledged", count(stats.ack)],
-    ["Redelivered", count(stats.redeliver)],
+    ["Returned and redelivered", count(stats.redeliver)],
+    ["Rejected by consumers", count(own.rejected)],
+    ["Dead-lettered or dropped", deaths(own)],
+    ["Refused, being full", count(own.refused)],
   ];
+}
+
+/** How many messages died, and of what. @param {any} own */
+function deaths(own) {
+  const causes = Object.entries({ rejected: own.rejected, expired: own.expired, "over the limit": own.dropped, "delivered too often": own.limited });
+  const told = causes.filter(([, number]) => number > 0).map(([cause, number]) => `${count(number)} ${cause}`);
+  return told.join(", ") || "0";
 }
 
 /** For whom the log keeps its oldest messages. @param {any} pin */

@@ -8,6 +8,7 @@ import { listPath, may, maySomewhere, someVhost } from "../session.js";
 import { Table, localSource, remoteSource } from "../table.js";
 import { attempt } from "../toast.js";
 import { button, heading, queueLink, queueState, vhostColumn, vhostField } from "./parts.js";
+import { settingFields, settingsOf, showSettings } from "./settings.js";
 
 const POLL_MS = 5000;
 const TYPES = ["classic", "quorum", "stream"];
@@ -117,11 +118,14 @@ function askDeclare() {
         { name: "type", label: "Type", type: "select", options: TYPES, value: "classic" },
         { name: "durable", label: "Durable: kept over a restart", type: "check", value: true },
         { name: "auto_delete", label: "Auto-delete: deleted with its last consumer", type: "check" },
-        { name: "arguments", label: "Arguments", type: "json", hint: 'JSON, say {"x-message-ttl": 60000, "x-max-length": 1000}' },
+        ...settingFields("argument"),
+        { name: "arguments", label: "Other arguments", type: "json", hint: 'JSON, say {"x-priority-mode": "strict"}' },
       ],
+      wide: true,
+      change: (values, fields) => showSettings("argument", fields, values.type),
     },
-    async ({ vhost, queue, type, durable, auto_delete, arguments: given }) => {
-      const body = { durable, auto_delete, arguments: { "x-queue-type": type, ...given } };
+    async ({ vhost, queue, type, durable, auto_delete, arguments: given, ...rest }) => {
+      const body = { durable, auto_delete, arguments: { "x-queue-type": type, ...settingsOf("argument", rest, type), ...given } };
       await replace(path`/api/queues/${vhost}/${queue}`, body);
       await attempt(async () => go(link("queues", vhost, queue)), `Queue ${queue} is there`);
     },

@@ -1,0 +1,49 @@
+"""A connection in words: its client's library, and why it is slow or held back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from forebay.node.link import CHOKED, HELD, INDEBTED
+from forebay.records.shown import plain
+from forebay.routing.exchange import text
+from forebay.server.app import App
+from forebay.server.net import Connection
+
+MICROSECONDS_S: Final = 1_000_000
+
+
+def library_of(described: dict[str, object]) -> str:
+    """The client's library and its version, as it says; empty where it says nothing."""
+    properties = plain(described.get("client"))
+    if not isinstance(properties, dict):
+        return ""
+    return " ".join(str(properties[name]) for name in ("product", "version") if properties.get(name))
+
+
+def why_slow(app: App, connection: Connection) -> str:
+    """The reason for which a connection is not read, or its client does not keep up; empty where there is none."""
+    pressure = app.pressure
+    queue = pressure.slowed.get(connection)
+    if queue is not None:
+        return f"its publishes are held back: {pressure.shares.reason(queue)}"
+    if connection.holds & CHOKED:
+        return f"its publishes are held back: {lack_of(app)}"
+    if connection.holds & HELD:
+        held = pressure.holding.held.get(connection)
+        reader = "an MQTT client" if held is None else f"the MQTT client '{text(held.client_id)}'"
+        return f"its publishes are held back: {reader} does not read them fast enough"
+    if connection.holds & INDEBTED:
+        return "its publishes are held back: it sends faster than its rate limit"
+    since_us = pressure.slow.get(connection)
+    if since_us is not None:
+        since = datetime.fromtimestamp(since_us / MICROSECONDS_S, UTC).strftime("%H:%M:%S")
+        return f"the client does not read: {connection.waiting_octets()} octets wait for it since {since} UTC"
+    return ""
+
+
+def lack_of(app: App) -> str:
+    """The resource of which the broker has too little."""
+    lack = app.pressure.lack()
+    return f"the broker is {lack}" if lack else "the disk does not keep up"
