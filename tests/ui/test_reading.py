@@ -12,6 +12,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from playwright.sync_api import Browser, Page, expect
 
 from tests.broker_process import BrokerProcess
+from tests.ui.axe import violations
 from tests.ui.browser import PHONE, log_in, open_page, show
 from tests.waiting import until
 
@@ -109,13 +110,47 @@ VIEWS = {
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.usefixtures("shop")
 def test_every_view_can_be_read(browser: Browser, broker: BrokerProcess, theme: str) -> None:
-    with open_page(browser, broker, color_scheme=theme) as (page, _):
+    with open_page(browser, broker, color_scheme=theme, bypass_csp=True) as (page, _):  # of axe
+        rules = [] if theme == "light" else ["color-contrast"]  # the others know no theme
+        assert violations(page, *rules) == []
         log_in(page)
         for address, title in VIEWS.items():
             show(page, address, title)
             assert page.evaluate(CONTRASTS, CONTRAST_MIN) == [], address
             assert page.evaluate(NAMELESS) == [], address
+            assert violations(page, *rules) == [], address
             assert page.title().startswith(title) or "%00" in address
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.usefixtures("shop")
+def test_every_dialog_can_be_read(browser: Browser, broker: BrokerProcess, theme: str) -> None:
+    with open_page(browser, broker, color_scheme=theme, bypass_csp=True) as (page, _):
+        log_in(page)
+
+        def check(dialog: str) -> None:
+            opened = page.get_by_role("dialog", name=dialog)
+            opened.wait_for()
+            for part in opened.locator("summary").all():
+                part.click()
+            assert violations(page) == [], dialog
+            page.keyboard.press("Escape")
+
+        show(page, "#/queues", "Queues and streams")
+        page.get_by_role("button", name="New queue").click()
+        check("New queue")
+        for key, dialog in (("/", "Search"), ("?", "Keys")):
+            page.keyboard.press(key)
+            check(dialog)
+        show(page, "#/policies", "Policies")
+        page.get_by_role("button", name="New").first.click()
+        check("New policy")
+        show(page, "#/queues/%2F/orders", "orders")
+        page.locator("details.message").first.click()
+        page.get_by_role("table", name="History").wait_for()
+        assert violations(page) == []
+        page.get_by_role("button", name="Publish").click()
+        check("Publish to queue orders")
 
 
 @pytest.mark.usefixtures("shop")

@@ -47,7 +47,7 @@ export class Chart {
     this.element = h(
       "figure",
       { class: "chart" },
-      h("figcaption", {}, h("h3", {}, title), this.when, this.legend),
+      h("figcaption", {}, h("h2", {}, title), this.when, this.legend),
       this.plot,
       this.details,
     );

@@ -55,17 +55,16 @@ export class Graph {
       {
         class: `node ${node.queue ? "queue" : "exchange"}`,
         href: node.to,
-        "aria-label": `${node.queue ? "queue" : "exchange"} ${node.name}, ${node.kind}`,
         transform: `translate(${place.x} ${place.y})`,
         onfocus: () => near(true),
         onblur: () => near(false),
         onpointerenter: () => near(true),
         onpointerleave: () => near(false),
       },
-      svg("title", {}, node.name),
+      svg("title", {}, `${node.queue ? "queue" : "exchange"} ${node.name}, ${node.kind}`),
       svg("rect", { width: WIDTH, height: HEIGHT, rx: node.queue ? 4 : HEIGHT / 2 }),
-      svg("text", { x: 14, y: 16 }, cut(node.name, NAME_CHARACTERS)),
-      svg("text", { class: "kind", x: 14, y: 30 }, `${node.kind} ${node.queue ? "" : "exchange"}`),
+      svg("text", { x: 14, y: 16, "aria-hidden": "true" }, cut(node.name, NAME_CHARACTERS)),
+      svg("text", { class: "kind", x: 14, y: 30, "aria-hidden": "true" }, `${node.kind} ${node.queue ? "" : "exchange"}`),
     );
   }
 

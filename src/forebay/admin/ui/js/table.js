@@ -123,7 +123,7 @@ export class Table {
       const order = sorted ? (this.wanted.reverse ? "descending" : "ascending") : null;
       const title = column.sort
         ? h("button", { type: "button", onclick: () => this.sortBy(/** @type {string} */ (column.sort)) }, column.title)
-        : column.title;
+        : headOf(column);
       return h("th", { scope: "col", role: "columnheader", class: column.num ? "num" : null, "aria-sort": order }, title);
     });
     if (this.options.actions) {
@@ -335,6 +335,9 @@ function compare(one, other) {
   return String(one ?? "").localeCompare(String(other ?? ""), "en", { numeric: true });
 }
 
+/** A column's head; one that only holds buttons says so to who cannot see them. @param {Column} column */
+const headOf = (column) => column.title || h("span", { class: "visually-hidden" }, "Actions");
+
 /** The classes of a column's cells. @param {Column} column */
 function kindOf(column) {
   const kinds = [column.num && "num", column.wrap && "wrap", column.lead && "lead", column.line && `${column.line}-line`, !column.title && "end"];
@@ -355,7 +358,7 @@ export function plainTable(label, columns, rows, empty) {
     h(
       "table",
       { class: "cards", role: "table", "aria-label": label },
-      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((each) => h("th", { scope: "col", role: "columnheader", class: each.num ? "num" : null }, each.title)))),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((each) => h("th", { scope: "col", role: "columnheader", class: each.num ? "num" : null }, headOf(each))))),
       h("tbody", { role: "rowgroup" }, rows.map((row) => h("tr", { role: "row" }, cells(row)))),
     ),
   );

@@ -22,7 +22,6 @@ export function messageView(message, { chosen = null, actions = [], fate = () =>
     h(
       "summary",
       {},
-      chosen,
       message.offset === undefined ? null : h("span", { class: "offset" }, `#${message.offset}`),
       h("span", {}, message.routing_key || message.topic || "–"),
       message.deliveries > 0 ? h("span", { class: "tag" }, several(message.deliveries, "delivery", "deliveries")) : null,
@@ -36,7 +35,7 @@ export function messageView(message, { chosen = null, actions = [], fate = () =>
   element.addEventListener("toggle", () => {
     if (element.open && !inside.firstChild) inside.append(...nodes([messageInside(message, body), fate(), h("div", { class: "row" }, actions)]));
   });
-  return element;
+  return chosen ? h("div", { class: "picked" }, chosen, element) : element;
 }
 
 /** @param {any} message @param {{text: string | null, octets: Uint8Array}} body */
