@@ -372,11 +372,15 @@ class Staging(LedgerLog):
 
 def staged_block(stored: Block, index: i64) -> Block:
     """The block that is the body of a record; it was checked when it came."""
-    data = stored.data
-    at = stored.body_at + 4 * index
-    # Cut once: it may be long.
-    start = stored.body_octets_at + i64(read_i32_le(data, at))
-    end = stored.body_octets_at + i64(read_i32_le(data, at + 4))
+    data = stored.tail
+    start: i64 = 0
+    end: i64 = len(data)
+    if not end:
+        # Cut once: it may be long.
+        data = stored.data
+        at = stored.body_at + 4 * index
+        start = stored.body_octets_at + i64(read_i32_le(data, at))
+        end = stored.body_octets_at + i64(read_i32_le(data, at + 4))
     try:
         return trusted_block(data[start : start + HEAD_OCTETS], data[start + HEAD_OCTETS : end])
     except BadBlock as error:

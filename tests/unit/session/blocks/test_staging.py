@@ -9,7 +9,7 @@ import pytest
 
 from forebay.broker.auth.permissions import Permission
 from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, RETAIN, Properties
-from forebay.log.block import HEAD_OCTETS, make_head, parse_block
+from forebay.log.block import HEAD_OCTETS, LONG_OCTETS, make_head, parse_block
 from forebay.wire.amqp091.properties import encode_properties
 from forebay.wire.blocks.frames import ERROR, PREFACE, REPLY, REQUEST, STAGE, decode_json, encode_head, encode_json
 from forebay.wire.blocks.stage import encode_stage
@@ -51,6 +51,17 @@ def test_rows_are_published_by_the_commit_and_not_before(rig: StagingRig) -> Non
     assert rig.kept(b"q") == [b"3", b"1", b"2"]
     assert not rig.vhost.staging.staged
     assert not rig.vhost.staging.open
+
+
+def test_long_blocks_are_published_too(rig: StagingRig) -> None:
+    """One that is alone in its turn is stored as a long body, beside its block."""
+    bodies = [bytes([at]) * (LONG_OCTETS // 2) for at in range(3)]
+    assert rig.stage(to_queue(b"q", *bodies))["rows"] == 3
+    assert rig.stage(to_queue(b"q", bytes(LONG_OCTETS)), "other")["rows"] == 1
+    assert rig.commit_batch(p=3, other=1)["rows"] == 4
+    while rig.vhosts.has_work():
+        rig.turn()
+    assert sorted(rig.kept(b"q")) == sorted([*bodies, bytes(LONG_OCTETS)])
 
 
 def test_rows_of_a_batch_that_is_committed_are_not_kept(rig: StagingRig) -> None:
