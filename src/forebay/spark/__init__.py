@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from forebay.spark.filters.columns import matching, needs, register_matches
     from forebay.spark.jobs.audit import audit
+    from forebay.spark.jobs.decoding import decode
     from forebay.spark.jobs.letters import letters, redrive
     from forebay.spark.jobs.replay import replay
     from forebay.spark.jobs.tier import compact, tier
@@ -25,6 +26,7 @@ __all__ = [
     "Source",
     "audit",
     "compact",
+    "decode",
     "letters",
     "matching",
     "needs",
@@ -45,6 +47,7 @@ HOMES: Final = {
     "Source": "forebay.spark.jobs.views",
     "audit": "forebay.spark.jobs.audit",
     "compact": "forebay.spark.jobs.tier",
+    "decode": "forebay.spark.jobs.decoding",
     "letters": "forebay.spark.jobs.letters",
     "matching": "forebay.spark.filters.columns",
     "needs": "forebay.spark.filters.columns",

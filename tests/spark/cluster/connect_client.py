@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from forebay.spark import session
 
-BATCHES = 6
+BATCHES = 3
 
 
 def say(**facts: object) -> None:

@@ -23,7 +23,7 @@ import forebay
 from forebay.spark import read_tiered, redrive, session, tier
 from forebay.spark.jobs.tier import Tiered
 
-BATCH_ROWS = 2000
+BATCH_ROWS = 4000
 LETTERS_AT_ONCE = 100
 TABLES = ("delta", "iceberg")
 
@@ -76,13 +76,16 @@ class Jobs:
         assert not isinstance(query, Tiered)
         return query
 
-    def redriven(self) -> None:
+    def redrive_slowly(self) -> None:
         """The letters, a few at a time: one job of Spark for each."""
         while redrive(self.spark, "dead", self.options, to="orders", limit=LETTERS_AT_ONCE).chosen:
             pass
 
+    def redrive_the_rest(self) -> None:
+        redrive(self.spark, "dead", self.options, to="orders")
+
     def run_until_killed(self) -> None:
-        threading.Thread(target=self.redriven, daemon=True).start()
+        threading.Thread(target=self.redrive_slowly, daemon=True).start()
         jobs = [self.copy(once=False), *map(self.tiered, TABLES)]
         say(step="started")
         for job in jobs:
@@ -90,7 +93,7 @@ class Jobs:
         raise AssertionError("a stream without an end has ended")
 
     def finish(self) -> None:
-        jobs = [threading.Thread(target=self.redriven)]
+        jobs = [threading.Thread(target=self.redrive_the_rest)]
         jobs += [threading.Thread(target=self.tier_the_rest, args=(format,)) for format in TABLES]
         for job in jobs:
             job.start()

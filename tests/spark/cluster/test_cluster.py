@@ -26,7 +26,7 @@ from tests.spark.cluster.standalone import SPARK_CLASS, Cluster
 from tests.waiting import until
 
 ROWS = 12_000
-LETTERS = 2_000
+LETTERS = 3_000
 CONNECT_ROWS = 3_000
 RUN_S_MAX = 900  # a guard against a hang
 HERE = Path(__file__).parent

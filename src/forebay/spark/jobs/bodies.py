@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import ParseException, PySparkException
@@ -35,6 +36,14 @@ def body_schema(columns: str) -> StructType:
     return schema
 
 
+def check_names(frame: DataFrame, names: Sequence[str]) -> None:
+    """OptionError if one of these is a column already."""
+    taken = {name.lower() for name in frame.columns}
+    for name in names:
+        if name.lower() in taken:
+            raise OptionError(f"columns: {name!r} is a column of every queue: select it from the JSON by another way")
+
+
 def with_body_columns(frame: DataFrame, columns: str) -> DataFrame:
     """The rows with these fields of their JSON bodies as further columns; NULL where a body has none such.
 
@@ -44,9 +53,6 @@ def with_body_columns(frame: DataFrame, columns: str) -> DataFrame:
     if not columns:
         return frame
     schema = body_schema(columns)
-    taken = {name.lower() for name in frame.columns}
-    for name in schema.fieldNames():
-        if name.lower() in taken:
-            raise OptionError(f"columns: {name!r} is a column of every queue: select it from the JSON by another way")
+    check_names(frame, schema.fieldNames())
     parsed = frame.withColumn(BODY, F.from_json(F.col("value").cast("string"), schema))
     return parsed.select(*frame.columns, *(F.col(BODY)[name].alias(name) for name in schema.fieldNames()))

@@ -1,4 +1,4 @@
-"""Queues as a DataFrame without Spark's data source between: the fastest way of a batch read.
+"""Queues as a DataFrame without Spark's data source between: the way of a batch read that costs least.
 
 Spark turns what a data source in Python yields into rows, and these into rows of its own. A function over Arrow batches
 it takes as they are: here over the numbers of the tasks, each of which reads the range of that number.
@@ -45,7 +45,7 @@ def read(
     *,
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Queues as they are now, as `spark.read.format("forebay")` has them, in two thirds of its time.
+    """Queues as they are now, as `spark.read.format("forebay")` has them, with less work for the JVM.
 
     The read is planned at once, in this process, which therefore has to reach the broker.
 

@@ -1,0 +1,112 @@
+"""JSON bodies as columns, and what becomes of bodies that are none.
+
+    flights = decode(flights, "carrier string, delay int", on_error="quarantine", quarantine={**broker, "topic": "bad"})
+
+Spark's own functions make NULL of what they cannot read, or fail the job. Here it is the caller who says: the job fails
+and names the record, a column says what is wrong, or the record goes to a queue as it is. It is counted either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812  PySpark's own convention
+from pyspark.sql.types import StringType, StructField, StructType
+
+from forebay.core.errors import OptionError
+from forebay.spark.jobs.bodies import BODY, body_schema, check_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ERROR: Final = "decode_error"
+FAIL: Final = "fail"
+COLUMN: Final = "column"
+QUARANTINE: Final = "quarantine"
+WAYS: Final = (FAIL, COLUMN, QUARANTINE)
+CORRUPT: Final = "_forebay_corrupt"
+OBSERVED: Final = "forebay_decode"
+# Headers of what is put aside, beside its own body: why, and where it was.
+HEADERS: Final = {"x-decode-error": ERROR, "x-decode-queue": "topic", "x-decode-offset": "offset"}
+
+
+def decode(
+    frame: DataFrame,
+    schema: str | StructType,
+    *,
+    on_error: str = FAIL,
+    quarantine: Mapping[str, str] | None = None,
+    checkpoint: str = "",
+) -> DataFrame:
+    """The rows with the fields of their JSON bodies, the column `value`, as further columns.
+
+    A field that a body does not have is NULL. A body is bad that is NULL, is not UTF-8, is no JSON, or has a value that
+    is not of its field's type. A query's progress has rows and bad ones as `observedMetrics["forebay_decode"]`.
+
+    schema      names and types as in CREATE TABLE, or Spark's own
+    on_error    fail: the job ends, with queue and offset; column: `decode_error` says what is wrong, NULL where nothing
+                is; quarantine: good rows only, the bad ones are published as `quarantine` says
+    quarantine  options of the sink. Of a batch they are published at once; give it a `transactionId` to have this done
+                once. Of a stream a query of its own does so, which has to be stopped as any other
+    checkpoint  of that query
+    raises      OptionError naming the argument
+    """
+    if on_error not in WAYS:
+        raise OptionError(f"on_error: {on_error!r} is none of {', '.join(WAYS)}")
+    if (on_error == QUARANTINE) != (quarantine is not None):
+        raise OptionError(f"quarantine: the options of a sink, for on_error={QUARANTINE!r} only")
+    if "value" not in frame.columns:
+        raise OptionError(f"value: the bodies are missing; there are {', '.join(frame.columns)}")
+    fields = body_schema(schema) if isinstance(schema, str) else schema
+    check_names(frame, [*fields.fieldNames(), ERROR])
+    parsed = with_error(frame, fields)
+    if on_error == FAIL:
+        parsed = parsed.withColumn(BODY, F.when(F.col(ERROR).isNull(), F.col(BODY)).otherwise(failure(frame)))
+    elif on_error == QUARANTINE and quarantine is not None:
+        put_aside(parsed.where(F.col(ERROR).isNotNull()), frame, quarantine, checkpoint)
+    counted = parsed.observe(OBSERVED, F.count("*").alias("rows"), F.count(ERROR).alias("bad"))
+    kept = (
+        counted if on_error == COLUMN else counted.where(F.col(ERROR).isNull()) if on_error == QUARANTINE else counted
+    )
+    told = [ERROR] if on_error == COLUMN else []
+    return kept.select(*frame.columns, *(F.col(BODY)[name].alias(name) for name in fields.fieldNames()), *told)
+
+
+def with_error(frame: DataFrame, fields: StructType) -> DataFrame:
+    """The rows with what their bodies say, and what is wrong with these."""
+    # A field that may not be NULL would be empty or 0 where it is missing.
+    optional = [StructField(field.name, field.dataType) for field in fields.fields]
+    reading = StructType([*optional, StructField(CORRUPT, StringType())])
+    text = F.col("value").cast("string")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    read = frame.withColumn(BODY, F.from_json(text, reading, options))
+    wrong = (
+        F.when(F.col("value").isNull(), "there is no body")
+        .when(~F.is_valid_utf8(text), "it is not UTF-8")
+        .when(~F.ltrim(text).startswith("{"), "it is no JSON object")
+        .when(F.col(BODY).isNull() | F.col(BODY)[CORRUPT].isNotNull(), "it is no JSON object with these types")
+    )
+    return read.withColumn(ERROR, wrong)
+
+
+def failure(frame: DataFrame) -> Column:
+    """The error of a body that cannot be read, with what is known of its place."""
+    places = [
+        F.concat(F.lit(f" {name} "), F.col(name).cast("string")) for name in HEADERS.values() if name in frame.columns
+    ]
+    return F.raise_error(F.concat(F.lit("body of"), *(places or [F.lit(" a row")]), F.lit(": "), F.col(ERROR)))
+
+
+def put_aside(bad: DataFrame, frame: DataFrame, options: Mapping[str, str], checkpoint: str) -> None:
+    """Publish the bad rows: their bodies as they are, with headers that say why, and where they were."""
+    names = [(header, name) for header, name in HEADERS.items() if name in bad.columns]
+    pairs = [part for header, name in names for part in (F.lit(header), F.col(name).cast("string"))]
+    body = F.coalesce(F.col("value").cast("binary"), F.lit(b""))
+    letters = bad.select(body.alias("value"), F.create_map(*pairs).alias("headers"))
+    if not frame.isStreaming:
+        letters.write.format("forebay").options(**options).mode("append").save()
+        return
+    if not checkpoint:
+        raise OptionError("checkpoint: missing: a folder for the query that publishes what is bad")
+    letters.writeStream.format("forebay").options(**options).option("checkpointLocation", checkpoint).start()
