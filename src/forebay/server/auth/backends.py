@@ -5,7 +5,6 @@ from __future__ import annotations
 from forebay.broker.auth.login import Backend
 from forebay.core.option_names import HTTP, OAUTH
 from forebay.core.options import Options
-from forebay.server.auth.callout import Callout
 
 
 def make_backends(options: Options) -> list[Backend | None]:
@@ -16,6 +15,10 @@ def make_backends(options: Options) -> list[Backend | None]:
             from forebay.server.auth.oauth import OAuth  # noqa: PLC0415  what it needs takes long to load
 
             made.append(OAuth(options))
+        elif name == HTTP:
+            from forebay.server.auth.callout import Callout  # noqa: PLC0415  the same
+
+            made.append(Callout(options))
         else:
-            made.append(Callout(options) if name == HTTP else None)
+            made.append(None)
     return made

@@ -12,18 +12,16 @@ is remembered for `auth_http_cache_s`, a failure for a second.
 from __future__ import annotations
 
 import logging
-import ssl
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from typing import Final
+from urllib.parse import urlencode
 
 from forebay.broker.auth.authorizer import Authorizer, Principal, Proof, Undecided
 from forebay.broker.auth.login import Backend, LoginContext, LoginRefused, shown
 from forebay.broker.auth.users import TAGS
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
+from forebay.server.auth.fetch import fetch, make_client
 
 ALLOW: Final = "allow"
 DENY: Final = "deny"
@@ -51,10 +49,9 @@ class Callout(Backend):
             if not url.startswith(("http://", "https://")):
                 raise OptionError(f"auth_http_{name}_url: {url!r} is no address that begins with http:// or https://")
         self.method = options.auth_http_method
-        self.timeout_s = options.auth_http_timeout_ms / 1000
         self.cache_s = options.auth_http_cache_s
         self.protocols = frozenset(options.auth_http_protocols)
-        self.context = ssl.create_default_context(cafile=options.auth_http_ca or None)
+        self.client = make_client(options.auth_http_ca, options.auth_http_timeout_ms / 1000)
 
     def takes(self, password: str, place: LoginContext) -> bool:
         return place.protocol in self.protocols
@@ -80,15 +77,14 @@ class Callout(Backend):
     def ask(self, what: str, fields: Fields) -> list[str] | None:
         """The words of the answer; None where there is none. Takes as long as `auth_http_timeout_ms`."""
         url = self.urls[what]
-        coded = urllib.parse.urlencode(fields, errors="surrogateescape")
-        data = None if self.method == GET else coded.encode("ascii")
-        request = urllib.request.Request(url if data is not None else f"{url}?{coded}", data=data)
+        coded = urlencode(fields, errors="surrogateescape")
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout_s, context=self.context) as answer:
-                octets: bytes = answer.read(ANSWER_OCTETS_MAX)
-        except (OSError, ValueError, urllib.error.URLError) as error:
-            # Not the request's address, which may hold a password.
-            logger.error("auth_http_%s_url: %s: %s", what, url, type(error).__name__ + ": " + str(error)[:200])
+            if self.method == GET:
+                octets = fetch(self.client, "GET", f"{url}?{coded}", octets_max=ANSWER_OCTETS_MAX)
+            else:
+                octets = fetch(self.client, "POST", url, coded, octets_max=ANSWER_OCTETS_MAX)
+        except (OSError, ValueError) as error:
+            logger.error("auth_http_%s_url: %s: %s", what, url, str(error)[:200])
             return None
         return octets.decode("utf-8", "replace").lower().split()
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import logging
-import ssl
 import threading
 import time
-import urllib.request
 import warnings
 from typing import Any, Final
 
@@ -24,6 +22,7 @@ from forebay.broker.auth.login import Backend, LoginContext, LoginRefused, shown
 from forebay.broker.auth.scopes import ScopeAuthorizer, parse_scopes
 from forebay.core.errors import OptionError
 from forebay.core.options import Options
+from forebay.server.auth.fetch import fetch, make_client
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
 ANSWER_OCTETS_MAX: Final = 1 << 20
@@ -45,7 +44,7 @@ class Keys:
     def __init__(self, options: Options) -> None:
         self.url = options.oauth_jwks_url
         self.issuer = options.oauth_issuer
-        self.context = ssl.create_default_context(cafile=options.oauth_ca or None)
+        self.client = make_client(options.oauth_ca, FETCH_S)
         self.lock = threading.Lock()  # logins run in several threads, and one fetches for all
         self.keys: list[Key] = []
         self.fetched_s = float("-inf")
@@ -97,9 +96,7 @@ class Keys:
             logger.error("the keys for tokens cannot be had from %s: %s", self.url or self.issuer, error)
 
     def get(self, url: str) -> bytes:
-        request = urllib.request.Request(url, headers={"Accept": "application/json"})
-        with urllib.request.urlopen(request, timeout=FETCH_S, context=self.context) as answer:
-            octets: bytes = answer.read(ANSWER_OCTETS_MAX + 1)
+        octets = fetch(self.client, "GET", url, octets_max=ANSWER_OCTETS_MAX)
         if len(octets) > ANSWER_OCTETS_MAX:
             raise ValueError(f"{url} answers more than {ANSWER_OCTETS_MAX} octets")
         return octets

@@ -1,0 +1,36 @@
+"""Questions to other servers over HTTP, from the threads of logins: connections are kept, answers have a limit."""
+
+from __future__ import annotations
+
+import ssl
+
+import httpx
+
+
+def make_client(ca: str, timeout_s: float) -> httpx.Client:
+    """A client for the threads of logins.
+
+    ca  file of the certificates that servers are known by; empty for the system's
+    """
+    return httpx.Client(verify=ssl.create_default_context(cafile=ca or None), timeout=timeout_s, follow_redirects=True)
+
+
+def fetch(client: httpx.Client, method: str, url: str, content: str | None = None, *, octets_max: int) -> bytes:
+    """The body of an answer that is good, cut where it is longer than this by one octet; OSError, ValueError."""
+    headers = {"Accept": "*/*"} if content is None else {"Content-Type": "application/x-www-form-urlencoded"}
+    octets = b""
+    try:
+        with client.stream(method, url, content=content, headers=headers) as answer:
+            answer.raise_for_status()
+            for part in answer.iter_bytes():
+                octets += part
+                if len(octets) > octets_max:
+                    break
+    except httpx.HTTPStatusError as error:
+        # Not the request's address, which may hold a password.
+        raise ConnectionError(f"it answers with status {error.response.status_code}") from None
+    except httpx.HTTPError as error:
+        raise ConnectionError(f"{type(error).__name__}: {error}") from None
+    except httpx.InvalidURL as error:
+        raise ValueError(str(error)) from None
+    return octets[: octets_max + 1]
