@@ -173,8 +173,7 @@ def load() -> None:
     for name in LOADED:
         importlib.import_module(name)
     for module in pkgutil.walk_packages(forebay.cli.__path__, "forebay.cli."):
-        if "demo" not in module.name:  # which loads Spark
-            importlib.import_module(module.name)
+        importlib.import_module(module.name)
     if importlib.util.find_spec("opentelemetry"):
         importlib.import_module("forebay.admin.telemetry.export")
     assert threading.active_count() == 1, "a process with threads cannot be forked"

@@ -97,7 +97,7 @@ TEXT
     ;;
 demo)
     installed "[demo]"
-    exec .venv/bin/forebay demo
+    exec .venv/bin/python -m examples.flights.demo
     ;;
 lint)
     packages .venv "[dev]"

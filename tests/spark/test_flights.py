@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forebay.cli.demo.command import load_flights
+from examples.flights.demo import load_flights
 from tests.jvm import as_users_have_it
 
-EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "flights" / "run.py"
+ROOT = Path(__file__).parents[2]
 ROWS = 20_000
 RUN_S_MAX = 900  # a guard against a hang
 PNG = b"\x89PNG"
@@ -23,9 +23,9 @@ PNG = b"\x89PNG"
 @pytest.mark.usefixtures("connect_port")
 def test_the_tables_are_those_of_pandas_and_the_pictures_are_there(tmp_path: Path) -> None:
     folder = tmp_path / "flights"
-    command = [sys.executable, str(EXAMPLE), "--rows", str(ROWS), "--folder", str(folder)]
+    command = [sys.executable, "-m", "examples.flights.run", "--rows", str(ROWS), "--folder", str(folder)]
     done = subprocess.run(
-        command, env=as_users_have_it(), capture_output=True, text=True, timeout=RUN_S_MAX, check=False
+        command, cwd=ROOT, env=as_users_have_it(), capture_output=True, text=True, timeout=RUN_S_MAX, check=False
     )
     log = folder / "spark.log"
     assert done.returncode == 0, done.stderr + (log.read_text()[-5000:] if log.exists() else "")

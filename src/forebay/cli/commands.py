@@ -108,9 +108,9 @@ def _readers() -> Loaded:
 
 
 def _running() -> Loaded:
-    from forebay.cli.running import demo, serve, version
+    from forebay.cli.running import serve, version
 
-    return {"demo": demo, "serve": serve, "version": version}
+    return {"serve": serve, "version": version}
 
 
 def _sessions() -> Loaded:
@@ -189,9 +189,6 @@ WORDS: Final = {
     "consumer": Word(_readers, "Consumers."),
     "definitions": Word(_definitions, "All that is declared in a broker, in one file."),
     "delayed": Word(_delayed, "Messages that wait for their time."),
-    "demo": Word(
-        _running, "Send a year of flights through a broker of its own, with workers and Spark at the other end."
-    ),
     "dlq": Word(_dlq, "Dead letters: messages that nobody could handle, and where they wait."),
     "exchange": Word(_exchanges, "Exchanges."),
     "group": Word(_readers, "Consumer groups: how far they have read."),

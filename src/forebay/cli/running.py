@@ -1,4 +1,4 @@
-"""`forebay serve`, `demo` and `version`."""
+"""`forebay serve` and `version`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typer
 from forebay import __version__
 from forebay.cli.as_json import JsonOption, show_json
 from forebay.cli.build import build, print_build, python
-from forebay.core.errors import OptionError
 
 if TYPE_CHECKING:
     from forebay.server.run import MakeService
@@ -64,29 +63,6 @@ def serve(
 
         services.append(TelemetryService)
     raise typer.Exit(run(source, loaded, services))
-
-
-def demo(
-    rows: Annotated[
-        int | None, typer.Option(metavar="N", help="How many flights to send; all 336,776 by default.")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Empty folder for all files, which then stay; see docs/demo.md.")
-    ] = None,
-) -> None:
-    """Send a year of flights through a broker of its own, with workers and Spark at the other end.
-
-    Exits with 1 if anything was lost, counted twice or computed otherwise than pandas does from the source file.
-
-    Example: forebay demo --rows 10000
-    """
-    try:
-        from forebay.cli.demo import command as job
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("forebay"):
-            raise
-        raise OptionError(f"the demo needs the package {error.name}: pip install 'forebay[demo]'") from error
-    raise typer.Exit(job.run(rows, data))
 
 
 def version(as_json: JsonOption = False) -> None:

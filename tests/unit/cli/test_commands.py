@@ -13,7 +13,7 @@ from forebay.cli.commands import EXIT_CODES, WORDS, command_line
 from tests.unit.cli.test_main import forebay_command
 
 # What prints nothing that a program would read: a broker's ready line is JSON as it is, and so is a file.
-WITHOUT_JSON = {"completion", "demo", "serve", "spark init"}
+WITHOUT_JSON = {"completion", "serve", "spark init"}
 
 
 def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -73,5 +73,5 @@ def test_a_mistake_in_the_environment_is_named(tmp_path: Path) -> None:
 def test_without_a_command_there_is_help(tmp_path: Path) -> None:
     done = forebay_command(tmp_path)
     text = done.stdout + done.stderr
-    for command in ("serve", "demo", "version"):
+    for command in ("serve", "version"):
         assert command in text

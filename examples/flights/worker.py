@@ -1,4 +1,4 @@
-"""A worker of `forebay demo`, a process of its own: takes flights off the work queue, notes each and acknowledges it.
+"""A worker of the demo, a process of its own: takes flights off the work queue, notes each and acknowledges it.
 
 Noting comes before acknowledging, as the work comes first in any worker. So what the broker regards as settled is
 always in a log, and a worker that is killed between the two makes the broker deliver that flight again, marked as

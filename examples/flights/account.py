@@ -1,4 +1,4 @@
-"""The account of `forebay demo`: what was sent, settled and counted, whether it adds up, and how that is told."""
+"""The account of the demo: what was sent, settled and counted, whether it adds up, and how that is told."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 from rich.table import Table
 
-from forebay.cli.demo.worker import PREFETCH_MESSAGES, REDELIVERED_BIT
+from examples.flights.worker import PREFETCH_MESSAGES, REDELIVERED_BIT
 from forebay.core.errors import ForebayError
 
 Numbers = npt.NDArray[np.int64]
