@@ -14,7 +14,6 @@ from typing import Any
 
 import typer
 
-from forebay.admin.forebay.needs import told
 from forebay.broker.events import TYPES
 from forebay.cli.access import COMMON_NAMES
 from forebay.cli.commands import command_line
@@ -35,6 +34,7 @@ from forebay.core.option_table import INTEGER, OptionSpec, option_fields
 from forebay.core.options import Options
 from forebay.filter.functions import FUNCTIONS
 from forebay.filter.subject import FACTS
+from forebay.management.needs import told
 from forebay.management.table import OPERATIONS
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +53,7 @@ CLI_INTRODUCTION = """\
 Errors are one line and an exit code: 1 where something was refused or failed, 2 for a user's mistake, 3 where no broker
 answers or the connection ended before its answer came.
 
-All commands but `serve`, `demo`, `log`, `config check`, `completion` and `version` ask a running broker, and have these
+All commands but `serve`, `log`, `config check`, `completion` and `version` ask a running broker, and have these
 options beside their own. [The guide](command-line.md) says how they are used.
 """
 CONTROL_INTRODUCTION = """\
@@ -146,7 +146,7 @@ def control_page() -> str:
             rows.append(f"| `{each.name}` | {each.type} | {default} | {each.doc} |")
         if operation.parameters:
             parts.append("\n".join(rows) + "\n")
-        parts.append(f"Over HTTP: {told(name)}.\n")
+        parts.append(f"Over HTTP: {told(operation.need)}.\n")
     return "\n".join(parts)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from forebay.broker.audit import Origin
 from forebay.broker.auth.authorizer import Principal
 from forebay.core.errors import RequestError
-from forebay.management.control import FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
+from forebay.management.arguments import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
 from forebay.management.table import OPERATIONS
 from tests.node_rig import NodeRig
 
@@ -55,6 +55,7 @@ VALUES = {
     FLAG: st.booleans(),
     TABLE: TABLES,
     RANGES: st.lists(st.integers(-1, 8) | st.lists(st.integers(0, 8), min_size=1, max_size=3), max_size=4),
+    ANY: st.none() | st.booleans() | st.integers() | st.text(max_size=3) | TABLES,
     TEXTS: st.lists(TEXTS_OFTEN | st.sampled_from(["administrator", "monitoring"]), max_size=2),
 }
 ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=4), st.lists(st.integers(), max_size=1))

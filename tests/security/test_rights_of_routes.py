@@ -263,6 +263,7 @@ OPERATIONS_TABLE: Final[dict[str, frozenset[str]]] = {
             *("consumer.list", "delayed.list", "dlq.list", "group.list", "lease.list", "queue.list", "queue.show"),
             *("queue.unsettled", "retained.list", "session.list", "session.show", "stream.offset", "stream.show"),
             *("subscription.list", "transaction.list"),
+            *("binding.list", "exchange.list", "operator_policy.list", "policy.list"),
         ),
         ENTERING,
     ),
@@ -274,7 +275,11 @@ OPERATIONS_TABLE: Final[dict[str, frozenset[str]]] = {
         READERS_OR_ADMIN,
     ),
     "queue.move": MOVERS,
-    "group.delete": MAKERS_OR_ADMIN,
+    **dict.fromkeys(
+        ("exchange.declare", "exchange.delete", "group.delete", "queue.declare", "queue.delete"), MAKERS_OR_ADMIN
+    ),
+    **dict.fromkeys(("binding.add", "binding.delete"), MOVERS),
+    **dict.fromkeys(("parameter.clear", "parameter.list", "parameter.set", "policy.clear", "policy.set"), POLICERS),
 }
 NAMES: Final = {
     "vhost": VHOST,
@@ -351,6 +356,10 @@ BODIES: Final[dict[str, object]] = {
 ARGUMENTS: Final[dict[str, dict[str, object]]] = {
     "queue.move": {"vhost": VHOST, "queue": "q", "exchange": "y"},
     "config.reload": {},
+    "exchange.declare": {"vhost": VHOST, "exchange": "x"},
+    "exchange.delete": {"vhost": VHOST, "exchange": "x"},
+    "binding.add": {"vhost": VHOST, "exchange": "x", "destination": "q"},
+    "binding.delete": {"vhost": VHOST, "exchange": "x", "destination": "q"},
 }
 # An administrator who did these would take away what the others are asked with.
 NOT_DONE: Final = {"DELETE /api/vhosts/{vhost}": ADMINS, "PUT /api/vhosts/{vhost}": ADMINS}

@@ -21,7 +21,6 @@ from forebay.admin.page import files, login_routes
 from forebay.admin.page.logins import WebLogins
 from forebay.admin.rabbitmq import routes as rabbitmq_routes
 from forebay.admin.rabbitmq.queues import Declared
-from forebay.admin.rabbitmq.set_routes import ROUTERS
 from forebay.admin.samples.rates import RateSamples
 from forebay.server.app import App
 
@@ -72,5 +71,5 @@ def add_routes(api: FastAPI) -> None:
     api.include_router(metrics_routes.router)
     for own in (stats.router, forebay_routes.router, publish.router, subscribe.router):
         api.include_router(own, dependencies=Checked)
-    for router in (*rabbitmq_routes.ROUTERS, *ROUTERS):
+    for router in rabbitmq_routes.ROUTERS:
         api.include_router(router)

@@ -1,4 +1,4 @@
-"""The common part of handlers that change something: the audit log names the caller; the answer waits for the disk."""
+"""The common part of handlers that change something: most run an operation; the answer waits for the disk."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
+from forebay.admin.asking import perform
 from forebay.admin.http.refusals import fault_of
 from forebay.admin.login import Caller
 from forebay.broker.audit import DONE
@@ -31,7 +32,7 @@ CHANGED: Final[Responses] = {DONE_STATUS: {"description": "It is done."}}
 
 
 class ChangeRoute(APIRoute):
-    """A route whose changes, done and refused, are noted in the audit log."""
+    """A route whose changes, done and refused, are noted in the audit log, unless an operation has done so."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -54,9 +55,9 @@ class ChangeRoute(APIRoute):
 
 
 def note(request: Request, path: str, result: str) -> None:
-    """Note a change in the audit log, unless nobody has logged in for it."""
+    """Note a change in the audit log, unless that is done, or nobody has logged in for it."""
     caller = getattr(request.state, "caller", None)
-    if not isinstance(caller, Caller):
+    if not isinstance(caller, Caller) or caller.noted:
         return
     arguments: dict[str, object] = dict(request.path_params)
     body = getattr(request, "_body", b"")  # what was read of it
@@ -78,6 +79,19 @@ async def finished(app: App, status: int = DONE_STATUS, headers: Mapping[str, st
     return Response(status_code=status, headers=headers)
 
 
-async def put_done(app: App, is_new: bool) -> Response:
-    """The same to a PUT, which says whether it has made something."""
-    return await finished(app, CREATED if is_new else DONE_STATUS)
+async def changed(
+    app: App,
+    caller: Caller,
+    name: str,
+    values: dict[str, object],
+    status: int = DONE_STATUS,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """The same to a change that is an operation, which callers may ask for as clients of theirs could."""
+    await perform(app, caller, name, values, as_client=True)
+    return Response(status_code=status, headers=headers)
+
+
+def put_status(is_new: bool) -> int:
+    """The status of an answer to a PUT, which says whether it has made something."""
+    return CREATED if is_new else DONE_STATUS

@@ -14,8 +14,9 @@ from forebay.broker.audit import Origin
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.login import LoginContext, LoginRefused
 from forebay.broker.auth.permissions import Rights
-from forebay.broker.auth.users import ADMINISTRATOR, TAGS
+from forebay.broker.auth.users import TAGS
 from forebay.core.errors import REFUSED, RequestError
+from forebay.management.needs import ADMINISTRATORS, lacking
 from forebay.node.peer import peer_at
 from forebay.routing.exchange import text
 from forebay.server.app import App
@@ -33,43 +34,34 @@ class Caller:
 
     principal  who that is; `user` is its name
     tags       administrator, monitoring, policymaker, management
-    address    where the request came from
+    origin     the caller, as the audit log names it
+    noted      the audit log has what this request changed, or that it was refused
     """
 
     def __init__(self, app: App, principal: Principal, address: str) -> None:
         self.app = app
         self.principal = principal
         self.user = principal.user
-        self.tags = frozenset(app.vhosts.users.tags_of(principal))
-        self.address = address
+        self.tags = app.control.tags_of(principal)
+        self.origin = Origin(principal, address, HTTP)
+        self.noted = False
+
+    def check_tags(self, tags: frozenset[str]) -> None:
+        """RequestError(REFUSED) for a caller who has none of these tags."""
+        if not self.tags & tags:
+            raise lacking(self.user, tags)
 
     def check_administrator(self) -> None:
         """RequestError(REFUSED) for everybody else."""
-        if ADMINISTRATOR not in self.tags:
-            raise RequestError(REFUSED, f"user '{self.user}' lacks the tag administrator")
+        self.check_tags(ADMINISTRATORS)
 
     def may_enter(self, vhost: bytes) -> bool:
         """True if the caller could connect to a vhost."""
-        if self.principal.authorizer is not None:
-            return self.principal.authorizer.may_enter(text(vhost))
-        return self.app.vhosts.users.granted(self.user, vhost, self.principal.vouched).permission is not None
+        return self.app.control.may_enter(self.principal, vhost)
 
     def rights(self, vhost: bytes) -> Rights:
         """The caller's rights in a vhost, as a client of it; RequestError(NOT_ALLOWED) where it may not enter."""
         return self.app.vhosts.users.rights(self.principal, vhost)
-
-    @property
-    def origin(self) -> Origin:
-        """The caller, as the audit log names it."""
-        return Origin(self.principal, self.address, HTTP)
-
-    def run(self, name: str, values: dict[str, object]) -> dict[str, object]:
-        """The answer to one of the operations of administrators; RequestError as `Control.run`."""
-        return self.app.control.run(self.origin, name, values)
-
-    def perform(self, name: str, values: dict[str, object], rights: Rights | None = None) -> dict[str, object]:
-        """As `run`, where it is known already that the caller may; `rights` hold for what turns up on the way."""
-        return self.app.control.perform(self.origin, name, values, rights)
 
 
 async def broker_of(request: Request) -> App:

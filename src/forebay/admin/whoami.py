@@ -7,7 +7,6 @@ from fastapi import APIRouter, Response
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.slices import sliced
 from forebay.admin.login import Asker, Broker, Caller
-from forebay.admin.rights import may_enter
 from forebay.broker.auth.permissions import CONFIGURE, READ, WRITE
 from forebay.broker.vhost import Vhost
 from forebay.routing.exchange import text
@@ -20,7 +19,7 @@ async def whoami(broker: Broker, caller: Asker) -> Response:
     """The caller's name and tags; `permissions` has its patterns in each vhost that it may enter."""
 
     def permissions_in(vhost: Vhost) -> list[dict[str, object]]:
-        return [permission_of(caller, vhost)] if may_enter(broker, caller, vhost) else []
+        return [permission_of(caller, vhost)] if caller.may_enter(vhost.name) else []
 
     given = [each for found in await sliced(broker.vhosts.all(), permissions_in) for each in found]
     return as_json(

@@ -1,8 +1,8 @@
-"""The table of operations that administrators may ask of a running broker, and what they are given.
+"""The table of operations that may be asked of a running broker, and what they are given.
 
-An operation has a name (`noun.verb`), parameters whose types are checked before it runs, and a function. Whoever
-carries requests (the block protocol's session, an HTTP API) calls `Control.run` and needs to know nothing else;
-docs/control.md is made of the table.
+An operation has a name (`noun.verb`), parameters whose types are checked before it runs, a need, which says who may
+run it, and a function. What carries requests (the block protocol's session, the HTTP APIs) calls `Control.run` or
+`Control.perform` and needs to know nothing else; docs/control.md is made of the table.
 """
 
 from __future__ import annotations
@@ -17,103 +17,13 @@ from forebay.broker.administration import Administration
 from forebay.broker.audit import Origin
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.permissions import Rights
-from forebay.broker.auth.users import ADMINISTRATOR
 from forebay.broker.vhost import Vhost
 from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import INVALID, NOT_FOUND, REFUSED, RequestError
-from forebay.wire.blocks.frames import is_unicode, shown
-
-TEXT: Final = "text"
-WHOLE: Final = "whole number"
-FLAG: Final = "true or false"
-TABLE: Final = "object"
-TEXTS: Final = "list of texts"
-RANGES: Final = "list of offsets and of pairs [first, end]"
-TYPES: Final[dict[str, type]] = {TEXT: str, WHOLE: int, FLAG: bool, TABLE: dict, TEXTS: list, RANGES: list}
-
-INTEGER_MAX: Final = (1 << 63) - 1
-RANGES_MAX: Final = 10_000
-LIMIT_DEFAULT: Final = 100
-LIMIT_MAX: Final = 1000
-PAGE_OCTETS_MAX: Final = 1 << 20  # a page ends before it if one item is in it
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of an operation; `default` is what it is where nobody says, and None makes it optional."""
-
-    name: str
-    type: str
-    doc: str
-    required: bool = True
-    default: object = None
-
-
-VHOST: Final = Parameter("vhost", TEXT, "the vhost", False, "/")
-FROM: Final = Parameter("from", WHOLE, "how many to pass over: `next` of the page before", False, 0)
-LIMIT: Final = Parameter("limit", WHOLE, f"how many at most, up to {LIMIT_MAX}", False, LIMIT_DEFAULT)
-PAGE: Final = (FROM, LIMIT)
-
-
-class Arguments:
-    """The checked arguments of one request.
-
-    rights  what the caller may do in the vhost; None for administrators, who may do everything
-    """
-
-    def __init__(self, values: dict[str, object], rights: Rights | None = None) -> None:
-        self._values = values
-        self.rights = rights
-
-    def __contains__(self, name: str) -> bool:
-        return self._values.get(name) is not None
-
-    def text(self, name: str) -> str:
-        """An argument that is text; empty where it was left out."""
-        value = self._values.get(name)
-        return value if isinstance(value, str) else ""
-
-    def octets(self, name: str) -> bytes:
-        """The same as the broker has names: in UTF-8."""
-        return self.text(name).encode()
-
-    def whole(self, name: str) -> int:
-        """An argument that is a whole number; 0 where it was left out."""
-        value = self._values.get(name)
-        return value if isinstance(value, int) else 0
-
-    def flag(self, name: str) -> bool:
-        """An argument that is true or false; false where it was left out."""
-        return self._values.get(name) is True
-
-    def table(self, name: str) -> dict[str, object]:
-        """An argument that is an object; empty where it was left out."""
-        value = self._values.get(name)
-        return value if isinstance(value, dict) else {}
-
-    def texts(self, name: str) -> list[str]:
-        """An argument that is a list of texts; empty where it was left out."""
-        value = self._values.get(name)
-        return value if isinstance(value, list) else []
-
-    def ranges(self, name: str) -> list[tuple[int, int]] | None:
-        """An argument that is a list of offsets, as ranges [first, end) that ascend; None where it was left out."""
-        if name not in self:
-            return None
-        value = self._values[name]
-        assert isinstance(value, list)
-        pairs = sorted((each[0], each[1]) if isinstance(each, list) else (each, each + 1) for each in value)
-        merged: list[tuple[int, int]] = []
-        for first, end in pairs:
-            if merged and first <= merged[-1][1]:
-                merged[-1] = merged[-1][0], max(end, merged[-1][1])
-            else:
-                merged.append((first, end))
-        return merged
-
-    def only(self, names: Sequence[str]) -> dict[str, object]:
-        """Those of these arguments that were given."""
-        return {name: self._values[name] for name in names if name in self}
+from forebay.management.arguments import LIMIT_MAX, PAGE_OCTETS_MAX, Arguments, Parameter, has_type, refuse, within
+from forebay.management.needs import ADMINISTER, MONITORS, Gate, Need
+from forebay.routing.exchange import text
+from forebay.wire.blocks.frames import shown
 
 
 class Connections(ABC):
@@ -171,7 +81,7 @@ class Webhooks(ABC):
         """Each with its `url`, what it was sent, and how that went."""
 
 
-class Control(Administration):
+class Control(Administration, Gate):
     """All that operations work on, and the way in to them.
 
     server  None where there is none, in tests of what lies below it
@@ -186,44 +96,69 @@ class Control(Administration):
 
     def run(self, origin: Origin, name: str, values: dict[str, object]) -> dict[str, object]:
         try:
-            self.check_administrator(origin.principal)
+            ADMINISTER.check_tags(origin.principal.user, self.tags_of(origin.principal))
         except RequestError as error:
             self.vhosts.common.audit.note(origin, name, values, error.text)
             raise
         return self.perform(origin, name, values)
 
     def perform(
-        self, origin: Origin, name: str, values: dict[str, object], rights: Rights | None = None
+        self, origin: Origin, name: str, values: dict[str, object], as_client: bool = False
     ) -> dict[str, object]:
-        """As `run`, for a caller of whom it is known already that he may.
+        """As `run`, for everybody whom the operation lets; changes, done and refused, are noted in the audit log.
 
-        rights  that hold also for what turns up on the way; None where he may do everything
-        raises  Undecided besides, before anything has changed
+        as_client  administrators, too, may do only what their permissions let their clients do
+        raises     Undecided besides, before anything has changed
         """
-        operation = OPERATIONS.get(name)
-        if operation is None:
-            raise RequestError(
-                NOT_FOUND, f"do: {shown(name)} is no operation; known are {', '.join(sorted(OPERATIONS))}"
-            )
-        if not operation.changes:
-            return operation.run(self, checked(operation, values, rights))
-        audit = self.vhosts.common.audit
+        operation = operation_named(name)
         try:
-            answer = operation.run(self, checked(operation, values, rights))
+            answer = operation.run(self, self.permitted(origin.principal, operation, values, as_client))
         except RequestError as error:
-            audit.note(origin, name, values, error.text)
+            if operation.changes:
+                self.vhosts.common.audit.note(origin, name, values, error.text)
             raise
-        audit.note(origin, name, values)
+        if operation.changes:
+            self.vhosts.common.audit.note(origin, name, values)
         return answer
+
+    def permitted(
+        self, principal: Principal, operation: Operation, values: dict[str, object], as_client: bool = False
+    ) -> Arguments:
+        """The arguments of somebody who may run an operation with them; RequestError, Undecided."""
+        operation.need.check_tags(principal.user, self.tags_of(principal))
+        named = {**defaults(operation), **{name: value for name, value in values.items() if value is not None}}
+        rights = operation.need.check(self, principal, Arguments(named), as_client)
+        return Arguments(checked(operation, values), rights)
 
     def changes(self, name: str) -> bool:
         operation = OPERATIONS.get(name)
         return operation is not None and operation.changes
 
-    def check_administrator(self, principal: Principal) -> None:
-        """RequestError(REFUSED) for everybody else."""
-        if ADMINISTRATOR not in self.vhosts.users.tags_of(principal):
-            raise RequestError(REFUSED, f"user '{principal.user}' lacks the tag administrator")
+    # ---- who may do what
+
+    def tags_of(self, principal: Principal) -> frozenset[str]:
+        return frozenset(self.vhosts.users.tags_of(principal))
+
+    def may_enter(self, principal: Principal, vhost: bytes) -> bool:
+        """True if somebody's clients could connect to a vhost; Undecided."""
+        if principal.authorizer is not None:
+            return principal.authorizer.may_enter(text(vhost))
+        return self.vhosts.users.granted(principal.user, vhost, principal.vouched).permission is not None
+
+    def visible(self, principal: Principal, vhost: str) -> Vhost:
+        found = self.vhosts.by_name.get(vhost.encode())
+        if found is None:
+            raise RequestError(NOT_FOUND, f"vhost: {shown(vhost)} does not exist")
+        if not self.tags_of(principal) & MONITORS and not self.may_enter(principal, found.name):
+            raise RequestError(REFUSED, f"user '{principal.user}' may not enter vhost '{text(found.name)}'")
+        return found
+
+    def rights(self, principal: Principal, vhost: Vhost) -> Rights:
+        return self.vhosts.users.rights(principal, vhost.name)
+
+    def owner(self, connection: int) -> str:
+        found = self.connections.find(connection)
+        return "" if found is None else str(found.get("user", ""))
 
     def vhost(self, given: Arguments) -> Vhost:
         """The vhost that a request names; RequestError(NOT_FOUND)."""
@@ -239,30 +174,48 @@ Run = Callable[[Control, Arguments], dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation; one that changes something is answered when that is on disk."""
+    """One operation; one that changes something is answered when that is on disk.
+
+    need  whom it lets run it over HTTP; by the block protocol it is administrators'
+    """
 
     name: str
     doc: str
     parameters: tuple[Parameter, ...]
     changes: bool
+    need: Need
     run: Run
 
 
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
-def operation(name: str, *parameters: Parameter, changes: bool = False) -> Callable[[Run], Run]:
+def operation(
+    name: str, *parameters: Parameter, changes: bool = False, need: Need = ADMINISTER
+) -> Callable[[Run], Run]:
     """Enter a function in the table; its docstring is the operation's description."""
 
     def enter(run: Run) -> Run:
         assert name not in OPERATIONS and run.__doc__, name
-        OPERATIONS[name] = Operation(name, run.__doc__, parameters, changes, run)
+        OPERATIONS[name] = Operation(name, run.__doc__, parameters, changes, need, run)
         return run
 
     return enter
 
 
-def checked(operation: Operation, values: dict[str, object], rights: Rights | None = None) -> Arguments:
+def operation_named(name: str) -> Operation:
+    """The operation of that name; RequestError(NOT_FOUND)."""
+    operation = OPERATIONS.get(name)
+    if operation is None:
+        raise RequestError(NOT_FOUND, f"do: {shown(name)} is no operation; known are {', '.join(sorted(OPERATIONS))}")
+    return operation
+
+
+def defaults(operation: Operation) -> dict[str, object]:
+    return {parameter.name: parameter.default for parameter in operation.parameters}
+
+
+def checked(operation: Operation, values: dict[str, object]) -> dict[str, object]:
     """The arguments with their defaults; RequestError(INVALID) names the one that is wrong."""
     known = {parameter.name: parameter for parameter in operation.parameters}
     for name in values:
@@ -270,58 +223,19 @@ def checked(operation: Operation, values: dict[str, object], rights: Rights | No
             raise RequestError(
                 INVALID, f"{operation.name}: {shown(name)} is no argument; known are {', '.join(known) or 'none'}"
             )
-    result: dict[str, object] = {}
+    result = defaults(operation)
     for parameter in operation.parameters:
         value = values.get(parameter.name)
         if value is None:
             if parameter.required:
                 raise RequestError(INVALID, f"{operation.name}: {parameter.name} is missing: {parameter.doc}")
-            value = parameter.default
-        elif not has_type(value, parameter.type):
+            continue
+        if not has_type(value, parameter.type):
             raise RequestError(
                 INVALID, f"{operation.name}: {parameter.name}: {shown(value)} is not what it must be: {parameter.type}"
             )
         result[parameter.name] = value
-    return Arguments(result, rights)
-
-
-def has_type(value: object, type: str) -> bool:
-    """True if a value out of JSON is of this type, and within what the broker can hold."""
-    if not isinstance(value, TYPES[type]):
-        return False
-    if type == TEXT:
-        return isinstance(value, str) and is_unicode(value)
-    if type == WHOLE:
-        return not isinstance(value, bool) and isinstance(value, int) and -INTEGER_MAX <= value <= INTEGER_MAX
-    if type == TEXTS:
-        return isinstance(value, list) and all(isinstance(each, str) and is_unicode(each) for each in value)
-    if type == RANGES:
-        return isinstance(value, list) and len(value) <= RANGES_MAX and all(is_range(each) for each in value)
-    return True
-
-
-def is_range(value: object) -> bool:
-    """True if a value out of JSON is an offset, or two of them in order."""
-    if not isinstance(value, list):
-        return is_offset(value)
-    return len(value) == 2 and is_offset(value[0]) and is_offset(value[1]) and value[0] <= value[1]
-
-
-def is_offset(value: object) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int) and 0 <= value < INTEGER_MAX
-
-
-def refuse(name: str, value: object, text: str) -> RequestError:
-    """An error that names an argument and its value."""
-    return RequestError(INVALID, f"{name}: {shown(value)} {text}")
-
-
-def within(given: Arguments, name: str, least: int, most: int) -> int:
-    """A whole number that must be within these bounds."""
-    value = given.whole(name)
-    if not least <= value <= most:
-        raise refuse(name, value, f"is not within {least} .. {most}")
-    return value
+    return result
 
 
 def page(given: Arguments, items: Sequence[Callable[[], dict[str, object]]]) -> dict[str, object]:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from forebay.management.control import OPERATIONS, Control
 from forebay.management.operations import (
-    config,
-    connections,
-    delayed,
+    broker,
     exchanges,
     explain,
     groups,
     letters,
     messages,
+    pending,
     policies,
     queues,
     sessions,
-    status,
     streams,
-    trace,
-    transactions,
     users,
     vhosts,
 )
@@ -26,21 +22,17 @@ from forebay.management.operations import (
 __all__ = ["OPERATIONS", "PARTS", "Control"]
 
 PARTS = (
-    config,
-    connections,
-    delayed,
+    broker,
     exchanges,
     explain,
     groups,
     letters,
     messages,
+    pending,
     policies,
     queues,
     sessions,
-    status,
     streams,
-    trace,
-    transactions,
     users,
     vhosts,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.forebay.asking import answer
+from forebay.admin.asking import answer
 from forebay.admin.forebay.operations import ANSWERS
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker

@@ -7,15 +7,16 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 
+from forebay.admin.asking import answer, given_of
 from forebay.admin.forebay.answers import answers
-from forebay.admin.forebay.asking import answer, check
 from forebay.admin.http.answer import as_json
-from forebay.admin.login import Asker, Broker
-from forebay.admin.rights import check_vhost
+from forebay.admin.login import Asker, Broker, Caller
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
+from forebay.management.control import operation_named
 from forebay.management.explain.explain import delayed_explained, explained, queues_to_search
 from forebay.management.explain.places import Search
+from forebay.server.app import App
 
 STEPS_MAX: Final = 2000  # of one search
 FOUND_MAX: Final = 20
@@ -72,12 +73,18 @@ async def explain_message(
     values |= {"client_id": client_id, "topic": topic}
     if message_id is None or offset is not None or client_id is not None:
         return await answer(app, caller, "message.explain", values)
-    await app.decided(lambda: check(app, caller, "message.explain", values))
-    where = check_vhost(app, caller, vhost)
+    where = await vhost_searched(app, caller, "message.explain", values)
     search = await searched(where, queue, message_id)
     found = [explained(where, app.control.connections, place) for place in search.found[:FOUND_MAX]]
     found += delayed_explained(where, message_id)
     return as_json({"found": found, "complete": search.is_done})
+
+
+async def vhost_searched(app: App, caller: Caller, name: str, values: dict[str, object]) -> Vhost:
+    """The vhost that an operation is about, which takes longer here than a turn; RequestError."""
+    operation = operation_named(name)
+    given = await app.decided(lambda: app.control.permitted(caller.principal, operation, given_of(values)))
+    return app.control.vhost(given)
 
 
 async def searched(vhost: Vhost, queue: str | None, message_id: str) -> Search:

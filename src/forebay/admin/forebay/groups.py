@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import Field
 
+from forebay.admin.asking import answer, perform
 from forebay.admin.forebay.answers import EMPTY, LIST, OBJECT, answers, fields
-from forebay.admin.forebay.asking import answer, perform
 from forebay.admin.forebay.queues import First, Limit, Offset
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.management.control import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.management.arguments import LIMIT_DEFAULT, LIMIT_MAX
 
 router = APIRouter(prefix="/api/forebay", tags=["forebay"])
 

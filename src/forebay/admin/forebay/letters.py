@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import Field
 
+from forebay.admin.asking import answer, in_portions, messages
 from forebay.admin.forebay.answers import DONE, EMPTY, LIST
-from forebay.admin.forebay.asking import answer, in_portions, messages
 from forebay.admin.forebay.queues import Body, Choice, First, Limit, Offset, Where
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.management.control import LIMIT_DEFAULT
+from forebay.management.arguments import LIMIT_DEFAULT
 
 router = APIRouter(prefix="/api/forebay/dead-letters/{vhost:name}", tags=["forebay"])
 

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from forebay.admin.asking import answer
 from forebay.admin.forebay.answers import EMPTY, LIST, OBJECT
-from forebay.admin.forebay.asking import answer
 from forebay.admin.forebay.queues import Body, First, Limit
 from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.management.control import LIMIT_DEFAULT
+from forebay.management.arguments import LIMIT_DEFAULT
 
 router = APIRouter(prefix="/api/forebay", tags=["forebay"])
 

@@ -11,21 +11,12 @@ from typing import Any, Final
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from forebay.admin.forebay.asking import answer
+from forebay.admin.asking import answer
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Asker, Broker
 from forebay.core.errors import INVALID, RequestError
-from forebay.management.control import (
-    FLAG,
-    INTEGER_MAX,
-    RANGES,
-    TABLE,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    Operation,
-    Parameter,
-)
+from forebay.management.arguments import ANY, FLAG, INTEGER_MAX, RANGES, TABLE, TEXT, TEXTS, WHOLE, Parameter
+from forebay.management.control import Operation
 from forebay.management.table import OPERATIONS
 from forebay.wire.blocks.frames import CONTROL_OCTETS_MAX
 
@@ -35,6 +26,7 @@ SCHEMAS: Final[dict[str, dict[str, object]]] = {
     WHOLE: {"type": "integer", "minimum": -INTEGER_MAX, "maximum": INTEGER_MAX},
     FLAG: {"type": "boolean"},
     TABLE: {"type": "object"},
+    ANY: {},
     TEXTS: {"type": "array", "items": {"type": "string"}},
     RANGES: {
         "type": "array",

@@ -7,16 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
+from forebay.admin.asking import answer
 from forebay.admin.forebay.answers import EMPTY, LIST, answers, fields
-from forebay.admin.forebay.asking import answer, check
-from forebay.admin.forebay.explain import FOUND_MAX, AtOffset, InQueue, InVhost, MessageId, searched
+from forebay.admin.forebay.explain import FOUND_MAX, AtOffset, InQueue, InVhost, MessageId, searched, vhost_searched
 from forebay.admin.forebay.queues import First, Limit
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.exact import Exact
 from forebay.admin.http.paths import VhostName
 from forebay.admin.login import Asker, Broker
-from forebay.admin.rights import check_vhost
-from forebay.management.control import LIMIT_DEFAULT
+from forebay.management.arguments import LIMIT_DEFAULT
 from forebay.management.explain.history import history
 
 router = APIRouter(prefix="/api/forebay", tags=["forebay"])
@@ -45,8 +44,7 @@ async def message_history(
     values: dict[str, object] = {"vhost": vhost, "queue": queue, "offset": offset, "message_id": message_id}
     if message_id is None or offset is not None:
         return await answer(app, caller, "message.history", values)
-    await app.decided(lambda: check(app, caller, "message.history", values))
-    where = check_vhost(app, caller, vhost)
+    where = await vhost_searched(app, caller, "message.history", values)
     search = await searched(where, queue, message_id)
     found = [history(where, app.control.connections, place) for place in search.found[:FOUND_MAX]]
     return as_json({"found": found, "complete": search.is_done})

@@ -12,7 +12,7 @@ from typing import Final
 from fastapi import APIRouter, Response
 from mypy_extensions import u8
 
-from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, ChangeRoute, Responses, finished
+from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, ChangeRoute, Responses, changed, finished
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.paging import Facts
 from forebay.admin.http.paths import ExchangeName, QueueName, VhostName, exchange_named
@@ -187,10 +187,7 @@ def message_facts(delivery: Delivery, wanted: GetBody) -> Facts:
 @router.delete("/queues/{vhost:name}/{queue:name}/contents", tags=["messages"], status_code=DONE_STATUS, responses=GONE)
 async def purge_queue(broker: Broker, caller: Manager, vhost: VhostName, queue: QueueName) -> Response:
     """Take away all that is ready in a queue."""
-    where, name = queue_read_by(broker, caller, vhost, queue)
-    where.purge(name)
-    where.touch()
-    return await finished(broker)
+    return await changed(broker, caller, "queue.purge", {"vhost": vhost, "queue": queue})
 
 
 @router.post("/queues/{vhost:name}/{queue:name}/actions", tags=["queues"], status_code=DONE_STATUS, responses=CHANGED)

@@ -1,4 +1,4 @@
-"""/api/parameters and /api/global-parameters: values that are kept for programs and people.
+"""/api/parameters and /api/global-parameters: values that are kept for programs and people; and limits.
 
 Limits of vhosts and operator policies are parameters, too, as RabbitMQ has it: of the components `vhost-limits` and
 `operator_policy`. They are set by their own paths as well.
@@ -10,27 +10,30 @@ from typing import Final
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
+from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Facts, Wanted, answer_list, answer_one
-from forebay.admin.http.paths import ComponentName, ParameterName, VhostName
-from forebay.admin.login import Broker
-from forebay.admin.openapi.change_shapes import ValueBody
-from forebay.admin.rabbitmq.limits import change_limits
-from forebay.admin.rights import Administrator, Policymaker, check_vhost, seen_vhosts
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.admin.http.paths import ComponentName, LimitName, ParameterName, UserName, VhostName
+from forebay.admin.login import Broker, Caller
+from forebay.admin.openapi.change_shapes import LimitBody, ValueBody
+from forebay.admin.rights import Administrator, Manager, Policymaker, check_vhost, seen_vhosts
+from forebay.broker.auth.users import Users
+from forebay.broker.catalog.settings import UNLIMITED
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.management.definitions.exported import policy_value
-from forebay.management.definitions.limits import limits_of
+from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings, limits_of, limits_of_user
 from forebay.routing.exchange import text
 from forebay.server.app import App
 
 router = APIRouter(prefix="/api", tags=["parameters"], route_class=ChangeRoute)
+limits = APIRouter(prefix="/api", tags=["limits"], route_class=ChangeRoute)
 
 LIMITS: Final = "vhost-limits"
 LIMITS_NAME: Final = "limits"
 OPERATOR_POLICY: Final = "operator_policy"
 POLICY: Final = "policy"
+POLICY_FIELDS: Final = ("pattern", "definition", "priority", "apply-to")
 
 
 @router.get("/parameters")
@@ -89,11 +92,9 @@ async def put_parameter(
 ) -> Response:
     """Set a parameter of a vhost."""
     where = check_vhost(broker, caller, vhost)
-    if component in {LIMITS, OPERATOR_POLICY}:
-        caller.check_administrator()
     is_new = not any(facts["name"] == parameter for facts in parameters_of(broker, [where], component))
-    set_parameter(broker, where, component, parameter, body.value)
-    return await put_done(broker, is_new)
+    name, values = setting(where, component, parameter, body.value)
+    return await changed(broker, caller, name, {"vhost": vhost, **values}, put_status(is_new))
 
 
 @router.delete("/parameters/{component:name}/{vhost:name}/{parameter:name}", status_code=DONE_STATUS, responses=GONE)
@@ -101,18 +102,15 @@ async def delete_parameter(
     broker: Broker, caller: Policymaker, component: ComponentName, vhost: VhostName, parameter: ParameterName
 ) -> Response:
     """Take a parameter of a vhost away."""
-    where = check_vhost(broker, caller, vhost)
-    if component in {LIMITS, OPERATOR_POLICY}:
-        caller.check_administrator()
     if component == OPERATOR_POLICY:
-        clear_policy(where, parameter, operator=True)
-    elif component == LIMITS:
+        return await changed(broker, caller, "operator_policy.clear", {"vhost": vhost, "policy": parameter})
+    if component == LIMITS:
+        where = check_vhost(broker, caller, vhost)
         if not limits_of(where) or parameter != LIMITS_NAME:
             raise missing(component, vhost, parameter)
-        change_limits(broker, where, dict.fromkeys(limits_of(where), -1))
-    else:
-        broker.vhosts.parameters.clear(where.name, component, parameter)
-    return await finished(broker)
+        return await change_limits(broker, caller, vhost, dict.fromkeys(limits_of(where), UNLIMITED))
+    values: dict[str, object] = {"vhost": vhost, "component": component, "name": parameter}
+    return await changed(broker, caller, "parameter.clear", values)
 
 
 @router.get("/global-parameters")
@@ -139,14 +137,15 @@ async def put_global_parameter(
     broker: Broker, caller: Administrator, parameter: ParameterName, body: ValueBody
 ) -> Response:
     """Set a parameter of the broker itself."""
-    return await put_done(broker, broker.vhosts.parameters.set_global(parameter, body.value))
+    is_new = parameter not in broker.vhosts.parameters.values
+    values: dict[str, object] = {"name": parameter, "value": body.value}
+    return await changed(broker, caller, "global_parameter.set", values, put_status(is_new))
 
 
 @router.delete("/global-parameters/{parameter:name}", status_code=DONE_STATUS, responses=GONE)
 async def delete_global_parameter(broker: Broker, caller: Administrator, parameter: ParameterName) -> Response:
     """Take a parameter of the broker itself away."""
-    broker.vhosts.parameters.clear_global(parameter)
-    return await finished(broker)
+    return await changed(broker, caller, "global_parameter.clear", {"name": parameter})
 
 
 def parameters_of(app: App, vhosts: list[Vhost], component: str | None = None) -> list[Facts]:
@@ -166,24 +165,23 @@ def parameters_of(app: App, vhosts: list[Vhost], component: str | None = None) -
     return found
 
 
-def set_parameter(app: App, vhost: Vhost, component: str, name: str, value: object) -> None:
-    """Set a parameter, a limit of the vhost or an operator policy; RequestError(INVALID) names the field."""
+def setting(vhost: Vhost, component: str, name: str, value: object) -> tuple[str, dict[str, object]]:
+    """The operation that sets a parameter, a limit of the vhost or an operator policy, and its arguments.
+
+    raises  RequestError(INVALID): names the field
+    """
     if component == POLICY:
         raise RequestError(INVALID, "component: policies are set by /api/policies")
-    if component in {LIMITS, OPERATOR_POLICY} and not isinstance(value, dict):
+    if component not in {LIMITS, OPERATOR_POLICY}:
+        return "parameter.set", {"component": component, "name": name, "value": value}
+    if not isinstance(value, dict):
         raise RequestError(INVALID, f"value: of component {component} must be an object")
     if component == LIMITS:
         if name != LIMITS_NAME:
             raise RequestError(INVALID, f"name: '{name}' is no parameter of {LIMITS}: there is '{LIMITS_NAME}'")
-        assert isinstance(value, dict)
-        change_limits(app, vhost, {**dict.fromkeys(limits_of(vhost), -1), **value})
-    elif component == OPERATOR_POLICY:
-        assert isinstance(value, dict)
-        pattern, definition = value.get("pattern"), value.get("definition")
-        priority, apply_to = value.get("priority", 0), value.get("apply-to", "all")
-        set_policy(vhost, name, pattern, definition, priority, apply_to, operator=True)
-    else:
-        app.vhosts.parameters.set(vhost.name, component, name, value)
+        return "vhost.set", limit_settings({**dict.fromkeys(limits_of(vhost), UNLIMITED), **value}, OF_VHOSTS)
+    given = {field.replace("-", "_"): value[field] for field in POLICY_FIELDS if field in value}
+    return "operator_policy.set", {"policy": name, **given}
 
 
 def missing(component: str, vhost: str, name: str) -> RequestError:
@@ -192,3 +190,81 @@ def missing(component: str, vhost: str, name: str) -> RequestError:
 
 def name_of(facts: Facts) -> str:
     return str(facts["name"])
+
+
+# ---- limits
+
+
+@limits.get("/vhost-limits")
+async def list_vhost_limits(broker: Broker, caller: Manager) -> Response:
+    """The limits of the vhosts that the caller may enter; only of those that have some."""
+    return as_json([limits_facts(vhost) for vhost in seen_vhosts(broker, caller) if limits_of(vhost)])
+
+
+@limits.get("/vhost-limits/{vhost:name}")
+async def show_vhost_limits(broker: Broker, caller: Manager, vhost: VhostName) -> Response:
+    """The limits of one vhost: a list of one, or of nothing where it has none."""
+    where = check_vhost(broker, caller, vhost)
+    return as_json([limits_facts(where)] if limits_of(where) else [])
+
+
+@limits.put("/vhost-limits/{vhost:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def put_vhost_limit(
+    broker: Broker, caller: Administrator, vhost: VhostName, limit: LimitName, body: LimitBody
+) -> Response:
+    """Set a limit of a vhost; below 0 it sets none."""
+    return await change_limits(broker, caller, vhost, {limit: body.value})
+
+
+@limits.delete("/vhost-limits/{vhost:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def delete_vhost_limit(broker: Broker, caller: Administrator, vhost: VhostName, limit: LimitName) -> Response:
+    """Lift a limit of a vhost; no error where there is none."""
+    return await change_limits(broker, caller, vhost, {limit: UNLIMITED})
+
+
+@limits.get("/user-limits")
+async def list_user_limits(broker: Broker, caller: Administrator) -> Response:
+    """The limits of users; only of those who have some."""
+    users = broker.vhosts.users
+    return as_json([user_facts(users, name) for name in sorted(users.limits)])
+
+
+@limits.get("/user-limits/{user:name}")
+async def show_user_limits(broker: Broker, caller: Manager, user: UserName) -> Response:
+    """The limits of one user: a list of one, or of nothing where it has none. Everybody may ask for the own ones."""
+    if user != caller.user:
+        caller.check_administrator()
+    users = broker.vhosts.users
+    users.user(user)
+    return as_json([user_facts(users, user)] if user in users.limits else [])
+
+
+@limits.put("/user-limits/{user:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def put_user_limit(
+    broker: Broker, caller: Administrator, user: UserName, limit: LimitName, body: LimitBody
+) -> Response:
+    """Set a limit of a user; below 0 it sets none."""
+    return await change_user_limit(broker, caller, user, {limit: body.value})
+
+
+@limits.delete("/user-limits/{user:name}/{limit:name}", status_code=DONE_STATUS, responses=CHANGED)
+async def delete_user_limit(broker: Broker, caller: Administrator, user: UserName, limit: LimitName) -> Response:
+    """Lift a limit of a user; no error where there is none."""
+    return await change_user_limit(broker, caller, user, {limit: UNLIMITED})
+
+
+async def change_limits(app: App, caller: Caller, vhost: str, given: dict[str, object]) -> Response:
+    """Set limits of a vhost; RequestError(INVALID) names the one that is wrong, and nothing has changed."""
+    return await changed(app, caller, "vhost.set", {"vhost": vhost, **limit_settings(given, OF_VHOSTS)})
+
+
+async def change_user_limit(app: App, caller: Caller, user: str, given: dict[str, object]) -> Response:
+    return await changed(app, caller, "user.limits", {"user": user, "limits": limit_settings(given, OF_USERS)})
+
+
+def limits_facts(vhost: Vhost) -> Facts:
+    return {"vhost": text(vhost.name), "value": limits_of(vhost)}
+
+
+def user_facts(users: Users, name: str) -> Facts:
+    return {"user": name, "value": limits_of_user(users, name)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Facts, Wanted, answer_list
 from forebay.admin.http.paths import UserName, VhostName
@@ -39,10 +39,9 @@ async def put_permission(
 ) -> Response:
     """Let a user enter a vhost, and say what it may do there."""
     check_both(broker, vhost, user)
-    users = broker.vhosts.users
-    is_new = (user, vhost.encode()) not in users.permissions
-    users.set_permissions(user, vhost.encode(), body.configure, body.write, body.read)
-    return await put_done(broker, is_new)
+    is_new = (user, vhost.encode()) not in broker.vhosts.users.permissions
+    values = {"vhost": vhost, "user": user, **body.model_dump()}
+    return await changed(broker, caller, "permission.set", values, put_status(is_new))
 
 
 @router.delete("/permissions/{vhost:name}/{user:name}", status_code=DONE_STATUS, responses=GONE)
@@ -53,8 +52,7 @@ async def delete_permission(broker: Broker, caller: Administrator, vhost: VhostN
         if broker.vhosts.users.user(user).is_free():
             raise RequestError(INVALID, f"permissions: those of user '{user}' come with the configuration")
         raise none_given(vhost, user)
-    broker.vhosts.users.clear_permissions(user, vhost.encode())
-    return await finished(broker)
+    return await changed(broker, caller, "permission.clear", {"vhost": vhost, "user": user})
 
 
 @router.get("/topic-permissions")
@@ -79,11 +77,10 @@ async def put_topic_permission(
 ) -> Response:
     """Restrict a user to the routing keys of a topic exchange in which the patterns are found."""
     check_both(broker, vhost, user)
-    users = broker.vhosts.users
     exchange = body.exchange.encode("utf-8", "replace")
-    is_new = exchange not in users.topics.get((user, vhost.encode()), {})
-    users.set_topic_permissions(user, vhost.encode(), exchange, body.write, body.read)
-    return await put_done(broker, is_new)
+    is_new = exchange not in broker.vhosts.users.topics.get((user, vhost.encode()), {})
+    values = {"vhost": vhost, "user": user, **body.model_dump(), "exchange": exchange}
+    return await changed(broker, caller, "topic_permission.set", values, put_status(is_new))
 
 
 @router.delete("/topic-permissions/{vhost:name}/{user:name}", status_code=DONE_STATUS, responses=GONE)
@@ -92,8 +89,7 @@ async def delete_topic_permissions(broker: Broker, caller: Administrator, vhost:
     check_place(broker, caller, vhost, user)
     if (user, vhost.encode()) not in broker.vhosts.users.topics:
         raise none_given(vhost, user)
-    broker.vhosts.users.clear_topic_permissions(user, vhost.encode())
-    return await finished(broker)
+    return await changed(broker, caller, "topic_permission.clear", {"vhost": vhost, "user": user})
 
 
 def check_place(app: App, caller: Caller, vhost: str, user: str) -> None:

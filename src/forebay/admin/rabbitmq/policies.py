@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, put_status
 from forebay.admin.http.paging import Facts, Wanted, answer_list, answer_one
 from forebay.admin.http.paths import PolicyName, VhostName
 from forebay.admin.login import Broker, Caller
 from forebay.admin.openapi.change_shapes import PolicyBody
 from forebay.admin.rights import Administrator, Manager, Policymaker, check_vhost, seen_vhosts
 from forebay.broker.catalog.policies import Policy
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
 from forebay.broker.vhost import Vhost
 from forebay.management.definitions.exported import policy_value
 from forebay.routing.exchange import text
@@ -47,14 +46,13 @@ async def put_policy(
     broker: Broker, caller: Policymaker, vhost: VhostName, policy: PolicyName, body: PolicyBody
 ) -> Response:
     """Make a policy, or put it in the place of the one of that name; it applies at once."""
-    return await put_done(broker, put(broker, caller, vhost, policy, body, False))
+    return await put(broker, caller, vhost, policy, body, False)
 
 
 @router.delete("/policies/{vhost:name}/{policy:name}", status_code=DONE_STATUS, responses=GONE)
 async def delete_policy(broker: Broker, caller: Policymaker, vhost: VhostName, policy: PolicyName) -> Response:
     """Take a policy away."""
-    clear_policy(check_vhost(broker, caller, vhost), policy)
-    return await finished(broker)
+    return await changed(broker, caller, "policy.clear", {"vhost": vhost, "policy": policy})
 
 
 @router.get("/operator-policies")
@@ -84,7 +82,7 @@ async def put_operator_policy(
     broker: Broker, caller: Administrator, vhost: VhostName, policy: PolicyName, body: PolicyBody
 ) -> Response:
     """Make an operator policy, which limits what arguments and policies ask for; it applies at once."""
-    return await put_done(broker, put(broker, caller, vhost, policy, body, True))
+    return await put(broker, caller, vhost, policy, body, True)
 
 
 @router.delete("/operator-policies/{vhost:name}/{policy:name}", status_code=DONE_STATUS, responses=GONE)
@@ -92,8 +90,7 @@ async def delete_operator_policy(
     broker: Broker, caller: Administrator, vhost: VhostName, policy: PolicyName
 ) -> Response:
     """Take an operator policy away."""
-    clear_policy(check_vhost(broker, caller, vhost), policy, operator=True)
-    return await finished(broker)
+    return await changed(broker, caller, "operator_policy.clear", {"vhost": vhost, "policy": policy})
 
 
 def placed(vhosts: list[Vhost], operator: bool) -> list[Placed]:
@@ -104,12 +101,11 @@ def found(app: App, caller: Caller, vhost: str, name: str, operator: bool) -> Po
     return check_vhost(app, caller, vhost).catalog.policies.find(name, operator)
 
 
-def put(app: App, caller: Caller, vhost: str, name: str, body: PolicyBody, operator: bool) -> bool:
-    """Set a policy; whether it is new."""
-    where = check_vhost(app, caller, vhost)
-    is_new = name not in where.catalog.policies.table_of(operator)
-    set_policy(where, name, body.pattern, body.definition, body.priority, body.apply_to, operator=operator)
-    return is_new
+async def put(app: App, caller: Caller, vhost: str, name: str, body: PolicyBody, operator: bool) -> Response:
+    is_new = name not in check_vhost(app, caller, vhost).catalog.policies.table_of(operator)
+    values = {"vhost": vhost, "policy": name, **body.model_dump()}
+    operation = "operator_policy.set" if operator else "policy.set"
+    return await changed(app, caller, operation, values, put_status(is_new))
 
 
 def name_of(item: Placed) -> str:

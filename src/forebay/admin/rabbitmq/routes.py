@@ -1,4 +1,4 @@
-"""All routes of RabbitMQ's API."""
+"""All routes of RabbitMQ's API: those by which its tools look, and those by which they set and change things."""
 
 from __future__ import annotations
 
@@ -6,9 +6,21 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from forebay.admin.rabbitmq import bindings, exchanges, queues
+from forebay.admin.rabbitmq import (
+    bindings,
+    changes,
+    definitions,
+    exchanges,
+    messages,
+    parameters,
+    permissions,
+    policies,
+    queues,
+    users,
+    vhosts,
+)
 from forebay.admin.rabbitmq.clients import channels, connections, consumers
-from forebay.admin.rabbitmq.node import health, nodes, others, overview
+from forebay.admin.rabbitmq.node import extras, health, nodes, others, overview
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     overview.router,
@@ -21,4 +33,14 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     bindings.router,
     health.router,
     others.router,
+    vhosts.router,
+    users.router,
+    permissions.router,
+    policies.router,
+    parameters.router,
+    parameters.limits,
+    changes.router,
+    messages.router,
+    extras.router,
+    definitions.router,
 )

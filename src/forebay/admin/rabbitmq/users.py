@@ -7,7 +7,8 @@ from functools import partial
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.asking import run
+from forebay.admin.changing import DONE_STATUS, GONE, MADE, ChangeRoute, changed, finished, put_status
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paging import Wanted, answer_list, answer_one
 from forebay.admin.http.paths import UserName
@@ -17,7 +18,7 @@ from forebay.admin.rabbitmq.permissions import permission_facts, topic_facts
 from forebay.admin.rabbitmq.vhosts import texts_of
 from forebay.admin.rights import Administrator
 from forebay.broker.auth.passwords import SALT_OCTETS, hash_password, imported_hash
-from forebay.broker.auth.provisioning import check_user, put_user
+from forebay.broker.auth.provisioning import check_user
 from forebay.broker.auth.users import User
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.definitions.exported import user_entry
@@ -53,7 +54,7 @@ async def delete_users(broker: Broker, caller: Administrator, body: UserNames) -
             users.changeable(name)
     for name in dict.fromkeys(body.users):
         if name in users.by_name:
-            users.delete(name)
+            await run(broker, caller, "user.delete", {"user": name})
     return await finished(broker)
 
 
@@ -71,14 +72,14 @@ async def put_user_named(broker: Broker, caller: Administrator, user: UserName, 
     tags = texts_of("tags", body.tags)
     check_user(user, "", tags)
     hash = await kept_hash(body.password, body.password_hash, body.hashing_algorithm)
-    return await put_done(broker, put_user(broker.vhosts.users, user, hash, tags))
+    is_new = user not in broker.vhosts.users.by_name
+    return await changed(broker, caller, "user.put", {"user": user, "hash": hash, "tags": tags}, put_status(is_new))
 
 
 @router.delete("/{user:name}", status_code=DONE_STATUS, responses=GONE)
 async def delete_user(broker: Broker, caller: Administrator, user: UserName) -> Response:
     """Take a user away with its permissions, and end its connections."""
-    broker.vhosts.users.delete(user)
-    return await finished(broker)
+    return await changed(broker, caller, "user.delete", {"user": user})
 
 
 @router.get("/{user:name}/permissions")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.changing import CHANGED, DONE_STATUS, GONE, MADE, ChangeRoute, finished, put_done
+from forebay.admin.asking import perform
+from forebay.admin.changing import CHANGED, CREATED, DONE_STATUS, GONE, MADE, ChangeRoute, changed, finished
 from forebay.admin.http.answer import as_json, refusal
 from forebay.admin.http.paging import Facts, Wanted, answer_list, answer_one
 from forebay.admin.http.paths import NodeName, VhostName
@@ -17,12 +18,11 @@ from forebay.admin.rights import Administrator, Manager, check_vhost, seen_vhost
 from forebay.admin.samples.rates import VHOST, RateSamples, sum_of
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
-from forebay.broker.catalog.settings import PROTECTED, VhostSettings
+from forebay.broker.catalog.settings import PROTECTED
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.definitions.exported import vhost_entry
 from forebay.routing.exchange import text
-from forebay.server.app import App
 
 router = APIRouter(prefix="/api/vhosts", tags=["vhosts"], route_class=ChangeRoute)
 
@@ -49,15 +49,15 @@ async def show_vhost(
 @router.put("/{vhost:name}", status_code=201, responses=MADE, response_class=Response)
 async def put_vhost(broker: Broker, caller: Administrator, vhost: VhostName, body: VhostBody | None = None) -> Response:
     """Make a vhost, or change settings of the one there is: those that are given."""
-    settings = {} if body is None else settings_of(body)
-    is_new = vhost.encode() not in broker.vhosts.by_name
-    VhostSettings().change(settings)
-    made = broker.vhosts.add(vhost.encode())
-    if settings:
-        broker.vhosts.change(made, settings)
-    if is_new:
-        enter_maker(broker, caller.user, vhost)
-    return await put_done(broker, is_new)
+    values = {"vhost": vhost, **({} if body is None else settings_of(body))}
+    if vhost.encode() in broker.vhosts.by_name:
+        return await changed(broker, caller, "vhost.set", values)
+    answer = await changed(broker, caller, "vhost.add", values, CREATED)
+    user = broker.vhosts.users.by_name.get(caller.user)
+    if user is not None and not user.is_free():  # as with RabbitMQ, its maker may do everything in it
+        everything: dict[str, object] = {"configure": ".*", "write": ".*", "read": ".*"}
+        await perform(broker, caller, "permission.set", {"vhost": vhost, "user": caller.user, **everything})
+    return answer
 
 
 @router.delete("/{vhost:name}", status_code=DONE_STATUS, responses=GONE)
@@ -65,22 +65,19 @@ async def delete_vhost(broker: Broker, caller: Administrator, vhost: VhostName) 
     """Take a vhost away with all that is in it, and end its connections."""
     if check_vhost(broker, caller, vhost).catalog.settings.protected:
         return refusal(PRECONDITION_FAILED, f"Vhost '{vhost}' is protected from deletion")
-    broker.vhosts.delete(vhost.encode())
-    return await finished(broker)
+    return await changed(broker, caller, "vhost.delete", {"vhost": vhost})
 
 
 @router.post("/{vhost:name}/deletion/protection", status_code=DONE_STATUS, responses=CHANGED)
 async def protect_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """Protect a vhost: it cannot be deleted any more."""
-    broker.vhosts.change(check_vhost(broker, caller, vhost), {PROTECTED: True})
-    return await finished(broker)
+    return await changed(broker, caller, "vhost.set", {"vhost": vhost, PROTECTED: True})
 
 
 @router.delete("/{vhost:name}/deletion/protection", status_code=DONE_STATUS, responses=CHANGED)
 async def unprotect_vhost(broker: Broker, caller: Administrator, vhost: VhostName) -> Response:
     """Let a protected vhost be deleted again."""
-    broker.vhosts.change(check_vhost(broker, caller, vhost), {PROTECTED: False})
-    return await finished(broker)
+    return await changed(broker, caller, "vhost.set", {"vhost": vhost, PROTECTED: False})
 
 
 @router.post("/{vhost:name}/start/{node:name}", status_code=DONE_STATUS, responses=CHANGED)
@@ -103,13 +100,6 @@ async def list_topic_permissions(broker: Broker, caller: Administrator, vhost: V
     """The restrictions of users on topic exchanges of a vhost."""
     name = check_vhost(broker, caller, vhost).name
     return as_json([topic_facts(each) for each in broker.vhosts.users.list_topic_permissions(None, name)])
-
-
-def enter_maker(app: App, user: str, vhost: str) -> None:
-    """Let the maker of a vhost do everything in it, as with RabbitMQ, if it needs a permission for that."""
-    known = app.vhosts.users.by_name.get(user)
-    if known is not None and (not known.configured or known.restricted):
-        app.vhosts.users.set_permissions(user, vhost.encode(), ".*", ".*", ".*")
 
 
 def settings_of(body: VhostBody) -> dict[str, object]:

@@ -6,19 +6,9 @@ from functools import partial
 from typing import Final
 
 from forebay.broker.vhost import Vhost
-from forebay.management.control import (
-    FLAG,
-    PAGE,
-    TABLE,
-    TEXT,
-    VHOST,
-    Arguments,
-    Control,
-    Parameter,
-    operation,
-    page,
-    refuse,
-)
+from forebay.management.arguments import FLAG, PAGE, TABLE, TEXT, VHOST, Arguments, Parameter
+from forebay.management.control import Control, operation, page
+from forebay.management.needs import BIND, DECLARE_EXCHANGE, DELETE_EXCHANGE, ENTER, is_to_exchange
 from forebay.records.shown import plain
 from forebay.routing.exchange import Binding, Exchange, text
 
@@ -30,7 +20,7 @@ KEY: Final = Parameter("routing_key", TEXT, "the binding's key", False, "")
 ARGUMENTS: Final = Parameter("arguments", TABLE, "as AMQP clients give them", False)
 
 
-@operation("exchange.list", VHOST, *PAGE)
+@operation("exchange.list", VHOST, *PAGE, need=ENTER)
 def list_exchanges(control: Control, given: Arguments) -> dict[str, object]:
     """The exchanges of a vhost by name."""
     exchanges = control.vhost(given).catalog.bindings.exchanges
@@ -47,6 +37,7 @@ def list_exchanges(control: Control, given: Arguments) -> dict[str, object]:
     Parameter("internal", FLAG, "clients cannot publish to it", False, False),
     ARGUMENTS,
     changes=True,
+    need=DECLARE_EXCHANGE,
 )
 def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
     """Make an exchange, or check that the one there is was declared alike."""
@@ -69,6 +60,7 @@ def declare_exchange(control: Control, given: Arguments) -> dict[str, object]:
     EXCHANGE,
     Parameter("if_unused", FLAG, "only if nothing is bound to it", False, False),
     changes=True,
+    need=DELETE_EXCHANGE,
 )
 def delete_exchange(control: Control, given: Arguments) -> dict[str, object]:
     """Take an exchange away with its bindings."""
@@ -85,6 +77,7 @@ def delete_exchange(control: Control, given: Arguments) -> dict[str, object]:
     Parameter("exchange", TEXT, "only those from this exchange", False),
     Parameter("queue", TEXT, "only those to this queue", False),
     *PAGE,
+    need=ENTER,
 )
 def list_bindings(control: Control, given: Arguments) -> dict[str, object]:
     """The bindings of a vhost."""
@@ -99,7 +92,7 @@ def list_bindings(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(binding_facts, vhost, binding) for binding in bindings])
 
 
-@operation("binding.add", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True)
+@operation("binding.add", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True, need=BIND)
 def add_binding(control: Control, given: Arguments) -> dict[str, object]:
     """Bind a queue or an exchange to an exchange."""
     vhost = control.vhost(given)
@@ -111,7 +104,7 @@ def add_binding(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation("binding.delete", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True)
+@operation("binding.delete", VHOST, SOURCE, DESTINATION, DESTINATION_TYPE, KEY, ARGUMENTS, changes=True, need=BIND)
 def delete_binding(control: Control, given: Arguments) -> dict[str, object]:
     """Take a binding away; no error where there is none."""
     vhost = control.vhost(given)
@@ -126,13 +119,6 @@ def delete_binding(control: Control, given: Arguments) -> dict[str, object]:
 
 def binding_named(given: Arguments) -> tuple[bytes, bytes, bytes, dict[str, object]]:
     return given.octets("exchange"), given.octets("destination"), given.octets("routing_key"), given.table("arguments")
-
-
-def is_to_exchange(given: Arguments) -> bool:
-    type = given.text("destination_type")
-    if type not in {"queue", "exchange"}:
-        raise refuse("destination_type", type, "is neither queue nor exchange")
-    return type == "exchange"
 
 
 def exchange_facts(exchange: Exchange) -> dict[str, object]:

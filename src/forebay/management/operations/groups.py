@@ -10,21 +10,10 @@ from forebay.broker.consumer_arguments import stream_start
 from forebay.broker.dead_letter.dlq import seal
 from forebay.broker.retention_pins import release
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.management.control import (
-    FLAG,
-    PAGE,
-    TEXT,
-    VHOST,
-    WHOLE,
-    Arguments,
-    Control,
-    Parameter,
-    operation,
-    page,
-    refuse,
-    within,
-)
+from forebay.management.arguments import FLAG, PAGE, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse, within
+from forebay.management.control import Control, operation, page
 from forebay.management.groups import delete_group, find_group, move_group
+from forebay.management.needs import CONFIGURE_QUEUE, ENTER, READ_QUEUE
 from forebay.management.operations.queues import FIRST, QUEUE, group_facts
 from forebay.queue.leases.lease import UNTRIED, Consumer, Lease
 from forebay.queue.queue import Queue
@@ -41,7 +30,7 @@ OFFSETS_AT_ONCE: Final = 1 << 18  # that one request looks at
 UNSETTLED_MAX: Final = 10_000  # ranges that one answer holds
 
 
-@operation("group.list", VHOST, ALL_QUEUES, *PAGE)
+@operation("group.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
 def list_groups(control: Control, given: Arguments) -> dict[str, object]:
     """The groups of a vhost's queues, with how far they are.
 
@@ -85,6 +74,7 @@ def release_group(control: Control, given: Arguments) -> dict[str, object]:
     Parameter("group", TEXT, "name of a stream group"),
     Parameter("offset", WHOLE, "where it resumes"),
     changes=True,
+    need=READ_QUEUE,
 )
 def commit_group(control: Control, given: Arguments) -> dict[str, object]:
     """Have a stream group resume at an offset."""
@@ -101,6 +91,7 @@ def commit_group(control: Control, given: Arguments) -> dict[str, object]:
     KEY,
     Parameter("to", TEXT, "first, last, next, an offset, timestamp=<milliseconds since 1970>, or a time ago as 90m"),
     changes=True,
+    need=READ_QUEUE,
 )
 def seek_group(control: Control, given: Arguments) -> dict[str, object]:
     """Have a group go on somewhere else in the log at once, its consumers too; the `offset` that this is.
@@ -130,6 +121,7 @@ def seek_group(control: Control, given: Arguments) -> dict[str, object]:
     KEY,
     Parameter("if_unused", FLAG, "only if it has no consumers, and holds nothing", False, True),
     changes=True,
+    need=CONFIGURE_QUEUE,
 )
 def remove_group(control: Control, given: Arguments) -> dict[str, object]:
     """Take a work or stream group away; what only it still wanted goes.
@@ -144,7 +136,7 @@ def remove_group(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation("lease.list", VHOST, ALL_QUEUES, *PAGE)
+@operation("lease.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
 def list_leases(control: Control, given: Arguments) -> dict[str, object]:
     """The runs of messages that consumers hold, since their hand-out not settled."""
     items = [
@@ -164,6 +156,7 @@ def list_leases(control: Control, given: Arguments) -> dict[str, object]:
     Parameter("group", TEXT, "the group, if it has a name", False, ""),
     Parameter("offset", WHOLE, "the message's offset"),
     changes=True,
+    need=READ_QUEUE,
 )
 def release_lease(control: Control, given: Arguments) -> dict[str, object]:
     """Take a message back from the consumer that holds it: it is handed out again, and what the holder says is late."""
@@ -176,14 +169,14 @@ def release_lease(control: Control, given: Arguments) -> dict[str, object]:
     return {}
 
 
-@operation("consumer.list", VHOST, ALL_QUEUES, *PAGE)
+@operation("consumer.list", VHOST, ALL_QUEUES, *PAGE, need=ENTER)
 def list_consumers(control: Control, given: Arguments) -> dict[str, object]:
     """The consumers of a vhost's queues."""
     items = [partial(consumer_facts, consumer) for queue in chosen(control, given) for consumer in queue.consumers()]
     return page(given, items)
 
 
-@operation("queue.unsettled", VHOST, QUEUE, FIRST)
+@operation("queue.unsettled", VHOST, QUEUE, FIRST, need=ENTER)
 def list_unsettled(control: Control, given: Arguments) -> dict[str, object]:
     """The offsets of a queue that some group still wants: `ranges` of [first, end), ascending; of a stream all.
 

@@ -19,7 +19,7 @@ from forebay.broker.dead_letter.dlq import (
 )
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.management.control import (
+from forebay.management.arguments import (
     LIMIT,
     LIMIT_MAX,
     PAGE,
@@ -29,13 +29,12 @@ from forebay.management.control import (
     VHOST,
     WHOLE,
     Arguments,
-    Control,
     Parameter,
-    operation,
-    page,
     refuse,
     within,
 )
+from forebay.management.control import Control, operation, page
+from forebay.management.needs import ENTER, READ_QUEUE
 from forebay.management.operations.queues import BODY, FIRST, QUEUE, SCAN, WHERE, list_messages, where_of
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
@@ -43,7 +42,7 @@ from forebay.routing.exchange import text
 PORTION: Final = (FIRST, LIMIT, SCAN)
 
 
-@operation("dlq.list", VHOST, *PAGE)
+@operation("dlq.list", VHOST, *PAGE, need=ENTER)
 def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
     """The queues that dead letters go to, with what is in them by cause and by the queue in which it died.
 
@@ -53,7 +52,7 @@ def list_letter_queues(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(summary_facts, vhost, queue) for queue in dead_letter_queues(vhost)])
 
 
-@operation("dlq.show", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN)
+@operation("dlq.show", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN, need=READ_QUEUE)
 def show_letters(control: Control, given: Arguments) -> dict[str, object]:
     """Dead letters, as `queue.messages` shows messages; `death` is the last one's facts."""
     return list_messages(control, given)
@@ -94,7 +93,7 @@ def redrive_letters(control: Control, given: Arguments) -> dict[str, object]:
     return facts
 
 
-@operation("dlq.purge", VHOST, QUEUE, WHERE, *PORTION, changes=True)
+@operation("dlq.purge", VHOST, QUEUE, WHERE, *PORTION, changes=True, need=READ_QUEUE)
 def purge_letters(control: Control, given: Arguments) -> dict[str, object]:
     """Discard dead letters, a portion at a time as `dlq.redrive` does."""
     vhost = control.vhost(given)

@@ -7,18 +7,9 @@ from typing import Final
 from forebay.broker.dead_letter.dlq import Portion, attempts_of, discard, seal
 from forebay.broker.dead_letter.redrive import RedriveTarget, move
 from forebay.core.errors import NOT_FOUND, RequestError
-from forebay.management.control import (
-    RANGES,
-    TEXT,
-    VHOST,
-    WHOLE,
-    Arguments,
-    Control,
-    Parameter,
-    operation,
-    refuse,
-    within,
-)
+from forebay.management.arguments import RANGES, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse, within
+from forebay.management.control import Control, operation
+from forebay.management.needs import MOVE, READ_QUEUE
 from forebay.management.operations.letters import PORTION, portion_of
 from forebay.management.operations.queues import BODY, BODY_OCTETS_MAX, QUEUE, WHERE, where_of
 from forebay.management.operations.streams import check_offset
@@ -30,7 +21,7 @@ from forebay.routing.exchange import text
 OFFSETS: Final = Parameter("offsets", RANGES, "only those of these offsets", False)
 
 
-@operation("message.show", VHOST, QUEUE, Parameter("offset", WHOLE, "the message's offset"), BODY)
+@operation("message.show", VHOST, QUEUE, Parameter("offset", WHOLE, "the message's offset"), BODY, need=READ_QUEUE)
 def show_message(control: Control, given: Arguments) -> dict[str, object]:
     """One message of a queue, settled or not, as long as the log has it; nothing is handed out."""
     octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
@@ -57,6 +48,7 @@ def show_message(control: Control, given: Arguments) -> dict[str, object]:
     OFFSETS,
     *PORTION,
     changes=True,
+    need=MOVE,
 )
 def move_messages(control: Control, given: Arguments) -> dict[str, object]:
     """Move messages that wait to another queue, or to what an exchange leads to.
@@ -78,7 +70,7 @@ def move_messages(control: Control, given: Arguments) -> dict[str, object]:
     return facts
 
 
-@operation("queue.discard", VHOST, QUEUE, WHERE, OFFSETS, *PORTION, changes=True)
+@operation("queue.discard", VHOST, QUEUE, WHERE, OFFSETS, *PORTION, changes=True, need=READ_QUEUE)
 def discard_messages(control: Control, given: Arguments) -> dict[str, object]:
     """Settle messages that wait and for which a filter holds, a portion at a time as `queue.move` does."""
     vhost = control.vhost(given)

@@ -9,7 +9,7 @@ from typing import Final
 from forebay.broker.dead_letter.dlq import SCANNED_AT_ONCE, LookBudget, offset_of, seal, walk
 from forebay.broker.vhost import Vhost
 from forebay.filter.parser import Filter, parse
-from forebay.management.control import (
+from forebay.management.arguments import (
     FLAG,
     LIMIT,
     LIMIT_MAX,
@@ -20,13 +20,12 @@ from forebay.management.control import (
     VHOST,
     WHOLE,
     Arguments,
-    Control,
     Parameter,
-    operation,
-    page,
     refuse,
     within,
 )
+from forebay.management.control import Control, operation, page
+from forebay.management.needs import CONFIGURE_QUEUE, DECLARE_QUEUE, ENTER, NO_SESSION, READ_QUEUE
 from forebay.queue.group import Group
 from forebay.queue.queue import KIND_NAMES, Queue, group_key
 from forebay.queue.retention.keepers import find_keeper
@@ -41,12 +40,11 @@ WHERE: Final = Parameter("where", TEXT, "only messages for which this filter hol
 BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024)
 FIRST: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
 MICROSECONDS: Final = 1000
-NO_SESSION: Final = 0  # whoever administers holds no queue for itself
 SCAN: Final = Parameter("scan", WHOLE, "how many messages one request looks at, at most", False, SCANNED_AT_ONCE)
 BODY_OCTETS_MAX: Final = 128 << 10  # of one that is shown
 
 
-@operation("queue.list", VHOST, *PAGE)
+@operation("queue.list", VHOST, *PAGE, need=ENTER)
 def list_queues(control: Control, given: Arguments) -> dict[str, object]:
     """The queues of a vhost by name, with figures."""
     vhost = control.vhost(given)
@@ -54,15 +52,12 @@ def list_queues(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(queue_facts, vhost.catalog.queues[name]) for name in names])
 
 
-@operation("queue.show", VHOST, QUEUE)
+@operation("queue.show", VHOST, QUEUE, need=ENTER)
 def show_queue(control: Control, given: Arguments) -> dict[str, object]:
     """One queue: figures, what it was declared with, the policies that apply to it, and its groups."""
     vhost = control.vhost(given)
     queue = vhost.catalog.queue(given.octets("queue"))
     facts = queue_facts(queue)
-    for key, operator in (("policy", False), ("operator_policy", True)):
-        policy = vhost.catalog.policies.of_queue(queue, operator)
-        facts[key] = None if policy is None else policy.name
     facts["arguments"] = plain(queue.spec.arguments)
     for key, operator in (("policy", False), ("operator_policy", True)):
         policy = vhost.catalog.policies.of_queue(queue, operator)
@@ -84,6 +79,7 @@ def show_queue(control: Control, given: Arguments) -> dict[str, object]:
     Parameter("auto_delete", FLAG, "goes with its last consumer", False, False),
     Parameter("arguments", TABLE, "x-arguments as AMQP clients give them", False),
     changes=True,
+    need=DECLARE_QUEUE,
 )
 def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Make a queue, or check that the one there is was declared alike."""
@@ -107,15 +103,16 @@ def declare_queue(control: Control, given: Arguments) -> dict[str, object]:
     Parameter("if_unused", FLAG, "only if it has no consumers", False, False),
     Parameter("if_empty", FLAG, "only if nothing is ready in it", False, False),
     changes=True,
+    need=CONFIGURE_QUEUE,
 )
 def delete_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Take a queue away with its messages; how many were ready."""
     vhost = control.vhost(given)
     name = vhost.catalog.queue(given.octets("queue")).name
-    return {"messages": int(vhost.delete_queue(name, given.flag("if_unused"), given.flag("if_empty")))}
+    return {"messages": int(vhost.catalog.delete_queue(name, given.flag("if_unused"), given.flag("if_empty")))}
 
 
-@operation("queue.purge", VHOST, QUEUE, changes=True)
+@operation("queue.purge", VHOST, QUEUE, changes=True, need=READ_QUEUE)
 def purge_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Settle all that is ready in a queue; how many messages that were."""
     return {"messages": int(control.vhost(given).purge(given.octets("queue")))}
@@ -133,7 +130,7 @@ def truncate_queue(control: Control, given: Arguments) -> dict[str, object]:
     return {"start": int(control.vhost(given).truncate(given.octets("queue"), below))}
 
 
-@operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN)
+@operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN, need=READ_QUEUE)
 def list_messages(control: Control, given: Arguments) -> dict[str, object]:
     """Messages of a queue that nobody has settled, in the order of their offsets.
 

@@ -22,7 +22,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.core.message import FORMAT_MASK, QOS_MASK, QOS_SHIFT
 from forebay.log.block import Block
-from forebay.management.control import (
+from forebay.management.arguments import (
     FLAG,
     LIMIT,
     LIMIT_MAX,
@@ -32,13 +32,12 @@ from forebay.management.control import (
     VHOST,
     WHOLE,
     Arguments,
-    Control,
     Parameter,
-    operation,
-    page,
     refuse,
     within,
 )
+from forebay.management.control import Control, operation, page
+from forebay.management.needs import ENTER
 from forebay.management.operations.queues import BODY, BODY_OCTETS_MAX
 from forebay.records.properties import properties_of
 from forebay.records.shown import body_shown, plain, record_shown
@@ -64,6 +63,7 @@ DELETED: Final = "the session was deleted by an administrator"
     VHOST,
     Parameter("connected", FLAG, "only those that are connected, or that are not", False),
     *PAGE,
+    need=ENTER,
 )
 def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
     """The MQTT sessions of a vhost by client identifier: who is there, and how much waits for whom."""
@@ -75,7 +75,7 @@ def list_sessions(control: Control, given: Arguments) -> dict[str, object]:
     return page(given, [partial(session_facts, clients[name]) for name in names])
 
 
-@operation("session.show", VHOST, CLIENT)
+@operation("session.show", VHOST, CLIENT, need=ENTER)
 def show_session(control: Control, given: Arguments) -> dict[str, object]:
     """One MQTT session: its subscriptions, the packets in flight and what each of them waits for, and its will."""
     vhost = control.vhost(given)
@@ -210,6 +210,7 @@ def stored_ms(block: Block, offset: int) -> int:
     Parameter("client_id", TEXT, "only those of this session", False),
     Parameter("topic", TEXT, "only those that get what is published to this topic", False),
     *PAGE,
+    need=ENTER,
 )
 def list_subscriptions(control: Control, given: Arguments) -> dict[str, object]:
     """The subscriptions of a vhost's MQTT sessions, by client identifier and filter."""
@@ -252,7 +253,7 @@ def subscription_facts(subscription: Subscription) -> dict[str, object]:
 # ---- retained messages
 
 
-@operation("retained.list", VHOST, Parameter("filter", TEXT, "a topic filter", False, "#"), *PAGE)
+@operation("retained.list", VHOST, Parameter("filter", TEXT, "a topic filter", False, "#"), *PAGE, need=ENTER)
 def list_retained(control: Control, given: Arguments) -> dict[str, object]:
     """The retained messages of the topics that a filter matches, in the order in which they were stored."""
     vhost = control.vhost(given)

@@ -7,7 +7,9 @@ from typing import Final
 from forebay.broker.dead_letter.dlq import seal
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.log.queue_log import BlockIndex, QueueLog
-from forebay.management.control import VHOST, WHOLE, Arguments, Control, Parameter, operation, refuse
+from forebay.management.arguments import VHOST, WHOLE, Arguments, Parameter, refuse
+from forebay.management.control import Control, operation
+from forebay.management.needs import ENTER
 from forebay.management.operations.queues import QUEUE
 from forebay.queue.queue import KIND_NAMES
 from forebay.queue.stream.stream_group import StreamGroup
@@ -18,7 +20,7 @@ TIME_MS_MAX: Final = 1 << 50
 FILES_MAX: Final = 1000  # that one answer tells of
 
 
-@operation("stream.show", VHOST, QUEUE)
+@operation("stream.show", VHOST, QUEUE, need=ENTER)
 def show_stream(control: Control, given: Arguments) -> dict[str, object]:
     """The log of a queue: its bounds as offsets and times, its size, and the files that hold it, the oldest first.
 
@@ -55,6 +57,7 @@ def show_stream(control: Control, given: Arguments) -> dict[str, object]:
     VHOST,
     QUEUE,
     Parameter("time_ms", WHOLE, "milliseconds since 1970"),
+    need=ENTER,
 )
 def offset_of_time(control: Control, given: Arguments) -> dict[str, object]:
     """The first offset of a queue that was not stored before a time; the end where all were."""

@@ -5,18 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from forebay.management.control import (
-    PAGE,
-    TABLE,
-    TEXT,
-    TEXTS,
-    VHOST,
-    Arguments,
-    Control,
-    Parameter,
-    operation,
-    page,
-)
+from forebay.broker.auth.provisioning import put_user
+from forebay.management.arguments import PAGE, TABLE, TEXT, TEXTS, VHOST, Arguments, Parameter
+from forebay.management.control import Control, operation, page
 
 USER: Final = Parameter("user", TEXT, "its name")
 PASSWORD: Final = Parameter("password", TEXT, "or its Argon2id hash; without, none is right", False, "")
@@ -38,6 +29,19 @@ def list_users(control: Control, given: Arguments) -> dict[str, object]:
 def add_user(control: Control, given: Arguments) -> dict[str, object]:
     """Make a user; it may not enter any vhost yet."""
     control.vhosts.users.add(given.text("user"), given.text("password"), given.texts("tags"))
+    return {}
+
+
+@operation(
+    "user.put",
+    USER,
+    Parameter("hash", TEXT, "Argon2id hash of the password; without, none is right", False, ""),
+    Parameter(TAGS.name, TEXTS, "also such as mean nothing to the broker"),
+    changes=True,
+)
+def put_whole_user(control: Control, given: Arguments) -> dict[str, object]:
+    """Make a user, or set the password and the tags of the one there is, as RabbitMQ's tools do."""
+    put_user(control.vhosts.users, given.text("user"), given.text("hash"), given.texts("tags"))
     return {}
 
 

@@ -8,18 +8,8 @@ from typing import Final
 from forebay.broker.catalog.settings import FIELDS
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.management.control import (
-    FLAG,
-    PAGE,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    Arguments,
-    Control,
-    Parameter,
-    operation,
-    page,
-)
+from forebay.management.arguments import FLAG, PAGE, TEXT, TEXTS, WHOLE, Arguments, Parameter
+from forebay.management.control import Control, operation, page
 from forebay.routing.exchange import text
 
 NAME: Final = Parameter("vhost", TEXT, "its name")

@@ -6,7 +6,7 @@ import asyncio
 
 from fastapi import APIRouter, Response
 
-from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, finished
+from forebay.admin.changing import CHANGED, DONE_STATUS, ChangeRoute, changed
 from forebay.admin.http.answer import as_json
 from forebay.admin.http.paths import NodeName, Password
 from forebay.admin.login import Broker
@@ -24,8 +24,7 @@ router = APIRouter(prefix="/api", tags=["broker"], route_class=ChangeRoute)
 @router.put("/cluster-name", status_code=DONE_STATUS, responses=CHANGED)
 async def put_cluster_name(broker: Broker, caller: Administrator, body: NameBody) -> Response:
     """Give the broker a name for people, which tools show."""
-    broker.vhosts.parameters.set_global(CLUSTER_NAME, body.name)
-    return await finished(broker)
+    return await changed(broker, caller, "global_parameter.set", {"name": CLUSTER_NAME, "value": body.name})
 
 
 @router.get("/auth/hash_password/{password:name}")

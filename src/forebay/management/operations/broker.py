@@ -1,4 +1,4 @@
-"""Operations on the broker as a whole: how it is, and the figures of its queues that change from second to second."""
+"""Operations on the broker itself: its state, its configuration, its connections."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import Final
 
 import forebay
 from forebay.broker.vhost import Vhost
-from forebay.management.control import PAGE, TEXT, Arguments, Control, Parameter, operation, page
+from forebay.core.errors import NOT_FOUND, RequestError
+from forebay.management.arguments import PAGE, TEXT, WHOLE, Arguments, Parameter
+from forebay.management.control import Control, operation, page
+from forebay.management.needs import CLOSE
 from forebay.queue.queue import KIND_NAMES, Queue
 from forebay.queue.totals import QueueTotals, oldest_us, unacked
 from forebay.routing.exchange import text
+
+# ---- state
+
 
 MICROSECONDS: Final = 1000
 
@@ -85,3 +91,68 @@ def queue_figures(vhost: Vhost, queue: Queue, now_us: int) -> dict[str, object]:
         "oldest_ms": None if stored_us < 0 else max(now_us - stored_us, 0) // MICROSECONDS,
         "counts": queue.counts.facts(),
     }
+
+
+# ---- configuration
+
+
+@operation("config.show", *PAGE)
+def show_config(control: Control, given: Arguments) -> dict[str, object]:
+    """Every option by its name: value, where it came from, and whether a reload can change it; no secrets."""
+    configuration = control.configuration
+    shown = [] if configuration is None else configuration.shown()
+    return page(given, [partial(dict, each) for each in shown])
+
+
+@operation("config.reload", changes=True)
+def reload_config(control: Control, given: Arguments) -> dict[str, object]:
+    """Read the configuration again, and put in force what can be changed while the broker runs.
+
+    `applied` has the options that changed, with `old` and `new`; `restart` those that have to wait for one. Where
+    anything is wrong nothing is changed.
+    """
+    if control.configuration is None:
+        raise RequestError(NOT_FOUND, "config.reload: this broker has no configuration")
+    return control.configuration.reload()
+
+
+@operation("webhook.list", *PAGE)
+def list_webhooks(control: Control, given: Arguments) -> dict[str, object]:
+    """The webhooks: waiting, sent, failed and dropped events, and whether sending is stopped for now."""
+    hooks = [] if control.webhooks is None else control.webhooks.listed()
+    return page(given, [partial(dict, each) for each in hooks])
+
+
+# ---- connections
+
+
+@operation("connection.list", Parameter("vhost", TEXT, "only those in this vhost", False), *PAGE)
+def list_connections(control: Control, given: Arguments) -> dict[str, object]:
+    """The broker's connections by number, with their protocol and user."""
+    known = control.connections.listed()
+    if "vhost" in given:
+        known = [each for each in known if each["vhost"] == given.text("vhost")]
+    return page(given, [partial(dict, each) for each in known])
+
+
+@operation("channel.list", Parameter("connection", WHOLE, "only those of this connection", False), *PAGE)
+def list_channels(control: Control, given: Arguments) -> dict[str, object]:
+    """The channels of AMQP connections, with what is on its way over them."""
+    known = control.connections.channels()
+    if "connection" in given:
+        known = [each for each in known if each["connection"] == given.whole("connection")]
+    return page(given, [partial(dict, each) for each in known])
+
+
+@operation(
+    "connection.close",
+    Parameter("id", WHOLE, "the connection's number"),
+    Parameter("reason", TEXT, "what the client is told", False, "closed by an administrator"),
+    changes=True,
+    need=CLOSE,
+)
+def close_connection(control: Control, given: Arguments) -> dict[str, object]:
+    """End a connection, and tell its client why."""
+    if not control.connections.close(given.whole("id"), given.text("reason")):
+        raise RequestError(NOT_FOUND, f"id: {given.whole('id')} is no connection")
+    return {}

@@ -1,4 +1,4 @@
-"""Operations on messages that wait for their time."""
+"""Operations on what is not published yet: messages that wait for their time, and the transactions of sinks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from typing import Final
 
 from forebay.broker.publish.delayed import Delayed
 from forebay.broker.publish.headers import publish_due
+from forebay.broker.publish.staging import CommittedBatch, Staged, Staging
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
 from forebay.core.message import ACCEPTED, REJECTED
-from forebay.management.control import PAGE, TEXT, VHOST, Arguments, Control, Parameter, operation, page
+from forebay.management.arguments import PAGE, TEXT, VHOST, Arguments, Parameter
+from forebay.management.control import Control, operation, page
+from forebay.management.needs import ENTER
 from forebay.routing.exchange import text
+
+# ---- delayed messages
+
 
 MICROSECONDS: Final = 1000
 
 
-@operation("delayed.list", VHOST, *PAGE)
+@operation("delayed.list", VHOST, *PAGE, need=ENTER)
 def list_delayed(control: Control, given: Arguments) -> dict[str, object]:
     """The messages of a vhost that wait for their time, in the order in which they will be published."""
     delayed = control.vhost(given).delayed
@@ -65,4 +71,47 @@ def delayed_facts(delayed: Delayed, due_us: int, offset: int) -> dict[str, objec
         "exchange": text(message.exchange),
         "topic": text(message.topic),
         "octets": len(message.body),
+    }
+
+
+# ---- transactions
+
+
+COMMITTED = "committed"
+PUBLISHING = "publishing"
+
+
+@operation("transaction.list", VHOST, *PAGE, need=ENTER)
+def list_transactions(control: Control, given: Arguments) -> dict[str, object]:
+    """The queries that publish to a vhost in transactions: the last batch of each, and what waits for a commit."""
+    staging = control.vhost(given).staging
+    names = sorted({*staging.last, *(query for query, _ in staging.staged)})
+    return page(given, [partial(transaction_facts, staging, name) for name in names])
+
+
+def transaction_facts(staging: Staging, query: str) -> dict[str, object]:
+    """The last batch is -1, and the state empty, where none is committed; batches that are staged are listed."""
+    last = staging.last.get(query)
+    staged = [(batch, each) for (name, batch), each in sorted(staging.staged.items()) if name == query]
+    return {
+        "query": query,
+        "batch": int(staging.last_batch(query)),
+        "state": "" if last is None else state_of(last),
+        "rows": 0 if last is None else int(last.rows),
+        "unroutable": 0 if last is None else int(last.unroutable),
+        "staged": [staged_facts(batch, each) for batch, each in staged],
+    }
+
+
+def state_of(commit: CommittedBatch) -> str:
+    """True if all rows of a commit are published, or some are on their way."""
+    return COMMITTED if commit.finished else PUBLISHING
+
+
+def staged_facts(batch: int, staged: Staged) -> dict[str, object]:
+    return {
+        "batch": batch,
+        "parts": len(staged.parts),
+        "rows": int(staged.rows()),
+        "octets": int(staged.octets()),
     }

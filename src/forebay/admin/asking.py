@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Final
 
 from fastapi import Response
 
-from forebay.admin.forebay.needs import ADMINISTER, CONFIGURE_QUEUE, ENTER, MOVE, NEEDS
 from forebay.admin.http.answer import as_json
 from forebay.admin.login import Caller
-from forebay.admin.rights import check_vhost
-from forebay.broker.address import named_queue
-from forebay.broker.auth.permissions import CONFIGURE, READ, WRITE, Rights
-from forebay.broker.auth.users import ADMINISTRATOR
-from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, RequestError
-from forebay.management.control import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.management.arguments import LIMIT_DEFAULT, LIMIT_MAX
 from forebay.server.app import App
 
-NO_SESSION: Final = 0
 SCAN_SLICE: Final = 200  # messages that a portion looks at before others have their turn
 SCANNED_MAX: Final = 100_000  # that one request looks at
 SUMS: Final = ("done", "held", "gone", "scanned", "refused")
@@ -31,60 +23,33 @@ async def answer(app: App, caller: Caller, name: str, values: dict[str, object])
     return as_json(await perform(app, caller, name, values))
 
 
-async def perform(app: App, caller: Caller, name: str, values: dict[str, object]) -> dict[str, object]:
-    """As `answer`, undressed. Values that are None were not given."""
-    rights = await app.decided(lambda: check(app, caller, name, values))
-    given = {key: value for key, value in values.items() if value is not None}
+async def perform(
+    app: App, caller: Caller, name: str, values: dict[str, object], as_client: bool = False
+) -> dict[str, object]:
+    """As `answer`, undressed. Values that are None were not given.
+
+    as_client  administrators, too, may do only what their permissions let their clients do
+    """
     changes = app.control.changes(name)
     if changes:
         app.store.hurry()
-    facts = await app.decided(lambda: caller.perform(name, given, rights))
+    facts = await run(app, caller, name, given_of(values), as_client)
     if changes:
         await app.on_disk()
     return facts
 
 
-def check(app: App, caller: Caller, name: str, values: dict[str, object]) -> Rights | None:
-    """The caller's rights in an operation; None for administrators, who may do everything.
-
-    raises  RequestError: REFUSED unless the caller may run the operation on this vhost and queue, LOCKED where the
-            queue is a connection's own; Undecided
-    """
-    if ADMINISTRATOR in caller.tags:
-        return None
-    need = NEEDS.get(name, ADMINISTER)
-    if need == ADMINISTER:
-        caller.check_administrator()
-    vhost = values.get("vhost")
-    known = check_vhost(app, caller, vhost if isinstance(vhost, str) else "/")
-    if need == ENTER:
-        return None
-    queue = values.get("queue")
-    if not isinstance(queue, str):
-        caller.check_administrator()
-        return None
-    rights = caller.rights(known.name)
-    octets = queue.encode()
-    rights.check_queue(CONFIGURE if need == CONFIGURE_QUEUE else READ, octets)
-    found = known.catalog.queues.get(named_queue(octets))
-    if found is not None:
-        known.catalog.check_owner(found, NO_SESSION)
-    if need == MOVE:
-        check_target(known, rights, values)
-    return rights
+async def run(
+    app: App, caller: Caller, name: str, given: dict[str, object], as_client: bool = False
+) -> dict[str, object]:
+    """The same, not on the disk yet."""
+    caller.noted = caller.noted or app.control.changes(name)
+    return await app.decided(lambda: app.control.perform(caller.origin, name, given, as_client))
 
 
-def check_target(vhost: Vhost, rights: Rights, values: dict[str, object]) -> None:
-    """RequestError(REFUSED) where nothing may be published to where messages are to go.
-
-    Where each keeps its routing key, that is looked at when it goes.
-    """
-    exchange, key = values.get("exchange"), values.get("routing_key")
-    name = exchange.encode() if isinstance(exchange, str) else b""
-    if isinstance(key, str):
-        rights.check_publish(name, key.encode(), vhost.catalog.is_topic_exchange(name))
-    else:
-        rights.check_exchange(WRITE, name)
+def given_of(values: dict[str, object]) -> dict[str, object]:
+    """The arguments that were given: those that are not None."""
+    return {key: value for key, value in values.items() if value is not None}
 
 
 async def in_portions(
@@ -94,8 +59,7 @@ async def in_portions(
 
     limit  messages to be changed in all, None for all; a request looks at no more than SCANNED_MAX
     """
-    rights = await app.decided(lambda: check(app, caller, name, values))
-    given = {key: value for key, value in values.items() if value is not None}
+    given = given_of(values)
     totals: dict[str, object] = {}
     end: int | None = None
     left = limit
@@ -104,8 +68,7 @@ async def in_portions(
     while True:
         app.store.hurry()
         most = LIMIT_DEFAULT if left is None else min(left, LIMIT_DEFAULT)
-        portion = {**given, "limit": most, "scan": SCAN_SLICE}
-        facts = await app.decided(partial(caller.perform, name, portion, rights))
+        facts = await run(app, caller, name, {**given, "limit": most, "scan": SCAN_SLICE})
         end = number(facts, "end") if end is None else end
         for each in SUMS:
             if each in facts:
@@ -127,15 +90,15 @@ async def in_portions(
 
 async def messages(app: App, caller: Caller, name: str, values: dict[str, object], limit: int) -> dict[str, object]:
     """The answer of `queue.messages` or `dlq.show`, in portions."""
-    await app.decided(lambda: check(app, caller, name, values))
     if not 1 <= limit <= LIMIT_MAX:
         raise RequestError(INVALID, f"limit: {limit} is not within 1 .. {LIMIT_MAX}")
-    given = {key: value for key, value in values.items() if value is not None}
+    given = given_of(values)
     items: list[object] = []
     first = given.get("from", 0)
     looked = 0
     while True:
-        facts = caller.perform(name, {**given, "limit": min(limit - len(items), SCAN_SLICE), "scan": SCAN_SLICE})
+        portion = {**given, "limit": min(limit - len(items), SCAN_SLICE), "scan": SCAN_SLICE}
+        facts = await run(app, caller, name, portion)
         found = facts["items"]
         assert isinstance(found, list)
         items += found
