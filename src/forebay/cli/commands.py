@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
@@ -14,211 +15,75 @@ EXIT_CODES: Final = (
     "Exit codes: 0 done; 1 refused or failed; 2 the command was wrong; "
     "3 no broker answered, or nobody knows what it did."
 )
-Loaded = Mapping[str, typer.Typer | Callable[..., Any]]  # groups, and commands that are in none
-
-
-def _bench() -> Loaded:
-    from forebay.cli.bench.command import bench
-
-    return {"bench": bench}
-
-
-def _completion() -> Loaded:
-    from forebay.cli.completion import completion
-
-    return {"completion": completion}
-
-
-def _config() -> Loaded:
-    from forebay.cli import configuration
-
-    return {"config": configuration.app, "webhook": configuration.webhooks}
-
-
-def _consume() -> Loaded:
-    from forebay.cli.messages.consume import consume
-
-    return {"consume": consume}
-
-
-def _definitions() -> Loaded:
-    from forebay.cli.manage import definitions
-
-    return {"definitions": definitions.app}
-
-
-def _delayed() -> Loaded:
-    from forebay.cli.manage import delayed
-
-    return {"delayed": delayed.app}
-
-
-def _dlq() -> Loaded:
-    from forebay.cli.manage import dlq
-
-    return {"dlq": dlq.app}
-
-
-def _exchanges() -> Loaded:
-    from forebay.cli.manage import exchanges
-
-    return {"binding": exchanges.bindings, "exchange": exchanges.app}
-
-
-def _logs() -> Loaded:
-    from forebay.cli.log import command
-
-    return {"log": command.app}
-
-
-def _message() -> Loaded:
-    from forebay.cli.manage import message
-
-    return {"message": message.app, "stream": message.streams}
-
-
-def _policies() -> Loaded:
-    from forebay.cli.manage import policies
-
-    return {"operator-policy": policies.operators, "policy": policies.app}
-
-
-def _publish() -> Loaded:
-    from forebay.cli.messages.publish import publish
-
-    return {"publish": publish}
-
-
-def _queues() -> Loaded:
-    from forebay.cli.manage import queues
-
-    return {"queue": queues.app}
-
-
-def _readers() -> Loaded:
-    from forebay.cli.manage import readers
-
-    return {
-        "channel": readers.channels,
-        "connection": readers.connections,
-        "consumer": readers.consumers,
-        "group": readers.groups,
-        "lease": readers.leases,
-    }
-
-
-def _running() -> Loaded:
-    from forebay.cli.running import serve, version
-
-    return {"serve": serve, "version": version}
-
-
-def _sessions() -> Loaded:
-    from forebay.cli.manage import sessions
-
-    return {"retained": sessions.retained, "session": sessions.app, "subscription": sessions.subscriptions}
-
-
-def _spark() -> Loaded:
-    from forebay.cli.spark import command
-
-    return {"spark": command.app}
-
-
-def _status() -> Loaded:
-    from forebay.cli.manage.status import status
-
-    return {"status": status}
-
-
-def _top() -> Loaded:
-    from forebay.cli.manage.top import top
-
-    return {"top": top}
-
-
-def _traces() -> Loaded:
-    from forebay.cli.manage import traces
-
-    return {"trace": traces.app}
-
-
-def _transactions() -> Loaded:
-    from forebay.cli.manage import transactions
-
-    return {"transaction": transactions.app}
-
-
-def _users() -> Loaded:
-    from forebay.cli.manage import users
-
-    return {"permission": users.permissions, "topic-permission": users.topics, "user": users.app}
-
-
-def _vhosts() -> Loaded:
-    from forebay.cli.manage import vhosts
-
-    return {"vhost": vhosts.app}
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A command, or a group of them: what loads it, and what the list of all commands says of it.
+    """A command, or a group of them: its place, and its line in the list of all commands.
 
-    help  the first sentence of its own help: so that the list loads nothing
+    place  module below forebay.cli, and the name in it
+    help   the first sentence of its own help: so that the list loads nothing
     """
 
-    load: Callable[[], Loaded]
+    place: str
     help: str
+
+    def load(self) -> typer.Typer | Callable[..., Any]:
+        """The group, or the command that is in none."""
+        module, _, name = self.place.partition(":")
+        loaded: typer.Typer | Callable[..., Any] = getattr(import_module(f"forebay.cli.{module}"), name)
+        return loaded
 
 
 WORDS: Final = {
     "bench": Word(
-        _bench,
+        "bench.command:bench",
         "Publish and consume as fast as a few Python clients can, through a queue of its own that goes afterwards.",
     ),
-    "binding": Word(_exchanges, "Bindings: which messages of an exchange go where."),
-    "channel": Word(_readers, "Channels of AMQP connections."),
+    "binding": Word("manage.exchanges:bindings", "Bindings: which messages of an exchange go where."),
+    "channel": Word("manage.readers:channels", "Channels of AMQP connections."),
     "completion": Word(
-        _completion,
+        "completion:completion",
         "Print what has a shell complete commands, options and names of queues; `--install-completion` sets it up.",
     ),
-    "config": Word(_config, "The configuration: of a file, and of a running broker."),
-    "connection": Word(_readers, "Connections of clients."),
-    "consume": Word(_consume, "Take messages, print them, and acknowledge what is printed."),
-    "consumer": Word(_readers, "Consumers."),
-    "definitions": Word(_definitions, "All that is declared in a broker, in one file."),
-    "delayed": Word(_delayed, "Messages that wait for their time."),
-    "dlq": Word(_dlq, "Dead letters: messages that nobody could handle, and where they wait."),
-    "exchange": Word(_exchanges, "Exchanges."),
-    "group": Word(_readers, "Consumer groups: how far they have read."),
-    "lease": Word(_readers, "Messages that consumers hold."),
-    "log": Word(_logs, "The files of a broker's data folder, read without a broker."),
-    "message": Word(_message, "One message: where it is, what holds it up, and what became of it."),
-    "operator-policy": Word(_policies, "Operator policies, which only limit."),
-    "permission": Word(_users, "What users may do in a vhost."),
-    "policy": Word(_policies, "Policies: settings for queues and exchanges by their names."),
-    "publish": Word(_publish, "Publish messages, and end when all are on disk."),
-    "queue": Word(_queues, "Queues and streams."),
-    "retained": Word(_sessions, "Retained messages."),
-    "serve": Word(_running, "Run a broker until SIGTERM or SIGINT."),
-    "session": Word(_sessions, "MQTT sessions."),
-    "spark": Word(_spark, "Queues as tables: jobs that Apache Spark does."),
+    "config": Word("configuration:app", "The configuration: of a file, and of a running broker."),
+    "connection": Word("manage.readers:connections", "Connections of clients."),
+    "consume": Word("messages.consume:consume", "Take messages, print them, and acknowledge what is printed."),
+    "consumer": Word("manage.readers:consumers", "Consumers."),
+    "definitions": Word("manage.definitions:app", "All that is declared in a broker, in one file."),
+    "delayed": Word("manage.pending:delayed", "Messages that wait for their time."),
+    "dlq": Word("manage.dlq:app", "Dead letters: messages that nobody could handle, and where they wait."),
+    "exchange": Word("manage.exchanges:app", "Exchanges."),
+    "group": Word("manage.readers:groups", "Consumer groups: how far they have read."),
+    "lease": Word("manage.readers:leases", "Messages that consumers hold."),
+    "log": Word("log.command:app", "The files of a broker's data folder, read without a broker."),
+    "message": Word("manage.message:app", "One message: where it is, what holds it up, and what became of it."),
+    "operator-policy": Word("manage.policies:operators", "Operator policies, which only limit."),
+    "permission": Word("manage.users:permissions", "What users may do in a vhost."),
+    "policy": Word("manage.policies:app", "Policies: settings for queues and exchanges by their names."),
+    "publish": Word("messages.publish:publish", "Publish messages, and end when all are on disk."),
+    "queue": Word("manage.queues:app", "Queues and streams."),
+    "retained": Word("manage.sessions:retained", "Retained messages."),
+    "serve": Word("running:serve", "Run a broker until SIGTERM or SIGINT."),
+    "session": Word("manage.sessions:app", "MQTT sessions."),
+    "spark": Word("spark.command:app", "Queues as tables: jobs that Apache Spark does."),
     "status": Word(
-        _status, "Show how the broker is: listeners, alarms, memory and disk, clients, rates, and its longest queues."
+        "manage.status:status",
+        "Show how the broker is: listeners, alarms, memory and disk, clients, rates, and its longest queues.",
     ),
-    "stream": Word(_message, "The log of a queue or stream."),
-    "subscription": Word(_sessions, "Subscriptions of MQTT sessions."),
+    "stream": Word("manage.message:streams", "The log of a queue or stream."),
+    "subscription": Word("manage.sessions:subscriptions", "Subscriptions of MQTT sessions."),
     "top": Word(
-        _top, "Watch queues and rates: the keys r, u, i, o, a and n sort, / finds, space holds the picture, q ends."
+        "manage.top:top",
+        "Watch queues and rates: the keys r, u, i, o, a and n sort, / finds, space holds the picture, q ends.",
     ),
-    "topic-permission": Word(_users, "Routing keys of topic exchanges that users are restricted to."),
-    "trace": Word(_traces, "What happens to messages, written down until it is stopped."),
-    "transaction": Word(_transactions, "Queries that publish in transactions."),
-    "user": Word(_users, "Users."),
-    "version": Word(_running, "Print the version, and whether the hot modules are compiled."),
-    "vhost": Word(_vhosts, "Vhosts: each has queues, exchanges, sessions and permissions of its own."),
-    "webhook": Word(_config, "Where events are sent."),
+    "topic-permission": Word("manage.users:topics", "Routing keys of topic exchanges that users are restricted to."),
+    "trace": Word("manage.message:traces", "What happens to messages, written down until it is stopped."),
+    "transaction": Word("manage.pending:transactions", "Queries that publish in transactions."),
+    "user": Word("manage.users:app", "Users."),
+    "version": Word("running:version", "Print the version, and whether the hot modules are compiled."),
+    "vhost": Word("manage.vhosts:app", "Vhosts: each has queues, exchanges, sessions and permissions of its own."),
+    "webhook": Word("configuration:webhooks", "Where events are sent."),
 }
 
 
@@ -233,7 +98,7 @@ def command_line(word: str | None = None) -> typer.Typer:
     )
     app.callback()(before)
     for name, each in WORDS.items():
-        command = each.load()[name] if word in (None, name) else nothing
+        command = each.load() if word in (None, name) else nothing
         if isinstance(command, typer.Typer):
             for one in command.registered_commands:
                 one.epilog = EXIT_CODES

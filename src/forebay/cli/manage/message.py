@@ -1,4 +1,4 @@
-"""`forebay message` and `forebay stream`: one message and what became of it, and the log of a queue."""
+"""`forebay message`, `trace` and `stream`: one message and what became of it, and the log of a queue."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from forebay.cli.as_json import show_json
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="One message: where it is, what holds it up, and what became of it.", no_args_is_help=True)
+traces = typer.Typer(help="What happens to messages, written down until it is stopped.", no_args_is_help=True)
 streams = typer.Typer(help="The log of a queue or stream.", no_args_is_help=True)
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)]
 Offset = Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")]
 QueueOption = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="The queue that has it.")]
+TraceName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the trace.")]
 OffsetOption = Annotated[int | None, typer.Option(metavar="N", help="Its offset in the queue.")]
 IdOption = Annotated[str | None, typer.Option("--id", metavar="ID", help="Or its message id, in any queue.")]
 
@@ -136,3 +138,58 @@ def explained(found: dict[str, Any]) -> str:
     lines = [f"{place}: {cell(found['summary'])}"]
     lines += [f"    {each['code']}: {cell(each['text'])}" for each in found["reasons"]]
     return "\n".join(lines)
+
+
+# ---- traces
+
+
+@traces.command("list")
+@asks
+def list_traces(access: AdminAccess) -> None:
+    """List the traces.
+
+    Example: forebay trace list
+    """
+    access.list(("name", "pattern", "where", "events", "events_max", "seen"), "trace.list")
+
+
+@traces.command("start")
+@asks
+def start_trace(
+    access: AdminAccess,
+    name: TraceName = "trace",
+    pattern: Annotated[str, typer.Option(metavar="REGEX", help="Of queues whose names have it.")] = ".*",
+    where: Annotated[str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds.")] = None,
+    events: Annotated[int, typer.Option(metavar="N", help="How many events are kept, the latest.")] = 10_000,
+) -> None:
+    """Write down what happens to the messages of some queues: published, delivered, acked, returned, rejected, died.
+
+    Example: forebay trace start slow --pattern '^orders' --where '/total > 100'
+    """
+    answer = f"trace {name} is there, and {{queues}} queues are traced"
+    access.change(answer, "trace.start", name=name, pattern=pattern, where=where, events_max=events)
+
+
+@traces.command("show")
+@asks
+def show_trace(access: AdminAccess, name: TraceName = "trace") -> None:
+    """Show the events of a trace, the oldest first.
+
+    Example: forebay trace show slow
+    """
+    items = list(access.client.items("trace.show", vhost=access.vhost, name=name))
+    if access.as_json:
+        show_json(items)
+        return
+    rows = [{**each, "time": moment(each["time_ms"])} for each in items]
+    show_table(("time", "type", "queue", "offset", "message_id", "group", "connection", "consumer", "detail"), rows)
+
+
+@traces.command("stop")
+@asks
+def stop_trace(access: AdminAccess, name: TraceName = "trace") -> None:
+    """End a trace and forget its events.
+
+    Example: forebay trace stop slow
+    """
+    access.change(f"trace {name} is gone", "trace.stop", name=name)

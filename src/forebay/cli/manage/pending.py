@@ -1,4 +1,4 @@
-"""`forebay delayed`: messages that wait for their time."""
+"""`forebay delayed` and `transaction`: what is not published yet."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import typer
 
 from forebay.cli.access import AdminAccess, YesOption, asks, confirm
 
-app = typer.Typer(help="Messages that wait for their time.", no_args_is_help=True)
+delayed = typer.Typer(help="Messages that wait for their time.", no_args_is_help=True)
+transactions = typer.Typer(help="Queries that publish in transactions.", no_args_is_help=True)
 
 
-@app.command("list")
+@delayed.command("list")
 @asks
 def list_delayed(access: AdminAccess) -> None:
     """List the messages that wait, the next one first.
@@ -21,7 +22,7 @@ def list_delayed(access: AdminAccess) -> None:
     access.list(("number", "key", "due_ms", "exchange", "topic", "octets"), "delayed.list")
 
 
-@app.command("cancel")
+@delayed.command("cancel")
 @asks
 def cancel_delayed(
     access: AdminAccess,
@@ -36,7 +37,7 @@ def cancel_delayed(
     access.change(f"message {name} will not be published", "delayed.cancel", name=name)
 
 
-@app.command("publish")
+@delayed.command("publish")
 @asks
 def publish_delayed(
     access: AdminAccess,
@@ -47,3 +48,13 @@ def publish_delayed(
     Example: forebay delayed publish reminder-7
     """
     access.change(f"message {name} is published", "delayed.publish", name=name)
+
+
+@transactions.command("list")
+@asks
+def list_transactions(access: AdminAccess) -> None:
+    """List the queries with the last batch of each, and what is staged of the next.
+
+    Example: forebay transaction list
+    """
+    access.list(("query", "batch", "state", "rows", "unroutable", "staged"), "transaction.list")
