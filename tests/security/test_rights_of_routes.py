@@ -270,7 +270,7 @@ OPERATIONS_TABLE: Final[dict[str, frozenset[str]]] = {
     **dict.fromkeys(
         (
             *("dlq.purge", "dlq.show", "group.commit", "group.seek", "lease.release", "message.explain"),
-            *("message.history", "message.show", "queue.discard", "queue.messages", "queue.purge"),
+            *("message.history", "message.show", "queue.discard", "queue.messages", "queue.purge", "queue.tail"),
         ),
         READERS_OR_ADMIN,
     ),

@@ -15,6 +15,7 @@ from forebay.admin.http.paths import QueueName, VhostName
 from forebay.admin.login import Asker, Broker
 from forebay.core.errors import INVALID, RequestError
 from forebay.management.arguments import LIMIT_DEFAULT, LIMIT_MAX
+from forebay.management.operations.messages import TAIL_MAX
 
 router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"])
 
@@ -76,6 +77,23 @@ async def list_messages(
         values["from"] = first
     values |= {"where": where, "body_octets_max": body_octets_max}
     return as_json(await messages(app, caller, "queue.messages", values, limit))
+
+
+@router.get("/tail", responses=answers(fields(items="array", next="integer", skipped="integer")))
+async def show_tail(
+    app: Broker,
+    caller: Asker,
+    vhost: VhostName,
+    queue: QueueName,
+    first: Annotated[
+        int | None, Query(alias="from", ge=0, le=1 << 62, description="`next` of the answer before; none: from now on.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=TAIL_MAX, description="The newest so many at most.")] = 20,
+    body_octets_max: Body = 1024,
+) -> Response:
+    """The newest messages that came since `from`, settled or not, as far as the log still has them; none is taken."""
+    values: dict[str, object] = {"vhost": vhost, "queue": queue, "from": first, "limit": limit}
+    return await answer(app, caller, "queue.tail", {**values, "body_octets_max": body_octets_max})
 
 
 @router.get("/messages/{offset}", responses=OBJECT)

@@ -6,6 +6,7 @@ from typing import Final
 
 from forebay.broker.dead_letter.dlq import Portion, attempts_of, discard, seal
 from forebay.broker.dead_letter.redrive import RedriveTarget, move
+from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, RequestError
 from forebay.management.arguments import RANGES, TEXT, VHOST, WHOLE, Arguments, Parameter, refuse, within
 from forebay.management.control import Control, operation
@@ -18,6 +19,8 @@ from forebay.records.shown import record_shown
 from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 
+TAIL_MAX: Final = 100
+OFFSET_MAX: Final = 1 << 62
 OFFSETS: Final = Parameter("offsets", RANGES, "only those of these offsets", False)
 
 
@@ -30,6 +33,42 @@ def show_message(control: Control, given: Arguments) -> dict[str, object]:
     seal(vhost, queue)
     offset = given.whole("offset")
     check_offset(queue.log, offset, queue.name)
+    return shown_at(vhost, queue, offset, octets_max)
+
+
+@operation(
+    "queue.tail",
+    VHOST,
+    QUEUE,
+    Parameter("from", WHOLE, "`next` of the answer before; without it, from now on", False),
+    Parameter("limit", WHOLE, f"the newest so many at most, up to {TAIL_MAX}", False, 20),
+    BODY,
+    need=READ_QUEUE,
+)
+def show_tail(control: Control, given: Arguments) -> dict[str, object]:
+    """The newest messages of a queue that came since an offset, settled or not; nothing is handed out.
+
+    What comes later has the offset `next` or a higher one; `skipped` counts those since `from` that are not shown.
+    """
+    limit = within(given, "limit", 1, TAIL_MAX)
+    octets_max = within(given, "body_octets_max", 0, BODY_OCTETS_MAX)
+    vhost = control.vhost(given)
+    queue = vhost.catalog.queue(given.octets("queue"))
+    seal(vhost, queue)
+    end = int(queue.log.end)
+    since = min(within(given, "from", 0, OFFSET_MAX), end) if "from" in given else end
+    items: list[dict[str, object]] = []
+    for offset in range(max(since, end - limit, int(queue.log.start)), end):
+        try:
+            items.append(shown_at(vhost, queue, offset, octets_max))
+        except RequestError as error:
+            if error.reason != NOT_FOUND:  # else it was settled, and is gone
+                raise
+    return {"items": items, "next": end, "skipped": end - since - len(items)}
+
+
+def shown_at(vhost: Vhost, queue: Queue, offset: int, octets_max: int) -> dict[str, object]:
+    """A message of the log; RequestError(NOT_FOUND) where it is gone."""
     block = queue.log.block(offset)
     if block is None or block.base > offset:
         raise RequestError(NOT_FOUND, f"offset: {offset} of queue '{text(queue.name)}' was settled, and is gone")
