@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.cli.commands import WORDS
 from forebay.core.option_table import option_fields
 from forebay.core.options import Options
 from setup import COMPILED, FAST, INTERPRETED, compiled_modules
@@ -161,7 +162,8 @@ def test_every_module_is_imported_by_something() -> None:
     for path in PYTHON:
         own = {dotted(path)} if path in MODULES else set()
         imported |= imports_of(path) - own
-    entry = {"forebay.__main__"}
+    commands = {f"forebay.cli.{each.place.partition(':')[0]}" for each in WORDS.values()}
+    entry = {"forebay.__main__", *commands}
     template = SOURCE / "spark" / "template"  # its files are copied into projects
     modules = {dotted(path) for path in MODULES if path.name != "__init__.py" and template not in path.parents}
     dead = sorted(modules - imported - entry)

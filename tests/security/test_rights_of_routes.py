@@ -77,6 +77,7 @@ TABLE: Final[dict[str, frozenset[str]]] = {
     # ---- messages and groups
     "GET /api/forebay/queues/{vhost}/{queue}/messages": READERS_OR_ADMIN,
     "GET /api/forebay/queues/{vhost}/{queue}/messages/{offset}": READERS_OR_ADMIN,
+    "GET /api/forebay/queues/{vhost}/{queue}/tail": READERS_OR_ADMIN,
     "DELETE /api/forebay/queues/{vhost}/{queue}/messages": READERS_OR_ADMIN,
     "POST /api/forebay/queues/{vhost}/{queue}/move": MOVERS,
     "GET /api/forebay/queues/{vhost}/{queue}/log": ENTERING,
