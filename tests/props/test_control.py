@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from forebay.broker.audit import Origin
 from forebay.broker.auth.authorizer import Principal
+from forebay.broker.catalog.exchange_commands import RemoveExchange
 from forebay.core.errors import RequestError
 from forebay.management.arguments import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
 from forebay.management.table import OPERATIONS
@@ -107,9 +108,8 @@ class Broker(NodeRig):
         for vhost in self.vhosts.all():
             for queue in [each for each in vhost.catalog.queues.values() if not each.log.durable]:
                 vhost.catalog.remove_queue(queue)
-            vhost.catalog.drop_exchanges(
-                [name for name, each in vhost.catalog.bindings.exchanges.items() if not each.durable]
-            )
+            for name in [name for name, each in vhost.catalog.bindings.exchanges.items() if not each.durable]:
+                vhost.catalog.execute(RemoveExchange(name))
         self.flush()
 
 

@@ -13,7 +13,6 @@ from mypy_extensions import i64
 
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT
 from forebay.log.block import Block
-from forebay.queue.queue import KIND_NAMES, Queue
 
 PUBLISHED: Final = "message.published"
 DELIVERED: Final = "message.delivered"
@@ -78,19 +77,6 @@ def block_facts(exchange: bytes, key: bytes, block: Block) -> dict[str, object]:
     """The facts of messages that came together, from Spark for one."""
     octets = int(block.body_span(0, block.count))
     return {"exchange": exchange, "routing_key": key, "messages": int(block.count), "octets": octets}
-
-
-def queue_facts(queue: Queue) -> dict[str, object]:
-    """The facts of a queue, for those who wait for new ones."""
-    spec = queue.spec
-    return {
-        "queue": queue.name,
-        "type": KIND_NAMES[int(queue.kind)],
-        "durable": queue.log.durable,
-        "auto_delete": spec.auto_delete,
-        "exclusive": spec.exclusive,
-        "arguments": spec.arguments,
-    }
 
 
 def binding_facts(exchange: bytes, destination: bytes, type: str, routing_key: bytes) -> dict[str, object]:

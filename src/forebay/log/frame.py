@@ -4,7 +4,7 @@ A file `wal/<number, 16 digits>.wal`, little-endian:
 
      0  4  magic "FBWL"
      4  4  CRC32C of the octets 8 to 31
-     8  4  version, 2
+     8  4  version, 3
     12  4  salt, different for every file
     16  8  number of the file
     24  8  number (LSN) of its first frame
@@ -51,7 +51,7 @@ from forebay.log.block import MAGIC as BLOCK_MAGIC
 
 FILE_MAGIC: Final = b"FBWL"
 FRAME_MAGIC: Final = b"FBWF"
-VERSION: Final = 2
+VERSION: Final = 3
 FILE_HEAD_OCTETS: Final = 32
 FRAME_HEAD_OCTETS: Final = 32
 PIECE_OCTETS: Final = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.queues import group_gone_command, group_moved_command
+from forebay.broker.catalog.queue_commands import MoveGroup, RemoveGroup
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import NOT_FOUND, PRECONDITION, RequestError
 from forebay.management.explain.reasons import count
@@ -42,9 +42,7 @@ def delete_group(vhost: Vhost, queue: Queue, group: Group, if_unused: bool) -> N
         vhost.cancel(consumer)
     if vhost.catalog.queues_by_id.get(queue.id) is not queue:
         return  # it went with its last consumer
-    queue.drop_group(group)
-    if queue.log.durable:
-        vhost.catalog.command(group_gone_command(queue, group))
+    vhost.catalog.execute(RemoveGroup(int(queue.id), int(group.id)))
     settle_up(vhost, queue)
 
 
@@ -65,13 +63,8 @@ def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
     if group.dead_letters.count:
         waiting = count(int(group.dead_letters.count), "waiting dead letter")
         raise RequestError(PRECONDITION, f"{called(queue, group)}: {waiting} would be lost")
-    # What of a file being rewritten was settled before goes yet.
-    job = vhost.store.rewriting(int(queue.id))
-    rewrites = [] if job is None else [each for each in job.rewrites if each.log is queue.log]
-    group.move(offset, [span for rewrite in rewrites for span in rewrite.left_out()])
+    vhost.catalog.execute(MoveGroup(int(queue.id), int(group.id), int(offset)))
     vhost.early = [each for each in vhost.early if each.lease is None or each.lease.left]
-    if queue.log.durable:
-        vhost.catalog.command(group_moved_command(queue, group, int(offset)))
     settle_up(vhost, queue)
 
 

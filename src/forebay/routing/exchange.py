@@ -15,7 +15,7 @@ from typing import Final, final
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.nearest import hint, slip_of
 from forebay.routing.flow import Flow
-from forebay.routing.topic_trie import TopicTrie, swap_key
+from forebay.routing.topic_trie import TopicTrie, split_levels, swap_key
 
 DIRECT: Final = b"direct"
 FANOUT: Final = b"fanout"
@@ -135,18 +135,23 @@ class Exchange(ABC):
 
     @abstractmethod
     def connect(self, binding: Binding) -> None:
-        """Make `route` see a new binding; RequestError, with nothing changed, if its arguments are wrong."""
+        """Make `route` see a new binding, for which `check_bind` has nothing against."""
 
     @abstractmethod
     def disconnect(self, binding: Binding) -> None:
         """Make `route` forget a binding."""
 
+    @abstractmethod
+    def check_bind(self, routing_key: bytes, arguments: dict[str, object]) -> None:
+        """RequestError where no new binding can have this key and these arguments."""
+
     def bind(self, destination: int, routing_key: bytes, arguments: dict[str, object], label: bytes = b"") -> bool:
-        """Add a binding; False if there is the same one already."""
+        """Add a binding; False if there is the same one already. RequestError as `check_bind`, with nothing changed."""
         identity = frozen(arguments)
         own = self.bindings.get(destination)
         if own is not None and (routing_key, identity) in own:
             return False
+        self.check_bind(routing_key, arguments)
         binding = Binding(self.name, destination, routing_key, arguments, identity, self.sequence + 1, label)
         self.connect(binding)
         self.sequence += 1
@@ -321,6 +326,9 @@ class DirectExchange(Exchange):
         super().__init__(name, DIRECT, durable, auto_delete, internal, arguments)
         self.keys: dict[bytes, dict[int, int]] = {}  # key -> destination -> how many bindings
 
+    def check_bind(self, routing_key: bytes, arguments: dict[str, object]) -> None:
+        frozen(arguments)
+
     def connect(self, binding: Binding) -> None:
         counts = self.keys.get(binding.routing_key)
         if counts is None:
@@ -347,6 +355,9 @@ class FanoutExchange(Exchange):
     ) -> None:
         super().__init__(name, FANOUT, durable, auto_delete, internal, arguments)
 
+    def check_bind(self, routing_key: bytes, arguments: dict[str, object]) -> None:
+        frozen(arguments)
+
     def connect(self, binding: Binding) -> None:
         """Nothing to do: `bindings` is in the shape that `route` needs."""
 
@@ -371,13 +382,17 @@ class TopicExchange(Exchange):
         self.trie = TopicTrie()
         self.keys: dict[bytes, dict[int, int]] = {}  # key -> destination -> how many bindings
 
+    def check_bind(self, routing_key: bytes, arguments: dict[str, object]) -> None:
+        frozen(arguments)
+        split_levels(swap_key(routing_key))
+
     def connect(self, binding: Binding) -> None:
         key = binding.routing_key
         counts = self.keys.get(key)
         if counts is None:
             counts = {}
         if binding.destination not in counts:
-            self.trie.add(swap_key(key), binding.destination)  # may refuse the pattern
+            self.trie.add(swap_key(key), binding.destination)
         self.keys[key] = counts
         count_in(counts, binding.destination)
 
@@ -479,6 +494,18 @@ class HeadersExchange(Exchange):
         self.signatures: dict[str, Signature] = {}
         self.anchors: dict[str, dict[str, Signature]] = {}  # name -> signature key -> signature
 
+    def check_bind(self, routing_key: bytes, arguments: dict[str, object]) -> None:
+        frozen(arguments)
+        pattern = HeaderPattern(arguments)
+        if not pattern.all or not pattern.names or len(self.signatures) < HEADER_SIGNATURES_MAX:
+            return
+        if pattern.signature() not in self.signatures:
+            raise RequestError(
+                PRECONDITION,
+                f"exchange '{text(self.name)}' has bindings for {HEADER_SIGNATURES_MAX} different sets of header "
+                "names, which is the limit",
+            )
+
     def connect(self, binding: Binding) -> None:
         pattern = HeaderPattern(binding.arguments)
         if not pattern.all:
@@ -497,12 +524,6 @@ class HeadersExchange(Exchange):
         signature = self.signatures.get(key)
         if signature is not None:
             return signature
-        if len(self.signatures) >= HEADER_SIGNATURES_MAX:
-            raise RequestError(
-                PRECONDITION,
-                f"exchange '{text(self.name)}' has bindings for {HEADER_SIGNATURES_MAX} different sets of header "
-                "names, which is the limit",
-            )
         signature = self.signatures[key] = Signature(key, pattern)
         anchor = pattern.names[0]
         fewest = len(self.signatures)

@@ -167,13 +167,17 @@ class HashExchange(Exchange):
         self.ring = Ring()
         self.weights: i64 = 0
 
-    def connect(self, binding: Binding) -> None:
-        weight = weight_of(binding.routing_key)
+    def check_bind(self, routing_key: bytes, arguments: dict[str, object]) -> None:
+        frozen(arguments)
+        weight = weight_of(routing_key)
         if self.weights + weight > WEIGHTS_MAX:
             raise RequestError(
                 PRECONDITION,
                 f"binding key {weight}: the weights of exchange '{text(self.name)}' come to more than {WEIGHTS_MAX}",
             )
+
+    def connect(self, binding: Binding) -> None:
+        weight = weight_of(binding.routing_key)
         self.weights += weight
         index: i64 = 0
         while index < weight * DIGESTS:

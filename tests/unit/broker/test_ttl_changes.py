@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.catalog.configured import configure_queue
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.broker.catalog.policy_commands import clear_policy, set_policy
 from forebay.queue.declaration.limits import TTLS_MAX
-from forebay.queue.declaration.spec import QueueSpec
 from tests.vhosts import OneVhost
 
 DAY_MS = 86_400_000
@@ -85,7 +84,7 @@ def test_the_configuration_changes_it_in_the_same_way(tmp_path: Path) -> None:
     broker = OneVhost(tmp_path)
     for ttl_ms in (0, 5):
         arguments: dict[str, object] = {"x-message-ttl": ttl_ms} if ttl_ms else {}
-        configure_queue(broker.vhost.catalog, b"q", QueueSpec(True, False, False, arguments, 1000), [], False)
+        configure_queue(broker.vhost.catalog, b"q", arguments, [], False)
         put(broker, b"%d" % ttl_ms)
     broker.settle()
     lease = broker.taken(b"q")

@@ -175,7 +175,7 @@ def test_a_folder_of_an_older_format_is_refused(folder: Path) -> None:
     (folder / "MANIFEST").unlink()
     for path in folder.glob("wal/*.wal"):
         octets = bytearray(path.read_bytes())
-        octets[8] = 1
+        octets[8] = 2
         octets[4:8] = crc32c(bytes(octets[8:32])).to_bytes(4, "little")
         path.write_bytes(octets)
     assert "of an older forebay" in str(refusal(folder))

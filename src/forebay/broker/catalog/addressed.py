@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from forebay.broker.address import check_queue_name
-from forebay.broker.catalog.queues import queue_command
+from forebay.broker.catalog.queue_commands import DeclareQueue
 from forebay.broker.catalog.topology import RESERVED, Topology
 from forebay.core.errors import NOT_FOUND, REFUSED, TOO_MANY, RequestError
 from forebay.core.option_names import DURABLE, REFUSE
-from forebay.queue.declaration.spec import QueueSpec
-from forebay.queue.queue import Queue, kind_of
+from forebay.queue.queue import Queue
 from forebay.routing.exchange import text
 
 
@@ -27,9 +25,6 @@ def make_addressed(where: Topology, name: bytes, makes: str, most: int) -> Queue
         return where.ephemeral_queue(name, by_address=True)
     if name.startswith(RESERVED):
         raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
-    check_queue_name(name)
     where.check_queue_count(name)
-    spec = QueueSpec(True, False, False, where.with_queue_type({}), where.visibility_ms)
-    queue = where.make_queue(where.next_queue, name, kind_of(spec), spec, by_address=True)
-    where.command(queue_command(queue))
-    return queue
+    arguments = where.with_queue_type({})
+    return where.add_queue(DeclareQueue(int(where.next_queue), name, arguments, by_address=True))

@@ -6,14 +6,13 @@ operators' policies, which only limit. How they go together with arguments: `lim
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from mypy_extensions import i64
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, NAME_OCTETS_MAX
 from forebay.broker.auth.permissions import compiled
-from forebay.broker.catalog.checked import table, whole
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.nearest import hint
 from forebay.filter.pattern import NAME_PROGRAM_MAX, Pattern
@@ -35,8 +34,7 @@ PRIORITY_LIMIT: Final = 1 << 31
 SHOWN_MAX: Final = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One policy; made by `check_policy`.
 
     pattern     a regular expression, as filters have them, that is found in the name of a queue or exchange
@@ -58,16 +56,9 @@ class Policy:
         found = compiled(self.pattern)
         return found is not None and found.find(text(name)) is True
 
-    def fields(self) -> dict[str, object]:
-        """For listing, and for the catalog."""
-        return {
-            "name": self.name,
-            "operator": self.operator,
-            "pattern": self.pattern,
-            "apply_to": self.apply_to,
-            "definition": self.definition,
-            "priority": self.priority,
-        }
+    def facts(self) -> dict[str, object]:
+        """The fields by name."""
+        return msgspec.structs.asdict(self)
 
 
 class Policies:
@@ -85,6 +76,10 @@ class Policies:
         """By name."""
         own = self.table_of(operator)
         return [own[name] for name in sorted(own)]
+
+    def listed_all(self) -> list[Policy]:
+        """The users', then the operators'."""
+        return self.listed(False) + self.listed(True)
 
     def find(self, name: str, operator: bool) -> Policy:
         """RequestError(NOT_FOUND) where there is none of the name."""
@@ -126,34 +121,6 @@ class Policies:
         policy = self.of_exchange(exchange)
         if exchange.alternate is None and policy is not None and "alternate-exchange" in policy.definition:
             exchange.alternate = str(policy.definition["alternate-exchange"]).encode()
-
-    # ---- the catalog
-
-    def commands(self) -> list[dict[str, object]]:
-        """The commands of which `apply` makes the same policies."""
-        return [policy_command(policy) for operator in (False, True) for policy in self.listed(operator)]
-
-    def apply(self, fields: dict[str, object]) -> None:
-        """One command of the catalog."""
-        operator = fields["operator"] is True
-        name = str(fields["name"])
-        if fields["op"] == "policy-clear":
-            self.table_of(operator).pop(name, None)
-            return
-        pattern, apply_to = str(fields["pattern"]), str(fields["apply_to"])
-        self.table_of(operator)[name] = Policy(
-            name, operator, pattern, apply_to, table(fields["definition"]), whole(fields["priority"])
-        )
-
-
-def policy_command(policy: Policy) -> dict[str, object]:
-    """The catalog's words for a policy that is set."""
-    return {"op": "policy", **policy.fields()}
-
-
-def clear_command(policy: Policy) -> dict[str, object]:
-    """The catalog's words for a policy that is gone."""
-    return {"op": "policy-clear", "name": policy.name, "operator": policy.operator}
 
 
 def check_policy(

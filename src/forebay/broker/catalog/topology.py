@@ -1,35 +1,46 @@
 """The parts of a vhost: exchanges, queues, bindings, groups, and how they come and go.
 
-Every change of something durable is one command in the write-ahead log (`catalog`): it is noted before the answer to
-the client leaves, and applied again in the same order at recovery. `epoch` grows with every change, so that whoever
-remembers a route knows when to forget it.
+Every change is a command (`command.py`), and `Topology.execute` makes them all: what a restart keeps is written down
+before the answer to the client leaves, and recovery applies it again in the same order. `epoch` grows with every
+change, so that whoever remembers a route knows when to forget it.
 """
 
 from __future__ import annotations
 
 from typing import Final, final
 
-import msgspec
 from mypy_extensions import i64
 
-from forebay.broker.address import TOPIC_EXCHANGE, check_queue_name, named_queue
+from forebay.broker.address import TOPIC_EXCHANGE, named_queue
 from forebay.broker.auth.permissions import allows
-from forebay.broker.catalog.bindings import apply_binding, apply_exchange, binding_command, exchange_command
-from forebay.broker.catalog.checked import octets, table, whole
+from forebay.broker.catalog.command import TopologyCommand, decoded
+from forebay.broker.catalog.commands import TOPOLOGY
+from forebay.broker.catalog.exchange_commands import (
+    Bind,
+    BindingEnds,
+    DeclareExchange,
+    RemoveExchange,
+    Unbind,
+    binding_as_made,
+    exchange_as_declared,
+    refuse_default,
+    removals,
+)
 from forebay.broker.catalog.policies import Policies
-from forebay.broker.catalog.queues import (
-    GROUP_OPS,
-    apply_group,
-    apply_ttls,
-    group_command,
+from forebay.broker.catalog.policy_commands import SetPolicy
+from forebay.broker.catalog.queue_commands import (
+    AddGroup,
+    CountQueues,
+    DeclareQueue,
+    KeepTtls,
+    KeyQueue,
+    RemoveQueue,
+    group_as_added,
     is_anonymous,
-    keyed_command,
-    queue_command,
-    ttls_command,
+    queue_as_declared,
 )
 from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.common import Common
-from forebay.broker.events import binding_facts, queue_facts
 from forebay.broker.publish.properties import MessageFacts
 from forebay.broker.turn import Turn
 from forebay.core.errors import NOT_FOUND, PRECONDITION, REFUSED, TOO_MANY, RequestError
@@ -40,13 +51,13 @@ from forebay.queue.declaration.arguments import CLASSIC_TYPE
 from forebay.queue.declaration.spec import QueueSpec, check_declaration, locked
 from forebay.queue.facts import Facts
 from forebay.queue.group import Group
-from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue, kind_of
+from forebay.queue.queue import EPHEMERAL, SHARE, STREAM, Queue
 from forebay.queue.trace import QueueTrace, Trace
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.bindings import Bindings
-from forebay.routing.exchange import Exchange, TopicExchange, check_arguments, check_binding, text
+from forebay.routing.exchange import Exchange, TopicExchange, text
 from forebay.routing.flow import Flow
-from forebay.routing.kinds import check_kind, make_exchange
+from forebay.routing.kinds import make_exchange
 from forebay.routing.topic_trie import check_filter, swap_key
 
 SETTLED: Final = 3  # kinds of entries in the write-ahead log; 1 and 2 are the log's own
@@ -108,9 +119,19 @@ class Topology:
         assert isinstance(topics, TopicExchange)
         self.topics = topics
 
-    def command(self, fields: dict[str, object], urgent: bool = True) -> None:
+    def execute(self, command: TopologyCommand) -> None:
+        """Make a change, and those that follow from it; RequestError, with nothing changed, where it cannot be."""
+        command.check(self)
+        if command.is_durable(self):
+            self.store.note(CATALOG, int(self.number), 0, command.encoded(), command.urgent)
+        command.tell(self)
+        for following in self.apply(command):
+            self.execute(following)
+
+    def apply(self, command: TopologyCommand) -> list[TopologyCommand]:
+        """Do what a command says, and nothing of what follows from it."""
         self.epoch += 1
-        self.store.note(CATALOG, int(self.number), 0, msgspec.msgpack.encode(fields), urgent)
+        return command.apply(self)
 
     @property
     def next_queue(self) -> i64:
@@ -151,23 +172,21 @@ class Topology:
         arguments: dict[str, object],
     ) -> None:
         """Make an exchange; RequestError if there is one of that name that differs."""
-        refuse_default(name)
-        check_kind(kind)
-        check_arguments(self.name, name, arguments)
+        self.add_exchange(DeclareExchange(name, kind, arguments, durable, auto_delete, internal))
+
+    def add_exchange(self, wanted: DeclareExchange) -> None:
+        """Make an exchange; RequestError if there is one of that name that differs."""
+        name = wanted.name
+        wanted.check(self)
         old = self.bindings.exchanges.get(name)
         if old is not None:
-            old.check_equivalent(self.name, kind, durable, auto_delete, internal, arguments)
+            old.check_equivalent(
+                self.name, wanted.kind, wanted.durable, wanted.auto_delete, wanted.internal, wanted.arguments
+            )
             return
         if name.startswith(RESERVED):
             raise RequestError(REFUSED, f"exchange name '{text(name)}' contains reserved prefix 'amq.*'")
-        exchange = make_exchange(kind, name, durable, auto_delete, internal, arguments)
-        self.bindings.add_exchange(exchange)
-        self.policies.govern_exchange(exchange)
-        self.events.note("exchange.created", self.name, {"exchange": name, "type": kind, "durable": durable})
-        if durable:
-            self.command(exchange_command(exchange))
-        else:
-            self.epoch += 1
+        self.execute(wanted)
 
     def delete_exchange(self, name: bytes, if_unused: bool) -> None:
         """Take an exchange away, and all bindings from it and to it; no error where there is none."""
@@ -179,22 +198,8 @@ class Topology:
         exchange = self.bindings.exchanges.get(name)
         if exchange is not None and if_unused and not exchange.is_unused():
             raise RequestError(PRECONDITION, f"exchange '{text(name)}' in vhost '{text(self.name)}' in use")
-        self.drop_exchanges([name])
-
-    def drop_exchanges(self, names: list[bytes]) -> None:
-        """Take exchanges away, and the auto-delete exchanges that lose their last binding with them."""
-        while names:
-            name = names.pop()
-            exchange = self.bindings.exchanges.get(name)
-            if exchange is None:
-                continue
-            names += self.bindings.remove_exchange(name)
-            self.past_flow.add(exchange.flow)
-            self.events.note("exchange.deleted", self.name, {"exchange": name})
-            if exchange.durable:
-                self.command({"op": "exchange-delete", "name": name})
-            else:
-                self.epoch += 1
+        if exchange is not None:
+            self.execute(RemoveExchange(name))
 
     # ---- queues
 
@@ -221,31 +226,29 @@ class Topology:
         session_id: i64,
     ) -> Queue:
         """Make a queue, or check that the one there is was declared alike; an empty name asks for a new one."""
-        where = self.place_of(name)
         if name and durable and not exclusive and not auto_delete:
             arguments = self.with_queue_type(arguments)
         old = self.queues.get(name)
         if old is not None:
             self.check_owner(old, session_id)
             any_type = self.queue_type_relaxed
-            old.spec.check_equivalent(where, durable, exclusive, auto_delete, arguments, any_type)
+            old.spec.check_equivalent(self.place_of(name), durable, exclusive, auto_delete, arguments, any_type)
             old.unused_since_us = 0  # who declares it uses it
             return old
         if name.startswith(RESERVED):
             raise RequestError(REFUSED, f"queue name '{text(name)}' contains reserved prefix 'amq.*'")
-        check_queue_name(name)
-        check_declaration(where, not name, durable, exclusive, auto_delete, arguments)
         self.check_queue_count(name)
-        spec = QueueSpec(durable, auto_delete, exclusive, arguments, self.visibility_ms)
         if not name:
+            check_declaration(self.place_of(name), True, durable, exclusive, auto_delete, arguments)
             name = b"amq.gen-%d-%d" % (session_id, self.next_queue)
-        queue = self.make_queue(self.next_queue, name, kind_of(spec), spec)
-        if exclusive:
-            queue.owner = session_id
-            self.owned.setdefault(int(session_id), []).append(queue)
-        if queue.log.durable:
-            self.command(queue_command(queue))
-        return queue
+        owner = int(session_id) if exclusive else 0
+        id = int(self.next_queue)
+        return self.add_queue(DeclareQueue(id, name, arguments, durable, auto_delete, exclusive, owner))
+
+    def add_queue(self, command: DeclareQueue) -> Queue:
+        """Make a queue of a name that none has."""
+        self.execute(command)
+        return self.queues_by_id[command.id]
 
     def check_queue_count(self, name: bytes) -> None:
         most = self.settings.queues_max
@@ -265,25 +268,18 @@ class Topology:
         typed["x-queue-type"] = self.settings.default_queue_type
         return typed
 
-    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, by_address: bool = False) -> Queue:
-        durable = spec.durable and not spec.exclusive and kind != EPHEMERAL
+    def make_queue(self, id: i64, name: bytes, kind: i64, spec: QueueSpec, durable: bool) -> Queue:
         log = self.store.create_log(id, text(name), durable)
         if kind == SHARE:
             spec.visibility_ms = FOREVER_MS
         queue = Queue(id, name, kind, spec, log, self.facts)
-        queue.by_address = by_address
-        if by_address:
-            self.queues_by_address += 1
         self.policies.govern_queue(queue, self.delivery_limit)
         self.queues[name] = queue
         self.queues_by_id[id] = queue
         self.common.next_queue = max(self.common.next_queue, id + 1)
-        self.epoch += 1
         self.turn.watch(queue)
         if self.traces:
             self.trace_queue(queue)
-        if kind != SHARE:
-            self.events.note("queue.created", self.name, queue_facts(queue))
         return queue
 
     def trace_queue(self, queue: Queue) -> None:
@@ -294,27 +290,22 @@ class Topology:
                 found = QueueTrace(trace, queue.name, queue.log, self.facts)
         queue.set_trace(found)
 
-    def govern(self, queue: Queue) -> None:
-        """Put in force what applies to the queue now; what waits in it expires as it would have."""
+    def govern(self, queue: Queue) -> list[TopologyCommand]:
+        """Put in force what applies to the queue now; the command by which what waits there expires as it would."""
         limits = queue.limits
         before_us = limits.message_ttl_us
         self.policies.govern_queue(queue, self.delivery_limit)
-        if limits.message_ttl_us != before_us:
-            log = queue.log
-            if limits.keep_ttl(before_us, log.start, log.end + log.writer.count) and log.durable:
-                self.command(ttls_command(queue), False)
         self.turn.watch(queue)
-
-    def change_spec(self, queue: Queue, spec: QueueSpec) -> None:
-        """Let a queue go on as if it had been declared so; its type and what it was durable for stay."""
-        queue.spec = spec
-        self.policies.govern_queue(queue, self.delivery_limit)
+        if limits.message_ttl_us == before_us:
+            return []
+        log = queue.log
+        ttls_us = limits.ttls_after(before_us, log.start, log.end + log.writer.count)
+        return [] if ttls_us == limits.earlier_ttls else [KeepTtls(int(queue.id), ttls_us)]
 
     def ephemeral_queue(self, name: bytes, by_address: bool = False) -> Queue:
         """A queue in memory that nobody declared."""
-        check_queue_name(name)
-        spec = QueueSpec(False, False, False, {}, self.visibility_ms)
-        return self.make_queue(self.next_queue, name, EPHEMERAL, spec, by_address)
+        id = int(self.next_queue)
+        return self.add_queue(DeclareQueue(id, name, durable=False, by_address=by_address, kind=EPHEMERAL))
 
     def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
         """Take a queue and its messages away; how many were ready. No error where there is none."""
@@ -330,8 +321,17 @@ class Topology:
         return ready
 
     def remove_queue(self, queue: Queue) -> None:
+        self.execute(RemoveQueue(int(queue.id)))
+
+    def drop_queue(self, queue: Queue) -> list[TopologyCommand]:
+        """Forget a queue with its bindings; what follows from it."""
         del self.queues[queue.name]
         del self.queues_by_id[queue.id]
+        own = self.owned.get(int(queue.owner))
+        if own is not None:
+            own.remove(queue)
+            if not own:
+                del self.owned[int(queue.owner)]
         if queue.by_address:
             self.queues_by_address -= 1
         self.past_counts.add(queue.counts)
@@ -341,38 +341,24 @@ class Topology:
         self.turn.cancelled += queue.consumers()
         for watch in queue.watches:
             self.common.wake(watch)
-        self.drop_exchanges(self.bindings.remove_destination(queue.id))
         self.store.drop_log(queue.id)
-        if queue.kind != SHARE:
-            self.events.note("queue.deleted", self.name, {"queue": queue.name})
-        if queue.log.durable:
-            self.command({"op": "queue-delete", "id": int(queue.id)})
-        else:
-            self.epoch += 1
-        own = self.owned.get(queue.owner)
-        if own is not None:
-            own.remove(queue)
-            if not own:
-                del self.owned[queue.owner]
+        return removals(self.bindings.remove_destination(queue.id))
+
+    def key_queue(self, queue: Queue) -> None:
+        """A message of the queue names its group: from now on all of one group go out one at a time."""
+        self.execute(KeyQueue(int(queue.id)))
 
     # ---- bindings
 
     def bind(self, queue: bytes, exchange: bytes, routing_key: bytes, arguments: dict[str, object]) -> None:
         """Bind a queue to an exchange; no error where it is bound so already."""
-        refuse_default(exchange)
-        check_binding(self.name, self.check_exchange(exchange), arguments)
-        bound = self.queue(queue)
-        self.add_binding(exchange, bound.id, bound.name, routing_key, arguments)
+        self.add_binding(BindingEnds(exchange, named_queue(queue), routing_key, arguments))
 
     def bind_exchange(
         self, destination: bytes, source: bytes, routing_key: bytes, arguments: dict[str, object]
     ) -> None:
         """Bind an exchange to another, the source; no error where it is bound so already."""
-        refuse_default(source)
-        refuse_default(destination)
-        check_binding(self.name, self.check_exchange(source), arguments)
-        bound = self.check_exchange(destination)
-        self.add_binding(source, bound.number, bound.name, routing_key, arguments)
+        self.add_binding(BindingEnds(source, destination, routing_key, arguments, True))
 
     def bind_topic(self, queue: Queue, filter: bytes) -> None:
         """Append what is published on matching topics to the queue; RequestError where the filter is none."""
@@ -381,110 +367,81 @@ class Topology:
 
     def unbind(self, queue: bytes, exchange: bytes, routing_key: bytes, arguments: dict[str, object]) -> None:
         """Take a queue's binding away; no error where there is none."""
-        refuse_default(exchange)
-        bound = self.queues.get(queue)
-        if bound is not None:
-            self.remove_binding(exchange, bound.id, routing_key, arguments)
+        self.remove_binding(BindingEnds(exchange, queue, routing_key, arguments))
 
     def unbind_exchange(
         self, destination: bytes, source: bytes, routing_key: bytes, arguments: dict[str, object]
     ) -> None:
         """Take a binding between exchanges away; no error where there is none."""
-        refuse_default(source)
-        refuse_default(destination)
-        bound = self.bindings.exchanges.get(destination)
-        if bound is not None:
-            self.remove_binding(source, bound.number, routing_key, arguments)
+        self.remove_binding(BindingEnds(source, destination, routing_key, arguments, True))
 
-    def add_binding(
-        self, exchange: bytes, destination: i64, label: bytes, routing_key: bytes, arguments: dict[str, object]
-    ) -> None:
-        if self.bindings.bind(exchange, destination, routing_key, arguments, label):
-            self.binding_changed("bind", exchange, destination, routing_key, arguments)
+    def add_binding(self, ends: BindingEnds) -> None:
+        bind = Bind(ends)
+        bind.check(self)
+        if not ends.is_there(self):
+            self.execute(bind)
 
-    def remove_binding(
-        self, exchange: bytes, destination: i64, routing_key: bytes, arguments: dict[str, object]
-    ) -> None:
-        if exchange not in self.bindings.exchanges:
-            return
-        if not self.bindings.has(exchange, destination, routing_key, arguments):
-            return
-        orphans = self.bindings.unbind(exchange, destination, routing_key, arguments)
-        self.binding_changed("unbind", exchange, destination, routing_key, arguments)
-        self.drop_exchanges(orphans)
-
-    def binding_changed(
-        self, op: str, exchange: bytes, destination: i64, routing_key: bytes, arguments: dict[str, object]
-    ) -> None:
-        if destination > 0:
-            facts = binding_facts(exchange, self.queues_by_id[destination].name, "queue", routing_key)
-        else:
-            facts = binding_facts(exchange, self.bindings.by_number[destination].name, "exchange", routing_key)
-        self.events.note("binding.created" if op == "bind" else "binding.deleted", self.name, facts)
-        if self.is_durable(destination) and self.bindings.exchange(exchange).durable:
-            self.command(binding_command(op, self.bindings, exchange, int(destination), routing_key, arguments))
-        else:
-            self.epoch += 1
-
-    def is_durable(self, destination: i64) -> bool:
-        """True if what a binding leads to is there again after a restart."""
-        if destination < 0:
-            return self.bindings.by_number[destination].durable
-        return self.queues_by_id[destination].log.durable
+    def remove_binding(self, ends: BindingEnds) -> None:
+        ends.check_names()
+        if ends.is_there(self):
+            self.execute(Unbind(ends))
 
     # ---- groups
 
     def add_group(self, queue: Queue, name: bytes, filter: bytes, work: bool, start: i64, auto: bool) -> Group:
         """Make a group of a queue; its progress outlives a restart if it has a name or takes work."""
-        group = queue.add_group(queue.next_group, name, filter, work, start, auto)
-        if queue.log.durable and not is_anonymous(group):
-            self.command(group_command(queue, group), False)
-        return group
+        id = int(queue.next_group)
+        if self.queues_by_id.get(queue.id) is not queue:
+            return queue.add_group(id, name, filter, work, start, auto)  # the queue has gone in this very turn
+        self.execute(AddGroup(int(queue.id), id, name, filter, work, int(start), auto))
+        return queue.groups[id]
 
     # ---- recovery
 
-    def catalog_entry(self, fields: dict[str, object]) -> FrameEntry:
-        return FrameEntry(CATALOG, int(self.number), 0, msgspec.msgpack.encode(fields))
+    def noted(self, command: TopologyCommand) -> FrameEntry:
+        """A command as it stands in a frame."""
+        return FrameEntry(CATALOG, int(self.number), 0, command.encoded())
 
     def checkpoint(self) -> list[FrameEntry]:
         """Everything durable as commands and progress: what recovery has to apply to come to this state."""
-        entries = [self.catalog_entry(command) for command in self.policies.commands()]
+        entries = [self.noted(SetPolicy(policy)) for policy in self.policies.listed_all()]
         for exchange in self.bindings.exchanges.values():
             if exchange.durable and exchange.name and not exchange.name.startswith(RESERVED):
-                entries.append(self.catalog_entry(exchange_command(exchange)))
+                entries.append(self.noted(exchange_as_declared(exchange)))
         for queue in self.queues.values():
-            if not queue.log.durable:
-                continue
-            entries.append(self.catalog_entry(queue_command(queue, queue is self.fallback)))
-            if queue.keyed:
-                entries.append(self.catalog_entry(keyed_command(queue)))
-            if queue.limits.earlier_ttls:
-                entries.append(self.catalog_entry(ttls_command(queue)))
-            for pin in queue.pins.by_name.values():
-                entries.append(FrameEntry(HELD, queue.id, 0, pin.note()))
-            for group in queue.groups.values():
-                if not is_anonymous(group):
-                    group.take_progress()
-                    kind = SETTLED if isinstance(group, WorkGroup) else CURSOR
-                    entries.append(self.catalog_entry(group_command(queue, group)))
-                    entries.append(FrameEntry(kind, queue.id, group.id, group.snapshot()))
-                    if isinstance(group, WorkGroup) and group.attempts.by_offset:
-                        group.attempts.take_notes()
-                        entries.append(FrameEntry(RETURNS, queue.id, group.id, group.attempts.snapshot()))
+            if queue.log.durable:
+                entries += self.queue_entries(queue)
         for binding in self.bindings.list_all():
-            where = binding.exchange
-            if self.bindings.exchanges[where].durable and self.is_durable(binding.destination):
-                fields = binding_command(
-                    "bind", self.bindings, where, binding.destination, binding.routing_key, binding.arguments
-                )
-                entries.append(self.catalog_entry(fields))
-        entries.append(self.catalog_entry({"op": "next-queue", "id": int(self.next_queue)}))
+            bind = binding_as_made(self.bindings, binding)
+            if bind.is_durable(self):
+                entries.append(self.noted(bind))
+        entries.append(self.noted(CountQueues(int(self.next_queue))))
+        return entries
+
+    def queue_entries(self, queue: Queue) -> list[FrameEntry]:
+        """A durable queue, its groups and their progress."""
+        entries = [self.noted(queue_as_declared(queue))]
+        if queue.keyed:
+            entries.append(self.noted(KeyQueue(int(queue.id))))
+        if queue.limits.earlier_ttls:
+            entries.append(self.noted(KeepTtls(int(queue.id), queue.limits.earlier_ttls)))
+        for pin in queue.pins.by_name.values():
+            entries.append(FrameEntry(HELD, queue.id, 0, pin.note()))
+        for group in queue.groups.values():
+            if not is_anonymous(group):
+                group.take_progress()
+                kind = SETTLED if isinstance(group, WorkGroup) else CURSOR
+                entries.append(self.noted(group_as_added(queue, group)))
+                entries.append(FrameEntry(kind, queue.id, group.id, group.snapshot()))
+                if isinstance(group, WorkGroup) and group.attempts.by_offset:
+                    group.attempts.take_notes()
+                    entries.append(FrameEntry(RETURNS, queue.id, group.id, group.attempts.snapshot()))
         return entries
 
     def recover_entry(self, entry: FrameEntry) -> None:
         """Apply one entry of the catalog, or of a queue's progress."""
         if entry.kind == CATALOG:
-            self.apply(msgspec.msgpack.decode(entry.payload))
+            self.apply(decoded(TOPOLOGY, entry.payload))
         else:
             queue = self.queues_by_id.get(entry.queue)
             group = None if queue is None else queue.groups.get(entry.group)
@@ -499,10 +456,8 @@ class Topology:
 
     def finish_recovery(self, now_us: int) -> None:
         """All entries are applied."""
-        for exchange in self.bindings.exchanges.values():
-            self.policies.govern_exchange(exchange)
+        self.past_queues = 0  # of this start on
         for queue in self.queues.values():
-            self.policies.govern_queue(queue, self.delivery_limit)
             queue.pins.recovered(now_us)
             queue.log.hold_from(queue.pins.floor())
             if queue.kind != STREAM and not queue.work_groups and queue.log.missing(queue.log.start):
@@ -511,58 +466,3 @@ class Topology:
             for group in queue.groups.values():
                 if isinstance(group, WorkGroup):
                     group.finish_restore()
-
-    def apply(self, fields: dict[str, object]) -> None:
-        """One catalog command, in recovery."""
-        op = fields["op"]
-        if op == "queue":
-            apply_queue(self, fields)
-        elif op == "queue-delete":
-            gone = self.queues_by_id.get(whole(fields["id"]))
-            if gone is not None:
-                del self.queues[gone.name]
-                del self.queues_by_id[gone.id]
-                if gone.by_address:
-                    self.queues_by_address -= 1
-                self.bindings.remove_destination(gone.id)
-                self.store.drop_log(gone.id)
-        elif op == "queue-keyed":
-            keyed = self.queues_by_id.get(whole(fields["id"]))
-            if keyed is not None:
-                keyed.make_keyed()
-        elif op == "queue-ttls":
-            apply_ttls(self.queues_by_id, fields)
-        elif op == "exchange":
-            apply_exchange(self.bindings, fields)
-        elif op == "exchange-delete":
-            self.bindings.remove_exchange(octets(fields["name"]))
-        elif op in GROUP_OPS:
-            apply_group(self.queues_by_id, fields)
-        elif op in ("policy", "policy-clear"):
-            self.policies.apply(fields)
-        elif op == "next-queue":
-            self.common.next_queue = max(self.common.next_queue, i64(whole(fields["id"])))
-        else:
-            assert op in ("bind", "unbind"), op
-            apply_binding(self.bindings, self.queues_by_id, fields)
-
-
-def apply_queue(topology: Topology, fields: dict[str, object]) -> None:
-    id = whole(fields["id"])
-    spec = QueueSpec(True, fields["auto_delete"] is True, False, table(fields["arguments"]), topology.visibility_ms)
-    old = topology.queues_by_id.get(id)
-    if old is not None:
-        if old.spec.arguments != spec.arguments:
-            topology.change_spec(old, spec)
-        return
-    by_address = fields.get("by_address") is True
-    queue = topology.make_queue(id, octets(fields["name"]), whole(fields["kind"]), spec, by_address)
-    queue.next_group = whole(fields.get("next_group", 1))
-    if fields["fallback"] is True:
-        topology.fallback = queue
-
-
-def refuse_default(exchange: bytes) -> None:
-    """RequestError where this names the default exchange: it is as it is."""
-    if not exchange:
-        raise RequestError(REFUSED, "operation not permitted on the default exchange")

@@ -11,13 +11,12 @@ from typing import Final, final
 from mypy_extensions import i64
 
 from forebay.broker.address import TOPIC_EXCHANGE
-from forebay.broker.catalog.queues import queue_command
+from forebay.broker.catalog.queue_commands import DeclareQueue, RemoveQueue
 from forebay.broker.catalog.topology import Topology
 from forebay.broker.mqtt.client_session import ClientSession
 from forebay.broker.mqtt.fanout import properties_at
 from forebay.core.errors import INVALID, RequestError
 from forebay.log.block import Block
-from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.queue import SHARE, Queue
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.topic_trie import check_filter, swap_key
@@ -45,10 +44,7 @@ class Shares:
         self.members.setdefault(filter, set()).add(int(client.number))
 
     def make(self, topology: Topology, filter: bytes, topics: bytes, durable: bool) -> Queue:
-        spec = QueueSpec(durable, False, False, {}, topology.visibility_ms)
-        queue = topology.make_queue(topology.next_queue, filter, SHARE, spec)
-        if durable:
-            topology.command(queue_command(queue))
+        queue = topology.add_queue(DeclareQueue(int(topology.next_queue), filter, durable=durable, kind=SHARE))
         topology.bind(filter, TOPIC_EXCHANGE, swap_key(topics), {})
         return queue
 
@@ -105,7 +101,7 @@ class Shares:
         for queue in list(topology.queues.values()):
             if queue.kind == SHARE and queue.name not in self.members:
                 # As if the log had said so: the checkpoint of this start does, and before it nothing can be noted.
-                topology.apply({"op": "queue-delete", "id": int(queue.id)})
+                topology.apply(RemoveQueue(int(queue.id)))
 
     def equip(self, group: WorkGroup) -> None:
         """Have the group pick members by the strategy."""

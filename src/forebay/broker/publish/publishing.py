@@ -11,7 +11,6 @@ from mypy_extensions import i64, u8
 
 from forebay.broker import events
 from forebay.broker.address import TOPIC_EXCHANGE
-from forebay.broker.catalog.queues import keyed_command
 from forebay.broker.catalog.topology import Topology
 from forebay.broker.common import Common
 from forebay.broker.internal_log import RECORD_OVERHEAD
@@ -223,9 +222,7 @@ class Publishing:
         if queue.kind == STREAM:
             return
         if marks & KEYED and not queue.keyed:
-            queue.make_keyed()
-            if queue.log.durable:
-                self.catalog.command(keyed_command(queue))
+            self.catalog.key_queue(queue)
         if marks & EXPIRES and queue.work_groups == 0:
             self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
 

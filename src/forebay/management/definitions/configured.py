@@ -59,7 +59,7 @@ def declare_configured(vhosts: Vhosts, options: Options) -> None:
     vhost.catalog.fallback = None  # there may have been one in an earlier configuration
     for name, (spec, entry) in wanted_queues(vhosts, options).items():
         topics = [topic.encode() for topic in entry.topics if topic != EVERY_QUEUE] if entry is not None else []
-        configure_queue(vhost.catalog, name, spec, topics, entry is not None and entry.reserved)
+        configure_queue(vhost.catalog, name, spec.arguments, topics, entry is not None and entry.reserved)
     for step in wanted_routes(vhosts, options):
         step.do()
 

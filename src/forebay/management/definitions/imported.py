@@ -14,9 +14,10 @@ from forebay.broker.address import NAME_OCTETS_MAX, check_queue_name
 from forebay.broker.auth.passwords import imported_hash
 from forebay.broker.auth.permissions import check_pattern, check_topic_pattern
 from forebay.broker.auth.provisioning import check_user, put_user
-from forebay.broker.catalog.policies import check_policy
-from forebay.broker.catalog.policy_changes import set_policy
-from forebay.broker.catalog.queues import queue_command
+from forebay.broker.catalog.exchange_commands import DeclareExchange
+from forebay.broker.catalog.policies import Policy, check_policy
+from forebay.broker.catalog.policy_commands import put_policy
+from forebay.broker.catalog.queue_commands import DeclareQueue
 from forebay.broker.catalog.settings import PROTECTED, VhostSettings
 from forebay.broker.catalog.topology import RESERVED
 from forebay.broker.vhost import Vhost
@@ -25,10 +26,8 @@ from forebay.core.errors import INVALID, RequestError
 from forebay.management.definitions.given import GivenEntry
 from forebay.management.definitions.limits import OF_USERS, OF_VHOSTS, limit_settings
 from forebay.queue.declaration.arguments import BY_KEY
-from forebay.queue.declaration.spec import QueueSpec, check_declaration
-from forebay.queue.queue import kind_of
-from forebay.routing.exchange import Exchange, check_arguments, check_binding, text
-from forebay.routing.kinds import make_exchange
+from forebay.queue.declaration.spec import check_declaration
+from forebay.routing.exchange import Exchange, check_binding, text
 
 NO_SESSION: Final = 0
 SECTIONS: Final = (
@@ -223,44 +222,25 @@ class ImportPlan:
             return None
         pattern, priority = said.fields.get("pattern"), said.fields.get("priority", 0)
         apply_to = said.fields.get("apply-to", "all")
-        check_policy(name, operator, pattern, apply_to, definition, priority)
-        return partial(self.make_policy, vhost, name, pattern, definition, priority, apply_to, operator)
+        return partial(self.make_policy, vhost, check_policy(name, operator, pattern, apply_to, definition, priority))
 
-    def make_policy(
-        self,
-        vhost: bytes,
-        name: str,
-        pattern: object,
-        definition: object,
-        priority: object,
-        apply_to: object,
-        operator: bool,
-    ) -> None:
-        set_policy(self.there(vhost), name, pattern, definition, priority, apply_to, operator=operator)
+    def make_policy(self, vhost: bytes, policy: Policy) -> None:
+        put_policy(self.there(vhost), policy)
 
     def exchange(self, given: GivenEntry) -> Do | None:
         vhost, name = self.vhost_of(given), given.octets("name")
         kind, arguments = given.octets("type"), given.table("arguments")
         durable, auto_delete = given.flag("durable", True), given.flag("auto_delete", False)
         internal = given.flag("internal", False)
-        check_arguments(vhost, name, arguments)
-        made = make_exchange(kind, name, durable, auto_delete, internal, arguments)
+        wanted = DeclareExchange(name, kind, arguments, durable, auto_delete, internal)
+        made = wanted.made(vhost)
         if not name or name.startswith(RESERVED) or self.known_exchange(vhost, name) is not None:
             return None
         self.exchanges[vhost, name] = made
-        return partial(self.make_exchange, vhost, name, kind, durable, auto_delete, internal, arguments)
+        return partial(self.make_exchange, vhost, wanted)
 
-    def make_exchange(
-        self,
-        vhost: bytes,
-        name: bytes,
-        kind: bytes,
-        durable: bool,
-        auto_delete: bool,
-        internal: bool,
-        arguments: dict[str, object],
-    ) -> None:
-        self.there(vhost).catalog.declare_exchange(name, kind, durable, auto_delete, internal, arguments)
+    def make_exchange(self, vhost: bytes, wanted: DeclareExchange) -> None:
+        self.there(vhost).catalog.add_exchange(wanted)
 
     def queue(self, given: GivenEntry) -> Do | None:
         vhost, name, arguments = self.vhost_of(given), given.octets("name"), given.table("arguments")
@@ -282,10 +262,8 @@ class ImportPlan:
         if not name.startswith(RESERVED):
             where.catalog.declare_queue(name, durable, False, auto_delete, arguments, NO_SESSION)
         elif name not in where.catalog.queues:  # a name that a broker gave: only a client may not choose it
-            spec = QueueSpec(durable, auto_delete, False, arguments, where.catalog.visibility_ms)
-            queue = where.catalog.make_queue(where.catalog.next_queue, name, kind_of(spec), spec)
-            if queue.log.durable:
-                where.catalog.command(queue_command(queue))
+            id = int(where.catalog.next_queue)
+            where.catalog.add_queue(DeclareQueue(id, name, arguments, durable, auto_delete))
 
     def binding(self, given: GivenEntry) -> Do | None:
         vhost, source, destination = self.vhost_of(given), given.octets("source"), given.octets("destination")
@@ -300,9 +278,8 @@ class ImportPlan:
             raise given.wrong("source", text(source), "is no exchange of the vhost or the file")
         if not self.is_known(vhost, destination, kind):
             raise given.wrong("destination", text(destination), f"is no {kind} of the vhost or the file")
-        trial = make_exchange(exchange.kind, source, True, False, False, exchange.arguments)
-        check_binding(vhost, trial, arguments)
-        trial.bind(1, key, arguments)
+        check_binding(vhost, exchange, arguments)
+        exchange.check_bind(key, arguments)
         return partial(self.bind, vhost, kind == "queue", destination, source, key, arguments)
 
     def bind(

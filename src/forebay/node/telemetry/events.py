@@ -24,7 +24,6 @@ from forebay.core.errors import OptionError
 from forebay.core.message import ACCEPTED, MQTT, QOS_SHIFT
 from forebay.core.nearest import hint
 from forebay.node.link import Link
-from forebay.queue.declaration.spec import QueueSpec
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import STREAM
 from forebay.session.session import Session
@@ -199,8 +198,7 @@ class EventStream(Listener):
             self.arguments["x-max-age"] = f"{max_age_s}s"
         if self.types:
             vhost = self.vhosts.default
-            spec = QueueSpec(True, False, False, dict(self.arguments), vhost.catalog.visibility_ms)
-            configure_queue(vhost.catalog, QUEUE_NAME, spec, [], False)
+            configure_queue(vhost.catalog, QUEUE_NAME, dict(self.arguments), [], False)
 
     def wanted(self) -> set[str]:
         return self.types

@@ -150,8 +150,8 @@ class Limits:
                 return end
         return NUMBER_MAX
 
-    def keep_ttl(self, ttl_us: i64, start: i64, end: i64) -> bool:
-        """`message_ttl_us` is new; the old one still holds for the records [start, end). Whether that is news."""
+    def ttls_after(self, ttl_us: i64, start: i64, end: i64) -> list[tuple[int, int]]:
+        """The `earlier_ttls` to be, now that `message_ttl_us` is new: the old one is for the records [start, end)."""
         kept: list[tuple[int, int]] = []
         for each in self.earlier_ttls:
             if each[0] > start:
@@ -165,9 +165,7 @@ class Limits:
             first = kept.pop(0)
             if first[1] < 0 or 0 <= kept[0][1] < first[1]:
                 kept[0] = (kept[0][0], first[1])  # the longer of both: nothing goes too early
-        is_new = kept != self.earlier_ttls
-        self.earlier_ttls = kept
-        return is_new
+        return kept
 
 
 def limits_of(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.catalog.policies import Policies, check_policy
-from forebay.broker.catalog.policy_changes import clear_policy, set_policy
+from forebay.broker.catalog.policies import Policies, Policy, check_policy
+from forebay.broker.catalog.policy_commands import clear_policy, set_policy
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from tests.node_rig import NodeRig
 
@@ -127,9 +127,8 @@ def test_policies_are_there_after_a_restart_and_in_force(broker: NodeRig) -> Non
     for _ in range(2):  # from the log first, then from its checkpoint
         broker.flush()
         broker.crash()
-        listed = [
-            policy.fields() for operator in (False, True) for policy in broker.vhost.catalog.policies.listed(operator)
-        ]
+        policies = broker.vhost.catalog.policies
+        listed = [policy.facts() for policy in policies.listed_all()]
         assert listed == [
             {
                 "name": "kept",
@@ -291,7 +290,6 @@ def test_patterns_as_policies_of_rabbitmq_have_them() -> None:
 
 def test_a_pattern_that_was_stored_and_is_none_any_more_covers_nothing() -> None:
     policies = Policies()
-    fields = check_policy("p", False, "a", "queues", {"max-length": 1}, 0).fields()
-    policies.apply({"op": "policy", **fields, "pattern": r"(a)\1"})
+    policies.by_user["p"] = Policy("p", False, r"(a)\1", "queues", {"max-length": 1}, 0)
     assert policies.find("p", False).pattern == r"(a)\1"
     assert policies.match(b"aa", "classic_queues", False) is None

@@ -1,0 +1,39 @@
+"""All commands that the log of a broker may have, as recovery reads them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from forebay.broker.catalog.exchange_commands import Bind, DeclareExchange, RemoveExchange, Unbind
+from forebay.broker.catalog.policy_commands import ClearPolicy, SetPolicy
+from forebay.broker.catalog.queue_commands import (
+    AddGroup,
+    ChangeQueue,
+    CountQueues,
+    DeclareQueue,
+    KeepTtls,
+    KeyQueue,
+    MoveGroup,
+    RemoveGroup,
+    RemoveQueue,
+)
+
+TOPOLOGY: Final = msgspec.msgpack.Decoder(
+    DeclareQueue
+    | ChangeQueue
+    | RemoveQueue
+    | KeyQueue
+    | KeepTtls
+    | CountQueues
+    | AddGroup
+    | MoveGroup
+    | RemoveGroup
+    | DeclareExchange
+    | RemoveExchange
+    | Bind
+    | Unbind
+    | SetPolicy
+    | ClearPolicy
+)
