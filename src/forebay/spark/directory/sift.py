@@ -5,31 +5,87 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
+from forebay.filter.nodes import FilterNode
 from forebay.filter.parser import Filter, parse
 from forebay.log.block import HEAD_OCTETS, Block, BlockWriter, trusted_block
+from forebay.records.rows import YES
 from forebay.records.subject import RecordSubject
-from forebay.spark.arrow.batches import BlockView, Buffer
+from forebay.spark.arrow.batches import BlockView, Buffer, WholeRun, numbers, same_text
+from forebay.spark.filters.columns import conditions, facts_of, needed
+
+ONLY_RECORDS: Final = "failures"  # a fact that no table has: 0 here, as nobody knows
 
 
 def sifted(blocks: Iterable[BlockView], filter: str, queue: str) -> Iterator[BlockView]:
     """Of each block the records that match, as a broker answers a fetch with a filter."""
     parsed = parse(filter)
+    by_record = ONLY_RECORDS in facts_of(parsed.root)
     for view in blocks:
-        at, octets = view.data_at - HEAD_OCTETS, view.octets
-        whole = bytes(view.buffer.view[at : at + octets])
-        block = trusted_block(whole[:HEAD_OCTETS], whole[HEAD_OCTETS:])
-        places = matching(block, parsed, queue.encode())
-        if len(places) == block.count:
+        places = matching(block_of(view), parsed, queue.encode()) if by_record else places_of(view, parsed.root, queue)
+        if len(places) == view.layout.count:
             yield view
         elif places:
-            yield picked(block, places)
+            yield picked(block_of(view), places)
+
+
+def block_of(view: BlockView) -> Block:
+    """The block as the log has it."""
+    at, octets = view.data_at - HEAD_OCTETS, view.octets
+    whole = bytes(view.buffer.view[at : at + octets])
+    return trusted_block(whole[:HEAD_OCTETS], whole[HEAD_OCTETS:])
+
+
+def places_of(view: BlockView, root: FilterNode, queue: str) -> list[int]:
+    """The places in the block of the records that match: asked once for all records that say the same."""
+    arrays = arrays_of(view, root, queue)
+    held = conditions(root, list(arrays), list(arrays.values()))
+    places: list[int] = np.flatnonzero(held == YES).tolist()
+    return places
+
+
+def arrays_of(view: BlockView, root: FilterNode, queue: str) -> dict[str, pa.Array]:
+    """The fields of `Rows` that a filter asks for, of all records of a block; at least one."""
+    count = int(view.layout.count)
+    run = WholeRun(view, 0, count)
+    facts = facts_of(root)
+    found: dict[str, pa.Array] = {}
+    for name in needed([root]):
+        if name == "topic":
+            found["queues"] = same_text(queue, count)
+        elif name == "offset":
+            found["offsets"] = numbers(pa.int64(), run.offsets())
+        elif name == "exchange":
+            found["exchanges"] = run.cells(name, pa.binary())
+        elif name == "routing_key":
+            found["keys"] = run.cells(name, pa.binary())
+        elif name == "format":
+            found["formats"] = numbers(pa.int32(), run.formats().astype(np.int32))
+        elif name == "timestamp":
+            found["timestamps_us"] = pa.Array.from_buffers(pa.int64(), count, [None, run.timestamps()])
+            found["now_us"] = numbers(pa.int64(), np.full(count, time.time_ns() // 1000))
+        elif name == "raw_properties":
+            found["raw"] = run.cells(name, pa.binary())
+        elif name == "delivery_count":
+            found["deliveries"] = numbers(pa.int32(), np.zeros(count, np.int32))
+        else:
+            bodies = run.cells(name, pa.binary())
+            if None in facts:
+                found["bodies"] = bodies
+            if "octets" in facts:
+                ends = np.frombuffer(bodies.buffers()[1], np.int32, count + 1)
+                found["octets"] = numbers(pa.int32(), np.diff(ends))
+    if not found:
+        found["now_us"] = numbers(pa.int64(), np.zeros(count, np.int64))
+    return found
 
 
 def matching(block: Block, filter: Filter, queue: bytes) -> list[int]:
-    """The places in the block of the records that match."""
+    """The places in the block of the records that match, one by one."""
     now_us = time.time_ns() // 1000
     return [place for place in range(int(block.count)) if filter.matches(RecordSubject(queue, block, place, now_us))]
 

@@ -89,6 +89,7 @@ def conjuncts(root: FilterNode) -> list[FilterNode]:
 
 
 def needed(parts: Sequence[FilterNode]) -> list[str]:
+    """The columns, in the order of COLUMNS, that conditions ask for; OptionError for a fact that no table has."""
     found = {name for part in parts for name in columns_of(part)}
     return [name for name in COLUMNS if name in found]
 

@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, Properties
+from forebay.filter.parser import parse
 from forebay.log.block import BlockWriter
+from forebay.records.encoded import amqp_octets
 from forebay.spark.arrow.batches import WHOLE_ROWS_MIN, BatchMaker, Buffer
-from forebay.spark.directory.sift import sifted
+from forebay.spark.directory.sift import matching, places_of, sifted
 from forebay.spark.schema import full_schema
 
 NOW_US = 1_700_000_000_000_000
@@ -58,3 +61,44 @@ def test_times_stay() -> None:
     rows = read([[1, 2], [3]], "/n != 2", 0, 3)
     stamps = [int(each.timestamp() * 1_000_000) for each in rows.column("timestamp").to_pylist()]
     assert stamps == [NOW_US, NOW_US + 2]
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        "qos = 1",
+        "qos = 2 OR protocol = 'amqp091'",
+        "topic LIKE 'a/%' AND octets > 3",
+        "routing_key = 'a.1' OR exchange = 'x' AND offset > 20",
+        "header.h = '2' AND /n < 30",
+        "priority = 3 OR content_type = 'text/plain'",
+        "deliveries = 0 AND failures < 1",
+        "stored_ms >= 1700000000000 AND age_ms > 5 AND queue = 'q'",
+        "NOT (death_reason = 'rejected')",
+        "1 = 1",
+        "octets BETWEEN 5 AND 9",
+    ],
+)
+def test_what_is_asked_of_all_records_at_once_is_what_each_would_say(filter: str) -> None:
+    writer = BlockWriter()
+    for at in range(60):
+        said = Properties()
+        said.headers = [("h", str(at % 4))]
+        said.priority = at % 5
+        if at % 3:
+            format = AMQP091
+            raw = amqp_octets(said)
+        else:
+            format, raw = MQTT | (at % 2 + 1) << QOS_SHIFT, b""
+        writer.append(
+            format, b"x" if at % 2 else b"", b"a.%d" % (at % 6) if at % 3 else b"a/%d" % at, raw, b'{"n": %d}' % at
+        )
+    block = writer.seal(7, NOW_US, True)
+    (view,) = Buffer(block.head + block.data, "test").blocks()
+    parsed = parse(filter)
+    by_record = matching(block, parsed, b"q")
+    assert [
+        int(at) - 7 for each in sifted([view], filter, "q") for at in each.offsets(0, each.layout.count)
+    ] == by_record
+    if "failures" not in filter:
+        assert places_of(view, parsed.root, "q") == by_record
