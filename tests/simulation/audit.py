@@ -164,7 +164,7 @@ class Audit:
         model = self.model
         for number, each in list(model.delayed.items()):
             if each.left is None:
-                each.vague = not each.message.promised
+                each.vague = each.vague or not each.message.promised
                 continue
             queues = [queue for queue in model.known.values() if number in queue.copies]
             copies = [queue.copies[number] for queue in queues]
@@ -173,8 +173,10 @@ class Audit:
                 del model.delayed[number]
             else:
                 each.left = None
-                # What went from there as well, in frames that the crash may have spared, may be over.
-                each.vague = each.vague or not any(queue.must_have(number, model.now_us) for queue in queues)
+                # It may never have been there; and what went from its queues as well, in frames that the crash may
+                # have spared, may be over.
+                has_left = not any(queue.must_have(number, model.now_us) for queue in queues)
+                each.vague = each.vague or not each.message.promised or has_left
                 model.undone(number)
                 for copy in copies:
                     copy.vague = True

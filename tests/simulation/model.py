@@ -111,7 +111,7 @@ class Model:
     def published(self, message: Message, exchange: str, key: str) -> None:
         """A message goes where it leads now. One that comes again is not taken again, if the broker can know it."""
         is_new = message.taken == 0
-        if message.taken == self.life:
+        if self.has(message):
             return
         message.late = message.late or self.is_tight  # it may be refused, and come behind others
         message.taken = UNKNOWN if self.doubts else self.life
@@ -134,6 +134,10 @@ class Model:
             for subscriber in self.subscribers if is_new and not self.doubts else []:
                 subscriber.published(message)
 
+    def has(self, message: Message) -> bool:
+        """Whether the broker has taken a message already; without room it may have refused it, and its word be lost."""
+        return message.taken == self.life and not self.is_tight
+
     def repeated(self, message: Message, exchange: str, key: str) -> None:
         """A publish comes again under a name by which the broker knows whether it has it."""
         if message.refused or not message.routed:  # then it was not taken
@@ -147,7 +151,7 @@ class Model:
 
     def retain(self, message: Message, topic: str, value: int | None) -> Change | None:
         """A message is retained, or with None what is retained goes; None where the broker knows it already."""
-        if message.taken == self.life:
+        if self.has(message):
             return None
         vague = message.taken != 0 or self.doubts or self.is_tight
         for subscriber in self.subscribers:

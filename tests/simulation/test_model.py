@@ -27,17 +27,31 @@ def test_a_publish_that_may_have_come_only_the_second_time_takes_the_place_of_on
     assert not queue.may_go(queue.copies[others[0].number], 0)
 
 
-@pytest.mark.parametrize("settled", [False, True])
-def test_a_delayed_message_that_came_and_was_settled_just_before_a_crash_may_be_over(settled: bool) -> None:
+@pytest.mark.parametrize("tight", [False, True])
+def test_a_publish_may_have_been_refused_for_want_of_room_when_it_comes_again(tight: bool) -> None:
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock())
+    queue = model.declared("classic", KINDS["classic"])
+    message = model.new_message("m0", 0)
+    model.is_tight = tight
+    model.published(message, "", "classic")
+    first = queue.copies[message.number].place
+    model.published(message, "", "classic")
+    assert queue.copies[message.number].place == (-1 if tight else first)
+
+
+@pytest.mark.parametrize(("settled", "promised"), [(False, True), (True, True), (False, False)])
+def test_a_delayed_message_that_came_just_before_a_crash_may_be_over(settled: bool, promised: bool) -> None:
     model = Model()
     model.broker = Broker(SimDisk(), TestClock())
     queue = model.queues["classic"] = model.known[1] = Queue(1, "classic", {})
     message = model.new_message("a0", 0)
-    message.promised = True
+    message.promised = promised
     model.delay(message, "", "classic", 0)
     model.release()
     if settled:
         model.settle(queue, message.number)
     model.turned(2)
-    Audit(model, True, durable=1).check_delayed()
-    assert model.delayed[message.number].vague == settled
+    for _ in range(2):
+        Audit(model, True, durable=1).check_delayed()
+    assert model.delayed[message.number].vague == (settled or not promised)
