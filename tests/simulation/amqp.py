@@ -130,8 +130,10 @@ class AmqpClient(Client):
         self.used: list[tuple[Queue, bool]] = []
         self.held: list[Effect] = []
         self.held_messages: list[Message] = []
+        self.held_taken: dict[int, Taken] = {}
         self.half: list[bytes] = []  # frames of a delivery that is not whole
         self.getting: deque[Consuming] = deque()
+        self.repeated_to = 0  # the end of the last publish that comes again, in octets of this line
 
     def open(self, chance: Random) -> None:
         self.mode = chance.choice((PLAIN, CONFIRMS, CONFIRMS, CONFIRMS, TRANSACTIONS))
@@ -332,7 +334,12 @@ class AmqpClient(Client):
         again = chance.choice(self.recent)
         effect = partial(self.model.repeated, again.message, "", again.key)
         self.send_one(again.message, "", again.key, again.properties, effect)
+        self.repeated_to = self.sent
         return f"publishes {again.message.number} to default {again.key} again"
+
+    def repeats(self) -> bool:
+        """Whether a publish that comes again is on its way."""
+        return self.sent - len(self.unsent) < self.repeated_to
 
     def hold(self, effect: Effect) -> None:
         self.held.append(effect)
@@ -342,6 +349,9 @@ class AmqpClient(Client):
             return self.publish(chance)
         messages, self.held_messages = self.held_messages, []
         rolls_back = chance.random() < 0.2
+        held_taken, self.held_taken = self.held_taken, {}
+        if rolls_back:
+            self.taken |= held_taken  # it holds them as before
         number = self.model.next_transaction
         self.model.next_transaction += 1
 
@@ -429,6 +439,8 @@ class AmqpClient(Client):
         requeue = which != raw.ACK and chance.random() < 0.4
         tags = [each for each in self.taken if each <= tag] if multiple else [tag]
         settled = [self.taken.pop(each) for each in tags]
+        if self.mode == TRANSACTIONS:
+            self.held_taken.update(zip(tags, settled, strict=True))
 
         def done() -> None:
             for each in settled:

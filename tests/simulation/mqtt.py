@@ -95,7 +95,7 @@ class MqttClient(Client, Subscriber):
         message.qos = chance.choice((0, 1, 2))
         message.late = True
         delay_s = chance.choice((0, 0, 5, 30)) if self.version == V5 else 0
-        will = Will(message, WILL + self.name, delay_s, chance.random() < 0.3, self.durable)
+        will = Will(NEVER, message, WILL + self.name, delay_s, chance.random() < 0.3, self.durable)
         properties = b"\x18" + raw.number(delay_s, 4) if delay_s else b""
         part = raw.will(will.topic, message.body, self.version, properties)
         return will, part, 4 | message.qos << 3 | will.retain << 5

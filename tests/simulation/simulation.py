@@ -267,6 +267,9 @@ class Simulation:
         """The clock is wrong, or the machine was asleep: much time goes by at once."""
         ms = chance.choice((90_000, 600_000, 3_600_000))
         self.fault("clock ahead", f"the clock jumps by {ms} ms")
+        for publisher in self.publishers:
+            if publisher.repeats():  # it would come when the broker knows its name no more
+                publisher.cut(self.broker)
         self.later(ms, 1)
 
     def fill_disk(self, chance: Random) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.kinds import TOPIC
-from tests.simulation.promises import NEVER
+from tests.simulation.promises import NEVER, Settlement
 from tests.simulation.queues import UNKNOWN, Message
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ SECOND_US: Final = 1_000_000
 
 
 @dataclass(eq=False)
-class Will:
-    """The will of one connection.
+class Will(Settlement):
+    """The will of one connection; it is settled when it was published or called off.
 
     durable    its session outlives the connection
     is_sure    its CONNECT was answered
@@ -25,11 +25,11 @@ class Will:
     is_vague   it may have been published already, or not be there at all
     """
 
-    message: Message
-    topic: str
-    delay_s: int
-    retain: bool
-    durable: bool
+    message: Message = field(default_factory=lambda: Message(0, "", b""))
+    topic: str = ""
+    delay_s: int = 0
+    retain: bool = False
+    durable: bool = False
     is_sure: bool = False
     due_us: int = NEVER
     is_vague: bool = False
@@ -38,7 +38,7 @@ class Will:
 class Wills:
     """The wills that may yet be published.
 
-    past   those that were published, or called off, since all was last compared
+    published, off   those that were published, or called off, as long as a crash may undo it
     """
 
     def __init__(self, model: Model) -> None:
@@ -121,15 +121,22 @@ class Wills:
         self.release()  # it looks at once
 
     def audited(self, restarted: bool, certain: bool) -> None:
-        """All is quiet: what was published is there for good, and what was called off must not come."""
+        """All is quiet: what was published is there for good, and what was called off must not come.
+
+        Nobody waits for the note of either, so the disk may have it only when something else is written.
+        """
         if restarted:
             self.crashed()
             return
         if not certain:
             return
-        for will in self.published:
-            will.message.promised = not will.is_vague
-        for will in self.off:
-            will.message.void = not will.is_vague
-        self.published.clear()
-        self.off.clear()
+        broker = self.model.broker
+        assert broker is not None
+        durable = broker.durable()
+        for will in (*self.published, *self.off):
+            will.mark = min(will.mark, broker.mark())
+            if will.mark <= durable:
+                will.message.promised = will in self.published and not will.is_vague
+                will.message.void = will in self.off and not will.is_vague
+        self.published = [will for will in self.published if will.mark > durable]
+        self.off = [will for will in self.off if will.mark > durable]
