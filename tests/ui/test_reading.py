@@ -189,6 +189,23 @@ def test_rates_move(page: Page, channel: BlockingChannel) -> None:
         return tile.inner_text() != "Published\n0\n/s" and published is not None and published[1] != "0"
 
     until(moves, lambda: f"no rate in {tile.inner_text()!r} and {chart.get_attribute('aria-label')!r}")
+    expect(page.get_by_role("img", name=re.compile("^Latency.*confirm p50: now .*confirm p99: now "))).to_be_visible()
+    box = chart.bounding_box()
+    assert box is not None
+    ends = chart.locator("text[y='145']")
+    whole = ends.all_text_contents()
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 60)
+    page.mouse.up()
+    show_all = page.get_by_role("button", name="Show all")
+    assert len(set(ends.all_text_contents())) > 1 and ends.all_text_contents() != whole
+    show_all.click()
+    chart.focus()
+    page.keyboard.press("+")
+    expect(show_all).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(show_all).not_to_be_visible()
     page.get_by_text("Values").first.click()
     expect(page.get_by_role("columnheader", name="published")).to_be_visible()
 

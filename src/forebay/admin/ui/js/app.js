@@ -287,6 +287,7 @@ function showKeys() {
     ["Enter", "open the row"],
     ["Space", "choose the row"],
     ["← →", "walk through a chart's points"],
+    ["+ - Escape", "zoom a chart, and show all of it again; dragging zooms, too"],
     ["r", "ask again now"],
     ["?", "this list"],
     ...shownViews().map((view) => /** @type {[string, string]} */ ([`g ${view.key}`, view.title])),

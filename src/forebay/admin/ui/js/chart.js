@@ -7,6 +7,7 @@
  */
 import { h, put, svg } from "./dom.js";
 import { clock, short } from "./format.js";
+import { Zoom } from "./zoom.js";
 
 const HEIGHT = 150;
 const LEFT = 62;
@@ -36,6 +37,7 @@ export class Chart {
     this.when = h("span", { class: "when" });
     this.legend = h("ul");
     this.plot = svg("svg", { class: "plot", role: "img", tabindex: "0" });
+    this.zoom = new Zoom(this);
     this.rows = h("tbody");
     this.columns = h("tr");
     this.details = h(
@@ -47,7 +49,7 @@ export class Chart {
     this.element = h(
       "figure",
       { class: "chart" },
-      h("figcaption", {}, h("h2", {}, title), this.when, this.legend),
+      h("figcaption", {}, h("h2", {}, title), this.zoom.reset, this.when, this.legend),
       this.plot,
       this.details,
     );
@@ -77,11 +79,18 @@ export class Chart {
     return [...new Set(this.series.flatMap((each) => each.points.map(([ms]) => ms)))].sort((a, b) => a - b);
   }
 
+  wholeSpan() {
+    const end = this.times().at(-1) ?? Date.now();
+    return { start: end - this.spanMs, end };
+  }
+
+  shownSpan() {
+    return this.zoom.span ?? this.wholeSpan();
+  }
+
   bounds() {
-    const times = this.times();
-    const end = times.at(-1) ?? Date.now();
-    const start = end - this.spanMs;
-    const values = this.series.flatMap((each) => each.points.filter(([ms]) => ms >= start).map(([, value]) => value ?? 0));
+    const { start, end } = this.shownSpan();
+    const values = this.series.flatMap((each) => each.points.filter(([ms]) => ms >= start && ms <= end).map(([, value]) => value ?? 0));
     const top = nice(Math.max(this.floor, this.limit?.value ?? 0, ...values), this.binary ? 1024 : 1000);
     return { start, end, top };
   }
@@ -95,8 +104,8 @@ export class Chart {
     const y = (/** @type {number} */ value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
     this.plot.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
     this.plot.setAttribute("aria-label", `${this.title}. ${this.summary()}`);
-    const lines = this.series.map((each, index) => svg("path", { class: `s${index + 1}`, d: pathOf(each.points, start, x, y) }));
-    put(this.plot, this.axes(start, end, top, x, y), lines, this.limitLine(y), this.cursor(x, y));
+    const lines = this.series.map((each, index) => svg("path", { class: `s${index + 1}`, d: pathOf(each.points, start, end, x, y) }));
+    put(this.plot, this.axes(start, end, top, x, y), lines, this.limitLine(y), this.zoom.mark(x, TOP, HEIGHT - BOTTOM), this.cursor(x, y));
   }
 
   /** @param {number} start @param {number} end @param {number} top @param {(ms: number) => number} x @param {(v: number) => number} y */
@@ -111,7 +120,7 @@ export class Chart {
     for (let step = 0; step <= steps; step += 1) {
       const ms = start + ((end - start) * step) / steps;
       const anchor = step === 0 ? "start" : step === steps ? "end" : "middle";
-      parts.push(svg("text", { x: x(ms), y: HEIGHT - 5, "text-anchor": anchor }, clock(ms).slice(0, this.spanMs > 120_000 ? 5 : 8)));
+      parts.push(svg("text", { x: x(ms), y: HEIGHT - 5, "text-anchor": anchor }, clock(ms).slice(0, end - start > 120_000 ? 5 : 8)));
     }
     return parts;
   }
@@ -174,18 +183,25 @@ export class Chart {
 
   /** @param {PointerEvent} event */
   point(event) {
-    const { start, end } = this.bounds();
-    const part = (event.offsetX - LEFT) / (this.width - LEFT - RIGHT);
-    const wanted = start + part * (end - start);
-    const times = this.times().filter((ms) => ms >= start);
+    const { start, end } = this.shownSpan();
+    const wanted = this.timeAt(event.offsetX);
+    const times = this.times().filter((ms) => ms >= start && ms <= end);
     this.look(times.reduce((/** @type {number | null} */ best, ms) => (best === null || Math.abs(ms - wanted) < Math.abs(best - wanted) ? ms : best), null));
+  }
+
+  /** The time at a place of the drawing. @param {number} x */
+  timeAt(x) {
+    const { start, end } = this.shownSpan();
+    const part = (x - LEFT) / (this.width - LEFT - RIGHT);
+    return start + Math.min(Math.max(part, 0), 1) * (end - start);
   }
 
   /** @param {KeyboardEvent} event */
   step(event) {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (by === undefined) return;
-    const times = this.times();
+    const { start, end } = this.shownSpan();
+    const times = this.times().filter((ms) => ms >= start && ms <= end);
     const now = this.at === null ? times.length : times.indexOf(this.at);
     this.look(times[Math.max(0, Math.min(times.length - 1, now + by))] ?? null);
     event.preventDefault();
@@ -206,11 +222,11 @@ function nice(value, base) {
   return power * ([1.5, 3, 6, 9].find((each) => each * power >= value) ?? 15);
 }
 
-/** @param {Point[]} points @param {number} start @param {(ms: number) => number} x @param {(v: number) => number} y */
-function pathOf(points, start, x, y) {
+/** @param {Point[]} points @param {number} start @param {number} end @param {(ms: number) => number} x @param {(v: number) => number} y */
+function pathOf(points, start, end, x, y) {
   let drawing = false;
   const parts = points.map(([ms, value]) => {
-    if (value === null || ms < start) {
+    if (value === null || ms < start || ms > end) {
       drawing = false;
       return "";
     }

@@ -21,7 +21,8 @@ export async function showOverview(main, life) {
   const charts = {
     messages: new Chart("Messages a second", { format: rate }),
     queued: new Chart("Queued messages", { format: count, floor: 3 }),
-    times: new Chart("p99 latency", { format: duration, floor: 0.1 }),
+    times: new Chart("Latency", { format: duration, floor: 0.1 }),
+    inside: new Chart("p99 latency inside the broker", { format: duration, floor: 0.1 }),
     memory: new Chart("Memory", { format: octets, floor: 1024 * 1024, binary: true }),
     disk: new Chart("Written to disk", { format: (value) => `${octets(value)}/s`, floor: 1024, binary: true }),
     connections: new Chart("Connections", { format: count, floor: 3 }),
@@ -127,7 +128,12 @@ function drawNode(charts, overview, node, figures) {
   charts.memory.show([{ name: "in use", points: seen.line("memory") }], limitOf(node));
   charts.connections.show([{ name: "open", points: seen.line("connections") }]);
   charts.times.show([
-    { name: "publish to confirm", points: seen.line("publish") },
+    { name: "confirm p50", points: seen.line("confirm50") },
+    { name: "confirm p99", points: seen.line("confirm99") },
+    { name: "delivery p50", points: seen.line("delivery50") },
+    { name: "delivery p99", points: seen.line("delivery99") },
+  ]);
+  charts.inside.show([
     { name: "sync to disk", points: seen.line("sync") },
     { name: "turn of the broker", points: seen.line("turn") },
   ]);
@@ -142,13 +148,14 @@ function limitOf(node) {
 /** @param {any} now the figures @param {any} before those of the poll before */
 function timesOf(now, before) {
   const [new_, old] = [now?.histograms ?? {}, before?.histograms ?? {}];
-  const ms = (/** @type {string} */ name) => {
-    const us = quantile(new_[name], old[name], 0.99);
+  const ms = (/** @type {string} */ name, part = 0.99) => {
+    const us = quantile(new_[name], old[name], part);
     return us === null ? null : us / 1000;
   };
   const octets_ = added(new_.commit, old.commit);
   const seconds = (now?.time_us - before?.time_us) / 1e6;
-  return { publish: ms("confirm"), sync: ms("sync"), turn: ms("turn"), written: octets_ === null ? null : octets_ / seconds };
+  const clients = { confirm50: ms("confirm", 0.5), confirm99: ms("confirm"), delivery50: ms("delivery", 0.5), delivery99: ms("delivery") };
+  return { ...clients, sync: ms("sync"), turn: ms("turn"), written: octets_ === null ? null : octets_ / seconds };
 }
 
 /** @param {any[]} listeners */
