@@ -12,7 +12,7 @@ from forebay.core.errors import RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_SHIFT, Properties
 from forebay.filter.parser import parse
 from forebay.log.block import Block, BlockWriter
-from forebay.records.subject import RecordSubject
+from forebay.message.subject import RecordSubject
 from forebay.wire.convert import encode
 
 QUEUE: Final = "orders.é"

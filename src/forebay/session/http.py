@@ -21,9 +21,9 @@ from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhosts import Vhosts
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAINED
 from forebay.log.block import Block
+from forebay.message.properties import properties_of
+from forebay.message.shown import plain
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Lease
-from forebay.records.properties import properties_of
-from forebay.records.shown import plain
 from forebay.routing.exchange import text
 from forebay.session.session import Session
 
@@ -117,7 +117,7 @@ class EventSession(Session):
                 facts["stored_ms"] = int(block.timestamp_us(index) // MICROSECONDS)
                 if lease is not None:
                     facts.update(lease_facts(lease))
-            elif block.format(index) & RETAINED:  # in queues the bit means something else
+            elif block.format(index) & RETAINED:
                 facts["retained"] = True
             parts.append(b"data: " + msgspec.json.encode(facts) + b"\n\n")
         return b"".join(parts)

@@ -7,7 +7,7 @@ import pytest
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.filter.parts import first_miss
-from forebay.records.subject import RecordSubject
+from forebay.message.subject import RecordSubject
 from tests.records import Stored
 
 

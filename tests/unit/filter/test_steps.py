@@ -7,7 +7,7 @@ import json
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.filter.subject import BODY_OCTETS_MAX, STEPS_A_LOOK
-from forebay.records.subject import RecordSubject
+from forebay.message.subject import RecordSubject
 from tests.records import Stored
 
 

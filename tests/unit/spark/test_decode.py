@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
 
 from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, Properties
-from forebay.records.properties import properties_of
-from forebay.records.subject import NUMBERS, property_fact
+from forebay.message.properties import properties_of
+from forebay.message.subject import NUMBERS, property_fact
 from forebay.spark.arrow.properties import PROPERTY_TYPES, property_arrays
 from forebay.wire.convert import encode
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from forebay.core.errors import OptionError
 from forebay.core.message import AMQP091, Properties
 from forebay.log.block import Block, check_columns, parse_block
-from forebay.records.properties import properties_of
+from forebay.message.properties import properties_of
 from forebay.spark.sink.encode import BlockEncoder
 from forebay.spark.sink.options import SinkOptions, parse_sink, sink_columns
 

@@ -26,9 +26,9 @@ from forebay.broker.publish.headers import ASKS, MARKS, check_message, publish_w
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
+from forebay.message.properties import properties_of
 from forebay.queue.leases.lease import FAILED as AS_FAILED
 from forebay.queue.leases.lease import UNTRIED, Delivery
-from forebay.records.properties import properties_of
 from forebay.routing.exchange import text
 from forebay.server.app import App
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX

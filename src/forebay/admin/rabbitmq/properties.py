@@ -10,8 +10,8 @@ from forebay.admin.http.paging import Facts
 from forebay.broker.publish.headers import check_expiration
 from forebay.core.errors import INVALID, RequestError
 from forebay.core.message import Properties
-from forebay.records.encoded import amqp_octets
-from forebay.records.shown import plain
+from forebay.message.encoded import amqp_octets
+from forebay.message.shown import plain
 
 PERSISTENT: Final = 2
 TEXT_OCTETS_MAX: Final = 255

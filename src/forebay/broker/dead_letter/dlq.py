@@ -23,10 +23,10 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, DamagedBlock, RequestError
 from forebay.core.message import AMQP091, DIED, EXPIRES, FORMAT_MASK, KEYED, REJECTED
 from forebay.filter.parser import Filter
+from forebay.message.subject import RecordSubject
 from forebay.queue.queue import STREAM, Queue
 from forebay.queue.work.sifting import is_waiting, take_out
 from forebay.queue.work.work_group import WorkGroup
-from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX, put_table
 from forebay.wire.amqp091.deaths import DEATHS, FIRST, LAST, REDRIVEN, Death, deaths_of, redriven

@@ -18,7 +18,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.core.message import AMQP091, DIED, FORMAT_MASK
 from forebay.filter.parser import Filter
-from forebay.records.subject import RecordSubject
+from forebay.message.subject import RecordSubject
 from forebay.routing.exchange import text
 from forebay.wire.convert import decode
 

@@ -13,8 +13,8 @@ from mypy_extensions import i64
 from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, KEYED, MQTT
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
+from forebay.message.subject import RecordSubject
 from forebay.queue.facts import Facts, Looks
-from forebay.records.subject import RecordSubject
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX, Reader
 from forebay.wire.amqp091.properties import EXPIRATION, PRIORITY, field_at, flags_of, header_at, short_field
 from forebay.wire.mqtt.properties import LONG, expiry_at, property_number, user_property

@@ -332,8 +332,8 @@ def show_records(
     recovered: Recovered, name: str, vhost: str, offset: int, limit: int, body: bool, as_json: bool
 ) -> None:
     """Messages as they stand in the log, settled or not."""
-    from forebay.records.shown import record_shown
-    from forebay.records.subject import RecordSubject
+    from forebay.message.shown import record_shown
+    from forebay.message.subject import RecordSubject
 
     queue = queue_of(recovered, name, vhost)
     log = queue.log

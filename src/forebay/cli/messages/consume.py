@@ -20,7 +20,7 @@ from forebay.cli.units import messages
 from forebay.client.amqp import AmqpClient, Delivered
 from forebay.core.errors import OptionError
 from forebay.core.message import Properties
-from forebay.records.shown import plain
+from forebay.message.shown import plain
 from forebay.wire.amqp091.properties import decode_properties
 
 PREFETCH: Final = 500

@@ -12,8 +12,8 @@ from forebay.broker.auth.users import User, Users
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.vhost import Vhost
 from forebay.management.definitions.limits import limits_of_user
+from forebay.message.shown import plain
 from forebay.queue.queue import CLASSIC, QUORUM, STREAM, Queue
-from forebay.records.shown import plain
 from forebay.routing.exchange import Binding, Exchange, text
 
 Entry = dict[str, object]

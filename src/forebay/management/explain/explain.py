@@ -15,12 +15,12 @@ from forebay.management.explain.reasons import MILLISECOND_US, Reason, count, du
 from forebay.management.explain.streams import group_name, stream_reasons
 from forebay.management.explain.work import WorkReasons, state_in
 from forebay.management.operations.queues import pin_facts
+from forebay.message.shown import record_shown
+from forebay.message.subject import RecordSubject
 from forebay.queue.group import Group
 from forebay.queue.queue import KIND_NAMES, STREAM, Queue
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
-from forebay.records.shown import record_shown
-from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 
 BODY_OCTETS: Final = 0  # of the body that is shown: who asks why a message waits has no business with what it says

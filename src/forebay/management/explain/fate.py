@@ -9,9 +9,9 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
 from forebay.management.explain.reasons import MILLISECOND_US, Reason
+from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
 from forebay.queue.work.work_group import WorkGroup
-from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 from forebay.wire.amqp091.deaths import REDRIVEN
 

@@ -10,11 +10,11 @@ from forebay.management.explain.fate import death_of
 from forebay.management.explain.places import MessagePlace, subject_at
 from forebay.management.explain.reasons import MILLISECOND_US, consumer_facts
 from forebay.management.explain.work import state_in
+from forebay.message.shown import plain
+from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
 from forebay.queue.trace import TraceEvent
 from forebay.queue.work.work_group import WorkGroup
-from forebay.records.shown import plain
-from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 
 SECOND_MS: Final = 1000

@@ -9,8 +9,8 @@ from forebay.broker.dead_letter.dlq import attempts_of, seal
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
+from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
-from forebay.records.subject import RecordSubject
 
 BLOCKS_A_STEP: Final = 200
 OCTETS_A_STEP: Final = 2 << 20

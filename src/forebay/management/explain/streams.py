@@ -6,11 +6,11 @@ from forebay.filter.parts import first_miss
 from forebay.management.control import Connections
 from forebay.management.explain.reasons import MILLISECOND_US, Reason, consumer_facts, count, duration, named
 from forebay.management.explain.work import said_as
+from forebay.message.shown import plain
+from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
 from forebay.queue.ready.expiry import expiry_us
 from forebay.queue.stream.stream_group import StreamGroup
-from forebay.records.shown import plain
-from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 
 

@@ -8,6 +8,8 @@ from forebay.core.message import KEYED
 from forebay.filter.parts import first_miss
 from forebay.management.control import Connections
 from forebay.management.explain.reasons import MILLISECOND_US, Reason, consumer_facts, count, duration, named
+from forebay.message.shown import plain
+from forebay.message.subject import RecordSubject
 from forebay.queue.declaration.limits import STRICT
 from forebay.queue.leases.lease import Consumer, Lease
 from forebay.queue.leases.page import DEAD_LETTER, DELAYED, LEASED, PAGE_BITS, SETTLED
@@ -16,8 +18,6 @@ from forebay.queue.ready.expiry import NEVER
 from forebay.queue.ready.order import Order
 from forebay.queue.work.attempts import FAILURE
 from forebay.queue.work.work_group import WorkGroup
-from forebay.records.shown import plain
-from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 
 READY: Final = "ready"

@@ -9,7 +9,7 @@ from forebay.broker.vhost import Vhost
 from forebay.management.arguments import FLAG, PAGE, TABLE, TEXT, VHOST, Arguments, Parameter
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import BIND, DECLARE_EXCHANGE, DELETE_EXCHANGE, ENTER, is_to_exchange
-from forebay.records.shown import plain
+from forebay.message.shown import plain
 from forebay.routing.exchange import Binding, Exchange, text
 
 EXCHANGE: Final = Parameter("exchange", TEXT, "its name")

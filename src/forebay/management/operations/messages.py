@@ -14,9 +14,9 @@ from forebay.management.needs import MOVE, READ_QUEUE
 from forebay.management.operations.letters import PORTION, portion_of
 from forebay.management.operations.queues import BODY, BODY_OCTETS_MAX, QUEUE, WHERE, where_of
 from forebay.management.operations.streams import check_offset
+from forebay.message.shown import record_shown
+from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
-from forebay.records.shown import record_shown
-from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 
 TAIL_MAX: Final = 100

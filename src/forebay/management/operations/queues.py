@@ -26,13 +26,13 @@ from forebay.management.arguments import (
 )
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import CONFIGURE_QUEUE, DECLARE_QUEUE, ENTER, NO_SESSION, READ_QUEUE
+from forebay.message.shown import plain, record_shown
+from forebay.message.subject import RecordSubject
 from forebay.queue.group import Group
 from forebay.queue.queue import KIND_NAMES, Queue, group_key
 from forebay.queue.retention.keepers import find_keeper
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.work.work_group import WorkGroup
-from forebay.records.shown import plain, record_shown
-from forebay.records.subject import RecordSubject
 from forebay.routing.exchange import text
 
 QUEUE: Final = Parameter("queue", TEXT, "its name")

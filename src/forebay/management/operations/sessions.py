@@ -39,9 +39,9 @@ from forebay.management.arguments import (
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
 from forebay.management.operations.queues import BODY, BODY_OCTETS_MAX
-from forebay.records.properties import properties_of
-from forebay.records.shown import body_shown, plain, record_shown
-from forebay.records.subject import PROTOCOLS, RecordSubject
+from forebay.message.properties import properties_of
+from forebay.message.shown import body_shown, plain, record_shown
+from forebay.message.subject import PROTOCOLS, RecordSubject
 from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_filter, check_topic, matches
 

@@ -15,8 +15,8 @@ from mypy_extensions import i64
 from forebay.filter.parser import Filter, parse
 from forebay.log.block import Block, BlockWriter
 from forebay.log.queue_log import QueueLog
+from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
-from forebay.records.subject import RecordSubject
 from forebay.session.blocks.projection import projected
 from forebay.wire.blocks.frames import EVERY_COLUMN
 

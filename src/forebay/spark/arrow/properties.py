@@ -27,9 +27,9 @@ from pyspark.sql.types import (
 )
 
 from forebay.core.message import FORMAT_MASK, Properties
-from forebay.records.properties import properties_of
-from forebay.records.shown import plain
-from forebay.records.subject import NUMBERS, PROPERTY_NAMES, property_fact
+from forebay.message.properties import properties_of
+from forebay.message.shown import plain
+from forebay.message.subject import NUMBERS, PROPERTY_NAMES, property_fact
 
 HEADER_PREFIX: Final = "header."  # of headers in the map of properties, as filters write them
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from forebay.filter.nodes import FilterNode
 from forebay.filter.parser import Filter, parse
 from forebay.log.block import HEAD_OCTETS, Block, BlockWriter, trusted_block
-from forebay.records.rows import YES
-from forebay.records.subject import RecordSubject
+from forebay.message.rows import YES
+from forebay.message.subject import RecordSubject
 from forebay.spark.arrow.batches import BlockView, Buffer, WholeRun, numbers, same_text
 from forebay.spark.filters.columns import conditions, facts_of, needed
 

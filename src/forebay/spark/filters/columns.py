@@ -24,8 +24,8 @@ from pyspark.sql.types import BooleanType
 from forebay.core.errors import OptionError
 from forebay.filter.nodes import And, Fact, FilterNode, Path
 from forebay.filter.parser import parse
-from forebay.records.rows import UNKNOWN, YES, Rows, conditions_of
-from forebay.records.subject import DEATH_NAMES, PROPERTY_NAMES
+from forebay.message.rows import UNKNOWN, YES, Rows, conditions_of
+from forebay.message.subject import DEATH_NAMES, PROPERTY_NAMES
 from forebay.spark.arrow.properties import bitmap, fixed_array, integers
 from forebay.spark.filters.native import condition, joined
 

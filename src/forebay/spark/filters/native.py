@@ -31,7 +31,7 @@ from forebay.filter.values import (
     number_in,
     text,
 )
-from forebay.records.subject import PROTOCOLS
+from forebay.message.subject import PROTOCOLS
 
 TEXT: Final = "text"
 NUMBER: Final = "number"

@@ -26,8 +26,8 @@ from pyspark.sql.types import StructField, StructType
 from forebay.core.errors import OptionError, RequestError
 from forebay.core.message import FORMAT_MASK, Properties
 from forebay.filter.parser import parse
-from forebay.records.encoded import amqp_octets
-from forebay.records.properties import properties_of
+from forebay.message.encoded import amqp_octets
+from forebay.message.properties import properties_of
 from forebay.spark.filters.columns import matching
 from forebay.spark.jobs.broker import Broker
 from forebay.spark.jobs.publishing import publish

@@ -16,7 +16,7 @@ import pyarrow as pa
 from forebay.core.errors import OptionError
 from forebay.core.message import AMQP091, Properties
 from forebay.log.block import make_head
-from forebay.records.encoded import amqp_octets
+from forebay.message.encoded import amqp_octets
 from forebay.spark.sink.options import EXCHANGE, HEADERS, NAME_OCTETS_MAX, ROUTING_KEY, TOPIC, VALUE, SinkOptions
 
 PROPERTIES: Final = (

@@ -11,7 +11,7 @@ from forebay.broker.dead_letter import dlq
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import MQTT, Properties
 from forebay.filter.parser import parse
-from forebay.records.subject import RecordSubject
+from forebay.message.subject import RecordSubject
 from forebay.wire.amqp091 import properties as amqp
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
 from forebay.wire.mqtt.properties import USER_PROPERTY, Property, encode_properties, user_property

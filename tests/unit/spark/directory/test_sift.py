@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, Properties
 from forebay.filter.parser import parse
 from forebay.log.block import BlockWriter
-from forebay.records.encoded import amqp_octets
+from forebay.message.encoded import amqp_octets
 from forebay.spark.arrow.batches import WHOLE_ROWS_MIN, BatchMaker, Buffer
 from forebay.spark.directory.sift import matching, places_of, sifted
 from forebay.spark.schema import full_schema

@@ -17,8 +17,8 @@ from forebay.admin.samples.rates import CONNECTION, RateSamples
 from forebay.admin.samples.samples import Windows
 from forebay.admin.samples.windows import Asked, Sampled
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
+from forebay.message.shown import plain
 from forebay.node.peer import split_name
-from forebay.records.shown import plain
 from forebay.server.app import App
 from forebay.server.net import Connection
 

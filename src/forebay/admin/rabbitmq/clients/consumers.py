@@ -15,11 +15,11 @@ from forebay.admin.rabbitmq.clients.connections import peer_of, user_of
 from forebay.admin.rabbitmq.node.node import NODE
 from forebay.admin.rights import Manager, check_vhost, seen_vhosts
 from forebay.broker.vhost import Vhost
+from forebay.message.shown import plain
 from forebay.queue.group import Group
 from forebay.queue.leases.lease import Consumer
 from forebay.queue.queue import Queue
 from forebay.queue.work.work_group import WorkGroup
-from forebay.records.shown import plain
 from forebay.routing.exchange import text
 from forebay.server.app import App
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+from forebay.message.shown import plain
 from forebay.node.link import CHOKED, HELD, INDEBTED
-from forebay.records.shown import plain
 from forebay.routing.exchange import text
 from forebay.server.app import App
 from forebay.server.net import Connection

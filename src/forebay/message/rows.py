@@ -9,8 +9,8 @@ from mypy_extensions import i64
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, Properties
 from forebay.filter.nodes import FilterNode
 from forebay.filter.values import condition_of
-from forebay.records.properties import properties_of
-from forebay.records.subject import (
+from forebay.message.properties import properties_of
+from forebay.message.subject import (
     AGE_MS,
     DELIVERIES,
     EXCHANGE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from forebay.records.subject import DEATH_NAMES, PROPERTY_NAMES, RecordSubject
+from forebay.message.subject import DEATH_NAMES, PROPERTY_NAMES, RecordSubject
 
 INTEGER_MIN: Final = -9_223_372_036_854_775_808
 INTEGER_MAX: Final = 18_446_744_073_709_551_615

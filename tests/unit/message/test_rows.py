@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from forebay.core.message import AMQP091, Properties
 from forebay.filter.parser import parse
 from forebay.filter.values import condition_of
-from forebay.records.rows import NO, UNKNOWN, YES, Rows, conditions_of
+from forebay.message.rows import NO, UNKNOWN, YES, Rows, conditions_of
 from tests.records import NOW_US, Stored, filters, records
 
 

@@ -8,8 +8,8 @@ from forebay.core.message import AMQP091, MQTT, Properties
 from forebay.filter.parser import parse
 from forebay.filter.subject import FACTS
 from forebay.log.block import BlockWriter
-from forebay.records.shown import plain, record_shown
-from forebay.records.subject import RecordSubject
+from forebay.message.shown import plain, record_shown
+from forebay.message.subject import RecordSubject
 from forebay.wire.convert import encode
 
 STORED_US = 1_700_000_000_000_000

@@ -11,7 +11,7 @@ from mypy_extensions import i64
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, Properties
 from forebay.filter.subject import BODY_OCTETS_MAX, Subject
 from forebay.log.block import Block
-from forebay.records.properties import properties_of
+from forebay.message.properties import properties_of
 from forebay.routing.topic_trie import swap_key
 
 PROTOCOLS: Final = {AMQP091: "amqp091", MQTT: "mqtt"}
