@@ -46,6 +46,13 @@ def staged_block(*rows: Row, format: int = AMQP091) -> bytes:
     return octets_of(writer.seal(0, 0, True))
 
 
+def annotated_block(row: Row, annotations: bytes) -> bytes:
+    """One whole block with this row, of which it says something that a client cannot know."""
+    writer = BlockWriter()
+    writer.append_annotated(AMQP091, *row, annotations)
+    return octets_of(writer.seal(0, 0, True))
+
+
 def octets_of(block: Block) -> bytes:
     return b"".join([block.head, *block.parts()])
 

@@ -14,16 +14,15 @@ AMQP091: Final = 1  # property flags and property list of the content header (fr
 MQTT: Final = 2  # the MQTT 5 property block without its length, empty for 3.1.1; the payload
 AMQP10: Final = 3  # sections before the body; the body sections
 
-# The bits above the format say of an MQTT message how it was published. Queues keep the QoS only.
-FORMAT_MASK: Final = 0x0F
+# The octet of the format: two bits for the format itself, and two for what a queue has to look for in the properties.
+FORMAT_MASK: Final = 0x03
+EXPIRES: Final = 0x04  # an expiration of its own
+KEYED: Final = 0x08  # a message group: messages of one key are handed out in order, one at a time
+# The others say of an MQTT message how it was published. Queues keep the QoS only.
 QOS_SHIFT: Final = 4
 QOS_MASK: Final = 0x30
 RETAIN: Final = 0x40  # its publisher set the RETAIN flag
 RETAINED: Final = 0x80  # it was retained already when its receiver subscribed
-
-# In the records of queues the two highest bits say instead what a queue has to look for in the properties.
-EXPIRES: Final = 0x40  # an expiration of its own
-KEYED: Final = 0x80  # a message group: messages of one key are handed out in order, one at a time
 
 # Of records of AMQP 0.9.1, in queues, whose QoS nobody asks for:
 DIED: Final = 0x10  # it came by dead-lettering: its header x-death is the broker's own

@@ -2,7 +2,7 @@
 
 One block, little-endian; every part starts at a multiple of 8, padded with zeros:
 
-     0  4  magic "FBK1"
+     0  4  magic "FBK2"
      4  4  CRC32C of the octets from 8 to the end
      8  4  octets of the whole block, a multiple of 8
     12  4  count n of records, >= 1
@@ -12,14 +12,19 @@ One block, little-endian; every part starts at a multiple of 8, padded with zero
     36  4  octets of all routing keys
     40  4  octets of all properties
     44  4  octets of all bodies
-    48  8n timestamps, i64
+    48  4  octets of all annotations
+    52  4  zeros
+    56  8n timestamps, i64
         n  formats, u8 (core/message.py)
-       then four columns: exchange, routing key, properties, body; each
+       then five columns: exchange, routing key, properties, annotations, body; each
            4(n+1)  i32 offsets into the column's octets: 0, end of record 0, end of record 1, ...
            octets  of all records, back to back
 
+Annotations are what the broker says of a record (message/annotations.py). Few records have any: where none of a block
+has, the column is not there at all, and costs nothing.
+
 Offsets, not lengths, and the alignment: so that a reader can hand each column to Apache Arrow without a copy.
-In memory a block is its 48-octet head and its `data` (octets 48 to the end), so that sealing copies each octet once.
+In memory a block is its 56-octet head and its `data` (octets 56 to the end), so that sealing copies each octet once.
 Where it holds one record with a long body, `data` ends before the body, which is `tail`: it is never copied.
 """
 
@@ -33,8 +38,8 @@ from mypy_extensions import i32, i64, u8
 
 from forebay.core.ports import Disk
 
-MAGIC: Final = b"FBK1"
-HEAD_OCTETS: Final = 48
+MAGIC: Final = b"FBK2"
+HEAD_OCTETS: Final = 56
 BLOCK_OCTETS_MAX: Final = 1 << 28  # a longer one is refused by readers; writers seal long before
 LONG_OCTETS: Final = 1 << 20  # bodies from here on are copied once only, into the block, or not at all
 ZEROS: Final = b"\0\0\0\0\0\0\0\0"
@@ -54,11 +59,14 @@ def padding(octets: i64) -> i64:
 class Block:
     """A sealed, immutable run of records.
 
-    head   the block's first 48 octets; empty for a block that never goes to a disk
+    head   the block's first 56 octets; empty for a block that never goes to a disk
     data   all octets after the head, those of `tail` and its padding excepted
     tail   the body of its only record, if that is long
     base   offset of the first record
     count  records
+    annotated  some of them have annotations
+
+    `annotations_at` and `annotations_octets_at` mean nothing in a block without annotations.
     """
 
     def __init__(
@@ -71,6 +79,7 @@ class Block:
         keys: i64,
         properties: i64,
         tail: bytes = b"",
+        annotations: i64 = 0,
     ) -> None:
         self.head = head
         self.data = data
@@ -88,7 +97,12 @@ class Block:
         self.key_octets_at: i64 = self.key_at + offsets
         self.properties_at: i64 = self.key_octets_at + keys + padding(keys)
         self.properties_octets_at: i64 = self.properties_at + offsets
-        self.body_at: i64 = self.properties_octets_at + properties + padding(properties)
+        self.annotated = annotations > 0
+        self.annotations_at: i64 = self.properties_octets_at + properties + padding(properties)
+        self.annotations_octets_at: i64 = self.annotations_at + offsets
+        self.body_at: i64 = self.annotations_at
+        if annotations:
+            self.body_at = self.annotations_octets_at + annotations + padding(annotations)
         self.body_octets_at: i64 = self.body_at + offsets
 
     def octets(self) -> i64:
@@ -116,6 +130,9 @@ class Block:
     def properties(self, index: i64) -> bytes:
         return self.cell(self.properties_at, self.properties_octets_at, index)
 
+    def annotations(self, index: i64) -> bytes:
+        return self.cell(self.annotations_at, self.annotations_octets_at, index) if self.annotated else b""
+
     def body(self, index: i64) -> bytes:
         return self.tail or self.cell(self.body_at, self.body_octets_at, index)
 
@@ -136,7 +153,7 @@ class Block:
 
 
 def block_octets(head: bytes) -> int:
-    """Length of the whole block that these first 48 octets announce; BadBlock if no block starts so."""
+    """Length of the whole block that these first 56 octets announce; BadBlock if no block starts so."""
     if len(head) < HEAD_OCTETS or head[:4] != MAGIC:
         raise BadBlock("no block starts here")
     octets = i64(read_i32_le(head, 8))
@@ -180,9 +197,11 @@ def trusted_block(head: bytes, data: bytes, tail: bytes = b"") -> Block:
     keys = i64(read_i32_le(head, 36))
     properties = i64(read_i32_le(head, 40))
     bodies = i64(read_i32_le(head, 44))
-    if count < 1 or exchanges < 0 or keys < 0 or properties < 0 or bodies < 0:
-        raise BadBlock(f"block of {count} records with columns of {exchanges}, {keys}, {properties}, {bodies} octets")
-    block = Block(head, data, read_i64_le(head, 16), count, exchanges, keys, properties, tail)
+    annotations = i64(read_i32_le(head, 48))
+    if count < 1 or exchanges < 0 or keys < 0 or properties < 0 or annotations < 0 or bodies < 0:
+        lengths = f"{exchanges}, {keys}, {properties}, {annotations}, {bodies}"
+        raise BadBlock(f"block of {count} records with columns of {lengths} octets")
+    block = Block(head, data, read_i64_le(head, 16), count, exchanges, keys, properties, tail, annotations)
     if HEAD_OCTETS + block.body_octets_at + bodies + padding(bodies) != block.octets():
         raise BadBlock("column lengths do not add up to the block's")
     return block
@@ -209,6 +228,8 @@ def check_columns(block: Block) -> None:
     check_offsets(block, block.key_at, 36)
     check_offsets(block, block.properties_at, 40)
     check_offsets(block, block.body_at, 44)
+    if block.annotated:
+        check_offsets(block, block.annotations_at, 48)
 
 
 def check_offsets(block: Block, offsets_at: i64, length_at: i64) -> None:
@@ -310,6 +331,35 @@ class ColumnWriter:
 
 
 @final
+class AnnotationWriter:
+    """The column of annotations being filled: of the records that have none, only where they are in between."""
+
+    def __init__(self) -> None:
+        self.column = ColumnWriter()
+        self.records: i64 = 0
+
+    def fill(self, count: i64) -> None:
+        """Have so many records, the new ones without annotations."""
+        column = self.column
+        end = i32(column.size())
+        while self.records < count:
+            write_i32_le(column.offsets, end)
+            self.records += 1
+
+    def append(self, index: i64, annotations: bytes) -> None:
+        """Add those of the record that has this index in the block."""
+        self.fill(index)
+        self.column.append(annotations)
+        self.records += 1
+
+    def append_range(self, index: i64, block: Block, first: i64, count: i64) -> None:
+        """Add those of `count` records of a sealed block, the first of which has this index in the new one."""
+        self.fill(index)
+        self.column.append_range(block.data, block.annotations_at, block.annotations_octets_at, first, count)
+        self.records += count
+
+
+@final
 class BlockWriter:
     """Collects the records appended to one log until they are sealed into a block."""
 
@@ -321,6 +371,7 @@ class BlockWriter:
         self.keys = ColumnWriter()
         self.properties = ColumnWriter()
         self.bodies = ColumnWriter()
+        self.annotations: AnnotationWriter | None = None  # made for the first record that has any
 
     def append(self, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes) -> None:
         """Add one record; its timestamp will be that of sealing."""
@@ -334,12 +385,29 @@ class BlockWriter:
             self.bodies.append_long(body)
         self.count += 1
 
+    def append_annotated(
+        self, format: u8, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes, annotations: bytes
+    ) -> None:
+        """As `append`, of a record that may have annotations."""
+        if annotations:
+            self.annotate().append(self.count, annotations)
+        self.append(format, exchange, routing_key, properties, body)
+
+    def annotate(self) -> AnnotationWriter:
+        """The column of annotations, which has all records so far from now on."""
+        column = self.annotations
+        if column is None:
+            column = self.annotations = AnnotationWriter()
+        return column
+
     def append_range(self, block: Block, first: i64, count: i64) -> None:
         """Add records of another block, with their timestamps; not to be mixed with `append` in one block."""
         data = block.data
         self.timestamps.write(data[8 * first : 8 * (first + count)])
         at = block.formats_at + first
         self.formats.write(data[at : at + count])
+        if block.annotated:
+            self.annotate().append_range(self.count, block, first, count)
         self.exchanges.append_range(data, block.exchange_at, block.exchange_octets_at, first, count)
         self.keys.append_range(data, block.key_at, block.key_octets_at, first, count)
         self.properties.append_range(data, block.properties_at, block.properties_octets_at, first, count)
@@ -354,6 +422,8 @@ class BlockWriter:
         data = block.data
         count = block.count
         self.formats.write(formats)
+        if block.annotated:
+            self.annotate().append_range(self.count, block, 0, count)
         self.exchanges.append_all(data, block.exchange_at, block.exchange_octets_at, count)
         self.keys.append_all(data, block.key_at, block.key_octets_at, count)
         self.properties.append_all(data, block.properties_at, block.properties_octets_at, count)
@@ -365,9 +435,11 @@ class BlockWriter:
 
     def octets(self) -> i64:
         """About how long the block would be if it were sealed now."""
+        annotations: i64 = 0 if self.annotations is None else self.annotations.column.size() + 4 * self.count
         return (
             HEAD_OCTETS
             + 29 * self.count
+            + annotations
             + self.exchanges.size()
             + self.keys.size()
             + self.properties.size()
@@ -398,6 +470,13 @@ class BlockWriter:
         parts += self.exchanges.take()
         parts += self.keys.take()
         parts += self.properties.take()
+        annotations: i64 = 0
+        column = self.annotations
+        if column is not None:
+            column.fill(count)
+            annotations = column.column.size()
+            parts += column.column.take()
+            self.annotations = None
         tail = self.bodies.take_alone() if count == 1 and bodies >= LONG_OCTETS else b""
         parts += self.bodies.take()
         data = b"".join(parts)
@@ -406,14 +485,22 @@ class BlockWriter:
         self.count = 0
         head = b""
         if durable:
-            head = make_head(data, base, count, exchanges, keys, properties, bodies, tail)
-        return Block(head, data, base, count, exchanges, keys, properties, tail)
+            head = make_head(data, base, count, exchanges, keys, properties, bodies, tail, annotations)
+        return Block(head, data, base, count, exchanges, keys, properties, tail, annotations)
 
 
 def make_head(
-    data: bytes, base: i64, count: i64, exchanges: i64, keys: i64, properties: i64, bodies: i64, tail: bytes = b""
+    data: bytes,
+    base: i64,
+    count: i64,
+    exchanges: i64,
+    keys: i64,
+    properties: i64,
+    bodies: i64,
+    tail: bytes = b"",
+    annotations: i64 = 0,
 ) -> bytes:
-    """The first 48 octets of a block, checksum included."""
+    """The first 56 octets of a block, checksum included."""
     head = BytesWriter()
     last: i64 = len(tail)
     write_i32_le(head, i32(HEAD_OCTETS + len(data) + last + padding(last)))
@@ -424,6 +511,8 @@ def make_head(
     write_i32_le(head, i32(keys))
     write_i32_le(head, i32(properties))
     write_i32_le(head, i32(bodies))
+    write_i32_le(head, i32(annotations))
+    write_i32_le(head, 0)
     rest = head.getvalue()
     crc = checksum(rest, data, tail)
     start = BytesWriter()

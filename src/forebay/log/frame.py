@@ -4,7 +4,7 @@ A file `wal/<number, 16 digits>.wal`, little-endian:
 
      0  4  magic "FBWL"
      4  4  CRC32C of the octets 8 to 31
-     8  4  version, 3
+     8  4  version, 4
     12  4  salt, different for every file
     16  8  number of the file
     24  8  number (LSN) of its first frame
@@ -14,7 +14,7 @@ One frame, written and synced as one; its length is a multiple of 8:
 
      0  4  magic "FBWF"
      4  4  CRC32C, begun with the file's salt, of the octets 8 to 31, then of every piece: its head, and its payload
-           with padding; but of a BLOCK's payload only the first 48 octets, as the block's own checksum covers the rest
+           with padding; but of a BLOCK's payload only the first 56 octets, as the block's own checksum covers the rest
      8  8  octets of the whole frame
     16  8  LSN: one more than that of the frame before, also across files
     24  4  count of pieces
@@ -51,7 +51,7 @@ from forebay.log.block import MAGIC as BLOCK_MAGIC
 
 FILE_MAGIC: Final = b"FBWL"
 FRAME_MAGIC: Final = b"FBWF"
-VERSION: Final = 3
+VERSION: Final = 4
 FILE_HEAD_OCTETS: Final = 32
 FRAME_HEAD_OCTETS: Final = 32
 PIECE_OCTETS: Final = 16

@@ -4,7 +4,7 @@ A file `queues/<queue>/<first offset, 20 digits>.seg`, little-endian:
 
      0  4  magic "FBSG"
      4  4  CRC32C of the octets 8 to 39
-     8  4  version, 1
+     8  4  version, 2
     12  4  queue
     16  8  first: the segment stands for the offsets from here ...
     24  8  end: ... to before here; blocks in the WAL up to here are older and count no more
@@ -19,7 +19,7 @@ A file `queues/<queue>/<first offset, 20 digits>.seg`, little-endian:
            then the last 48 octets:
              0  4  magic "FBSX"
              4  4  CRC32C of the octets 0 to 39 of the file, the index, and the octets 8 to 47 of this part
-             8  4  version, 1
+             8  4  version, 2
             12  4  queue
             16  8  first
             24  8  end
@@ -46,7 +46,7 @@ from forebay.log.queue_log import BlockIndex
 
 HEAD_MAGIC: Final = b"FBSG"
 FOOT_MAGIC: Final = b"FBSX"
-VERSION: Final = 1
+VERSION: Final = 2
 HEAD: Final = struct.Struct("<4sIIIqqq")
 HEAD_OCTETS: Final = 40
 ENTRY: Final = struct.Struct("<qqqII")
@@ -155,7 +155,7 @@ def parse_segment(disk: Disk, path: str, handle: int, head: bytes | None = None)
     if magic != HEAD_MAGIC or crc32c(head[8:]) != crc:
         raise CorruptFile(full_path, 0, "the segment's head is damaged")
     if version != VERSION:
-        raise CorruptFile(full_path, 8, f"version {version} of the segment format, this program knows {VERSION}")
+        raise CorruptFile(full_path, 8, wrong_version(version))
     where = f"queue {queue}, offsets {first} to {end - 1}"
     foot = disk.pread(handle, FOOT_OCTETS, octets - FOOT_OCTETS)
     magic, crc, foot_version, foot_queue, foot_first, foot_end, position, count, _ = FOOT.unpack(foot)
@@ -171,6 +171,13 @@ def parse_segment(disk: Disk, path: str, handle: int, head: bytes | None = None)
         for base, stamp_us, at, block_octets, records in ENTRY.iter_unpack(index)
     ]
     return Segment(path, queue, first, end, octets, entries)
+
+
+def wrong_version(version: int) -> str:
+    """The reason to refuse a segment of another version than ours."""
+    if version < VERSION:
+        return f"version {version} of the segment format is of an older forebay, this one knows {VERSION} only"
+    return f"version {version} of the segment format is unknown, this program knows {VERSION}"
 
 
 class SegmentWriter:

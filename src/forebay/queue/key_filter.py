@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.core.message import AMQP091
+from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.log.block import Block
 from forebay.queue.turn import TurnShare
 from forebay.routing.topic_trie import matches, swap_key
@@ -34,7 +34,7 @@ class KeyFilter:
         known = self.memo.get(key)
         if known is None:
             exchange = block.exchange(index)
-            known = matches(self.text, filter_key(block.format(index) & 15, exchange, key))
+            known = matches(self.text, filter_key(block.format(index) & FORMAT_MASK, exchange, key))
             # A key may mean two topics, by the protocol it came from: only the common case is remembered.
             if len(self.memo) >= MEMO_ENTRIES:
                 self.memo.clear()

@@ -63,9 +63,10 @@ def raw(broker: AnyBroker) -> Iterator[Raw]:
 
 def column_bodies(block: bytes) -> list[bytes]:
     """The bodies of a block, by its picture."""
-    magic, _, octets, count, _, _, exchanges, keys, properties, bodies = struct.unpack_from("<4sIIIqqIIII", block)
-    assert (magic, octets) == (b"FBK1", len(block))
-    at = 48 + 8 * count + (count + 7) // 8 * 8
+    magic, _, octets, count, _, _, *columns, annotations, zeros = struct.unpack_from("<4sIIIqq4III", block)
+    exchanges, keys, properties, bodies = columns
+    assert (magic, octets, annotations, zeros) == (b"FBK2", len(block), 0, 0)
+    at = 56 + 8 * count + (count + 7) // 8 * 8
     offsets_octets = (4 * (count + 1) + 7) // 8 * 8
     for column in (exchanges, keys, properties):
         at += offsets_octets + (column + 7) // 8 * 8

@@ -169,16 +169,28 @@ def test_what_went_rightly_is_not_missed(tmp_path: Path) -> None:
     Opened(tmp_path / "data", [1, 2]).close()
 
 
-def test_a_folder_of_an_older_format_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_folder_of_an_older_format_is_refused(folder: Path, version: int) -> None:
     from crc32c import crc32c
 
     (folder / "MANIFEST").unlink()
     for path in folder.glob("wal/*.wal"):
         octets = bytearray(path.read_bytes())
-        octets[8] = 2
+        octets[8] = version
         octets[4:8] = crc32c(bytes(octets[8:32])).to_bytes(4, "little")
         path.write_bytes(octets)
-    assert "of an older forebay" in str(refusal(folder))
+    assert f"version {version} of the WAL format is of an older forebay" in str(refusal(folder))
+
+
+def test_a_segment_of_an_older_format_is_refused(folder: Path) -> None:
+    from crc32c import crc32c
+
+    for path in folder.glob("queues/*/*.seg"):
+        octets = bytearray(path.read_bytes())
+        octets[8] = 1
+        octets[4:8] = crc32c(bytes(octets[8:40])).to_bytes(4, "little")
+        path.write_bytes(octets)
+    assert "version 1 of the segment format is of an older forebay" in str(refusal(folder))
 
 
 def test_a_damaged_manifest_is_refused(folder: Path) -> None:

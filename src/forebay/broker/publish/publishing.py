@@ -133,8 +133,6 @@ class Publishing:
         if audience is not None:
             if format & KEPT == MQTT:
                 audience = audience.zero
-            elif format & FORMAT_MASK != MQTT:
-                format &= FORMAT_MASK  # the marks for queues would be taken for RETAIN here
             if audience.direct:
                 self.fanout.append(audience, format, route.exchange, route.routing_key, properties, body)
             if audience.logged:

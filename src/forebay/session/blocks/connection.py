@@ -475,4 +475,5 @@ def head_of(block: Block) -> bytes:
         i64(read_i32_le(data, block.properties_at + last)),
         i64(read_i32_le(data, block.body_at + last)),
         block.tail,
+        i64(read_i32_le(data, block.annotations_at + last)) if block.annotated else 0,
     )

@@ -60,6 +60,7 @@ def projected(block: Block, columns: i64) -> list[bytes]:
     exchanges: i64 = 0
     keys: i64 = 0
     properties: i64 = 0
+    annotations: i64 = 0
     bodies: i64 = 0
     if columns & EXCHANGES:
         parts.append(data[block.exchange_at : block.key_at])
@@ -74,6 +75,8 @@ def projected(block: Block, columns: i64) -> list[bytes]:
     if columns & PROPERTIES:
         parts.append(data[block.properties_at : block.body_at])
         properties = block.length(block.properties_at)
+        if block.annotated:  # they stand behind the properties, and go along with them
+            annotations = block.length(block.annotations_at)
     else:
         parts.append(empty)
     tail = b""
@@ -84,6 +87,6 @@ def projected(block: Block, columns: i64) -> list[bytes]:
     else:
         parts.append(empty)
     rest = b"".join(parts)
-    head = make_head(rest, block.base, count, exchanges, keys, properties, bodies, tail)
-    made = Block(head, rest, block.base, count, exchanges, keys, properties, tail)
+    head = make_head(rest, block.base, count, exchanges, keys, properties, bodies, tail, annotations)
+    made = Block(head, rest, block.base, count, exchanges, keys, properties, tail, annotations)
     return [head, *made.parts()]

@@ -89,6 +89,8 @@ class Stager:
         try:
             block = parse_block(octets[:HEAD_OCTETS], octets[HEAD_OCTETS:])
             check_columns(block)
+            if block.annotated:
+                raise BadBlock("annotations are the broker's alone")
         except BadBlock as error:
             raise RequestError(INVALID, f"stage: {error}") from None
         self.check_addresses(vhost, rights, block)

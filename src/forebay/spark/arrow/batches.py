@@ -60,7 +60,8 @@ class BlockView:
         self.data_at = at + HEAD_OCTETS
         self.octets = octets
         self.picked: Offsets | None = None
-        self.layout = Block(head, b"", base, count, _u32(head, 32), _u32(head, 36), _u32(head, 40))
+        columns = _u32(head, 32), _u32(head, 36), _u32(head, 40)
+        self.layout = Block(head, b"", base, count, *columns, annotations=_u32(head, 48))
 
     def offsets(self, first: int, end: int) -> Offsets:
         """Those of its records [first, end)."""

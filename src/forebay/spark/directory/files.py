@@ -34,6 +34,7 @@ from forebay.log.segment import (
     SegmentEntry,
     parse_segment,
     segment_path,
+    wrong_version,
 )
 from forebay.spark.arrow.batches import BlockView, Buffer
 
@@ -148,7 +149,7 @@ def read_span(disk: Disk, path: str) -> FileSpan:
     if magic != HEAD_MAGIC or crc32c(head[8:]) != crc:
         raise CorruptFile(disk.path(path), 0, "the segment's head is damaged")
     if version != VERSION:
-        raise CorruptFile(disk.path(path), 8, f"version {version} of the segment format, this program knows {VERSION}")
+        raise CorruptFile(disk.path(path), 8, wrong_version(version))
     return FileSpan(first, end, octets)
 
 

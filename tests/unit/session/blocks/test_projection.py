@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from forebay.core.message import ACCEPTED, AMQP091
-from forebay.log.block import HEAD_OCTETS, LONG_OCTETS, Block, block_octets, check_columns, parse_block
-from forebay.session.blocks.projection import READ_OCTETS
+from forebay.log.block import HEAD_OCTETS, LONG_OCTETS, Block, BlockWriter, block_octets, check_columns, parse_block
+from forebay.session.blocks.projection import READ_OCTETS, projected
 from forebay.wire.blocks.frames import (
     BLOCKS,
     BLOCKS_HEAD_OCTETS,
+    BODIES,
     COLUMNS,
     PICKED,
     PREFACE,
+    PROPERTIES,
     REQUEST,
     decode_blocks_head,
     encode_json,
@@ -131,3 +133,12 @@ def test_an_answer_reads_no_more_than_it_may_and_the_turn_no_more_than_that(rig:
 def test_what_is_no_column_is_refused_by_name(rig: Rig, columns: object, said: str) -> None:
     (answer,) = rig.ask(fetch("s", 0, 1, columns=columns))
     assert said in str(error(answer)["text"])
+
+
+def test_annotations_come_with_the_properties() -> None:
+    writer = BlockWriter()
+    writer.append_annotated(AMQP091, b"e", b"k", b"p", b"b", b"said")
+    block = writer.seal(0, 1, True)
+    for columns, said in ((PROPERTIES, b"said"), (BODIES, b"")):
+        head, *rest = projected(block, columns)
+        assert parse_block(head, b"".join(rest)).annotations(0) == said

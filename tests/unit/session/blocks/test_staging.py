@@ -13,7 +13,7 @@ from forebay.log.block import HEAD_OCTETS, LONG_OCTETS, make_head, parse_block
 from forebay.wire.amqp091.properties import encode_properties
 from forebay.wire.blocks.frames import ERROR, PREFACE, REPLY, REQUEST, STAGE, decode_json, encode_head, encode_json
 from forebay.wire.blocks.stage import encode_stage
-from tests.blocks import EMPTY, octets_of, stage_frame, staged_block, to_queue
+from tests.blocks import EMPTY, annotated_block, octets_of, stage_frame, staged_block, to_queue
 from tests.unit.session.blocks.test_connection import LOGIN, Rig, error
 
 
@@ -120,7 +120,7 @@ def test_administrators_see_what_is_staged_and_committed(rig: StagingRig) -> Non
     rig.stage(to_queue(b"q", b"4"), query="another")
     (frame,) = rig.ask({"op": "control", "do": "transaction.list"})
     nothing = {"batch": -1, "state": "", "rows": 0, "unroutable": 0}
-    other = {**nothing, "query": "another", "staged": [{"batch": 0, "parts": 1, "rows": 1, "octets": 120}]}
+    other = {**nothing, "query": "another", "staged": [{"batch": 0, "parts": 1, "rows": 1, "octets": 128}]}
     staged = [{"batch": 2, "parts": 1, "rows": 2, "octets": len(block)}]
     done = {"batch": 1, "state": "committed", "rows": 1, "unroutable": 0}
     assert decode_json(frame.payload)["items"] == [other, {**done, "query": "q", "staged": staged}]
@@ -228,8 +228,9 @@ def test_a_transaction_that_waits_for_room_writes_nothing_meanwhile(rig: Staging
         (staged_block((b"", b"q", b"\x01\x00\x02-1", b"")), "row 0: invalid expiration '-1'"),
         (staged_block((b"", b"q", b"\x00\x10\x02me", b"")), "row 0: user_id property set to 'me'"),
         (staged_block((b"", b"q", b"\x02\x00\x15amq.rabbitmq.reply-to", b"")), "fast reply consumer does not exist"),
-        (to_queue(b"q", b"1")[:-8], "stage: block of 120 octets has only 112"),
+        (to_queue(b"q", b"1")[:-8], "stage: block of 128 octets has only 120"),
         (to_queue(b"q", b"1")[:-1] + b"\1", "stage: checksum does not match"),
+        (annotated_block((b"", b"q", EMPTY, b""), b"\1"), "stage: annotations are the broker's alone"),
         (staged_block((b"", b"q", EMPTY, b""), format=3), "row 0: format 3 is neither"),
         (staged_block((b"", b"q", EMPTY, b""), format=AMQP091 | 16), "row 0: format 17 is neither"),
         (staged_block((b"", b"q", b"", b""), format=MQTT | 3 << QOS_SHIFT), "row 0: format 50 is neither"),

@@ -1,0 +1,92 @@
+"""Annotations: what the broker says of a record, beside what its publisher said in the properties.
+
+Most records have none. The annotations of one record, little-endian:
+
+     0  1  version, 1
+     1     fields, each at most once
+             0  1  name, a number
+             1  4  octets of the value
+             5     the value
+
+    1 PUBLISHER      client identifier of the publisher, for shared subscriptions that go by it
+    2 ORIGIN         i64, in the log of MQTT sessions: number of the client that published it, and is to get nothing of
+                     its own
+    3 RECIPIENT      i64, in the same log: number of the only client that gets it
+    4 DUE            i64, of a delayed message: when it is published, microseconds since 1970-01-01 UTC
+    5 DELAY_KEY      of a delayed message: the name by which its publisher can cancel it
+    6 DEDUPLICATION  hash of the key, or of the producer's name, that is taken only once
+    7 SEQUENCE       i64, the last number of that producer
+    8 DEATHS         where the message died before, and why
+    9 STAGED         of a block of rows: the transaction that it is for (broker/publish/staging.py)
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i32_le, read_i64_le, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64, u8
+
+VERSION: Final = 1
+PUBLISHER: Final = 1
+ORIGIN: Final = 2
+RECIPIENT: Final = 3
+DUE: Final = 4
+DELAY_KEY: Final = 5
+DEDUPLICATION: Final = 6
+SEQUENCE: Final = 7
+DEATHS: Final = 8
+STAGED: Final = 9
+
+FIELD_OCTETS: Final = 5  # of a field before its value
+
+
+def annotation(annotations: bytes, name: i64) -> bytes:
+    """The value of a field; empty where it is not there."""
+    at = value_at(annotations, name)
+    return b"" if at < 0 else annotations[at : at + i64(read_i32_le(annotations, at - 4))]
+
+
+def number_annotation(annotations: bytes, name: i64, default: i64) -> i64:
+    """The value of a field that is a number."""
+    at = value_at(annotations, name)
+    return default if at < 0 else read_i64_le(annotations, at)
+
+
+def value_at(annotations: bytes, name: i64) -> i64:
+    """The position of the value of a field; -1 where it is not there."""
+    if not annotations:
+        return -1
+    assert annotations[0] == VERSION, f"annotations of version {annotations[0]}"
+    at: i64 = 1
+    while at < len(annotations):
+        if i64(annotations[at]) == name:
+            return at + FIELD_OCTETS
+        at += FIELD_OCTETS + i64(read_i32_le(annotations, at + 1))
+    return -1
+
+
+def with_annotation(annotations: bytes, name: i64, value: bytes) -> bytes:
+    """Annotations that say this too, in place of what they said under that name; an empty value takes it away."""
+    out = BytesWriter()
+    at = value_at(annotations, name)
+    if at < 0:
+        out.write(annotations)
+    else:
+        out.write(annotations[: at - FIELD_OCTETS])
+        out.write(annotations[at + i64(read_i32_le(annotations, at - 4)) :])
+    if value:
+        if not len(out):
+            out.append(VERSION)
+        out.append(u8(name))
+        write_i32_le(out, i32(len(value)))
+        out.write(value)
+    made = out.getvalue()
+    return made if len(made) > 1 else b""
+
+
+def with_number(annotations: bytes, name: i64, value: i64) -> bytes:
+    """As `with_annotation`, of a number."""
+    out = BytesWriter()
+    write_i64_le(out, value)
+    return with_annotation(annotations, name, out.getvalue())
