@@ -217,6 +217,12 @@ class QueueLog:
         """Add one record to the block being filled."""
         self.writer.append(format, exchange, key, properties, body)
 
+    def append_annotated(
+        self, format: u8, exchange: bytes, key: bytes, properties: bytes, body: bytes, annotations: bytes
+    ) -> None:
+        """As `append`, of a record that may have annotations."""
+        self.writer.append_annotated(format, exchange, key, properties, body, annotations)
+
     def seal(self, now_us: i64) -> Block | None:
         """The block of all that was appended since the last, None if nothing was; a durable log's goes to the store."""
         if self.writer.count == 0:

@@ -16,8 +16,7 @@ Most records have none. The annotations of one record, little-endian:
     5 DELAY_KEY      of a delayed message: the name by which its publisher can cancel it
     6 DEDUPLICATION  hash of the key, or of the producer's name, that is taken only once
     7 SEQUENCE       i64, the last number of that producer
-    8 DEATHS         where the message died before, and why
-    9 STAGED         of a block of rows: the transaction that it is for (broker/publish/staging.py)
+    8 STAGED         of a block of rows: the transaction that it is for (broker/publish/staging.py)
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ DUE: Final = 4
 DELAY_KEY: Final = 5
 DEDUPLICATION: Final = 6
 SEQUENCE: Final = 7
-DEATHS: Final = 8
-STAGED: Final = 9
+STAGED: Final = 8
 
 FIELD_OCTETS: Final = 5  # of a field before its value
 

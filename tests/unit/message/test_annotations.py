@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forebay.log.block import BadBlock, Block, BlockWriter, check_columns, parse_block
 from forebay.message.annotations import (
-    DEATHS,
+    DELAY_KEY,
     DUE,
     PUBLISHER,
     STAGED,
@@ -98,7 +98,7 @@ def test_each_field_says_what_was_put_there_last(puts: list[tuple[int, bytes]]) 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
 def test_numbers_come_back(number: int) -> None:
-    made = with_number(with_annotation(b"", DEATHS, b"x"), DUE, number)
+    made = with_number(with_annotation(b"", DELAY_KEY, b"x"), DUE, number)
     assert number_annotation(made, DUE, 0) == number
     assert number_annotation(made, PUBLISHER, 7) == 7
     assert number_annotation(b"", DUE, -1) == -1

@@ -26,10 +26,11 @@ from forebay.broker.mqtt.client_session import (
 )
 from forebay.broker.mqtt.fanout import is_zero, topic_at
 from forebay.broker.mqtt.session_notes import kept_fact, session_fact, subscribe_fact
-from forebay.broker.mqtt.sessions import NOT_YET, PRIVATE, SECOND_US, Sessions, is_topic, merged, pairs
+from forebay.broker.mqtt.sessions import NOT_YET, SECOND_US, Sessions, is_topic, merged, pairs
 from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
 from forebay.log.store import FrameEntry
+from forebay.message.annotations import ORIGIN, RECIPIENT, number_annotation
 
 
 @final
@@ -160,14 +161,14 @@ class Backlogs:
     def match(self, block: Block, index: i64) -> None:
         """A record of after it: whoever was subscribed in time and has not got it yet."""
         offset = block.base + index
-        origin = block.exchange(index)
-        number: i64 = int(origin[1:]) if origin else 0
-        if origin and origin[0] == PRIVATE:
-            client = self.sessions.by_number.get(int(number))
+        annotations = block.annotations(index)
+        alone = number_annotation(annotations, RECIPIENT, 0)
+        if alone:
+            client = self.sessions.by_number.get(int(alone))
             if client is not None and offset >= client.covered and not client.has_taken(offset):
                 self.sessions.keep(self.sessions.target(client, block, index), block, index, 1)
             return
-        audience = self.sessions.fanout.audience(topic_at(block, index), number)
+        audience = self.sessions.fanout.audience(topic_at(block, index), number_annotation(annotations, ORIGIN, 0))
         if audience is None:
             return
         if is_zero(block, index):

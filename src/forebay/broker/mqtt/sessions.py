@@ -33,10 +33,10 @@ from forebay.broker.mqtt.session_notes import (
 from forebay.core.errors import REFUSED, RequestError
 from forebay.log.block import Block
 from forebay.log.store import Store
+from forebay.message.annotations import RECIPIENT, with_number
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.mqueue import MqueueRules
 
-PRIVATE: Final = 1
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 CACHED_OCTETS_MAX: Final = 16 << 20  # who is far behind reads from the disk; who is not finds all of it here
 SECOND_US: Final = 1_000_000
@@ -261,7 +261,7 @@ class Sessions(InternalLog):
     ) -> None:
         """One message for the logged targets of an audience, at the turn's end."""
         writer = self.log.writer
-        writer.append(format, origin, topic, properties, body)
+        writer.append_annotated(format, b"", topic, properties, body, origin)
         self.runs.add(audience)
         if writer.bodies.size() > BLOCK_OCTETS:
             self.end_turn(self.now_us)
@@ -270,7 +270,7 @@ class Sessions(InternalLog):
         self, client: ClientSession, audience: Audience, format: u8, topic: bytes, properties: bytes, body: bytes
     ) -> None:
         """One message for one session; its audience has that session's target, or none where it is on its way."""
-        self.append(audience, format, b"\x01%d" % int(client.number), topic, properties, body)
+        self.append(audience, format, with_number(b"", RECIPIENT, client.number), topic, properties, body)
 
     def end_turn(self, now_us: i64) -> None:
         """Seal what was appended, and find who gets it: see `take_deliveries`."""

@@ -72,12 +72,13 @@ class Shares:
         queue = self.make(topology, old.name, topics, True)
         for block, at in records:
             index: i64 = at
-            queue.log.append(
+            queue.log.append_annotated(
                 block.data[block.formats_at + index],
                 block.exchange(index),
                 block.routing_key(index),
                 properties_at(block, index, now_us),
                 block.body(index),
+                block.annotations(index),
             )
 
     def leave(self, topology: Topology, filter: bytes, number: i64) -> None:

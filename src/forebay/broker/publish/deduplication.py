@@ -5,12 +5,9 @@ is: by its own name and a number that grows, or by a key. What has been taken at
 routing key) is confirmed again and not appended, as long as the broker remembers it: for the window of the option, or
 until too many others came after it.
 
-Each turn appends to a log of the broker's own what was taken in it, in one frame with the messages:
-
-    routing key  hash of the address and of the producer's name or the key, 16 octets
-    properties   the producer's last number, 8 octets, big-endian; empty for a key
-
-A producer's record replaces its older ones. What is too old is passed over by recovery, and given up with its block.
+Each turn appends to a log of the broker's own what was taken in it, in one frame with the messages. Its records are
+nothing but annotations: a hash of the address and of the producer's name or the key, and the producer's last number. A
+producer's record replaces its older ones. What is too old is passed over by recovery, and given up with its block.
 """
 
 from __future__ import annotations
@@ -19,18 +16,25 @@ from collections import deque
 from hashlib import blake2b
 from typing import Final, final
 
-from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
 from forebay.broker.address import NAME_OCTETS_MAX
-from forebay.broker.internal_log import DEDUPLICATION_LOG, RECORD_OVERHEAD, InternalLog
+from forebay.broker.internal_log import ANNOTATION_OVERHEAD, DEDUPLICATION_LOG, RECORD_OVERHEAD, InternalLog
 from forebay.core.errors import INVALID, DamagedBlock, RequestError
 from forebay.core.message import AMQP091
 from forebay.log.store import FrameEntry, Store
+from forebay.message.annotations import (
+    DEDUPLICATION,
+    SEQUENCE,
+    annotation,
+    number_annotation,
+    with_annotation,
+    with_number,
+)
 
 LOG_NAME: Final = "$deduplication"
 HASH_OCTETS: Final = 16
-RECORD_OCTETS: Final = HASH_OCTETS + 8 + RECORD_OVERHEAD
+RECORD_OCTETS: Final = HASH_OCTETS + ANNOTATION_OVERHEAD + RECORD_OVERHEAD
 SEQUENCE_MAX: Final = (1 << 63) - 1
 
 
@@ -162,7 +166,7 @@ class Deduplication(InternalLog):
     def end_turn(self, now_us: i64) -> None:
         if self.added:
             for name in self.added:
-                self.log.append(AMQP091, b"", name, number_octets(self.last.get(name)), b"")
+                self.log.append_annotated(AMQP091, b"", b"", b"", b"", taken_annotations(name, self.last.get(name)))
             self.seal(now_us)
             self.turns.append(Taken(self.log.end, self.log.stamp_us))
             self.added = []
@@ -206,11 +210,12 @@ class Deduplication(InternalLog):
                 stamp_us = block.timestamp_us(index)
                 if stamp_us + self.window_us <= now_us:
                     continue
-                name = block.routing_key(index)
-                number = block.properties(index)
+                annotations = block.annotations(index)
+                name = annotation(annotations, DEDUPLICATION)
+                last = number_annotation(annotations, SEQUENCE, -1)
                 self.keep(name, int(offset))
-                if number:
-                    self.last[name] = int(read_i64_be(number, 0))
+                if last >= 0:
+                    self.last[name] = int(last)
                 if not self.turns or self.turns[-1].stamp_us != stamp_us:
                     self.turns.append(Taken(offset + 1, stamp_us))
                 self.turns[-1].end = offset + 1
@@ -261,10 +266,7 @@ def key_hash(address: bytes, key: bytes) -> bytes:
     return blake2b(b"k%d:%b%b" % (len(address), address, key), digest_size=HASH_OCTETS).digest()
 
 
-def number_octets(number: int | None) -> bytes:
-    """The last number of a producer as its record has it; empty for None."""
-    if number is None:
-        return b""
-    out = BytesWriter()
-    write_i64_be(out, i64(number))
-    return out.getvalue()
+def taken_annotations(name: bytes, last: int | None) -> bytes:
+    """The annotations that say that a hash was taken; with the last number of a producer."""
+    said = with_annotation(b"", DEDUPLICATION, name)
+    return said if last is None else with_number(said, SEQUENCE, last)

@@ -1,12 +1,7 @@
 """Messages that wait for their time: what is published to `$delayed/<when>/<topic>`.
 
-A record of the log `$delayed` is the message as it will be published. Its exchange column says when, and under which
-name it can be cancelled; of a message published over AMQP, which has an exchange, that as well:
-
-    MQTT  `<microseconds since 1970>:<key>`
-    AMQP  `<microseconds since 1970>:<octets of the key>:<key><exchange>`
-
-Bodies stay in the log; in memory is a heap of times.
+A record of the log `$delayed` is the message as it will be published. Its annotations say when, and under which name
+it can be cancelled. Bodies stay in the log; in memory is a heap of times.
 """
 
 from __future__ import annotations
@@ -18,9 +13,9 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import DELAYED_LOG, LedgerLog
 from forebay.core.errors import INVALID, REFUSED, DamagedBlock, RequestError
-from forebay.core.message import FORMAT_MASK, MQTT
 from forebay.log.block import Block
 from forebay.log.store import Store
+from forebay.message.annotations import DELAY_KEY, DUE, annotation, number_annotation, with_annotation, with_number
 
 LOG_NAME: Final = "$delayed"
 UNREADABLE_US: Final = 60_000_000  # after which a message that cannot be read is tried again
@@ -100,10 +95,8 @@ class Delayed(LedgerLog):
         if old is not None:
             self.leave(old)
         offset: i64 = self.log.end + self.log.writer.count
-        column = b"%d:%b" % (due_us, key)
-        if i64(format) & FORMAT_MASK != MQTT:
-            column = b"%d:%d:%b%b" % (due_us, len(key), key, exchange)
-        self.log.append(format, column, topic, properties, body)
+        annotations = with_annotation(with_number(b"", DUE, due_us), DELAY_KEY, key)
+        self.log.append_annotated(format, exchange, topic, properties, body, annotations)
         self.wait(offset, due_us, key)
         return offset
 
@@ -238,23 +231,13 @@ class Delayed(LedgerLog):
 def message_at(block: Block, offset: i64) -> DelayedMessage:
     """The message at this offset of a block."""
     index = offset - block.base
-    format = block.format(index)
-    column = block.exchange(index)
-    cut: i64 = column.find(b":")
-    due_us: i64 = int(column[:cut])
-    key = column[cut + 1 :]
-    exchange = b""
-    if format & FORMAT_MASK != MQTT:
-        cut = key.find(b":")
-        octets: i64 = int(key[:cut])
-        exchange = key[cut + 1 + octets :]
-        key = key[cut + 1 : cut + 1 + octets]
+    annotations = block.annotations(index)
     return DelayedMessage(
         offset,
-        due_us,
-        key,
-        format,
-        exchange,
+        number_annotation(annotations, DUE, 0),
+        annotation(annotations, DELAY_KEY),
+        block.format(index),
+        block.exchange(index),
         block.routing_key(index),
         block.properties(index),
         block.body(index),

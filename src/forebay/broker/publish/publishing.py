@@ -13,7 +13,7 @@ from forebay.broker import events
 from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.catalog.topology import Topology
 from forebay.broker.common import Common
-from forebay.broker.internal_log import RECORD_OVERHEAD
+from forebay.broker.internal_log import ANNOTATION_OVERHEAD, RECORD_OVERHEAD
 from forebay.broker.mqtt.client_session import ClientSession, Will
 from forebay.broker.mqtt.fanout import DIRECT, LOGGED, Audience, Fanout, Recipient, identifier_property
 from forebay.broker.mqtt.retained import Retained, RetainedMessage
@@ -118,7 +118,7 @@ class Publishing:
             if is_long and writer.count:
                 self.turn.seal(queue)
             if queue.kind == SHARE:
-                writer.append(format, route.publisher, route.routing_key, properties, body)
+                writer.append_annotated(format, route.exchange, route.routing_key, properties, body, route.publisher)
             else:
                 if stored & MARKS:
                     self.heed(queue, i64(stored))
@@ -286,7 +286,8 @@ class Publishing:
         exchange: bytes = b"",
     ) -> bool:
         """Publish the message later; False with a `refusal`."""
-        octets = len(properties) + len(body) + RECORD_OVERHEAD + len(topic) + len(key) + len(exchange)
+        overhead = RECORD_OVERHEAD + ANNOTATION_OVERHEAD + len(key)
+        octets = len(properties) + len(body) + overhead + len(topic) + len(exchange)
         if not self.take_room(octets):
             return False
         self.delayed.put(key, due_us, format, topic, properties, body, exchange)

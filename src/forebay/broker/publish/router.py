@@ -22,6 +22,7 @@ from forebay.broker.mqtt.fanout import Audience, Fanout
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import FORMAT_MASK, MQTT, Properties
 from forebay.core.options import Options
+from forebay.message.annotations import ORIGIN, PUBLISHER, with_annotation, with_number
 from forebay.queue.queue import Queue
 from forebay.routing.exchange import Exchange, text
 from forebay.routing.flow import Flow
@@ -53,9 +54,9 @@ class Route:
     """The queues and subscribers that one address leads to, until the topology changes.
 
     headers_exchange  not None: the destinations depend on the message's content, see `Router.resolve`
-    publisher         client identifier of who publishes, for shared subscriptions that go by it
+    publisher         annotations of its records in shared subscriptions, some of which go by the publisher
     client_number     of the client that gets nothing of its own by subscriptions that say so; 0 for none
-    origin            what the sessions' log says of the publisher
+    origin            annotations of its records in the log of sessions
     reach             to how many queues and subscribers
     flow              counters of the exchange to which messages are published
     """
@@ -190,7 +191,7 @@ class Router:
     def route_topic(self, topic: bytes, client: ClientSession | None) -> Route:
         """The route of an MQTT topic when this client publishes to it; RequestError(INVALID) if it is none."""
         check_topic(topic)
-        publisher = b"" if client is None else client.client_id
+        publisher = b"" if client is None else with_annotation(b"", PUBLISHER, client.client_id)
         if topic.startswith(QUEUE_PREFIX):
             route = Route(TOPIC_EXCHANGE, topic, self.queues_at(topic), None)
             route.flow = self.catalog.topics.flow
@@ -211,7 +212,7 @@ class Router:
         route.publisher = publisher
         route.client_number = number
         if number:
-            route.origin = b"\x02%d" % int(number)
+            route.origin = with_number(b"", ORIGIN, number)
         return route
 
     def addressed_queue(self, name: bytes) -> Queue:

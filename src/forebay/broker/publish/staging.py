@@ -1,7 +1,7 @@
 """Transactions of sinks: rows that wait for their commit, and what was committed.
 
 A record of the log `$staging` is one block as a client staged it: rows of one part of one batch of one query. Its
-exchange column is the msgpack of [query, batch, part, rows]. A commit is a note; from then on the transaction cannot be
+annotation is the msgpack of [query, batch, part, rows]. A commit is a note; from then on the transaction cannot be
 undone, and turn by turn its blocks are published and settled (broker/publish/staged_rows.py), both in one frame of the
 write-ahead log: a crash goes on where it was.
 
@@ -28,6 +28,7 @@ from forebay.core.errors import PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, trusted_block
 from forebay.log.store import FrameEntry, Store
+from forebay.message.annotations import STAGED, annotation, with_annotation
 
 LOG_NAME: Final = "$staging"
 SETTLED: Final = 0
@@ -152,8 +153,8 @@ class Staging(LedgerLog):
         """Keep the octets of a block for a batch that is not committed."""
         assert not self.is_committed(query, batch)
         offset: i64 = self.log.end + self.log.writer.count
-        column = msgspec.msgpack.encode([query, int(batch), part, int(rows)])
-        self.log.append(AMQP091, column, b"", b"", block)
+        transaction = msgspec.msgpack.encode([query, int(batch), part, int(rows)])
+        self.log.append_annotated(AMQP091, b"", b"", b"", block, with_annotation(b"", STAGED, transaction))
         self.wait(query, batch, part, rows, len(block), offset, now_us)
         if self.log.writer.bodies.size() > SEAL_OCTETS:
             self.make_readable(now_us)
@@ -358,7 +359,8 @@ class Staging(LedgerLog):
 
     def take_in(self, block: Block, first: i64, end: i64, now_us: i64) -> None:
         for offset in range(first, end):
-            query, batch, part, rows = sequence(msgspec.msgpack.decode(block.exchange(offset - block.base)))
+            transaction = annotation(block.annotations(offset - block.base), STAGED)
+            query, batch, part, rows = sequence(msgspec.msgpack.decode(transaction))
             name = str(query), whole(batch)
             commit = self.open.get(name)
             if commit is not None and str(part) in commit.parts:

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 from forebay.filter.parser import Filter
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
+from forebay.message.annotations import PUBLISHER, annotation
 from forebay.queue.counts import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from forebay.queue.declaration.limits import DROP_HEAD, Limits
 from forebay.queue.facts import Facts
@@ -193,7 +194,9 @@ class WorkGroup(Group):
         if block is None:
             return b""  # `take` finds that nothing is left
         index = max(offset, block.base) - block.base
-        return block.routing_key(index) if fairness.key_of == BY_TOPIC else block.exchange(index)
+        return (
+            block.routing_key(index) if fairness.key_of == BY_TOPIC else annotation(block.annotations(index), PUBLISHER)
+        )
 
     def take(self, consumer: Consumer, most: i64, now_us: i64) -> Delivery | None:
         """Hand out the next run of at most `most` records; None where unwanted ones were passed, or none is left."""

@@ -11,6 +11,7 @@ from forebay.broker.publish.publishing import mqueue_rules
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import make_options
+from forebay.message.annotations import ORIGIN, PUBLISHER, annotation, number_annotation
 from forebay.queue.mqueue import HIGHEST, LOWEST
 from forebay.wire.mqtt.properties import WILL_DELAY, Property, encode_properties
 from tests.conformance.mqtt.raw import publish, subscribe
@@ -70,7 +71,8 @@ def test_the_log_says_who_published_where_that_matters(tmp_path: Path) -> None:
     assert rig.vhost.router.route_topic(b"a", own).audience is None
     other = attached(rig, 2, b"#", 1)
     route = rig.vhost.router.route_topic(b"a", own)
-    assert (route.origin, route.publisher) == (b"\x02%d" % int(own.number), b"c1")
+    said = number_annotation(route.origin, ORIGIN, 0), annotation(route.publisher, PUBLISHER)
+    assert said == (int(own.number), b"c1")
     assert route.audience is not None and [each.client for each in route.audience.logged] == [other]
     assert rig.vhost.router.route_topic(b"b", own).origin == b""
     rig.close()
