@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mypy_extensions import u8
 
-from forebay.broker.publish.properties import marks_of
 from forebay.core.message import AMQP091
+from forebay.message.fields import marks_of
 from forebay.queue.leases.lease import Consumer, Delivery, Lease
 from forebay.session.session import Session
 from forebay.wire.amqp091.deaths import keys_in_cc

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mypy_extensions import u8
 
-from forebay.broker.publish.properties import MessageFacts, expiration_of, key_of, marks_of, priority_of
+from forebay.broker.publish.properties import MessageFacts
 from forebay.core.message import AMQP091, EXPIRES, KEYED, MQTT, Properties
 from forebay.log.block import BlockWriter
+from forebay.message.fields import expiration_of, key_of, marks_of, priority_of
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
 from forebay.wire.amqp091.properties import decode_properties, encode_properties
 from forebay.wire.mqtt.properties import decode_neutral, encode_neutral

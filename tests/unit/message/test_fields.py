@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
-from forebay.broker.publish.properties import expiration_of, key_of, marks_of, priority_of
 from forebay.core.message import AMQP091, AMQP10, EXPIRES, KEYED, MQTT, Properties
+from forebay.message.fields import expiration_of, key_of, marks_of, priority_of
 from forebay.wire.amqp091.codec import put_table
 from forebay.wire.amqp091.properties import encode_properties
 from forebay.wire.mqtt.properties import encode_neutral

@@ -24,16 +24,14 @@ import forebay
 from forebay.broker.common import Sealed
 from forebay.broker.mqtt.fanout import topic_at
 from forebay.broker.vhost import Vhost
-from forebay.core.message import FORMAT_MASK, MQTT
+from forebay.core.message import FORMAT_MASK
 from forebay.log.block import Block
+from forebay.message.fields import header_of
 from forebay.node.telemetry.tracing import Tracer
 from forebay.queue.leases.lease import Delivery, Lease
 from forebay.queue.leases.page import DEAD_LETTER, LEASED, PAGE_BITS, SETTLED
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
-from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
-from forebay.wire.amqp091.properties import headers_of
-from forebay.wire.mqtt.properties import user_property
 
 PARENT: Final = b"traceparent"
 PARENT_FORM: Final = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
@@ -79,12 +77,8 @@ class OpenDelivery:
 
 def text_in(properties: bytes, name: str, format: int) -> bytes:
     """A text among headers or user properties; empty where there is none of that name."""
-    if format & FORMAT_MASK == MQTT:
-        return user_property(properties, name.encode()) or b""
-    for each, value in headers_of(properties, TABLE_DEPTH_MAX):
-        if each == name and isinstance(value, str) and len(value) <= TEXT_MAX:
-            return value.encode()
-    return b""
+    found = header_of(format & FORMAT_MASK, properties, name.encode())
+    return b"" if found is None or len(found) > TEXT_MAX else found
 
 
 def context_of(properties: bytes, format: int) -> Context | None:

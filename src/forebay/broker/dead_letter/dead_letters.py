@@ -22,12 +22,12 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, amqp_address
-from forebay.broker.publish.properties import marks_of
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
 from forebay.core.message import AMQP091, DIED, FORMAT_MASK, MQTT, REJECTED, UNROUTABLE
 from forebay.log.block import Block
+from forebay.message.fields import marks_of
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.limits import REJECT_PUBLISH, Limits
 from forebay.queue.group import Group

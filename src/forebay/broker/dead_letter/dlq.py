@@ -17,12 +17,12 @@ from librt.strings import BytesWriter
 from mypy_extensions import u8
 
 from forebay.broker.address import DEAD_LETTER_PREFIX
-from forebay.broker.publish.properties import marks_of
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, DamagedBlock, RequestError
 from forebay.core.message import AMQP091, DIED, EXPIRES, FORMAT_MASK, KEYED, REJECTED
 from forebay.filter.parser import Filter
+from forebay.message.fields import marks_of
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import STREAM, Queue
 from forebay.queue.work.sifting import is_waiting, take_out

@@ -19,12 +19,12 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.publish.deduplication import Identity, address_of, identity_of
 from forebay.broker.publish.delayed import KEY_OCTETS_MAX, DelayedMessage
-from forebay.broker.publish.properties import GROUP_HEADER, marks_of
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.core.errors import PRECONDITION, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, FORMAT_MASK, KEYED, REJECTED
 from forebay.core.nearest import hint
+from forebay.message.fields import GROUP_HEADER, marks_of
 from forebay.queue.declaration.arguments import EXPIRY_MS_MAX
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX, put_short_string, put_value, skip_value
 from forebay.wire.amqp091.properties import (

@@ -1,95 +1,20 @@
 """The properties by which queues go: priority, expiration and message group, and what streams are filtered by.
 
-They are read off the publisher's octets where they stand, without a decode of the rest. Consecutive records mostly say
-the same of themselves: each answer is remembered until the properties differ.
+Consecutive records mostly say the same of themselves: each answer is remembered until the properties differ.
 """
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
-from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, KEYED, MQTT
+from forebay.core.message import FORMAT_MASK
 from forebay.filter.subject import Subject
 from forebay.log.block import Block
+from forebay.message.fields import expiration_of, filter_value_of, key_of, priority_of
 from forebay.message.subject import RecordSubject
 from forebay.queue.facts import Facts, Looks
-from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX, Reader
-from forebay.wire.amqp091.properties import EXPIRATION, PRIORITY, field_at, flags_of, header_at, short_field
-from forebay.wire.mqtt.properties import LONG, expiry_at, property_number, user_property
-
-GROUP_HEADER: Final = b"x-group-id"  # a header over AMQP, a user property over MQTT
-FILTER_HEADER: Final = b"x-stream-filter-value"
-MQTT_PRIORITY: Final = b"amqp-priority"
-PRIORITY_MAX: Final = 255
-EXPIRATION_MS_MAX: Final = 1 << 50  # longer ones, some 35,000 years, end here: sums of times stay within 64 bits
-
-
-def marks_of(format: i64, properties: bytes) -> i64:
-    """EXPIRES and KEYED, as they hold for a message of these checked properties."""
-    marks: i64 = 0
-    if expiration_of(format, properties) >= 0:
-        marks = EXPIRES
-    if key_of(format, properties):
-        marks |= KEYED
-    return marks
-
-
-def priority_of(format: i64, properties: bytes) -> i64:
-    """The priority that checked properties name; -1 where they name none."""
-    if format == AMQP091:
-        if not flags_of(properties) & PRIORITY:
-            return -1
-        return i64(properties[field_at(properties, PRIORITY, TABLE_DEPTH_MAX)])
-    if format != MQTT or not properties:
-        return -1
-    digits = user_property(properties, MQTT_PRIORITY)
-    if digits is None or not digits.isdigit() or len(digits) > 3 or int(digits) > PRIORITY_MAX:
-        return -1
-    return int(digits)
-
-
-def expiration_of(format: i64, properties: bytes) -> i64:
-    """After how many microseconds a message of these checked properties expires; -1 for never."""
-    if format == AMQP091:
-        if not flags_of(properties) & EXPIRATION:
-            return -1
-        digits = short_field(properties, EXPIRATION, TABLE_DEPTH_MAX)
-        if not digits.isdigit():
-            return -1
-        return min(int(digits), EXPIRATION_MS_MAX) * 1000
-    if format != MQTT or not properties:
-        return -1
-    at = expiry_at(properties)
-    return -1 if at < 0 else property_number(properties, at, len(properties), LONG) * 1_000_000
-
-
-def key_of(format: i64, properties: bytes) -> bytes:
-    """The message group that checked properties name; empty where they name none."""
-    return header_of(format, properties, GROUP_HEADER) or b""
-
-
-def filter_value_of(format: i64, properties: bytes) -> bytes | None:
-    """The value that readers of a stream may filter by, out of checked properties; None where there is none."""
-    return header_of(format, properties, FILTER_HEADER)
-
-
-def header_of(format: i64, properties: bytes, name: bytes) -> bytes | None:
-    """A header's value: a text, octets, or a whole number's digits; None where there is no such header."""
-    if format == AMQP091:
-        at = header_at(properties, name, TABLE_DEPTH_MAX)
-        if at < 0:
-            return None
-        value = Reader(properties, at, len(properties), TABLE_DEPTH_MAX).value()
-        if isinstance(value, bytes):
-            return value
-        if isinstance(value, str):
-            return value.encode()
-        return b"%d" % value if isinstance(value, int) and not isinstance(value, bool) else None
-    if format != MQTT or not properties:
-        return None
-    return user_property(properties, name)
 
 
 @final

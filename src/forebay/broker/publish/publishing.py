@@ -20,7 +20,6 @@ from forebay.broker.mqtt.retained import Retained, RetainedMessage
 from forebay.broker.mqtt.session_recovery import StoredSessions
 from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
-from forebay.broker.publish.properties import marks_of
 from forebay.broker.publish.replies import Replies
 from forebay.broker.publish.router import Route, Router
 from forebay.broker.publish.staging import Staging
@@ -43,6 +42,7 @@ from forebay.core.option_names import DROP, HOLD
 from forebay.core.options import Options
 from forebay.log.block import LONG_OCTETS, Block
 from forebay.log.store import Store
+from forebay.message.fields import marks_of
 from forebay.queue.mqueue import HIGHEST, LOWEST, MqueueRules
 from forebay.queue.queue import SHARE, STREAM, Queue
 from forebay.routing.exchange import text
