@@ -104,7 +104,7 @@ def transaction_facts(staging: Staging, query: str) -> dict[str, object]:
 
 
 def state_of(commit: CommittedBatch) -> str:
-    """True if all rows of a commit are published, or some are on their way."""
+    """The state of a commit: all its rows are published, or some are on their way."""
     return COMMITTED if commit.finished else PUBLISHING
 
 
