@@ -16,7 +16,7 @@ PLANT_SEEDS = 100
 CALM, STORMY = False, True
 PLACES: dict[str, tuple[tuple[str, ...], bool, int]] = {
     "a purge undone by a crash": (("classic", "quorum"), STORMY, 101),
-    "a dead letter settled before it is stored": (("letters", "limited"), CALM, 150),
+    "a dead letter settled before it is stored": (("letters", "limited"), CALM, 101),
 }
 EVERYWHERE = (tuple(KINDS), STORMY, 1)
 
