@@ -43,6 +43,7 @@ NEEDED_BY = {
     "node": [
         "tests/interop/test_amqplib.py",
         "tests/interop/test_mqttjs.py",
+        "tests/ui/test_reading.py",
         "tests/ui/test_scripts.py::test_types_of_scripts_hold",
     ],
     "chromium": ["tests/ui/test_access.py", "tests/ui/test_changes.py", "tests/ui/test_reading.py"],

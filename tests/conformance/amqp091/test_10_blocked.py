@@ -15,8 +15,7 @@ Start = Callable[..., BrokerProcess]
 BLOCKED, UNBLOCKED, UPDATE_SECRET, UPDATE_SECRET_OK = (10, 60), (10, 61), (10, 70), (10, 71)
 QUEUE_PURGE, QUEUE_PURGE_OK = (50, 30), (50, 31)
 MIB = 1 << 20
-LIMIT = 120 * MIB
-PART = MIB // 4
+LIMIT = 250 * MIB  # the modules that the fork server has loaded count, too: about 100 MiB
 ABLE = {"capabilities": {"connection.blocked": True}}
 
 
@@ -28,7 +27,7 @@ def fill(raw: Raw, reader: Raw, broker: BrokerProcess) -> None:
     """
     raw.declare("transient", bits=0)
     for sent in count(1):
-        raw.send(publish(1, "transient", bytes(PART)))
+        raw.send(publish(1, "transient", bytes(MIB)))
         look_again()  # so that it is not far over its limit when it says so
         while reader.count("transient")[0] < sent:
             if "octets of memory" in broker.log_text():
