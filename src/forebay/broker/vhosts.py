@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from typing import Final, final
 
-import msgspec
 from mypy_extensions import i64
 
 from forebay.broker.address import NAME_OCTETS_MAX
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.permissions import Rights
 from forebay.broker.auth.users import BROKER, Users
-from forebay.broker.catalog.checked import octets, table, whole
-from forebay.broker.catalog.parameters import OPS, Parameters
+from forebay.broker.catalog.command import Command, ParameterCommand, UserCommand, VhostCommand, decoded
+from forebay.broker.catalog.commands import OF_BROKER
+from forebay.broker.catalog.parameters import Parameters
+from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG
+from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, SetVhost
 from forebay.broker.common import Common
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
 from forebay.broker.vhost import Vhost
@@ -124,9 +126,10 @@ class Vhosts:
         check_vhost_name(name)
         if self.next_number >= VHOSTS_MAX:
             raise RequestError(REFUSED, f"vhost: no more than {VHOSTS_MAX} can be made in a broker's life")
-        vhost = self.make(name, self.next_number)
+        number = int(self.next_number)
+        self.execute(SetVhost(number, name, self.default_settings()))
+        vhost = self.by_number[number]
         vhost.touch()
-        self.note(vhost_fact(vhost))
         vhost.finish_recovery(int(self.default.turn.now_us))
         self.common.events.note("vhost.created", name, {})
         return vhost
@@ -141,8 +144,7 @@ class Vhosts:
 
     def change(self, vhost: Vhost, settings: dict[str, object]) -> None:
         """Set some of the fields of `VhostSettings`; RequestError(INVALID) names the field and the value."""
-        vhost.catalog.settings.change(settings)
-        self.note(vhost_fact(vhost))
+        self.execute(SetVhost(int(vhost.number), vhost.name, vhost.catalog.settings.merged(settings)))
         self.common.events.note("vhost.changed", vhost.name, vhost.catalog.settings.facts())
 
     def delete(self, name: bytes) -> None:
@@ -157,8 +159,7 @@ class Vhosts:
             raise RequestError(REFUSED, "vhost: '/' cannot be deleted")
         if vhost.catalog.settings.protected:
             raise RequestError(PRECONDITION, f"vhost: '{text(name)}' is protected from deletion")
-        self.note({"op": "vhost-delete", "number": int(vhost.number)})
-        self.remove(vhost)
+        self.execute(RemoveVhost(int(vhost.number)))
         self.deleted.append(vhost)
         self.common.events.note("vhost.deleted", name, {})
 
@@ -178,8 +179,17 @@ class Vhosts:
         self.past_flow.add(vhost.catalog.past_flow)
         self.past_moved.add(vhost.dead_letters.moved_for)
 
-    def note(self, fields: dict[str, object]) -> None:
-        self.store.note(BROKER, 0, 0, msgspec.msgpack.encode(fields), True)
+    def default_settings(self) -> dict[str, object]:
+        """The settings of a vhost for which nobody set any."""
+        settings = VhostSettings()
+        settings.default_queue_type = self.options.default_queue_type
+        return settings.facts()
+
+    def execute(self, command: VhostCommand) -> None:
+        """Make a change; RequestError, with nothing changed, where it cannot be."""
+        command.check(self)
+        self.store.note(BROKER, 0, 0, command.encoded(), True)
+        command.apply(self)
 
     # ---- the turn
 
@@ -300,11 +310,12 @@ class Vhosts:
 
     def checkpoint(self) -> list[FrameEntry]:
         """Everything durable, as recovery has to apply it."""
-        facts: list[dict[str, object]] = [{"op": "next-vhost", "number": int(self.next_number)}]
-        facts += [vhost_fact(vhost) for vhost in self.by_number.values()]
-        facts += self.users.facts()
-        facts += self.parameters.facts()
-        entries = [FrameEntry(BROKER, 0, 0, msgspec.msgpack.encode(fact)) for fact in facts]
+        commands: list[Command] = [CountVhosts(int(self.next_number))]
+        for vhost in self.by_number.values():
+            commands.append(SetVhost(int(vhost.number), vhost.name, vhost.catalog.settings.facts()))
+        commands += self.users.commands()
+        commands += self.parameters.commands()
+        entries = [FrameEntry(BROKER, 0, 0, command.encoded()) for command in commands]
         for vhost in self.by_number.values():
             entries += vhost.checkpoint()
         return entries
@@ -313,7 +324,7 @@ class Vhosts:
         """Apply what the log gave back, in its order."""
         for entry in entries:
             if entry.kind == BROKER:
-                self.apply(table(msgspec.msgpack.decode(entry.payload)))
+                self.apply(decoded(OF_BROKER, entry.payload))
                 continue
             vhost = self.by_number.get(entry.queue) if entry.kind == CATALOG else self.of_log(entry.queue)
             if vhost is not None:  # else it was deleted while others still wrote down what they did in it
@@ -324,34 +335,18 @@ class Vhosts:
         options = self.options
         self.users.configure(options.users, options.administrators, options.permissions)
 
-    def apply(self, fields: dict[str, object]) -> None:
-        """One fact or command that belongs to no vhost, in recovery."""
-        op = fields["op"]
-        if op == "vhost":
-            number = whole(fields["number"])
-            vhost = self.by_number.get(number)
-            if vhost is None:
-                vhost = self.make(octets(fields["name"]), number)
-            vhost.catalog.settings.restore(fields)
-        elif op == "vhost-delete":
-            gone = self.by_number.get(whole(fields["number"]))
-            if gone is not None:
-                self.remove(gone)
-        elif op in OPS:
-            self.parameters.apply(fields)
-        elif op != "next-vhost":
-            self.users.apply(fields)
+    def apply(self, command: Command) -> None:
+        """Do what a command of recovery says that belongs to no vhost."""
+        if isinstance(command, UserCommand):
+            command.apply(self.users)
+        elif isinstance(command, ParameterCommand):
+            command.apply(self.parameters)
         else:
-            self.next_number = max(self.next_number, i64(whole(fields["number"])))
+            assert isinstance(command, VhostCommand)
+            command.apply(self)
 
 
 def check_vhost_name(name: bytes) -> None:
     """RequestError(INVALID) for what can be no vhost's name."""
     if not name or len(name) > NAME_OCTETS_MAX:
         raise RequestError(INVALID, f"vhost: a name has 1 to {NAME_OCTETS_MAX} octets, '{text(name)}' has not")
-
-
-def vhost_fact(vhost: Vhost) -> dict[str, object]:
-    fact: dict[str, object] = {"op": "vhost", "number": int(vhost.number), "name": vhost.name}
-    fact.update(vhost.catalog.settings.facts())
-    return fact

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.auth.passwords import check_hash
-from forebay.broker.auth.users import NAME_CHARACTERS_MAX, User, Users, user_fact
+from forebay.broker.auth.user_commands import PutUser
+from forebay.broker.auth.users import NAME_CHARACTERS_MAX, Users
 from forebay.core.errors import INVALID, RequestError
 
 TAG_CHARACTERS_MAX: Final = 255
@@ -20,16 +21,11 @@ def put_user(users: Users, name: str, hash: str, tags: list[str]) -> bool:
     """
     check_user(name, hash, tags)
     known = users.by_name.get(name)
-    if known is None:
-        users.by_name[name] = user = User(name, hash, list(tags))
-    else:
-        user = users.changeable(name)
-        user.hash = hash
-        user.tags = list(tags)
-    users.note(user_fact(user))
+    if known is not None:
+        users.changeable(name)
+    users.execute(PutUser(name, hash, list(tags)))  # a certificate of that name no longer says all
     if known is None:
         users.tell("user.created", {"user": name, "tags": list(tags)})
-        users.changed()  # a certificate of that name no longer says all
     else:
         users.tell("user.changed", {"user": name, "what": "password and tags", "tags": list(tags)})
     return known is None

@@ -10,8 +10,6 @@ import hmac
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from forebay.broker.auth.authorizer import Principal
 from forebay.broker.auth.passwords import SALT_OCTETS, check_hash, hash_for_export, hash_password, is_hash
 from forebay.broker.auth.permissions import (
@@ -23,9 +21,17 @@ from forebay.broker.auth.permissions import (
     TopicPermission,
     Usage,
     check_pattern,
-    check_topic_pattern,
 )
-from forebay.broker.catalog.checked import octets, sequence, table, whole
+from forebay.broker.auth.user_commands import (
+    ClearPermission,
+    ClearTopicPermission,
+    LimitUser,
+    PutUser,
+    RemoveUser,
+    SetPermission,
+    SetTopicPermission,
+)
+from forebay.broker.catalog.command import UserCommand
 from forebay.broker.common import Common
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import (
@@ -158,27 +164,19 @@ class Users:
         if name in self.by_name:
             raise RequestError(PRECONDITION, f"user: '{name}' is there already")
         check_tags(tags)
-        user = User(name, self.kept(name, password), list(tags))
-        self.by_name[name] = user
-        self.note(user_fact(user))
+        self.execute(PutUser(name, self.kept(name, password), list(tags)))  # a certificate of it no longer says all
         self.tell("user.created", {"user": name, "tags": list(tags)})
-        self.changed()  # a certificate of that name no longer says all
 
     def delete(self, name: str) -> None:
         """Take a user away with its permissions; its connections are `deleted`'s to end."""
-        self.changeable(name)
-        del self.by_name[name]
+        self.execute(RemoveUser(name))
         self.deleted.append(name)
-        self.note({"op": "user-delete", "name": name})
         self.tell("user.deleted", {"user": name})
-        self.forget_user(name)
-        self.changed()
 
     def change_password(self, name: str, password: str) -> None:
         """Set a password, or its hash, or with an empty one let nobody log in by a password."""
         user = self.changeable(name)
-        user.hash = self.kept(name, password)
-        self.note(user_fact(user))
+        self.execute(PutUser(name, self.kept(name, password), user.tags))
         self.tell("user.changed", {"user": name, "what": "password"})
 
     def kept(self, name: str, password: str) -> str:
@@ -196,8 +194,7 @@ class Users:
         """Say what a user is to the administration; RequestError(INVALID) for what is no tag."""
         user = self.changeable(name)
         check_tags(tags)
-        user.tags = list(tags)
-        self.note(user_fact(user))
+        self.execute(PutUser(name, user.hash, list(tags)))
         self.tell("user.changed", {"user": name, "what": "tags", "tags": list(tags)})
 
     def has_tag(self, name: str, tag: str) -> bool:
@@ -243,8 +240,7 @@ class Users:
                 known = " and ".join(LIMITS)
                 raise RequestError(INVALID, f"user: {key}: {value!r} is no limit; known are {known}, from -1")
         merged = {**self.limits.get(name, {}), **{key: int(str(value)) for key, value in limits.items()}}
-        self.keep_limits(name, {key: value for key, value in merged.items() if value != UNLIMITED})
-        self.note({"op": "user-limits", "name": name, "limits": dict(self.limits.get(name, {}))})
+        self.execute(LimitUser(name, {key: value for key, value in merged.items() if value != UNLIMITED}))
         self.tell("user.changed", {"user": name, "what": "limits"})
 
     def keep_limits(self, name: str, limits: dict[str, int]) -> None:
@@ -269,40 +265,29 @@ class Users:
 
     def set_permissions(self, name: str, vhost: bytes, configure: str, write: str, read: str) -> None:
         """Let a user enter a vhost, and say what it may do there."""
-        self.check_place(name, vhost)
-        permission = checked_permission(configure, write, read)
-        self.permissions[name, vhost] = permission
-        self.note({"op": "permission", "user": name, "vhost": vhost, **permission.facts()})
-        self.tell("permission.set", {"user": name, **permission.facts()}, vhost)
-        self.changed()
+        self.execute(SetPermission(name, vhost, configure, write, read))
+        self.tell("permission.set", {"user": name, **self.permissions[name, vhost].facts()}, vhost)
 
     def clear_permissions(self, name: str, vhost: bytes) -> None:
         """Let a user enter a vhost no more; no error where it could not."""
         self.check_place(name, vhost)
-        if self.permissions.pop((name, vhost), None) is not None:
-            self.note({"op": "permission-clear", "user": name, "vhost": vhost})
+        if (name, vhost) in self.permissions:
+            self.execute(ClearPermission(name, vhost))
             self.tell("permission.cleared", {"user": name}, vhost)
-            self.changed()
 
     def set_topic_permissions(self, name: str, vhost: bytes, exchange: bytes, write: str, read: str) -> None:
         """Restrict a user to the routing keys of a topic exchange that match."""
-        self.check_place(name, vhost)
-        check_topic_pattern("write", write)
-        check_topic_pattern("read", read)
-        permission = TopicPermission(write, read)
-        self.topics.setdefault((name, vhost), {})[exchange] = permission
-        fact = {"op": "topic-permission", "user": name, "vhost": vhost, "exchange": exchange}
-        self.note({**fact, **permission.facts()})
-        self.tell("permission.set", {"user": name, "exchange": exchange, **permission.facts()}, vhost)
-        self.changed()
+        self.execute(SetTopicPermission(name, vhost, exchange, write, read))
+        given = self.topics[name, vhost][exchange]
+        self.tell("permission.set", {"user": name, "exchange": exchange, **given.facts()}, vhost)
 
     def clear_topic_permissions(self, name: str, vhost: bytes, exchange: bytes | None = None) -> None:
         """Lift the restriction of one exchange, or of all."""
         self.check_place(name, vhost)
-        if self.remove_topics(name, vhost, exchange):
-            self.note({"op": "topic-permission-clear", "user": name, "vhost": vhost, "exchange": exchange})
+        given = self.topics.get((name, vhost))
+        if given is not None and (exchange is None or exchange in given):
+            self.execute(ClearTopicPermission(name, vhost, exchange))
             self.tell("permission.cleared", {"user": name, "exchange": exchange}, vhost)
-            self.changed()
 
     def list_permissions(self, user: str | None = None, vhost: bytes | None = None) -> list[dict[str, object]]:
         """Every permission, or those of one user or vhost; those of the configuration have theirs unasked."""
@@ -368,16 +353,22 @@ class Users:
         if vhost not in self.vhosts:
             raise RequestError(NOT_FOUND, f"vhost: '{text(vhost)}' does not exist")
 
-    def remove_topics(self, name: str, vhost: bytes, exchange: bytes | None) -> bool:
-        given = self.topics.get((name, vhost))
-        if given is None or (exchange is not None and exchange not in given):
-            return False
+    def put(self, name: str, hash: str, tags: list[str]) -> None:
+        """Make a user, or keep another hash and other tags of the one of that name."""
+        user = self.by_name.get(name)
+        if user is None:
+            self.by_name[name] = User(name, hash, tags)
+        else:
+            user.hash = hash
+            user.tags = tags
+
+    def remove_topics(self, name: str, vhost: bytes, exchange: bytes | None) -> None:
+        given = self.topics.get((name, vhost), {})
         left = {} if exchange is None else {each: value for each, value in given.items() if each != exchange}
         if left:
             self.topics[name, vhost] = left
         else:
-            del self.topics[name, vhost]
-        return True
+            self.topics.pop((name, vhost), None)
 
     def forget_user(self, name: str) -> None:
         self.permissions = {place: each for place, each in self.permissions.items() if place[0] != name}
@@ -396,50 +387,26 @@ class Users:
 
     # ---- the disk
 
-    def note(self, fields: dict[str, object]) -> None:
-        self.store.note(BROKER, 0, 0, msgspec.msgpack.encode(fields), True)
+    def execute(self, command: UserCommand) -> None:
+        """Make a change; RequestError, with nothing changed, where it cannot be."""
+        command.check(self)
+        self.store.note(BROKER, 0, 0, command.encoded(), True)
+        command.apply(self)
+        self.changed()
 
-    def facts(self) -> list[dict[str, object]]:
-        """All that `apply` needs to come to this state, without the configuration."""
-        facts = [user_fact(user) for user in self.by_name.values() if not user.configured]
-        for (name, vhost), permission in self.permissions.items():
+    def commands(self) -> list[UserCommand]:
+        """All that recovery has to apply to come to this state, without the configuration."""
+        commands: list[UserCommand] = [
+            PutUser(user.name, user.hash, user.tags) for user in self.by_name.values() if not user.configured
+        ]
+        for (name, vhost), each in self.permissions.items():
             if (name, vhost) not in self.fixed:
-                facts.append({"op": "permission", "user": name, "vhost": vhost, **permission.facts()})
+                commands.append(SetPermission(name, vhost, each.configure, each.write, each.read))
         for (name, vhost), given in self.topics.items():
             for exchange, topic in given.items():
-                fact = {"op": "topic-permission", "user": name, "vhost": vhost, "exchange": exchange}
-                facts.append({**fact, **topic.facts()})
-        for name, limits in self.limits.items():
-            facts.append({"op": "user-limits", "name": name, "limits": dict(limits)})
-        return facts
-
-    def apply(self, fields: dict[str, object]) -> None:
-        """One fact or command, in recovery."""
-        op = fields["op"]
-        if op == "user-limits":
-            limits = table(fields["limits"])
-            self.keep_limits(str(fields["name"]), {key: whole(value) for key, value in limits.items()})
-            return
-        if op == "user":
-            name = str(fields["name"])
-            self.by_name[name] = User(name, str(fields["hash"]), [str(tag) for tag in sequence(fields["tags"])])
-            return
-        if op == "user-delete":
-            self.by_name.pop(str(fields["name"]), None)
-            self.forget_user(str(fields["name"]))
-            return
-        place = (str(fields["user"]), octets(fields["vhost"]))
-        if op == "permission":
-            self.permissions[place] = Permission(str(fields["configure"]), str(fields["write"]), str(fields["read"]))
-        elif op == "permission-clear":
-            self.permissions.pop(place, None)
-        elif op == "topic-permission":
-            permission = TopicPermission(str(fields["write"]), str(fields["read"]))
-            self.topics.setdefault(place, {})[octets(fields["exchange"])] = permission
-        else:
-            assert op == "topic-permission-clear", op
-            exchange = fields["exchange"]
-            self.remove_topics(*place, None if exchange is None else octets(exchange))
+                commands.append(SetTopicPermission(name, vhost, exchange, topic.write, topic.read))
+        commands += [LimitUser(name, limits) for name, limits in self.limits.items()]
+        return commands
 
 
 def check_configured(users: Mapping[str, str], permissions: Collection[PermissionOptions]) -> None:
@@ -456,11 +423,6 @@ def check_configured(users: Mapping[str, str], permissions: Collection[Permissio
 def place_of(entry: tuple[tuple[str, bytes], object]) -> tuple[str, bytes]:
     """The key by which lists are sorted: user and vhost."""
     return entry[0]
-
-
-def user_fact(user: User) -> dict[str, object]:
-    """The fact that the log keeps of a user."""
-    return {"op": "user", "name": user.name, "hash": user.hash, "tags": list(user.tags)}
 
 
 def check_tags(tags: list[str]) -> None:

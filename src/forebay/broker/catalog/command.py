@@ -61,9 +61,6 @@ class UserCommand(Command, frozen=True):
     def check(self, users: Users) -> None:
         """RequestError where it cannot be; nothing is changed."""
 
-    def tell(self, users: Users) -> None:
-        """Tell listeners to events; it is not applied yet."""
-
     def apply(self, users: Users) -> None:
         """Do it."""
         raise NotImplementedError
@@ -85,9 +82,6 @@ class VhostCommand(Command, frozen=True):
 
     def check(self, vhosts: Vhosts) -> None:
         """RequestError where it cannot be; nothing is changed."""
-
-    def tell(self, vhosts: Vhosts) -> None:
-        """Tell listeners to events; it is not applied yet."""
 
     def apply(self, vhosts: Vhosts) -> None:
         """Do it."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-import msgspec
-
-from forebay.broker.catalog.checked import octets
+from forebay.broker.catalog.command import ParameterCommand
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.log.store import Store
 from forebay.routing.exchange import text
@@ -21,11 +19,66 @@ CLUSTER_NAME: Final = "cluster_name"
 IMPORTED: Final = "imported_definition_hash_value"  # of the file that was taken in at the last start
 NAME_CHARACTERS_MAX: Final = 255
 VALUE_OCTETS_MAX: Final = 1 << 20
-SET: Final = "parameter"
-CLEAR: Final = "parameter-clear"
-SET_GLOBAL: Final = "global-parameter"
-CLEAR_GLOBAL: Final = "global-parameter-clear"
-OPS: Final = frozenset({SET, CLEAR, SET_GLOBAL, CLEAR_GLOBAL})
+
+
+class SetParameter(ParameterCommand, frozen=True, tag="parameter"):
+    """Set a parameter of a vhost."""
+
+    vhost: bytes
+    component: str
+    name: str
+    value: object = None
+
+    def check(self, parameters: Parameters) -> None:
+        check_name("component", self.component)
+        check_name("name", self.name)
+        check_value(self.name, self.value)
+
+    def apply(self, parameters: Parameters) -> None:
+        parameters.of_vhosts[self.vhost, self.component, self.name] = self.value
+
+
+class ClearParameter(ParameterCommand, frozen=True, tag="parameter-clear"):
+    """Take a parameter of a vhost away."""
+
+    vhost: bytes
+    component: str
+    name: str
+
+    def check(self, parameters: Parameters) -> None:
+        if (self.vhost, self.component, self.name) not in parameters.of_vhosts:
+            where = f"of component '{self.component}' in vhost '{text(self.vhost)}'"
+            raise RequestError(NOT_FOUND, f"name: there is no parameter '{self.name}' {where}")
+
+    def apply(self, parameters: Parameters) -> None:
+        del parameters.of_vhosts[self.vhost, self.component, self.name]
+
+
+class SetGlobal(ParameterCommand, frozen=True, tag="global-parameter"):
+    """Set a global parameter."""
+
+    name: str
+    value: object = None
+
+    def check(self, parameters: Parameters) -> None:
+        check_name("name", self.name)
+        check_value(self.name, self.value)
+
+    def apply(self, parameters: Parameters) -> None:
+        parameters.values[self.name] = self.value
+
+
+class ClearGlobal(ParameterCommand, frozen=True, tag="global-parameter-clear"):
+    """Take a global parameter away."""
+
+    name: str
+
+    def check(self, parameters: Parameters) -> None:
+        if self.name not in parameters.values:
+            raise RequestError(NOT_FOUND, f"name: there is no global parameter '{self.name}'")
+
+    def apply(self, parameters: Parameters) -> None:
+        del parameters.values[self.name]
 
 
 class Parameters:
@@ -42,37 +95,23 @@ class Parameters:
 
     def set_global(self, name: str, value: object) -> bool:
         """Set a global parameter; whether it is new. RequestError(INVALID)."""
-        check_name("name", name)
-        check_value(name, value)
         is_new = name not in self.values
-        self.values[name] = value
-        self.note(global_fact(name, value))
+        self.execute(SetGlobal(name, value))
         return is_new
 
     def clear_global(self, name: str) -> None:
         """Take a global parameter away; RequestError(NOT_FOUND)."""
-        if name not in self.values:
-            raise RequestError(NOT_FOUND, f"name: there is no global parameter '{name}'")
-        del self.values[name]
-        self.note({"op": CLEAR_GLOBAL, "name": name})
+        self.execute(ClearGlobal(name))
 
     def set(self, vhost: bytes, component: str, name: str, value: object) -> bool:
         """Set a parameter of a vhost that there is; whether it is new. RequestError(INVALID)."""
-        check_name("component", component)
-        check_name("name", name)
-        check_value(name, value)
-        place = (vhost, component, name)
-        is_new = place not in self.of_vhosts
-        self.of_vhosts[place] = value
-        self.note(fact_of(place, value))
+        is_new = (vhost, component, name) not in self.of_vhosts
+        self.execute(SetParameter(vhost, component, name, value))
         return is_new
 
     def clear(self, vhost: bytes, component: str, name: str) -> None:
         """Take a parameter of a vhost away; RequestError(NOT_FOUND)."""
-        if self.of_vhosts.pop((vhost, component, name), None) is None:
-            where = f"of component '{component}' in vhost '{text(vhost)}'"
-            raise RequestError(NOT_FOUND, f"name: there is no parameter '{name}' {where}")
-        self.note({"op": CLEAR, "vhost": vhost, "component": component, "name": name})
+        self.execute(ClearParameter(vhost, component, name))
 
     def listed(self, vhost: bytes | None = None, component: str | None = None) -> list[dict[str, object]]:
         """Those of vhosts, or of one vhost or component; by vhost, component and name."""
@@ -88,35 +127,16 @@ class Parameters:
 
     # ---- the disk
 
-    def note(self, fields: dict[str, object]) -> None:
-        self.store.note(BROKER, 0, 0, msgspec.msgpack.encode(fields), True)
+    def execute(self, command: ParameterCommand) -> None:
+        """Make a change; RequestError, with nothing changed, where it cannot be."""
+        command.check(self)
+        self.store.note(BROKER, 0, 0, command.encoded(), True)
+        command.apply(self)
 
-    def facts(self) -> list[dict[str, object]]:
-        """All that `apply` needs to come to this state."""
-        facts = [global_fact(name, value) for name, value in self.values.items()]
-        return facts + [fact_of(place, value) for place, value in self.of_vhosts.items()]
-
-    def apply(self, fields: dict[str, object]) -> None:
-        """One fact or command whose `op` is of OPS, in recovery."""
-        op, name = fields["op"], str(fields["name"])
-        if op == SET_GLOBAL:
-            self.values[name] = fields["value"]
-        elif op == CLEAR_GLOBAL:
-            self.values.pop(name, None)
-        else:
-            place = (octets(fields["vhost"]), str(fields["component"]), name)
-            if op == SET:
-                self.of_vhosts[place] = fields["value"]
-            else:
-                self.of_vhosts.pop(place, None)
-
-
-def global_fact(name: str, value: object) -> dict[str, object]:
-    return {"op": SET_GLOBAL, "name": name, "value": value}
-
-
-def fact_of(place: tuple[bytes, str, str], value: object) -> dict[str, object]:
-    return {"op": SET, "vhost": place[0], "component": place[1], "name": place[2], "value": value}
+    def commands(self) -> list[ParameterCommand]:
+        """All that recovery has to apply to come to this state."""
+        commands: list[ParameterCommand] = [SetGlobal(name, value) for name, value in self.values.items()]
+        return commands + [SetParameter(*place, value) for place, value in self.of_vhosts.items()]
 
 
 def check_name(field: str, name: str) -> None:

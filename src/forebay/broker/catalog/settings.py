@@ -6,7 +6,6 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.checked import sequence, whole
 from forebay.core.errors import INVALID, RequestError
 from forebay.queue.declaration.arguments import CLASSIC_TYPE, QUEUE_TYPES
 
@@ -61,21 +60,34 @@ class VhostSettings:
     def restore(self, fields: dict[str, object]) -> None:
         """Take over what `facts` gave."""
         self.description = str(fields["description"])
-        self.tags = [str(tag) for tag in sequence(fields["tags"])]
+        tags = fields["tags"]
+        assert isinstance(tags, list)
+        self.tags = [str(tag) for tag in tags]
         self.default_queue_type = str(fields["default_queue_type"])
-        self.connections_max = whole(fields["connections_max"])
-        self.queues_max = whole(fields["queues_max"])
-        self.octets_max = whole(fields.get("octets_max", UNLIMITED))  # older catalogues do not know it
-        self.protected = fields.get(PROTECTED) is True
+        self.connections_max = number(fields, "connections_max")
+        self.queues_max = number(fields, "queues_max")
+        self.octets_max = number(fields, "octets_max")
+        self.protected = fields[PROTECTED] is True
 
     def change(self, fields: dict[str, object]) -> None:
         """Set some fields; RequestError(INVALID) names the field and the value, and nothing has changed."""
+        self.restore(self.merged(fields))
+
+    def merged(self, fields: dict[str, object]) -> dict[str, object]:
+        """The `facts` to be once these are set; RequestError(INVALID) as for `change`."""
         for name, value in fields.items():
             if not is_valid(name, value):
                 raise RequestError(INVALID, f"vhost: {name}: {value!r} is not {domain(name)}")
         merged = self.facts()
         merged.update(fields)
-        self.restore(merged)
+        return merged
+
+
+def number(fields: dict[str, object], name: str) -> int:
+    """A limit among the fields."""
+    value = fields[name]
+    assert isinstance(value, int)
+    return value
 
 
 def is_valid(name: str, value: object) -> bool:

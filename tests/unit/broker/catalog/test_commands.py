@@ -8,9 +8,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from forebay.broker.catalog.command import TopologyCommand, decoded
-from forebay.broker.catalog.commands import TOPOLOGY
+from forebay.broker.auth.user_commands import (
+    ClearPermission,
+    ClearTopicPermission,
+    LimitUser,
+    PutUser,
+    RemoveUser,
+    SetPermission,
+    SetTopicPermission,
+)
+from forebay.broker.catalog.command import (
+    Command,
+    ParameterCommand,
+    TopologyCommand,
+    UserCommand,
+    VhostCommand,
+    decoded,
+)
+from forebay.broker.catalog.commands import OF_BROKER, TOPOLOGY
 from forebay.broker.catalog.exchange_commands import Bind, BindingEnds, DeclareExchange, RemoveExchange, Unbind
+from forebay.broker.catalog.parameters import BROKER, ClearGlobal, ClearParameter, SetGlobal, SetParameter
 from forebay.broker.catalog.policies import Policy
 from forebay.broker.catalog.policy_commands import ClearPolicy, SetPolicy
 from forebay.broker.catalog.queue_commands import (
@@ -24,7 +41,9 @@ from forebay.broker.catalog.queue_commands import (
     RemoveGroup,
     RemoveQueue,
 )
+from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG
+from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, SetVhost
 from forebay.core.errors import RequestError, StorageError
 from forebay.log.store import FrameEntry
 from forebay.queue.queue import EPHEMERAL
@@ -49,6 +68,23 @@ EVERY: list[TopologyCommand] = [
     SetPolicy(Policy("p", True, "^q", "queues", {"max-length": 1}, -3)),
     ClearPolicy("p", True),
 ]
+OF_ALL_VHOSTS: list[Command] = [
+    SetVhost(3, b"v", VhostSettings().facts()),
+    RemoveVhost(3),
+    CountVhosts(4),
+    PutUser("u", "$argon2id$", ["management"]),
+    RemoveUser("u"),
+    LimitUser("u", {"connections_max": 3}),
+    SetPermission("u", b"v", "", ".*", "^q"),
+    ClearPermission("u", b"v"),
+    SetTopicPermission("u", b"v", b"e", "a", "b"),
+    ClearTopicPermission("u", b"v", b"e"),
+    ClearTopicPermission("u", b"v"),
+    SetParameter(b"v", "shovel", "p", {"a": [1, None]}),
+    ClearParameter(b"v", "shovel", "p"),
+    SetGlobal("p", None),
+    ClearGlobal("p"),
+]
 
 
 @pytest.fixture
@@ -67,8 +103,15 @@ def test_a_command_is_read_as_it_was_written(command: TopologyCommand) -> None:
     assert decoded(TOPOLOGY, command.encoded()) == command
 
 
+@pytest.mark.parametrize("command", OF_ALL_VHOSTS, ids=lambda each: type(each).__name__)
+def test_a_command_of_no_vhost_is_read_as_it_was_written(command: Command) -> None:
+    assert decoded(OF_BROKER, command.encoded()) == command
+
+
 def test_every_command_is_among_these() -> None:
     assert {type(each) for each in EVERY} == set(TopologyCommand.__subclasses__())
+    bases = (UserCommand, ParameterCommand, VhostCommand)
+    assert {type(each) for each in OF_ALL_VHOSTS} == {each for base in bases for each in base.__subclasses__()}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +127,12 @@ def test_every_command_is_among_these() -> None:
 def test_recovery_names_a_command_that_it_does_not_know(broker: OneVhost, payload: bytes, named: str) -> None:
     with pytest.raises(StorageError, match=f"this forebay does not know: {named}"):
         broker.vhosts.recover([FrameEntry(CATALOG, 0, 0, payload)], 0)
+
+
+def test_recovery_names_a_command_of_no_vhost_that_it_does_not_know(broker: OneVhost) -> None:
+    payload = msgspec.msgpack.encode({"op": "user-paint", "name": "u"})
+    with pytest.raises(StorageError, match="this forebay does not know: 'user-paint'"):
+        broker.vhosts.recover([FrameEntry(BROKER, 0, 0, payload)], 0)
 
 
 @pytest.mark.parametrize(

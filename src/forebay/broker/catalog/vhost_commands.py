@@ -1,0 +1,45 @@
+"""Commands about vhosts: which there are, and their settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from forebay.broker.catalog.command import VhostCommand
+
+if TYPE_CHECKING:
+    from forebay.broker.vhosts import Vhosts
+
+
+class SetVhost(VhostCommand, frozen=True, tag="vhost"):
+    """Make a vhost, or give the one of that number these settings.
+
+    settings  as `VhostSettings.facts` gives them
+    """
+
+    number: int
+    name: bytes
+    settings: dict[str, object]
+
+    def apply(self, vhosts: Vhosts) -> None:
+        vhost = vhosts.by_number.get(self.number)
+        if vhost is None:
+            vhost = vhosts.make(self.name, self.number)
+        vhost.catalog.settings.change(self.settings)
+
+
+class RemoveVhost(VhostCommand, frozen=True, tag="vhost-delete"):
+    """Take a vhost away with all that is in it."""
+
+    number: int
+
+    def apply(self, vhosts: Vhosts) -> None:
+        vhosts.remove(vhosts.by_number[self.number])
+
+
+class CountVhosts(VhostCommand, frozen=True, tag="next-vhost"):
+    """No vhost gets a number below this one any more: one that is gone may have had it."""
+
+    number: int
+
+    def apply(self, vhosts: Vhosts) -> None:
+        vhosts.next_number = max(int(vhosts.next_number), self.number)
