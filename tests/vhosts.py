@@ -103,18 +103,18 @@ class OneVhost(NodeRig):
         """As a client of AMQP does, CC and all."""
         format = u8(AMQP091 | marks_of(AMQP091, properties))
         keys = [key, *keys_in_cc(properties)]
-        return self.vhost.publish(
+        return self.vhost.publishing.publish(
             self.vhost.router.route_all(exchange, keys, format, properties), format, properties, body
         )
 
     def held(self, queue: bytes) -> Lease:
         """The lease of all that a new consumer gets."""
-        self.vhost.consume(queue, 1, 1, b"c", False, False, 0, {})
+        self.vhost.consumers.consume(queue, 1, 1, b"c", False, False, 0, {})
         return leased(self.deliveries())
 
     def taken(self, queue: bytes) -> Lease:
         """The lease of the one record that is next."""
-        delivery = self.vhost.get(queue, 1, 1, False)
+        delivery = self.vhost.consumers.get(queue, 1, 1, False)
         assert delivery is not None and delivery.lease is not None, f"queue {queue!r} is empty"
         return delivery.lease
 

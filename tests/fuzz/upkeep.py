@@ -54,10 +54,10 @@ def of_connections(node: Node) -> dict[str, int]:
     for vhost in node.vhosts.by_name.values():
         name = vhost.name.decode("utf-8", "replace")
         counts |= {
-            f"consumers of {name}": len(vhost.consumers),
-            f"getters of {name}": len(vhost.getters),
+            f"consumers of {name}": len(vhost.consumers.by_session),
+            f"getters of {name}": len(vhost.consumers.getters),
             f"exclusive queues of {name}": len(vhost.catalog.owned),
-            f"paused of {name}": len(vhost.paused),
+            f"paused of {name}": len(vhost.consumers.paused),
             f"entered in {name}": len(vhost.entered),
             f"connected sessions of {name}": len(vhost.sessions.connected),
             f"replies in {name}": len(vhost.replies.by_name) + len(vhost.replies.by_consumer),
@@ -119,7 +119,7 @@ def clear_topology(rig: Held, vhost: Vhost) -> None:
             vhost.catalog.unbind_exchange(name, binding.exchange, binding.routing_key, binding.arguments)
     for name in [*vhost.catalog.queues, *vhost.catalog.bindings.exchanges]:
         try:
-            vhost.delete_queue(name, False, False)
+            vhost.upkeep.delete_queue(name, False, False)
             vhost.catalog.delete_exchange(name, False)
         except RequestError as error:
             rig.said.append(error.text)
@@ -130,7 +130,7 @@ def clear_topology(rig: Held, vhost: Vhost) -> None:
 def forget_memos(vhost: Vhost) -> None:
     """Empty what is remembered only to be quicker, has a limit, and goes when somebody needs the place."""
     vhost.router.remembered(b"", [], b"")  # routes of the topology before
-    vhost.stream_values.spans.clear()
+    vhost.consumers.stream_values.spans.clear()
     vhost.staged_rows.asked.clear()
     vhost.staged_rows.routes.clear()
     vhost.dead_letters.routes.clear()

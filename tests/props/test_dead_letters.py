@@ -72,7 +72,7 @@ class DeadLetterMachine(RuleBasedStateMachine):
     @rule(queue=st.sampled_from(QUEUES), count=st.integers(1, 4))
     def take(self, queue: bytes, count: int) -> None:
         for _ in range(count):
-            delivery = self.broker.vhost.get(queue, 1, 1, False)
+            delivery = self.broker.vhost.consumers.get(queue, 1, 1, False)
             if delivery is None:
                 return
             assert delivery.lease is not None
@@ -86,16 +86,16 @@ class DeadLetterMachine(RuleBasedStateMachine):
         lease, first, body = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         vhost = self.broker.vhost
         if how == "reject" and lease.consumer.queue != vhost.catalog.queue(b"dead").id:
-            vhost.reject(lease, first, 1)
+            vhost.settling.reject(lease, first, 1)
         elif how == "requeue":
-            vhost.nack(lease, first, 1, 0, FAILED)
+            vhost.settling.nack(lease, first, 1, 0, FAILED)
         elif how == "mqtt" and lease.consumer.queue != vhost.catalog.queue(b"dead").id:
             try:
-                vhost.dead_letters.reject(vhost, lease, first, b"")
+                vhost.dead_letters.reject(lease, first, b"")
             except RequestError:
-                vhost.nack(lease, first, 1, 0, UNTRIED)
+                vhost.settling.nack(lease, first, 1, 0, UNTRIED)
         else:
-            self.gone({body}, vhost.ack(lease, first, 1))
+            self.gone({body}, vhost.settling.ack(lease, first, 1))
 
     def gone(self, bodies: set[bytes], count: int) -> None:
         assert count == len(bodies)
@@ -172,7 +172,7 @@ class DeadLetterMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         for lease, first, _ in self.held:
-            self.broker.vhost.nack(lease, first, 1, 0)
+            self.broker.vhost.settling.nack(lease, first, 1, 0)
         for _ in range(2):
             self.go_round()
         self.broker.settle()
@@ -188,9 +188,9 @@ class DeadLetterMachine(RuleBasedStateMachine):
         self.publish(b"a", 6, 0, False)  # the others give way
         self.broker.settle()
         self.broker.later(2000)
-        while (delivery := vhost.get(b"c", 1, 1, False)) is not None:
+        while (delivery := vhost.consumers.get(b"c", 1, 1, False)) is not None:
             assert delivery.lease is not None
-            vhost.nack(delivery.lease, delivery.lease.first, 1, 0, FAILED)
+            vhost.settling.nack(delivery.lease, delivery.lease.first, 1, 0, FAILED)
             self.broker.settle()
 
 

@@ -151,7 +151,7 @@ def act(vhost: Vhost, model: Model, action: tuple[object, ...]) -> None:
             if is_exchange:
                 vhost.catalog.delete_exchange(name, False)
             else:
-                vhost.delete_queue(name, False, False)
+                vhost.upkeep.delete_queue(name, False, False)
             if name in (model.exchanges if is_exchange else model.queues):
                 model.remove(name, is_exchange)
         case (

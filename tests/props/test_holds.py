@@ -72,7 +72,7 @@ class HoldMachine(RuleBasedStateMachine):
         model = self.models[name]
         for _ in range(count):
             body = b"%d " % len(model.bodies) + b"x" * octets
-            assert vhost.publish(vhost.router.route(b"", name), AMQP091, b"", body) == ACCEPTED
+            assert vhost.publishing.publish(vhost.router.route(b"", name), AMQP091, b"", body) == ACCEPTED
             model.ready.append(len(model.bodies))
             model.bodies.append(body)
         self.turn()
@@ -82,9 +82,9 @@ class HoldMachine(RuleBasedStateMachine):
         """Take messages; keep the first of them for a moment, so that settlements leave gaps."""
         vhost = self.rig.vhost
         model = self.models[CLASSIC]
-        kept = vhost.get(CLASSIC, 1, 1, False) if last else None
+        kept = vhost.consumers.get(CLASSIC, 1, 1, False) if last else None
         for _ in range(count):
-            delivery = vhost.get(CLASSIC, 2, 1, True)
+            delivery = vhost.consumers.get(CLASSIC, 2, 1, True)
             expected = model.ready[last : last + 1] if kept is not None or not last else []
             assert (delivery is None) == (not expected)
             if delivery is not None:
@@ -95,7 +95,7 @@ class HoldMachine(RuleBasedStateMachine):
 
     @rule(name=QUEUES)
     def purge(self, name: bytes) -> None:
-        self.rig.vhost.purge(name)
+        self.rig.vhost.upkeep.purge(name)
         self.models[name].ready.clear()
 
     @rule(messages=st.integers(1, 10))

@@ -143,7 +143,7 @@ def take(broker: NodeRig, step: object, model: Model) -> None:
         broker.vhost.catalog.declare_queue(step.queue.encode(), True, False, False, arguments, 1)
         model.queues[step.queue] = own
     elif isinstance(step, Delete):
-        broker.vhost.delete_queue(step.queue.encode(), False, False)
+        broker.vhost.upkeep.delete_queue(step.queue.encode(), False, False)
         model.queues.pop(step.queue, None)
     elif isinstance(step, Restart):
         broker.flush()

@@ -88,7 +88,7 @@ class StagingMachine(RuleBasedStateMachine):
             self.rows += 1
             rows.append((queue, b"%d" % self.rows + b"." * pad))
         block = staged_block(*((b"", queue, EMPTY, body) for queue, body in rows))
-        assert self.one.vhost.take_room(staging.octets(block))
+        assert self.one.vhost.admission.take_room(staging.octets(block))
         staging.stage(query, batch, part, len(rows), block, self.one.clock.us)
         self.done("stage", query, batch, part, rows)
 
@@ -132,7 +132,7 @@ class StagingMachine(RuleBasedStateMachine):
     @rule()
     def take(self) -> None:
         """Somebody makes room in the small queue."""
-        self.one.vhost.get(QUEUES[1], 1, 1, True)
+        self.one.vhost.consumers.get(QUEUES[1], 1, 1, True)
 
     @precondition(lambda self: self.one.store.finished is None and self.one.commit is None)
     @rule()
@@ -172,7 +172,7 @@ class StagingMachine(RuleBasedStateMachine):
         try:
             self.crash()
             while self.one.vhost.staging.open:
-                self.one.vhost.get(QUEUES[1], 1, 1, True)
+                self.one.vhost.consumers.get(QUEUES[1], 1, 1, True)
                 self.one.tick(0)
                 self.one.turn()
                 self.look()

@@ -70,13 +70,13 @@ class VhostMachine(RuleBasedStateMachine):
             vhost = self.vhosts.find(name)
             self.count += 1
             body = b"%d " % self.count + b"x" * octets
-            assert vhost.publish(vhost.router.route(b"", queue), AMQP091, b"", body) == ACCEPTED
+            assert vhost.publishing.publish(vhost.router.route(b"", queue), AMQP091, b"", body) == ACCEPTED
             self.model[name][queue].append(body)
 
     @rule(name=VHOSTS, queue=QUEUES)
     def take(self, name: bytes, queue: bytes) -> None:
         if queue in self.model.get(name, {}):
-            delivery = self.vhosts.find(name).get(queue, 1, 1, True)
+            delivery = self.vhosts.find(name).consumers.get(queue, 1, 1, True)
             bodies = self.model[name][queue]
             found = [] if delivery is None else [delivery.block.body(delivery.index)]
             assert found == bodies[:1]

@@ -256,12 +256,12 @@ class Vhosts:
 
     def synced(self) -> None:
         """Take note that what the store had in hand is on disk."""
-        self.default.synced()
+        self.default.dispatcher.synced()
         if self.syncing:
             syncing, self.syncing = self.syncing, []
             for vhost in syncing:
                 vhost.touch()
-                vhost.synced()
+                vhost.dispatcher.synced()
                 if vhost.turn.awaiting:
                     self.syncing.append(vhost)
 
@@ -289,7 +289,7 @@ class Vhosts:
     def commit_streams(self) -> None:
         """Log how far the stream groups have read."""
         for vhost in self.by_number.values():
-            vhost.commit_streams()
+            vhost.upkeep.commit_streams()
 
     # ---- the disk
 

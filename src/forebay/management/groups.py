@@ -39,7 +39,7 @@ def delete_group(vhost: Vhost, queue: Queue, group: Group, if_unused: bool) -> N
     for consumer in list(group.consumers):
         consumer.lost = f"{name} was deleted"
         vhost.turn.cancelled.append(consumer)
-        vhost.cancel(consumer)
+        vhost.consumers.cancel(consumer)
     if vhost.catalog.queues_by_id.get(queue.id) is not queue:
         return  # it went with its last consumer
     vhost.catalog.execute(RemoveGroup(int(queue.id), int(group.id)))
@@ -57,20 +57,20 @@ def move_group(vhost: Vhost, queue: Queue, group: Group, offset: i64) -> None:
     if isinstance(group, StreamGroup):
         group.move(offset)
         vhost.turn.mark(queue)
-        vhost.commit_streams()
+        vhost.upkeep.commit_streams()
         return
     assert isinstance(group, WorkGroup)
     if group.dead_letters.count:
         waiting = count(int(group.dead_letters.count), "waiting dead letter")
         raise RequestError(PRECONDITION, f"{called(queue, group)}: {waiting} would be lost")
     vhost.catalog.execute(MoveGroup(int(queue.id), int(group.id), int(offset)))
-    vhost.early = [each for each in vhost.early if each.lease is None or each.lease.left]
+    vhost.dispatcher.early = [each for each in vhost.dispatcher.early if each.lease is None or each.lease.left]
     settle_up(vhost, queue)
 
 
 def settle_up(vhost: Vhost, queue: Queue) -> None:
     """Let the log forget what nobody wants by now; with the change that brought it, this is on the disk."""
-    vhost.note_progress(queue)
+    vhost.dispatcher.note_progress(queue)
     vhost.store.note_start(queue.log)
     vhost.turn.mark(queue)
 

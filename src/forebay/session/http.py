@@ -67,22 +67,22 @@ class EventSession(Session):
     def subscribe(self, filter: bytes, retained: bool) -> None:
         """Be given what is published to topics, and what is retained; RequestError for no filter."""
         vhost = self.vhost
-        client = vhost.attach_client(b"http-%d-%d" % (int(vhost.sessions.now_us), self.id), self.id, True, 0, None)
+        client = vhost.clients.attach(b"http-%d-%d" % (int(vhost.sessions.now_us), self.id), self.id, True, 0, None)
         self.client = client
-        vhost.subscribe_client(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
+        vhost.clients.subscribe(client, Subscription(client, filter, 0, vhost.sessions.next_offset()))
         if not retained:
             return
         for number in vhost.retained.numbers(filter)[:RETAINED_AT_ONCE]:
             message = vhost.retained.message(number, vhost.turn.now_us)
             if message is not None:
-                vhost.give_retained(client, 0, 0, message)
+                vhost.clients.give_retained(client, 0, 0, message)
 
     def consume(self, queue: bytes, credit: i64, arguments: dict[str, object]) -> None:
         """Be given the messages of a queue; RequestError as `Vhost.consume`.
 
         credit  messages that it may hold unacknowledged; 0: nothing is to be acknowledged
         """
-        self.consumer = self.vhost.consume(queue, self.id, 0, TAG, credit == 0, False, credit, arguments)
+        self.consumer = self.vhost.consumers.consume(queue, self.id, 0, TAG, credit == 0, False, credit, arguments)
 
     # ---- what it is given
 
@@ -179,7 +179,7 @@ class EventSession(Session):
     def closed(self) -> None:
         client = self.client
         if client is not None:
-            self.vhost.detach_client(client, self.id)
+            self.vhost.clients.detach(client, self.id)
         self.vhost.session_closed(self.id)
 
     def describe(self) -> dict[str, object]:

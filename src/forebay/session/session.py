@@ -146,7 +146,7 @@ class Session(ABC):
 
     def is_reader(self) -> bool:
         """True if it may have acknowledgements to send, so that it must never be left unread for long."""
-        return bool(self.vhost.consumers.get(int(self.id)))
+        return bool(self.vhost.consumers.by_session.get(int(self.id)))
 
     @abstractmethod
     def blocked(self, reason: str) -> None:
@@ -198,7 +198,7 @@ class Session(ABC):
 
     def enter(self, vhost: Vhost) -> None:
         """Go over to a vhost, before anything was done in the one of before."""
-        if self.id in self.vhost.paused:
+        if self.id in self.vhost.consumers.paused:
             self.vhost.pause(self.id, False)
             vhost.pause(self.id, True)
         self.vhost = vhost

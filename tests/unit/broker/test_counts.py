@@ -26,7 +26,7 @@ def declare(broker: OneVhost, name: bytes, **arguments: object) -> None:
 
 def publish(broker: OneVhost, exchange: bytes, key: bytes) -> int:
     vhost = broker.vhost
-    return vhost.publish(vhost.router.route(exchange, key), AMQP091, EMPTY, b"x")
+    return vhost.publishing.publish(vhost.router.route(exchange, key), AMQP091, EMPTY, b"x")
 
 
 def flow_of(broker: OneVhost, exchange: bytes) -> tuple[int, int, int]:
@@ -62,8 +62,8 @@ def test_topics_of_mqtt_are_the_topic_exchange(broker: OneVhost) -> None:
     vhost = broker.vhost
     declare(broker, b"captured")
     vhost.catalog.bind(b"captured", b"amq.topic", b"a.#", {})
-    assert vhost.publish(vhost.router.route_topic(b"a/b", None), MQTT, b"", b"x") == ACCEPTED
-    assert vhost.publish(vhost.router.route_topic(b"b", None), MQTT, b"", b"x") == UNROUTABLE
+    assert vhost.publishing.publish(vhost.router.route_topic(b"a/b", None), MQTT, b"", b"x") == ACCEPTED
+    assert vhost.publishing.publish(vhost.router.route_topic(b"b", None), MQTT, b"", b"x") == UNROUTABLE
     assert flow_of(broker, b"amq.topic") == (2, 1, 1)
 
 
@@ -75,7 +75,7 @@ def test_where_the_content_decides_the_exchange_counts_as_well(broker: OneVhost)
     route = vhost.router.route(b"by-header", b"")
     assert route.headers_exchange is not None
     for _ in range(2):
-        vhost.publish(vhost.router.resolve(route, AMQP091, EMPTY), AMQP091, EMPTY, b"x")
+        vhost.publishing.publish(vhost.router.resolve(route, AMQP091, EMPTY), AMQP091, EMPTY, b"x")
     assert flow_of(broker, b"by-header") == (2, 2, 0)
 
 
@@ -91,7 +91,7 @@ def test_what_a_full_queue_does_not_take(broker: OneVhost) -> None:
 def consumed(broker: OneVhost, queue: bytes, no_ack: bool, **arguments: object) -> list[Delivery]:
     vhost = broker.vhost
     values = {key.replace("_", "-"): value for key, value in arguments.items()}
-    vhost.consume(queue, 1, 1, b"t", no_ack, False, 0, values)
+    vhost.consumers.consume(queue, 1, 1, b"t", no_ack, False, 0, values)
     return broker.deliveries()
 
 
@@ -104,9 +104,9 @@ def test_deliveries_with_and_without_acknowledgement(broker: OneVhost) -> None:
     assert counted(broker, b"gone") == {"published": 3, "delivered_settled": 3}
     lease = consumed(broker, b"kept", False)[0].lease
     assert lease is not None
-    broker.vhost.ack(lease, 0, 1)
-    broker.vhost.nack(lease, 1, 1, 0)
-    broker.vhost.reject(lease, 2, 1)
+    broker.vhost.settling.ack(lease, 0, 1)
+    broker.vhost.settling.nack(lease, 1, 1, 0)
+    broker.vhost.settling.reject(lease, 2, 1)
     broker.turn()
     assert counted(broker, b"kept") == {
         "published": 3,
@@ -124,10 +124,10 @@ def test_a_stream_s_readers_acknowledge_for_their_credit(broker: OneVhost) -> No
     broker.turn()
     lease = consumed(broker, b"s", False, x_stream_offset="first")[0].lease
     assert lease is not None
-    broker.vhost.ack(lease, 0, 2)
-    broker.vhost.nack(lease, 2, 1, 0)
+    broker.vhost.settling.ack(lease, 0, 2)
+    broker.vhost.settling.nack(lease, 2, 1, 0)
     assert counted(broker, b"s") == {"published": 3, "delivered": 3, "acked": 2}
-    broker.vhost.purge(b"s")
+    broker.vhost.upkeep.purge(b"s")
     assert counted(broker, b"s")["purged"] == 3
 
 
@@ -135,7 +135,7 @@ def test_what_is_purged(broker: OneVhost) -> None:
     declare(broker, b"q")
     for _ in range(4):
         publish(broker, b"", b"q")
-    assert broker.vhost.purge(b"q") == 4
+    assert broker.vhost.upkeep.purge(b"q") == 4
     assert counted(broker, b"q") == {"published": 4, "purged": 4}
 
 
@@ -146,7 +146,7 @@ def test_what_is_gone_stays_counted(broker: OneVhost) -> None:
     vhost.catalog.bind(b"q", b"x", b"", {})
     publish(broker, b"x", b"")
     broker.turn()
-    vhost.delete_queue(b"q", False, False)
+    vhost.upkeep.delete_queue(b"q", False, False)
     vhost.catalog.delete_exchange(b"x", False)
     assert (vhost.catalog.past_counts.published, vhost.catalog.past_queues) == (1, 1)
     assert (vhost.catalog.past_flow.published_in, vhost.catalog.past_flow.published_out) == (1, 1)
@@ -156,7 +156,7 @@ def test_what_was_in_a_vhost_stays_counted(broker: OneVhost) -> None:
     vhosts = broker.vhosts
     other = vhosts.add(b"other")
     other.catalog.declare_queue(b"q", False, False, False, {}, 0)
-    other.publish(other.router.route(b"", b"q"), AMQP091, EMPTY, b"x")
+    other.publishing.publish(other.router.route(b"", b"q"), AMQP091, EMPTY, b"x")
     broker.turn()
     vhosts.delete(b"other")
     assert (vhosts.past_counts.published, vhosts.past_flow.published_in, vhosts.past_queues) == (1, 1, 1)

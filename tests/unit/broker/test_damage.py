@@ -52,7 +52,7 @@ def given(opened: OneVhost, queue: bytes = b"q") -> list[int]:
     """The bodies that can be got of a queue, until it is refused."""
     found: list[int] = []
     while True:
-        delivery = opened.vhost.get(queue, 1, 1, True)
+        delivery = opened.vhost.consumers.get(queue, 1, 1, True)
         opened.turn()
         if delivery is None:
             return found
@@ -85,13 +85,13 @@ def test_a_queue_of_any_kind_says_so_and_loses_nothing_else(tmp_path: Path, argu
     opened.restart()  # no block is in memory
     spoil(tmp_path, 2, 1)
     opened.restart()
-    consumer = opened.vhost.consume(b"q", 1, 1, b"c", False, False, 0, {}, True)
+    consumer = opened.vhost.consumers.consume(b"q", 1, 1, b"c", False, False, 0, {}, True)
     deliveries = opened.deliveries()
     opened.later(1000)
     assert [each.lease is not None for each in deliveries] in ([True], [])  # an ordered queue has to see all of them
     assert opened.cancelled == [consumer]
     assert "queue 'q' is damaged" in consumer.lost
-    refused(lambda: opened.vhost.consume(b"q", 1, 1, b"c", False, False, 0, {}))
+    refused(lambda: opened.vhost.consumers.consume(b"q", 1, 1, b"c", False, False, 0, {}))
     opened.publish(b"", b"q", b"4" + FILL)
     opened.publish(b"", b"dead", b"other")
     opened.settle()
@@ -106,7 +106,7 @@ def test_a_queue_of_any_kind_says_so_and_loses_nothing_else(tmp_path: Path, argu
 
 
 def given_others(opened: OneVhost) -> list[str]:
-    delivery = opened.vhost.get(b"dead", 2, 1, True)
+    delivery = opened.vhost.consumers.get(b"dead", 2, 1, True)
     assert delivery is not None
     return [delivery.block.body(delivery.index).decode()]
 
@@ -121,11 +121,13 @@ def test_what_was_out_returns_though_it_cannot_be_read(tmp_path: Path) -> None:
     for block in list(log.cached.values()):
         del log.cached[int(block.base)]
         log.cache.removed(log, block)
-    assert opened.vhost.nack(lease, lease.first, lease.count, 0) == lease.count
+    assert opened.vhost.settling.nack(lease, lease.first, lease.count, 0) == lease.count
     opened.settle()
-    assert "queue 'q' is damaged" in refused(lambda: opened.vhost.get(b"q", 1, 1, False)).text
+    assert "queue 'q' is damaged" in refused(lambda: opened.vhost.consumers.get(b"q", 1, 1, False)).text
     spoil(tmp_path, 2, 0)
-    refused(lambda: opened.vhost.get(b"q", 1, 1, False))  # where it waits among the others the next start finds out
+    refused(
+        lambda: opened.vhost.consumers.get(b"q", 1, 1, False)
+    )  # where it waits among the others the next start finds out
     opened.restart()
     assert given(opened) == [0, 1, 2, 3]
     opened.close()
@@ -151,15 +153,15 @@ def test_a_purge_ends_it(tmp_path: Path) -> None:
         opened = filled(folder, **arguments)
         spoil(folder, 2, 0)
         opened.restart()
-        opened.vhost.consume(b"q", 1, 1, b"c", False, False, 0, {}, True)
+        opened.vhost.consumers.consume(b"q", 1, 1, b"c", False, False, 0, {}, True)
         opened.turn()
         assert opened.cancelled
         opened.vhost.session_closed(1)
-        opened.vhost.purge(b"q")
+        opened.vhost.upkeep.purge(b"q")
         opened.publish(b"", b"q", b"9" + FILL)
         opened.settle()
         assert [int(each.split()[0]) for each in opened.kept(b"q")] == [9]
-        consumer = opened.vhost.consume(b"q", 2, 1, b"c", False, False, 0, {}, True)
+        consumer = opened.vhost.consumers.consume(b"q", 2, 1, b"c", False, False, 0, {}, True)
         assert (len(opened.deliveries()), consumer.lost) == (1, "")
         assert opened.store.logs.damages() == []
         opened.close()

@@ -76,7 +76,7 @@ def test_queues_exchanges_and_bindings_tell_of_themselves(one: OneVhost) -> None
     assert (found[2].facts["destination"], found[2].facts["destination_type"]) == (b"x", "exchange")
     vhost.catalog.unbind(b"orders", b"x", b"k", {})
     vhost.catalog.delete_exchange(b"x", False)
-    vhost.delete_queue(b"orders", False, False)
+    vhost.upkeep.delete_queue(b"orders", False, False)
     assert names(events) == ["binding.deleted", "exchange.deleted", "queue.deleted"]
 
 
@@ -105,8 +105,8 @@ def test_consumers_tell_of_themselves_but_those_of_the_events_do_not(one: OneVho
     for name in (b"q", b"$events"):
         one.declare(name, x_queue_type="stream")
         events.take()
-        consumer = vhost.consume(name, 7, 1, b"tag", False, False, 1, {})
-        vhost.cancel(consumer)
+        consumer = vhost.consumers.consume(name, 7, 1, b"tag", False, False, 1, {})
+        vhost.consumers.cancel(consumer)
         expected = [] if name == b"$events" else ["consumer.created", "consumer.deleted"]
         noted = events.take()
         assert [each.type for each in noted] == expected

@@ -20,10 +20,10 @@ def test_queues_with_filters_have_their_turns_one_after_the_other(tmp_path: Path
     where: dict[str, object] = {"x-filter": "routing_key = 'nothing'"}
     for name in (b"one", b"two", b"three"):
         queue = vhost.catalog.declare_queue(name, False, False, False, {}, 0)
-        vhost.consume(name, 1, 1, name, True, False, UNLIMITED, where)
+        vhost.consumers.consume(name, 1, 1, name, True, False, UNLIMITED, where)
         groups += queue.groups.values()
         for _ in range(COUNT):
-            vhost.publish(vhost.router.route(b"", name), AMQP091, EMPTY, b"x")
+            vhost.publishing.publish(vhost.router.route(b"", name), AMQP091, EMPTY, b"x")
     turns = 0
     furthest = 0
     while vhost.has_work():

@@ -20,7 +20,7 @@ def test_what_was_left_out_of_files_is_not_counted(tmp_path: Path) -> None:
         rig.crash()
     first = rig.taken(QUEUE)
     for _ in range(4):
-        assert rig.vhost.get(QUEUE, 2, 1, True) is not None
+        assert rig.vhost.consumers.get(QUEUE, 2, 1, True) is not None
     rig.vhost.session_closed(1)
     del first
     rig.housekeep()
@@ -28,8 +28,8 @@ def test_what_was_left_out_of_files_is_not_counted(tmp_path: Path) -> None:
     queue = rig.vhost.catalog.queue(QUEUE)
     assert queue.log.missing(0) == [(1, 5)], "the four are left out of the file"
     assert queue.ready() == queue.wanted() == 1
-    delivery = rig.vhost.get(QUEUE, 2, 1, True)
+    delivery = rig.vhost.consumers.get(QUEUE, 2, 1, True)
     assert delivery is not None and delivery.block.body(delivery.index) == b"0"
-    assert rig.vhost.get(QUEUE, 2, 1, True) is None
+    assert rig.vhost.consumers.get(QUEUE, 2, 1, True) is None
     assert queue.ready() == 0
     rig.close()

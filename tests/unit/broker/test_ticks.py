@@ -37,7 +37,7 @@ def test_nobody_looks_at_queues_in_which_nothing_happens(broker: OneVhost) -> No
 
 
 def test_a_lease_is_looked_at_until_it_is_settled(broker: OneVhost) -> None:
-    broker.vhost.consumer_timeout_us = 10 * SECOND_MS * 1000
+    broker.vhost.consumers.timeout_us = 10 * SECOND_MS * 1000
     broker.publish(b"", b"a", b"x")
     broker.turn()
     broker.taken(b"a")
@@ -48,7 +48,7 @@ def test_a_lease_is_looked_at_until_it_is_settled(broker: OneVhost) -> None:
     assert broker.vhost.catalog.queue(b"a").ready() == 1
     lease = broker.taken(b"a")
     broker.turn()
-    broker.vhost.ack(lease, 0, 1)
+    broker.vhost.settling.ack(lease, 0, 1)
     broker.turn()
     broker.later(100)
     broker.later(60 * SECOND_MS)  # a settled lease leaves the table when its time has come
@@ -61,7 +61,7 @@ def test_what_is_given_back_for_later_comes_also_after_a_crash(broker: OneVhost)
     broker.turn()
     lease = broker.taken(b"a")
     broker.turn()
-    broker.vhost.nack(lease, 0, 1, 5 * SECOND_MS)
+    broker.vhost.settling.nack(lease, 0, 1, 5 * SECOND_MS)
     broker.turn()
     broker.flush()
     broker.later(SECOND_MS)
@@ -69,7 +69,7 @@ def test_what_is_given_back_for_later_comes_also_after_a_crash(broker: OneVhost)
     broker.later(5 * SECOND_MS)
     assert broker.vhost.catalog.queue(b"a").ready() == 1
     lease = broker.taken(b"a")
-    broker.vhost.nack(lease, 0, 1, 5 * SECOND_MS)
+    broker.vhost.settling.nack(lease, 0, 1, 5 * SECOND_MS)
     broker.turn()
     broker.flush()
     broker.crash()
@@ -120,7 +120,7 @@ def test_exclusive_queues_go_with_their_session_and_no_other(broker: OneVhost) -
     vhost = broker.vhost
     for session, name in ((1, b"one"), (1, b"two"), (2, b"three")):
         vhost.catalog.declare_queue(name, False, True, False, {}, session)
-    vhost.delete_queue(b"one", False, False)
+    vhost.upkeep.delete_queue(b"one", False, False)
     vhost.session_closed(1)
     assert set(vhost.catalog.queues) & {b"one", b"two", b"three"} == {b"three"}
     vhost.session_closed(2)
@@ -136,10 +136,10 @@ def test_what_was_got_one_by_one_returns_with_its_channel_or_session(broker: One
         broker.publish(b"", name, b"y")
     broker.turn()
     for session, channel, name in ((1, 1, b"a"), (1, 2, b"a"), (2, 1, b"b")):
-        assert vhost.get(name, session, channel, False) is not None
-    vhost.channel_closed(1, 1)
-    vhost.channel_closed(1, 3)
-    vhost.channel_closed(7, 1)
+        assert vhost.consumers.get(name, session, channel, False) is not None
+    vhost.consumers.close_channel(1, 1)
+    vhost.consumers.close_channel(1, 3)
+    vhost.consumers.close_channel(7, 1)
     broker.settle()
     assert [vhost.catalog.queue(name).ready() for name in (b"a", b"b")] == [1, 1]
     vhost.session_closed(1)
@@ -147,4 +147,4 @@ def test_what_was_got_one_by_one_returns_with_its_channel_or_session(broker: One
     assert [vhost.catalog.queue(name).ready() for name in (b"a", b"b")] == [2, 1]
     vhost.session_closed(2)
     broker.settle()
-    assert vhost.catalog.queue(b"b").ready() == 2 and vhost.getters == {}
+    assert vhost.catalog.queue(b"b").ready() == 2 and vhost.consumers.getters == {}

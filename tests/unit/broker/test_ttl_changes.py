@@ -42,7 +42,7 @@ def test_a_policy_takes_nothing_that_waits(tmp_path: Path, arguments: dict[str, 
     assert broker.kept(b"q") == [b"before", b"in the same turn", b"behind"], "what expires waits behind what does not"
     for _ in range(2):
         lease = broker.taken(b"q")
-        broker.vhost.ack(lease, lease.first, 1)
+        broker.vhost.settling.ack(lease, lease.first, 1)
         broker.settle()
     broker.later(1)
     assert broker.kept(b"q") == []
@@ -88,7 +88,7 @@ def test_the_configuration_changes_it_in_the_same_way(tmp_path: Path) -> None:
         put(broker, b"%d" % ttl_ms)
     broker.settle()
     lease = broker.taken(b"q")
-    broker.vhost.ack(lease, lease.first, 1)
+    broker.vhost.settling.ack(lease, lease.first, 1)
     broker.later(DAY_MS)
     assert broker.kept(b"q") == []
 
@@ -136,7 +136,7 @@ def test_what_is_gone_needs_none(tmp_path: Path) -> None:
     policy(broker, 5)
     put(broker, b"b")
     broker.settle()
-    broker.vhost.purge(b"q")
+    broker.vhost.upkeep.purge(b"q")
     broker.settle()
     policy(broker, 6)
     assert broker.vhost.catalog.queue(b"q").limits.earlier_ttls == []

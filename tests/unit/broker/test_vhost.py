@@ -21,8 +21,8 @@ def handed(broker: OneVhost) -> list[bytes]:
 
 def attached(vhost: Vhost, connection: int, filter: bytes, qos: int) -> ClientSession:
     """An MQTT client with one subscription, whose session lasts as long as its connection."""
-    client = vhost.attach_client(b"c%d" % connection, connection, True, 0, None)
-    vhost.subscribe_client(client, Subscription(client, filter, qos, 0))
+    client = vhost.clients.attach(b"c%d" % connection, connection, True, 0, None)
+    vhost.clients.subscribe(client, Subscription(client, filter, qos, 0))
     return client
 
 
@@ -34,12 +34,12 @@ def broker(tmp_path: Path) -> OneVhost:
 def test_a_publish_is_accepted_unroutable_or_refused(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
-    assert vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x") == ACCEPTED
-    assert vhost.publish(vhost.router.route(b"", b"none"), AMQP091, b"", b"x") == UNROUTABLE
+    assert vhost.publishing.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x") == ACCEPTED
+    assert vhost.publishing.publish(vhost.router.route(b"", b"none"), AMQP091, b"", b"x") == UNROUTABLE
     broker.turn()
     broker.disk.octets_max = broker.disk.used()
-    assert vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x" * 20_000) == REJECTED
-    assert vhost.refusal == "no room on the disk"
+    assert vhost.publishing.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x" * 20_000) == REJECTED
+    assert vhost.admission.refusal == "no room on the disk"
 
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
@@ -48,7 +48,7 @@ def test_a_queue_keeps_its_limits_though_nobody_consumes(broker: OneVhost, queue
     for name, limit in ((b"short", "x-max-length"), (b"small", "x-max-length-bytes"), (b"brief", "x-message-ttl")):
         vhost.catalog.declare_queue(name, True, False, False, {"x-queue-type": queue_type, limit: 2}, 1)
         for body in (b"1", b"2", b"3"):
-            vhost.publish(vhost.router.route(b"", name), AMQP091, b"\0\0", body)
+            vhost.publishing.publish(vhost.router.route(b"", name), AMQP091, b"\0\0", body)
     broker.turn()
     broker.tick(3000)
     broker.turn()
@@ -62,7 +62,7 @@ def test_a_refused_publish_is_in_no_queue(broker: OneVhost) -> None:
         vhost.catalog.bind(name, b"amq.fanout", b"", {})
     broker.turn()
     broker.disk.octets_max = broker.disk.used()
-    assert vhost.publish(vhost.router.route(b"amq.fanout", b""), AMQP091, b"", b"x" * 20_000) == REJECTED
+    assert vhost.publishing.publish(vhost.router.route(b"amq.fanout", b""), AMQP091, b"", b"x" * 20_000) == REJECTED
     assert (vhost.catalog.queue(b"a").ready(), vhost.catalog.queue(b"b").ready()) == (0, 0)
 
 
@@ -75,9 +75,9 @@ def test_the_epoch_tells_when_a_route_is_stale(broker: OneVhost) -> None:
         lambda: vhost.catalog.declare_exchange(b"x", b"fanout", False, False, False, {}),
         lambda: vhost.catalog.delete_exchange(b"x", False),
         lambda: attached(vhost, 1, b"a/#", 1),
-        lambda: vhost.unsubscribe_client(vhost.sessions.clients[b"c1"], b"a/#"),
-        lambda: vhost.detach_client(vhost.sessions.clients[b"c1"], 1),
-        lambda: vhost.delete_queue(b"q", False, False),
+        lambda: vhost.clients.unsubscribe(vhost.sessions.clients[b"c1"], b"a/#"),
+        lambda: vhost.clients.detach(vhost.sessions.clients[b"c1"], 1),
+        lambda: vhost.upkeep.delete_queue(b"q", False, False),
     ]
     for step in steps:
         before = vhost.catalog.epoch
@@ -91,7 +91,7 @@ def test_subscribers_see_the_order_of_publishing_across_topics(broker: OneVhost)
     attached(vhost, 2, b"a/+", 0)
     expected = [(b"a/x", b"1"), (b"b/x", b"2"), (b"a/y", b"3"), (b"a/x", b"4")]
     for topic, body in expected:
-        vhost.publish(vhost.router.route_topic(topic, None), MQTT, b"", body)
+        vhost.publishing.publish(vhost.router.route_topic(topic, None), MQTT, b"", body)
     got: dict[int, list[bytes]] = {1: [], 2: []}
     for delivery in broker.deliveries():
         for at in range(delivery.count):
@@ -102,17 +102,17 @@ def test_subscribers_see_the_order_of_publishing_across_topics(broker: OneVhost)
 def test_overlapping_subscriptions_of_a_session_give_one_copy_at_the_highest_qos(broker: OneVhost) -> None:
     vhost = broker.vhost
     client = attached(vhost, 1, b"a/+", 0)
-    vhost.subscribe_client(client, Subscription(client, b"a/#", 1, 0))
-    vhost.publish(vhost.router.route_topic(b"a/b", None), MQTT | 16, b"", b"x")
+    vhost.clients.subscribe(client, Subscription(client, b"a/#", 1, 0))
+    vhost.publishing.publish(vhost.router.route_topic(b"a/b", None), MQTT | 16, b"", b"x")
     assert [(each.count, each.consumer.qos) for each in broker.deliveries()] == [(1, 1)]
 
 
 def test_a_paused_session_gets_nothing_until_it_reads_again(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
-    vhost.consume(b"q", 7, 1, b"c", False, False, 0, {})
+    vhost.consumers.consume(b"q", 7, 1, b"c", False, False, 0, {})
     vhost.pause(7, True)
-    vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x")
+    vhost.publishing.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x")
     assert handed(broker) == []
     vhost.pause(7, False)
     assert handed(broker) == [b"x"]
@@ -123,12 +123,12 @@ def test_everything_declared_and_settled_is_there_after_recovery(broker: OneVhos
     vhost.catalog.declare_exchange(b"x", b"topic", True, False, False, {"x-internal-purpose": [1, {"b": b"\xff"}]})
     queue = vhost.catalog.declare_queue(b"q", True, False, False, {"x-visibility-timeout": 5000}, 1)
     vhost.catalog.bind(b"q", b"x", b"a.#", {})
-    consumer = vhost.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
+    consumer = vhost.consumers.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
     for body in (b"0", b"1", b"2", b"3"):
-        vhost.publish(vhost.router.route(b"x", b"a"), AMQP091, b"", body)
+        vhost.publishing.publish(vhost.router.route(b"x", b"a"), AMQP091, b"", body)
     lease = broker.deliveries()[0].lease
     assert lease is not None
-    vhost.ack(lease, 1, 2)
+    vhost.settling.ack(lease, 1, 2)
     broker.flush()
     assert consumer.credit == 2
     broker.crash()
@@ -140,15 +140,15 @@ def test_everything_declared_and_settled_is_there_after_recovery(broker: OneVhos
     group = found.find_group(b"g@+")
     assert group is not None
     assert found.live(0, 4) == [(0, 1), (3, 4)]
-    broker.vhost.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
+    broker.vhost.consumers.consume(b"$queue/q/+", 1, 1, b"c", False, False, 4, {"x-consumer-group": "g"})
     assert handed(broker) == [b"0", b"3"]
 
 
 def test_ids_of_deleted_queues_are_not_used_again(broker: OneVhost) -> None:
     vhost = broker.vhost
     first = vhost.catalog.declare_queue(b"q", True, False, False, {}, 1).id
-    vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"of the first")
-    vhost.delete_queue(b"q", False, False)
+    vhost.publishing.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"of the first")
+    vhost.upkeep.delete_queue(b"q", False, False)
     broker.turn()
     broker.crash()
     second = broker.vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
@@ -159,17 +159,17 @@ def test_ids_of_deleted_queues_are_not_used_again(broker: OneVhost) -> None:
 def test_a_group_of_the_other_kind_is_refused(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
-    vhost.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g"})
+    vhost.consumers.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g"})
     with pytest.raises(RequestError, match="of the other kind"):
-        vhost.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g", "x-stream-offset": "first"})
+        vhost.consumers.consume(b"q", 1, 1, b"", False, False, 0, {"x-consumer-group": "g", "x-stream-offset": "first"})
 
 
 def test_a_stream_may_be_read_over_a_work_queue(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
-    vhost.consume(b"q", 1, 1, b"", False, False, 0, {})
-    vhost.consume(b"q", 2, 1, b"", False, False, 0, {"x-stream-offset": "first"})
-    vhost.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x")
+    vhost.consumers.consume(b"q", 1, 1, b"", False, False, 0, {})
+    vhost.consumers.consume(b"q", 2, 1, b"", False, False, 0, {"x-stream-offset": "first"})
+    vhost.publishing.publish(vhost.router.route(b"", b"q"), AMQP091, b"", b"x")
     assert handed(broker) == [b"x"]  # the worker at once
     assert handed(broker) == [b"x"]  # the reader once it is on disk
 
@@ -177,6 +177,6 @@ def test_a_stream_may_be_read_over_a_work_queue(broker: OneVhost) -> None:
 def test_an_exclusive_consumer_is_alone(broker: OneVhost) -> None:
     vhost = broker.vhost
     vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
-    vhost.consume(b"q", 1, 1, b"", False, True, 0, {})
+    vhost.consumers.consume(b"q", 1, 1, b"", False, True, 0, {})
     with pytest.raises(RequestError, match="exclusive use"):
-        vhost.consume(b"q", 2, 1, b"", False, False, 0, {})
+        vhost.consumers.consume(b"q", 2, 1, b"", False, False, 0, {})

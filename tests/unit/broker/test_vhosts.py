@@ -32,14 +32,14 @@ def handed(rig: OneVhost) -> list[bytes]:
 
 def put(vhost: Vhost, queue: bytes, body: bytes) -> None:
     vhost.touch()
-    vhost.publish(vhost.router.route(b"", queue), AMQP091, b"", body)
+    vhost.publishing.publish(vhost.router.route(b"", queue), AMQP091, b"", body)
 
 
 def drain(rig: OneVhost, vhost: Vhost, queue: bytes) -> list[bytes]:
-    consumer = vhost.consume(queue, 1, 1, b"t", True, False, 0, {})
+    consumer = vhost.consumers.consume(queue, 1, 1, b"t", True, False, 0, {})
     vhost.touch()
     bodies = handed(rig)
-    vhost.cancel(consumer)
+    vhost.consumers.cancel(consumer)
     return bodies
 
 
@@ -60,11 +60,11 @@ def test_queues_of_one_name_in_two_vhosts_are_apart_also_after_a_crash(rig: OneV
 def test_sessions_and_retained_messages_of_two_vhosts_are_apart_also_after_a_crash(rig: OneVhost) -> None:
     rig.vhosts.add(b"one")
     for vhost in rig.vhosts.all():
-        client = vhost.attach_client(b"c", 7, False, 1000, None)
-        vhost.subscribe_client(client, Subscription(client, b"t", 1, 0))
-        vhost.detach_client(client, 7)
-        vhost.publish_topic(b"t", QOS_1, b"", b"for " + vhost.name)
-        vhost.retain(b"kept", MQTT, b"", b"kept in " + vhost.name)
+        client = vhost.clients.attach(b"c", 7, False, 1000, None)
+        vhost.clients.subscribe(client, Subscription(client, b"t", 1, 0))
+        vhost.clients.detach(client, 7)
+        vhost.publishing.publish_topic(b"t", QOS_1, b"", b"for " + vhost.name)
+        vhost.publishing.retain(b"kept", MQTT, b"", b"kept in " + vhost.name)
         vhost.touch()
     rig.turn()
     rig.crash()
@@ -88,7 +88,10 @@ def test_a_deleted_vhost_is_gone_with_its_logs(rig: OneVhost, synced: bool) -> N
     rig.turn()
     rig.vhosts.delete(b"one")
     assert rig.vhosts.deleted == [one]
-    assert one.publish(one.router.route(b"", b"q"), AMQP091, b"", b"of a connection that is not told yet") == UNROUTABLE
+    assert (
+        one.publishing.publish(one.router.route(b"", b"q"), AMQP091, b"", b"of a connection that is not told yet")
+        == UNROUTABLE
+    )
     if synced:
         rig.turn()
     rig.crash()
@@ -156,7 +159,7 @@ def test_an_idle_vhost_takes_no_part_in_a_turn(rig: OneVhost) -> None:
 def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     one.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)
-    consumer = one.consume(b"s", 1, 1, b"t", False, False, 100, {"x-stream-offset": "first"})
+    consumer = one.consumers.consume(b"s", 1, 1, b"t", False, False, 100, {"x-stream-offset": "first"})
     rig.turn()
     put(one, b"s", b"x")
     found = handed(rig)
@@ -164,17 +167,17 @@ def test_readers_of_a_stream_in_any_vhost_hear_of_what_is_on_disk(rig: OneVhost)
     assert found + handed(rig) == [b"x"]
     rig.turn()
     assert rig.vhosts.busy == [rig.vhosts.default]
-    one.cancel(consumer)
+    one.consumers.cancel(consumer)
 
 
 def test_what_time_finds_to_do_in_a_vhost_is_done_though_nobody_touched_it(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
-    client = one.attach_client(b"c", 7, False, 1000, Will(b"t", b"gone", b"", 1, False, 0))
-    watcher = one.attach_client(b"w", 8, False, 1000, None)
-    one.subscribe_client(watcher, Subscription(watcher, b"t", 1, 0))
+    client = one.clients.attach(b"c", 7, False, 1000, Will(b"t", b"gone", b"", 1, False, 0))
+    watcher = one.clients.attach(b"w", 8, False, 1000, None)
+    one.clients.subscribe(watcher, Subscription(watcher, b"t", 1, 0))
     rig.turn()
     rig.turn()
-    one.detach_client(client, 7)
+    one.clients.detach(client, 7)
     was_due = rig.node.is_due
     rig.tick()
     assert (was_due, rig.node.is_due) == (False, True), "nobody has said that anything is to be done"

@@ -40,11 +40,11 @@ class Broker(OneVhost):
 
     def join(self, group: str, credit: int = 0, session: int = 1) -> Consumer:
         arguments: dict[str, object] = {"x-consumer-group": group} if group else {}
-        return self.vhost.consume(Q, session, 1, b"c", False, False, credit, arguments)
+        return self.vhost.consumers.consume(Q, session, 1, b"c", False, False, credit, arguments)
 
     def leave(self, group: str, session: int = 1) -> None:
         """Make a group that is used no more."""
-        self.vhost.cancel(self.join(group, 1, session))
+        self.vhost.consumers.cancel(self.join(group, 1, session))
         self.turn()
 
     def group(self, key: bytes) -> WorkGroup:
@@ -64,8 +64,8 @@ class Broker(OneVhost):
         got = bodies(given := self.deliveries())
         for each in given:
             assert each.lease is not None
-            self.vhost.ack(each.lease, each.lease.first, each.count)
-        self.vhost.cancel(consumer)
+            self.vhost.settling.ack(each.lease, each.lease.first, each.count)
+        self.vhost.consumers.cancel(consumer)
         self.turn()
         return got
 
@@ -161,9 +161,9 @@ def test_a_group_in_use_is_refused_with_who_uses_it(broker: Broker) -> None:
         PRECONDITION,
         "group 'g' of queue 'q' in use: 1 consumer, 3 messages with consumers",
     )
-    broker.vhost.detach(consumer)  # it has gone, and may still settle what it holds
+    broker.vhost.consumers.detach(consumer)  # it has gone, and may still settle what it holds
     assert refusal(broker, b"g").text == "group 'g' of queue 'q' in use: 3 messages with consumers"
-    broker.vhost.cancel(consumer)
+    broker.vhost.consumers.cancel(consumer)
     broker.delete(b"g")
     assert broker.keys() == []
 
@@ -183,13 +183,13 @@ def test_a_group_that_is_not_there_is_named(broker: Broker) -> None:
 
 
 def test_a_cursor_without_a_name_is_no_group_to_delete(broker: Broker) -> None:
-    broker.vhost.consume(Q, 1, 1, b"c", False, False, 0, {"x-stream-offset": "first"})
+    broker.vhost.consumers.consume(Q, 1, 1, b"c", False, False, 0, {"x-stream-offset": "first"})
     (group,) = broker.vhost.catalog.queue(Q).groups.values()
     assert refusal(broker, group.name).reason == NOT_FOUND
 
 
 def test_a_group_with_a_filter_goes_by_name_and_filter(broker: Broker) -> None:
-    broker.vhost.cancel(broker.vhost.consume(b"$queue/q/eu/#", 1, 1, b"c", False, False, 0, {}))
+    broker.vhost.consumers.cancel(broker.vhost.consumers.consume(b"$queue/q/eu/#", 1, 1, b"c", False, False, 0, {}))
     broker.delete(b"@eu/#")
     assert broker.keys() == []
 
@@ -201,10 +201,10 @@ def test_consumers_lose_a_group_that_is_deleted_all_the_same(broker: Broker) -> 
     lease = broker.group(b"g").leases.all_live()[0]
     broker.delete(b"g", if_unused=False)
     assert consumer.lost == "group 'g' of queue 'q' was deleted"
-    assert broker.vhost.ack(lease, 0, 2) == 0
+    assert broker.vhost.settling.ack(lease, 0, 2) == 0
     assert broker.deliveries() == []
     assert broker.cancelled == [consumer]
-    broker.vhost.cancel(consumer)  # its session hears of it, and has it no more
+    broker.vhost.consumers.cancel(consumer)  # its session hears of it, and has it no more
     broker.vhost.session_closed(7)
     broker.take("", 5)
     assert broker.first() == 5
@@ -233,7 +233,7 @@ def test_a_consumer_that_vanishes_while_its_group_is_deleted_leaves_nothing(brok
 
 def test_a_queue_that_ends_with_its_last_consumer_ends_with_the_group(broker: Broker) -> None:
     broker.vhost.catalog.declare_queue(b"auto", True, False, True, {}, 1)
-    broker.vhost.consume(b"auto", 1, 1, b"c", False, False, 0, {"x-consumer-group": "g"})
+    broker.vhost.consumers.consume(b"auto", 1, 1, b"c", False, False, 0, {"x-consumer-group": "g"})
     queue = broker.vhost.catalog.queue(b"auto")
     delete_group(broker.vhost, queue, find_group(queue, b"g"), False)
     assert b"auto" not in broker.vhost.catalog.queues
@@ -278,14 +278,14 @@ def test_what_consumers_hold_is_theirs_no_more(broker: Broker) -> None:
     given = broker.deliveries()
     assert bodies(given) == numbers(1, 4)
     assert leased(given).deliveries == 1
-    assert broker.vhost.ack(lease, 0, 3) == 0
+    assert broker.vhost.settling.ack(lease, 0, 3) == 0
     assert consumer.held == 3
 
 
 def test_what_was_handed_out_in_the_same_turn_comes_once(broker: Broker) -> None:
     broker.join("", 0)
     broker.publish(b"", Q, b"0")
-    broker.vhost.catch_up(broker.vhost.catalog.queue(Q))
+    broker.vhost.dispatcher.catch_up(broker.vhost.catalog.queue(Q))
     broker.move(b"", 0)
     assert bodies(broker.deliveries()) == [b"0"]
 
@@ -335,7 +335,7 @@ def test_a_move_waits_for_dead_letters(tmp_path: Path) -> None:
     )
     broker.fill(2)
     lease = broker.held(Q)
-    broker.vhost.reject(lease, 0, 1)
+    broker.vhost.settling.reject(lease, 0, 1)
     broker.turn()
     assert broker.group(b"").dead_letters.count == 1
     with pytest.raises(RequestError, match="1 waiting dead letter would be lost") as caught:
@@ -344,9 +344,9 @@ def test_a_move_waits_for_dead_letters(tmp_path: Path) -> None:
 
 
 def test_a_shared_subscription_is_refused(broker: Broker) -> None:
-    client = broker.vhost.attach_client(b"c", 9, True, 0, None)
-    broker.vhost.shares.join(broker.vhost.catalog, b"$share/s/t", client, 1)
-    consumer = broker.vhost.consume(b"$share/s/t", 9, 0, b"c", False, False, 1, {})
+    client = broker.vhost.clients.attach(b"c", 9, True, 0, None)
+    broker.vhost.shares.join(b"$share/s/t", client, 1)
+    consumer = broker.vhost.consumers.consume(b"$share/s/t", 9, 0, b"c", False, False, 1, {})
     queue = broker.vhost.catalog.queue(b"$share/s/t")
     group: Group = queue.groups[int(consumer.group)]
     with pytest.raises(RequestError, match="is a shared subscription") as caught:
@@ -363,8 +363,8 @@ def test_what_a_rewrite_under_way_leaves_out_does_not_come_back(broker: Broker) 
         broker.turn()
     leases = [broker.taken(Q) for _ in range(150)]
     for lease in leases[1:]:
-        broker.vhost.ack(lease, lease.first, 1)
-    broker.vhost.nack(leases[0], 0, 1, 0)
+        broker.vhost.settling.ack(lease, lease.first, 1)
+    broker.vhost.settling.nack(leases[0], 0, 1, 0)
     broker.turn()
     while (job := broker.plan()) is None or not job.rewrites:
         if job is not None:
@@ -379,7 +379,7 @@ def test_what_a_rewrite_under_way_leaves_out_does_not_come_back(broker: Broker) 
     assert [int(lease.first) for lease in held] == [0, *range(150 - ready + 1, 150)]
     broker.work()
     for lease in held:
-        broker.vhost.nack(lease, lease.first, 1, 0)
+        broker.vhost.settling.nack(lease, lease.first, 1, 0)
     assert broker.group(b"").ready() == ready
     assert len(broker.take("", 0)) == ready
 
@@ -460,9 +460,9 @@ def test_a_queue_that_a_group_wants_something_of_is_not_empty(broker: Broker) ->
     broker.fill(2)
     broker.take("", 2)
     with pytest.raises(RequestError, match="not empty"):
-        broker.vhost.delete_queue(Q, False, True)
-    assert broker.vhost.purge(Q) == 2
-    assert broker.vhost.delete_queue(Q, False, True) == 0
+        broker.vhost.upkeep.delete_queue(Q, False, True)
+    assert broker.vhost.upkeep.purge(Q) == 2
+    assert broker.vhost.upkeep.delete_queue(Q, False, True) == 0
 
 
 def test_a_limit_of_length_holds_for_each_group_by_itself(tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ def test_a_limit_of_length_holds_for_each_group_by_itself(tmp_path: Path) -> Non
 
 def test_limits_hold_although_the_first_to_come_reads_a_queue_as_a_stream(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", x_max_length=2)
-    broker.vhost.consume(Q, 1, 1, b"c", False, False, 0, {"x-stream-offset": "next"})
+    broker.vhost.consumers.consume(Q, 1, 1, b"c", False, False, 0, {"x-stream-offset": "next"})
     broker.fill(5)
     broker.settle()
     assert counts(broker) == (2, 2, 0)
@@ -488,9 +488,9 @@ def test_limits_hold_although_the_first_to_come_reads_a_queue_as_a_stream(tmp_pa
 
 
 def test_a_queue_that_is_only_read_as_a_stream_is_purged(broker: Broker) -> None:
-    broker.vhost.consume(Q, 1, 1, b"c", False, False, 0, {"x-stream-offset": "next"})
+    broker.vhost.consumers.consume(Q, 1, 1, b"c", False, False, 0, {"x-stream-offset": "next"})
     broker.fill(5)
-    assert broker.vhost.purge(Q) == 5
+    assert broker.vhost.upkeep.purge(Q) == 5
     broker.turn()
     assert counts(broker) == (0, 0, 0)
 
@@ -547,5 +547,5 @@ def test_groups_of_a_stream_pin_nothing(tmp_path: Path) -> None:
     assert pinned(broker) is None
     hold(broker.vhost.catalog, broker.vhost.catalog.queue(Q), b"spark", 0, 60_000_000, broker.clock.us)
     assert pinned(broker) == ("spark", "reader", 0, 3, 0)
-    broker.vhost.truncate(Q, 2)
+    broker.vhost.upkeep.truncate(Q, 2)
     assert pinned(broker) == ("spark", "reader", 0, 3, 2)

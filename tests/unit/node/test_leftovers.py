@@ -24,7 +24,7 @@ def test_a_client_that_stops_reading_when_its_session_is_over_is_forgotten(rig: 
     line.sendall(amqp.frame(3, 7, b"a body before any login"))  # the session is over, and the turn has not come yet
     line.left = 1 << 30
     line.fill(True)
-    assert rig.node.vhosts.default.paused
+    assert rig.node.vhosts.default.consumers.paused
     line.close()
     rig.settle()
-    assert not rig.node.vhosts.default.paused
+    assert not rig.node.vhosts.default.consumers.paused

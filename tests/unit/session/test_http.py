@@ -38,7 +38,7 @@ def session_of(rig: SessionRig) -> EventSession:
 
 
 def publish(rig: SessionRig, topic: bytes, body: bytes) -> None:
-    rig.vhost.publish(rig.vhost.router.route_topic(topic, None), QOS_1, b"", body)
+    rig.vhost.publishing.publish(rig.vhost.router.route_topic(topic, None), QOS_1, b"", body)
     rig.turn()
 
 
@@ -99,7 +99,7 @@ def test_a_queue_comes_with_offsets_and_ends_with_it(rig: SessionRig) -> None:
     assert event["id"] == "0"
     data = event["data"]
     assert isinstance(data, dict) and (data["payload_base64"], data["offset"]) == ("/w==", 0)
-    rig.vhost.delete_queue(b"q", False, False)
+    rig.vhost.upkeep.delete_queue(b"q", False, False)
     rig.turn()
     assert events(rig)[-1] == {"event": "end", "data": {"reason": "queue 'q' was deleted"}}
     assert session.closing

@@ -248,8 +248,8 @@ def publish(app: App, vhost: Vhost, message: Message) -> PublishOutcome:
             known = PublishOutcome(OK)
             known.routed = known.duplicate = True
             return known
-        if not vhost.take_room(seen.octets(identity)):
-            return PublishOutcome(UNAVAILABLE, vhost.refusal)
+        if not vhost.admission.take_room(seen.octets(identity)):
+            return PublishOutcome(UNAVAILABLE, vhost.admission.refusal)
     try:
         outcome = delay(app, vhost, message) if message.delay_ms else publish_now(vhost, message)
     except RequestError as error:
@@ -266,8 +266,8 @@ def format_of(message: Message) -> u8:
 def delay(app: App, vhost: Vhost, message: Message) -> PublishOutcome:
     """Keep a message until its time."""
     due_us = app.now_us() + message.delay_ms * MICROSECONDS
-    if not vhost.delay(b"", due_us, format_of(message), message.topic, message.properties, message.body):
-        return PublishOutcome(UNAVAILABLE, vhost.refusal)
+    if not vhost.publishing.delay(b"", due_us, format_of(message), message.topic, message.properties, message.body):
+        return PublishOutcome(UNAVAILABLE, vhost.admission.refusal)
     outcome = PublishOutcome(ACCEPTED_STATUS)
     outcome.due_us = due_us
     return outcome
@@ -281,19 +281,19 @@ def publish_now(vhost: Vhost, message: Message) -> PublishOutcome:
     unwilling = refused_by_queue(route, len(message.body))
     if unwilling is not None:
         return unwilling
-    vhost.refusal = ""
+    vhost.admission.refusal = ""
     if (
         message.retain
         and is_topic(message.topic)
-        and not vhost.retain(message.topic, format, message.properties, message.body)
+        and not vhost.publishing.retain(message.topic, format, message.properties, message.body)
     ):
-        return PublishOutcome(UNAVAILABLE, vhost.refusal)
+        return PublishOutcome(UNAVAILABLE, vhost.admission.refusal)
     offsets = {
         text(queue.name): int(queue.log.end + queue.log.writer.count) for queue in route.queues if queue.kind != SHARE
     }
-    result = vhost.publish(route, format, message.properties, message.body)
+    result = vhost.publishing.publish(route, format, message.properties, message.body)
     if result == REJECTED:
-        return PublishOutcome(UNAVAILABLE, vhost.refusal)
+        return PublishOutcome(UNAVAILABLE, vhost.admission.refusal)
     outcome = PublishOutcome(OK)
     outcome.routed = result == ACCEPTED
     outcome.offsets = offsets if outcome.routed else {}

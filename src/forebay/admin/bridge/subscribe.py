@@ -213,7 +213,7 @@ def held(vhost: Vhost, queue: bytes, group: bytes, offset: int) -> Lease | None:
     """The lease of a message; RequestError(NOT_FOUND) without such a queue."""
     if vhost.catalog.queue(queue).find_group(group) is None:
         raise RequestError(NOT_FOUND, f"group: nobody has taken anything from queue '{queue.decode()}'")
-    return vhost.find_lease(queue, group, offset)
+    return vhost.settling.find_lease(queue, group, offset)
 
 
 def is_held_by(app: App, caller: Caller, vhost: Vhost, lease: Lease) -> bool:
@@ -228,7 +228,7 @@ def is_held_by(app: App, caller: Caller, vhost: Vhost, lease: Lease) -> bool:
 
 def settle_one(vhost: Vhost, lease: Lease, offset: int, settlement: SettleRequest) -> int:
     if settlement.action == "ack":
-        return int(vhost.ack(lease, offset, 1))
+        return int(vhost.settling.ack(lease, offset, 1))
     if settlement.action == "nack":
-        return int(vhost.nack(lease, offset, 1, settlement.delay_ms))
-    return int(vhost.reject(lease, offset, 1))
+        return int(vhost.settling.nack(lease, offset, 1, settlement.delay_ms))
+    return int(vhost.settling.reject(lease, offset, 1))

@@ -287,7 +287,7 @@ VHOSTS: Final[tuple[Row[VhostTotals], ...]] = (
     ),
     Row(
         counter("forebay_vhost_messages_published", family.VHOST, "Messages published in a vhost that went somewhere."),
-        lambda place: int(place.vhost.published),
+        lambda place: int(place.vhost.publishing.published),
     ),
     Row(
         counter("forebay_vhost_messages_acked", family.VHOST, "Messages that consumers in a vhost acknowledged."),
@@ -295,7 +295,7 @@ VHOSTS: Final[tuple[Row[VhostTotals], ...]] = (
     ),
     Row(
         counter("forebay_vhost_publishes_refused", family.VHOST, "Publishes refused, for a limit or for want of room."),
-        lambda place: int(place.vhost.rejected),
+        lambda place: int(place.vhost.admission.rejected),
     ),
     Row(
         counter("forebay_vhost_dead_letters_dropped", family.VHOST, "Dead letters that nobody was to have."),

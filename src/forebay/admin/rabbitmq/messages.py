@@ -66,7 +66,7 @@ async def publish_message(
     outcome = publish(where, caller, name, body.routing_key.encode(), properties, payload_of(body))
     await broker.on_disk()
     if outcome == REJECTED:
-        raise RequestError(INVALID, f"rejected: {where.refusal}")
+        raise RequestError(INVALID, f"rejected: {where.admission.refusal}")
     return as_json({"routed": outcome == ACCEPTED})
 
 
@@ -84,10 +84,10 @@ def publish(
         headers = read_publish_headers(properties)
         for key in headers.keys:
             rights.check_publish(exchange, key, is_topic)
-        return int(publish_with_headers(vhost, route, headers, format, payload))
+        return int(publish_with_headers(vhost.publishing, route, headers, format, payload))
     if route.headers_exchange is not None:
         route = vhost.router.resolve(route, format, properties)
-    return int(vhost.publish(route, format, properties, payload))
+    return int(vhost.publishing.publish(route, format, properties, payload))
 
 
 def payload_of(body: PublishBody) -> bytes:
@@ -121,7 +121,7 @@ async def get_messages(broker: Broker, caller: Manager, vhost: VhostName, queue:
             settle(where, delivery, body.ackmode)
         broker.store.hurry()  # settlements alone would wait for the next that must be on the disk
     finally:
-        where.channel_closed(NO_SESSION, channel)
+        where.consumers.close_channel(NO_SESSION, channel)
         where.touch()
     await broker.on_disk()
     return as_json(answers)
@@ -135,7 +135,7 @@ async def take(vhost: Vhost, queue: bytes, channel: int, body: GetBody) -> tuple
     while len(got) != body.count and octets < GOT_OCTETS_MAX:
         if got and len(got) % SLICE_ITEMS == 0:
             await asyncio.sleep(0)
-        delivery = vhost.get(queue, NO_SESSION, channel, False)
+        delivery = vhost.consumers.get(queue, NO_SESSION, channel, False)
         if delivery is None:
             break
         got.append(delivery)
@@ -151,11 +151,11 @@ def settle(vhost: Vhost, delivery: Delivery, ackmode: str) -> None:
     assert lease is not None, "it was got to be settled"
     offset = delivery.block.base + delivery.index
     if ackmode in REQUEUE:
-        vhost.nack(lease, offset, 1, 0, AS_FAILED if ackmode == FAILED else UNTRIED)
+        vhost.settling.nack(lease, offset, 1, 0, AS_FAILED if ackmode == FAILED else UNTRIED)
     elif ackmode == DISCARD:
-        vhost.reject(lease, offset, 1)
+        vhost.settling.reject(lease, offset, 1)
     else:
-        vhost.ack(lease, offset, 1)
+        vhost.settling.ack(lease, offset, 1)
 
 
 def message_facts(delivery: Delivery, wanted: GetBody) -> Facts:

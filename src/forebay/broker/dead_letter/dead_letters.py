@@ -22,7 +22,7 @@ from typing import Final, final
 from mypy_extensions import i64, u8
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, amqp_address
-from forebay.broker.publish.publishing import Publishing
+from forebay.broker.publish.publishing import Publishing, RefusedMessage
 from forebay.broker.publish.router import Route
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
 from forebay.core.message import AMQP091, DIED, FORMAT_MASK, MQTT, REJECTED, UNROUTABLE
@@ -93,7 +93,8 @@ class DeadLetters:
     moved_for       of the moved, how many had died of which cause
     """
 
-    def __init__(self) -> None:
+    def __init__(self, publishing: Publishing) -> None:
+        self.publishing = publishing
         self.moved: i64 = 0
         self.dropped: i64 = 0
         self.moved_for = Counts()
@@ -104,11 +105,10 @@ class DeadLetters:
         self.staying: dict[tuple[int, int], list[DeadLetterRun]] = {}
         self.awaited: dict[int, set[int]] = {}  # queue that was full -> queues whose dead letters wait for room in it
         self.by_content = False  # the last route depended on more than the address
-        self.chain: i64 = 0
 
     # ---- what groups list as dead letters
 
-    def move(self, vhost: Publishing, queue: Queue, group: WorkGroup, now_us: i64) -> bool:
+    def move(self, queue: Queue, group: WorkGroup, now_us: i64) -> bool:
         """Move on the dead letters of a group; True if there is more than one turn's share."""
         place = (int(queue.id), int(group.id))
         if queue.limits.dead_letter_exchange is None:
@@ -119,7 +119,7 @@ class DeadLetters:
         if now_us < retry_at:
             return False
         dying = group.dead_letters.runs
-        batch = DeadLetterBatch(self, vhost, queue, group, self.staying.pop(place, []))
+        batch = DeadLetterBatch(self, queue, group, self.staying.pop(place, []))
         at = 0
         left: DeadLetterRun | None = None
         while at < len(dying) and left is None:
@@ -145,20 +145,20 @@ class DeadLetters:
             self.dropped += run.count
             group.settle_dead_letters(run.first, run.count)
 
-    def retry(self, vhost: Publishing, now_us: i64) -> None:
+    def retry(self, now_us: i64) -> None:
         """About once a second: have the turn look at queues with dead letters that stayed."""
         for place in [*self.retry_at, *self.staying]:
-            queue = vhost.catalog.queues_by_id.get(place[0])
+            queue = self.publishing.catalog.queues_by_id.get(place[0])
             if queue is None or place[1] not in queue.groups:
                 self.retry_at.pop(place, None)
                 self.staying.pop(place, None)
             elif self.retry_at.get(place, now_us) <= now_us:
-                vhost.turn.mark(queue)
+                self.publishing.turn.mark(queue)
         for number in list(self.awaited):
-            if number not in vhost.catalog.queues_by_id:
+            if number not in self.publishing.catalog.queues_by_id:
                 del self.awaited[number]
 
-    def made_room(self, vhost: Publishing, queue: Queue) -> None:
+    def made_room(self, queue: Queue) -> None:
         """Something was settled in a queue: dead letters that wait for room in it may go on."""
         if int(queue.id) not in self.awaited or queue.is_full():
             return
@@ -167,29 +167,34 @@ class DeadLetters:
             if place[0] in sources:
                 self.retry_at[place] = 0
         for number in sources:
-            source = vhost.catalog.queues_by_id.get(number)
+            source = self.publishing.catalog.queues_by_id.get(number)
             if source is not None:
-                vhost.turn.mark(source)
+                self.publishing.turn.mark(source)
 
     # ---- one message
 
-    def forward(self, vhost: Publishing, queue: Queue, letter: Letter, reason: bytes, marks: Marks) -> i64:
+    def forward(self, queue: Queue, letter: Letter, reason: bytes, marks: Marks) -> i64:
         """Publish a message that died in a queue to its dead-letter exchange: GONE or MOVED, or WAITS or LOST."""
         limits = queue.limits
         exchange = limits.dead_letter_exchange
         assert exchange is not None
         keys = [letter.routing_key, *keys_in_cc(letter.properties)]
         death = Death(
-            queue.name, reason, vhost.turn.now_us // 1_000_000, letter.exchange, keys, expiration_of(letter.properties)
+            queue.name,
+            reason,
+            self.publishing.turn.now_us // 1_000_000,
+            letter.exchange,
+            keys,
+            expiration_of(letter.properties),
         )
         deaths = with_newest(deaths_of(letter.properties) if letter.again else [], death)
         key = limits.dead_letter_key
         properties = died(letter.properties, letter.again, deaths, death, marks, key is None)
         if not exchange and key is None:
-            keys = [each for each in keys if is_there(vhost, each)]
+            keys = [each for each in keys if is_there(self.publishing, each)]
             if not keys:
                 return self.unrouted(limits)
-        route = self.route(vhost, queue, exchange, keys if key is None else [cut_key(key)], properties)
+        route = self.route(queue, exchange, keys if key is None else [cut_key(key)], properties)
         if route is None:
             return self.unrouted(limits)
         if reason != DEATH_REJECTED and comes_round(route, deaths):
@@ -205,10 +210,12 @@ class DeadLetters:
             for other in full:  # all of them get it, or none: so nobody gets it twice
                 self.awaited.setdefault(int(other.id), set()).add(int(queue.id))
             return WAITS
-        outcome = vhost.publish_owed(route, u8(AMQP091 | DIED | marks_of(AMQP091, properties)), properties, letter.body)
+        outcome = self.publishing.publish_owed(
+            route, u8(AMQP091 | DIED | marks_of(AMQP091, properties)), properties, letter.body
+        )
         if outcome == UNROUTABLE:
             return self.unrouted(limits)
-        if outcome == REJECTED and (not full or vhost.common.room == 0):
+        if outcome == REJECTED and (not full or self.publishing.common.room == 0):
             return WAITS  # the disk has no room for it: that is no reason to lose what is on it
         if full and len(full) == len(route.queues) and route.audience is None and not route.copies:
             self.dropped += 1
@@ -226,38 +233,37 @@ class DeadLetters:
         self.dropped += 1
         return GONE
 
-    def refused(
-        self,
-        vhost: Publishing,
-        queue: Queue,
-        format: u8,
-        exchange: bytes,
-        routing_key: bytes,
-        properties: bytes,
-        body: bytes,
-    ) -> None:
-        """Send what a full queue would not take to its dead-letter exchange, if it has one: `reject-publish-dlx`."""
-        if queue.limits.dead_letter_exchange is None or self.chain >= CHAIN_MAX:
+    def forward_refused(self) -> None:
+        """Send what full queues did not take to their dead-letter exchanges: `reject-publish-dlx`."""
+        for _ in range(CHAIN_MAX):
+            refused = self.publishing.refused
+            if not refused:
+                return
+            self.publishing.refused = []
+            for each in refused:
+                self.forward_one(each)
+        self.publishing.refused = []
+
+    def forward_one(self, refused: RefusedMessage) -> None:
+        if refused.queue.limits.dead_letter_exchange is None:
             return
-        self.chain += 1
-        letter = Letter(i64(format), exchange, routing_key, properties, body)
-        marks: Marks = [("dlq-queue", text(queue.name)), ("dlq-reason", "maxlen"), time_mark(vhost)]
-        self.forward(vhost, queue, letter, b"maxlen", marks)
-        self.chain -= 1
+        route = refused.route
+        letter = Letter(i64(refused.format), route.exchange, route.routing_key, refused.properties, refused.body)
+        queue = refused.queue
+        marks: Marks = [("dlq-queue", text(queue.name)), ("dlq-reason", "maxlen"), time_mark(self.publishing)]
+        self.forward(queue, letter, b"maxlen", marks)
 
     # ---- where to
 
-    def route(
-        self, vhost: Publishing, source: Queue, exchange: bytes, keys: list[bytes], properties: bytes
-    ) -> Route | None:
+    def route(self, source: Queue, exchange: bytes, keys: list[bytes], properties: bytes) -> Route | None:
         """The route of these keys; None where there is no such exchange or address.
 
         Not as a client's publish: an internal exchange is as good as any other, and `$dlq/<queue>` and
         `$queue/<queue>` are made for nobody whom one could ask. Who declared the key had the right to make them.
         """
-        if self.epoch != vhost.catalog.epoch or len(self.routes) >= ROUTES_MAX:
+        if self.epoch != self.publishing.catalog.epoch or len(self.routes) >= ROUTES_MAX:
             self.routes.clear()
-            self.epoch = vhost.catalog.epoch
+            self.epoch = self.publishing.catalog.epoch
         address = (exchange, *keys)
         route = self.routes.get(address)
         self.by_content = False
@@ -267,37 +273,37 @@ class DeadLetters:
             try:
                 for key in keys:
                     if key.startswith(DEAD_LETTER_PREFIX):
-                        make_dead_letter_queue(vhost, key, source)
-                route = vhost.router.direct_route(keys)
+                        make_dead_letter_queue(self.publishing, key, source)
+                route = self.publishing.router.direct_route(keys)
             except RequestError:
                 return None  # an address that nothing can have
         else:
-            where = vhost.catalog.bindings.exchanges.get(exchange)
+            where = self.publishing.catalog.bindings.exchanges.get(exchange)
             if where is None:
                 return None
-            way = vhost.router.follow(where, keys, None, False)
+            way = self.publishing.router.follow(where, keys, None, False)
             is_open = way.is_open
             if is_open:
-                way = vhost.router.follow(where, keys, decode(AMQP091, properties), False)
-            route = vhost.router.route_of(way, exchange, keys)
+                way = self.publishing.router.follow(where, keys, decode(AMQP091, properties), False)
+            route = self.publishing.router.route_of(way, exchange, keys)
             route.flow = where.flow
             if is_open:
                 self.by_content = True
                 return route
-        self.epoch = vhost.catalog.epoch  # a queue may have been made
+        self.epoch = self.publishing.catalog.epoch  # a queue may have been made
         self.routes[address] = route
         return route
 
     # ---- over MQTT
 
-    def reject(self, vhost: Publishing, lease: Lease, offset: i64, reason: bytes) -> None:
+    def reject(self, lease: Lease, offset: i64, reason: bytes) -> None:
         """Move a record that the lease holds to where the dead letters of its queue go; both are on disk together.
 
         reason  empty for the usual one
         raises  RequestError, and the record stays held: INVALID for the reason, REFUSED where there is no room for it,
                 or what `dead_letter_queue` raises
         """
-        queue = vhost.catalog.queues_by_id.get(lease.consumer.queue)
+        queue = self.publishing.catalog.queues_by_id.get(lease.consumer.queue)
         group = None if queue is None else queue.groups.get(lease.consumer.group)
         if queue is None or group is None:
             return
@@ -306,16 +312,24 @@ class DeadLetters:
         block = queue.log.block(offset)
         assert block is not None and block.base <= offset, "a record that is held is in the log"
         index = offset - block.base
-        marks = marks_for(vhost, queue, group, offset, lease.deliveries, reason or DEATH_REJECTED)
+        marks = marks_for(self.publishing, queue, group, offset, lease.deliveries, reason or DEATH_REJECTED)
         if queue.limits.dlq:
-            copy(vhost, block, index, dead_letter_queue(vhost, DEAD_LETTER_PREFIX + queue.name), marks)
+            copy(
+                self.publishing,
+                block,
+                index,
+                dead_letter_queue(self.publishing, DEAD_LETTER_PREFIX + queue.name),
+                marks,
+            )
             self.note_moved(DEATH_REJECTED)
         elif queue.limits.dead_letter_exchange is not None:
-            outcome = self.forward(vhost, queue, letter_at(block, index), DEATH_REJECTED, marks)
+            outcome = self.forward(queue, letter_at(block, index), DEATH_REJECTED, marks)
             if outcome in (WAITS, LOST):
-                reason_why = "it leads to no queue" if outcome == LOST else vhost.refusal or "no room"
+                reason_why = (
+                    "it leads to no queue" if outcome == LOST else self.publishing.admission.refusal or "no room"
+                )
                 raise RequestError(REFUSED, f"dead-letter exchange: {reason_why}")
-        vhost.turn.mark(queue)
+        self.publishing.turn.mark(queue)
         if isinstance(group, WorkGroup):
             group.discard(lease, offset, 1)
         else:
@@ -330,11 +344,8 @@ class DeadLetterBatch:
     failed   addresses at which nothing can be had just now, and why
     """
 
-    def __init__(
-        self, letters: DeadLetters, vhost: Publishing, queue: Queue, group: WorkGroup, staying: list[DeadLetterRun]
-    ) -> None:
+    def __init__(self, letters: DeadLetters, queue: Queue, group: WorkGroup, staying: list[DeadLetterRun]) -> None:
         self.letters = letters
-        self.vhost = vhost
         self.queue = queue
         self.group = group
         self.left: i64 = MOVED_AT_ONCE
@@ -380,8 +391,8 @@ class DeadLetterBatch:
             return known  # those of one address keep their order, too
         self.octets -= len(letter.body)
         reason = run.cause.encode()
-        marks = marks_for(self.vhost, self.queue, self.group, offset, run.deliveries, reason)
-        outcome = self.letters.forward(self.vhost, self.queue, letter, reason, marks)
+        marks = marks_for(self.letters.publishing, self.queue, self.group, offset, run.deliveries, reason)
+        outcome = self.letters.forward(self.queue, letter, reason, marks)
         if outcome in (WAITS, LOST) and not self.letters.by_content:
             self.failed[address] = int(outcome)
         return outcome
@@ -398,14 +409,14 @@ class DeadLetterBatch:
         staying.append(DeadLetterRun(offset, count, run.cause, run.deliveries, run.failures))
 
 
-def is_there(vhost: Publishing, key: bytes) -> bool:
+def is_there(publishing: Publishing, key: bytes) -> bool:
     """True if a message's own key leads somewhere without a queue being made: its publisher needed no right to that."""
     if key.startswith(QUEUE_PREFIX):
         try:
-            return vhost.common.addresses[vhost.name].makes(key, True) == b""
+            return publishing.common.addresses[publishing.catalog.name].makes(key, True) == b""
         except RequestError:  # an address that nothing can have
             return False
-    return not key.startswith(DEAD_LETTER_PREFIX) or key in vhost.catalog.queues
+    return not key.startswith(DEAD_LETTER_PREFIX) or key in publishing.catalog.queues
 
 
 def keeps(limits: Limits) -> bool:
@@ -439,11 +450,11 @@ def letter_at(block: Block, index: i64) -> Letter:
     )
 
 
-def time_mark(vhost: Publishing) -> tuple[str, object]:
-    return "dlq-time-ms", int(vhost.turn.now_us // 1000)
+def time_mark(publishing: Publishing) -> tuple[str, object]:
+    return "dlq-time-ms", int(publishing.turn.now_us // 1000)
 
 
-def marks_for(vhost: Publishing, queue: Queue, group: Group, offset: i64, deliveries: i64, reason: bytes) -> Marks:
+def marks_for(publishing: Publishing, queue: Queue, group: Group, offset: i64, deliveries: i64, reason: bytes) -> Marks:
     """The marks of a record's last death, beside `x-death`."""
     marks: Marks = [
         ("dlq-id", f"{queue.id}-{group.id}-{offset}"),
@@ -451,7 +462,7 @@ def marks_for(vhost: Publishing, queue: Queue, group: Group, offset: i64, delive
         ("dlq-offset", int(offset)),
         ("dlq-reason", text(reason)),
         ("dlq-deliveries", int(deliveries)),
-        time_mark(vhost),
+        time_mark(publishing),
     ]
     if group.name:
         marks.append(("dlq-group", text(group.name)))
@@ -461,15 +472,15 @@ def marks_for(vhost: Publishing, queue: Queue, group: Group, offset: i64, delive
 # ---- the queues `$dlq/<queue>`
 
 
-def dead_letter_queue(vhost: Publishing, name: bytes) -> Queue:
+def dead_letter_queue(publishing: Publishing, name: bytes) -> Queue:
     """The queue `$dlq/<queue>`, made where there is none: as durable as the queue whose dead letters it takes.
 
     raises  RequestError: NOT_FOUND if neither is there; PRECONDITION if it would forget what the queue keeps
     """
-    source = vhost.catalog.queues.get(name[len(DEAD_LETTER_PREFIX) :])
-    queue = vhost.catalog.queues.get(name)
+    source = publishing.catalog.queues.get(name[len(DEAD_LETTER_PREFIX) :])
+    queue = publishing.catalog.queues.get(name)
     if queue is None:
-        return make_dead_letter_queue(vhost, name, vhost.catalog.queue(name[len(DEAD_LETTER_PREFIX) :]))
+        return make_dead_letter_queue(publishing, name, publishing.catalog.queue(name[len(DEAD_LETTER_PREFIX) :]))
     if source is not None and source.log.durable and not queue.log.durable:
         raise RequestError(
             PRECONDITION,
@@ -478,25 +489,25 @@ def dead_letter_queue(vhost: Publishing, name: bytes) -> Queue:
     return queue
 
 
-def make_dead_letter_queue(vhost: Publishing, name: bytes, source: Queue) -> Queue:
+def make_dead_letter_queue(publishing: Publishing, name: bytes, source: Queue) -> Queue:
     """The queue of that name, made where there is none: as durable as the one whose dead letters are for it."""
-    queue = vhost.catalog.queues.get(name)
+    queue = publishing.catalog.queues.get(name)
     if queue is not None:
         return queue
     if source.kind == EPHEMERAL:
-        return vhost.catalog.ephemeral_queue(name)
-    return vhost.catalog.declare_queue(name, source.log.durable, False, False, {}, 0)
+        return publishing.catalog.ephemeral_queue(name)
+    return publishing.catalog.declare_queue(name, source.log.durable, False, False, {}, 0)
 
 
-def copy(vhost: Publishing, block: Block, index: i64, target: Queue, marks: Marks) -> None:
+def copy(publishing: Publishing, block: Block, index: i64, target: Queue, marks: Marks) -> None:
     """Append a record to a queue as it is, with these marks."""
     format = block.format(index)
     properties = block.properties(index)
     is_mqtt = format & FORMAT_MASK == MQTT
     properties = with_user_properties(properties, marks) if is_mqtt else marked(properties, marks)
     route = Route(block.exchange(index), block.routing_key(index), [target], None)
-    if vhost.publish(route, u8(format), properties, block.body(index)) == REJECTED:
-        raise RequestError(REFUSED, f"queue '{text(target.name)}' cannot take it: {vhost.refusal}")
+    if publishing.publish(route, u8(format), properties, block.body(index)) == REJECTED:
+        raise RequestError(REFUSED, f"queue '{text(target.name)}' cannot take it: {publishing.admission.refusal}")
 
 
 def with_user_properties(block: bytes, marks: Marks) -> bytes:

@@ -453,6 +453,6 @@ def append(vhost: Vhost, route: Route, stored: int, properties: bytes, body: byt
         if target.refuses(len(body)):
             raise RequestError(REFUSED, f"queue '{text(target.name)}' {target.refusal(len(body))}")
     format = stored & ~(EXPIRES | KEYED) | int(marks_of(stored & FORMAT_MASK, properties))
-    if vhost.publish(route, u8(format), properties, body) == REJECTED:
+    if vhost.publishing.publish(route, u8(format), properties, body) == REJECTED:
         names = ", ".join(f"'{text(target.name)}'" for target in route.queues)
-        raise RequestError(REFUSED, f"queue {names} does not take it: {vhost.refusal}")
+        raise RequestError(REFUSED, f"queue {names} does not take it: {vhost.admission.refusal}")

@@ -28,27 +28,28 @@ SHARE_PREFIX: Final = b"$share/"
 class Shares:
     """The shared subscriptions of a vhost, and the numbers of the sessions that are their members."""
 
-    def __init__(self, strategy: str) -> None:
+    def __init__(self, catalog: Topology, strategy: str) -> None:
+        self.catalog = catalog
         self.strategy = strategy
         self.members: dict[bytes, set[int]] = {}
 
-    def join(self, topology: Topology, filter: bytes, client: ClientSession, now_us: i64) -> None:
+    def join(self, filter: bytes, client: ClientSession, now_us: i64) -> None:
         """Make a session a member; RequestError(INVALID) if it is no `$share/<group>/<filter>`."""
         topics = share_filter(filter)
         check_filter(topics)
-        queue = topology.queues.get(filter)
+        queue = self.catalog.queues.get(filter)
         if queue is None:
-            self.make(topology, filter, topics, client.durable)
+            self.make(filter, topics, client.durable)
         elif client.durable and not queue.log.durable:
-            self.make_durable(topology, queue, topics, now_us)
+            self.make_durable(queue, topics, now_us)
         self.members.setdefault(filter, set()).add(int(client.number))
 
-    def make(self, topology: Topology, filter: bytes, topics: bytes, durable: bool) -> Queue:
-        queue = topology.add_queue(DeclareQueue(int(topology.next_queue), filter, durable=durable, kind=SHARE))
-        topology.bind(filter, TOPIC_EXCHANGE, swap_key(topics), {})
+    def make(self, filter: bytes, topics: bytes, durable: bool) -> Queue:
+        queue = self.catalog.add_queue(DeclareQueue(int(self.catalog.next_queue), filter, durable=durable, kind=SHARE))
+        self.catalog.bind(filter, TOPIC_EXCHANGE, swap_key(topics), {})
         return queue
 
-    def make_durable(self, topology: Topology, old: Queue, topics: bytes, now_us: i64) -> None:
+    def make_durable(self, old: Queue, topics: bytes, now_us: i64) -> None:
         """Put a durable queue in the place of one in memory; the members' sessions consume from it anew.
 
         What is ready goes along; what is leased is settled or lost with its connection, as it would have been.
@@ -68,8 +69,8 @@ class Shares:
                 block = old.log.block(offset)
                 assert block is not None
                 records.append((block, int(offset - block.base)))
-        topology.remove_queue(old)
-        queue = self.make(topology, old.name, topics, True)
+        self.catalog.remove_queue(old)
+        queue = self.make(old.name, topics, True)
         for block, at in records:
             index: i64 = at
             queue.log.append_annotated(
@@ -81,28 +82,28 @@ class Shares:
                 block.annotations(index),
             )
 
-    def leave(self, topology: Topology, filter: bytes, number: i64) -> None:
+    def leave(self, filter: bytes, number: i64) -> None:
         """A session is no member any more; without members there is no shared subscription."""
         members = self.members.get(filter)
         if members is None:
             return
         members.discard(int(number))
-        queue = topology.queues.get(filter)
+        queue = self.catalog.queues.get(filter)
         if not members:
             del self.members[filter]
             if queue is not None:
-                topology.remove_queue(queue)
+                self.catalog.remove_queue(queue)
 
-    def recovered(self, topology: Topology, clients: list[ClientSession], now_us: i64) -> None:
+    def recovered(self, clients: list[ClientSession], now_us: i64) -> None:
         """Find the members again; a queue without one goes."""
         for client in clients:
             for filter in client.subscriptions:
                 if filter.startswith(SHARE_PREFIX):
-                    self.join(topology, filter, client, now_us)
-        for queue in list(topology.queues.values()):
+                    self.join(filter, client, now_us)
+        for queue in list(self.catalog.queues.values()):
             if queue.kind == SHARE and queue.name not in self.members:
                 # As if the log had said so: the checkpoint of this start does, and before it nothing can be noted.
-                topology.apply(RemoveQueue(int(queue.id)))
+                self.catalog.apply(RemoveQueue(int(queue.id)))
 
     def equip(self, group: WorkGroup) -> None:
         """Have the group pick members by the strategy."""

@@ -269,49 +269,53 @@ def field(name: bytes, value: object) -> bytes:
 # ---- publishing
 
 
-def publish_with_headers(vhost: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes) -> i64:
-    """As `Vhost.publish`, with what the headers ask for; what was taken before is ACCEPTED, and left at that."""
+def publish_with_headers(publishing: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes) -> i64:
+    """As `Publishing.publish`, with what the headers ask for; what was taken before is ACCEPTED, and left at that."""
     identity = headers.identity
     if identity is None:
-        return publish_or_delay(vhost, route, headers, format, body)
-    seen = vhost.deduplication
-    if seen.is_known(address_of(route.exchange, route.routing_key), identity, vhost.turn.now_us):
+        return publish_or_delay(publishing, route, headers, format, body)
+    seen = publishing.deduplication
+    if seen.is_known(address_of(route.exchange, route.routing_key), identity, publishing.turn.now_us):
         return ACCEPTED
-    if not vhost.take_room(seen.octets(identity)):
+    if not publishing.admission.take_room(seen.octets(identity)):
         return REJECTED
-    outcome = publish_or_delay(vhost, route, headers, format, body)
+    outcome = publish_or_delay(publishing, route, headers, format, body)
     if outcome == ACCEPTED:
         seen.remember(identity)
     return outcome
 
 
-def publish_or_delay(vhost: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes) -> i64:
+def publish_or_delay(publishing: Publishing, route: Route, headers: PublishHeaders, format: u8, body: bytes) -> i64:
     if headers.delay_us == 0:
-        return vhost.publish(route_with_headers(vhost, route, headers), format, headers.properties, body)
-    due_us = vhost.turn.now_us + headers.delay_us
+        return publishing.publish(route_with_headers(publishing, route, headers), format, headers.properties, body)
+    due_us = publishing.turn.now_us + headers.delay_us
     try:
-        kept = vhost.delay(headers.delay_id, due_us, format, route.routing_key, headers.delayed, body, route.exchange)
+        kept = publishing.delay(
+            headers.delay_id, due_us, format, route.routing_key, headers.delayed, body, route.exchange
+        )
     except RequestError as error:  # too many wait already
-        vhost.refusal = error.text
+        publishing.admission.refusal = error.text
         return REJECTED
     return ACCEPTED if kept else REJECTED
 
 
-def route_with_headers(vhost: Publishing, route: Route, headers: PublishHeaders) -> Route:
+def route_with_headers(publishing: Publishing, route: Route, headers: PublishHeaders) -> Route:
     """The route of the message by all its routing keys."""
     if headers.keys:
-        return vhost.router.route_all(route.exchange, [route.routing_key, *headers.keys], AMQP091, headers.properties)
-    return route if route.headers_exchange is None else vhost.router.resolve(route, AMQP091, headers.properties)
+        return publishing.router.route_all(
+            route.exchange, [route.routing_key, *headers.keys], AMQP091, headers.properties
+        )
+    return route if route.headers_exchange is None else publishing.router.resolve(route, AMQP091, headers.properties)
 
 
-def publish_due(vhost: Publishing, message: DelayedMessage) -> i64:
+def publish_due(publishing: Publishing, message: DelayedMessage) -> i64:
     """Publish a message whose time has come; nobody hears of what is refused."""
     if message.format & FORMAT_MASK != AMQP091:
-        return vhost.publish_topic(message.topic, u8(message.format), message.properties, message.body)
+        return publishing.publish_topic(message.topic, u8(message.format), message.properties, message.body)
     headers = read_publish_headers(message.properties)
     try:
-        route = vhost.router.route(message.exchange, message.topic)
-        route = route_with_headers(vhost, route, headers)
-        return vhost.publish_owed(route, u8(message.format), headers.properties, message.body)
+        route = publishing.router.route(message.exchange, message.topic)
+        route = route_with_headers(publishing, route, headers)
+        return publishing.publish_owed(route, u8(message.format), headers.properties, message.body)
     except RequestError:
         return REJECTED  # its exchange is gone

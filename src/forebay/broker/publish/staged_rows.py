@@ -13,6 +13,7 @@ from mypy_extensions import i64, u8
 
 from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.internal_log import RECORD_OVERHEAD
+from forebay.broker.limits.admission import Admission
 from forebay.broker.publish.headers import (
     ASKS,
     MARKS,
@@ -23,7 +24,7 @@ from forebay.broker.publish.headers import (
 )
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
-from forebay.broker.publish.staging import CommittedBatch
+from forebay.broker.publish.staging import CommittedBatch, Staging
 from forebay.core.errors import DamagedBlock, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, REJECTED, RETAIN, UNROUTABLE
 from forebay.log.block import Block
@@ -55,7 +56,9 @@ class StagedRows:
     waits  nothing can be published before something else happens: room on the disk or in a queue
     """
 
-    def __init__(self) -> None:
+    def __init__(self, publishing: Publishing, staging: Staging) -> None:
+        self.publishing = publishing
+        self.staging = staging
         self.waits = False
         self.epoch: i64 = 0
         self.routes: dict[tuple[bytes, bytes, bool], Route | None] = {}
@@ -63,25 +66,25 @@ class StagedRows:
         self.octets: i64 = 0  # left of this turn's share, and rows
         self.rows: i64 = 0
 
-    def publish(self, vhost: Publishing) -> None:
+    def publish(self) -> None:
         """Publish this turn's share of what is committed. A commit that cannot go on does not keep up the others."""
         self.octets = OCTETS_AT_ONCE
         self.rows = ROWS_AT_ONCE
         held_up: set[str] = set()
-        for commit in list(vhost.staging.open.values()):
-            if commit.query not in held_up and not self.publish_commit(vhost, commit):
+        for commit in list(self.staging.open.values()):
+            if commit.query not in held_up and not self.publish_commit(commit):
                 held_up.add(commit.query)
             if self.octets <= 0 or self.rows <= 0:
                 break
         self.waits = len(held_up) > 0 and self.octets > 0 and self.rows > 0
 
-    def publish_commit(self, vhost: Publishing, commit: CommittedBatch) -> bool:
+    def publish_commit(self, commit: CommittedBatch) -> bool:
         """Publish rows of one commit; False where it has to wait for something."""
-        staging = vhost.staging
+        staging = self.staging
         while commit.next() >= 0:
             if self.octets <= 0 or self.rows <= 0:
                 return True
-            if vhost.store.pending() > PENDING_OCTETS_MAX:
+            if self.staging.store.pending() > PENDING_OCTETS_MAX:
                 return False
             try:
                 block = staging.block(commit.next())
@@ -89,19 +92,19 @@ class StagedRows:
                 return False
             self.octets -= block.octets()
             if commit.row == 0:
-                route = self.way_of_all(vhost, block)
+                route = self.way_of_all(block)
                 if route is not None:
-                    if not self.publish_block(vhost, commit, block, route):
+                    if not self.publish_block(commit, block, route):
                         return False
                     continue
-            if not self.publish_rows(vhost, commit, block):
+            if not self.publish_rows(commit, block):
                 return False
         staging.finish(commit)
         return True
 
     # ---- whole blocks
 
-    def way_of_all(self, vhost: Publishing, block: Block) -> Route | None:
+    def way_of_all(self, block: Block) -> Route | None:
         """The route of a block's rows if all have the same, to queues that take whatever comes; None where not."""
         if not is_uniform(block, block.exchange_at, block.exchange_octets_at):
             return None
@@ -109,7 +112,7 @@ class StagedRows:
             return None
         if block.format(0) != AMQP091 or not has_one_format(block):
             return None
-        route = self.route(vhost, False, block.exchange(0), block.routing_key(0))
+        route = self.route(False, block.exchange(0), block.routing_key(0))
         if route is None or route.headers_exchange is not None or route.audience is not None or route.copies:
             return None
         for queue in route.queues:
@@ -117,7 +120,7 @@ class StagedRows:
                 return None
         return route
 
-    def publish_block(self, vhost: Publishing, commit: CommittedBatch, block: Block, route: Route) -> bool:
+    def publish_block(self, commit: CommittedBatch, block: Block, route: Route) -> bool:
         """Publish all rows of a block the same way, as a block if none of them asks for something special."""
         count = block.count
         marks: i64 = 0
@@ -125,30 +128,30 @@ class StagedRows:
         if is_uniform(block, block.properties_at, block.properties_octets_at):
             asked = self.asked_by(block.properties(0))
             if asked.headers is not None:
-                return self.publish_rows(vhost, commit, block)
+                return self.publish_rows(commit, block)
             marks = asked.marks
             formats = bytearray([int(AMQP091 | marks)]) * int(count)
         else:
             for index in range(count):
                 asked = self.asked_by(block.properties(index))
                 if asked.headers is not None:
-                    return self.publish_rows(vhost, commit, block)
+                    return self.publish_rows(commit, block)
                 marks |= asked.marks
                 formats.append(int(AMQP091 | asked.marks))
-        if not vhost.publish_block(route, block, bytes(formats), marks):
+        if not self.publishing.publish_block(route, block, bytes(formats), marks):
             return False
-        vhost.staging.advance(commit, count, 0 if route.queues else count, -1)
+        self.staging.advance(commit, count, 0 if route.queues else count, -1)
         return True
 
     # ---- row by row
 
-    def publish_rows(self, vhost: Publishing, commit: CommittedBatch, block: Block) -> bool:
+    def publish_rows(self, commit: CommittedBatch, block: Block) -> bool:
         """Publish rows of a block from where it goes on; False where one of them has to wait."""
         index = commit.row
         unroutable: i64 = 0
         waits = False
         while index < block.count and self.rows > 0:
-            outcome = self.publish_row(vhost, block, index)
+            outcome = self.publish_row(block, index)
             if outcome == REJECTED:
                 waits = True
                 break
@@ -158,17 +161,17 @@ class StagedRows:
             index += 1
         rows = index - commit.row
         if rows > 0:  # else there is nothing to write down, and no sync would be the last
-            vhost.staging.advance(commit, rows, unroutable, index if index < block.count else -1)
+            self.staging.advance(commit, rows, unroutable, index if index < block.count else -1)
         return not waits
 
-    def publish_row(self, vhost: Publishing, block: Block, index: i64) -> i64:
+    def publish_row(self, block: Block, index: i64) -> i64:
         """As `Publishing.publish`; REJECTED only for what is to be tried again."""
         format = block.format(index)
         exchange = block.exchange(index)
         key = block.routing_key(index)
         properties = block.properties(index)
         is_topic = format & FORMAT_MASK == MQTT and exchange == TOPIC_EXCHANGE
-        route = self.route(vhost, is_topic, exchange, key)
+        route = self.route(is_topic, exchange, key)
         if route is None:
             return UNROUTABLE
         headers: PublishHeaders | None = None
@@ -176,43 +179,49 @@ class StagedRows:
             asked = self.asked_by(properties)
             headers = asked.headers
             format = AMQP091 | asked.marks
-            if headers is not None and headers.delay_us and not vhost.delayed.has_places(1):
+            if headers is not None and headers.delay_us and not self.publishing.delayed.has_places(1):
                 return REJECTED
         if route.headers_exchange is not None and headers is None:
-            route = vhost.router.resolve(route, u8(format), properties)
-        if vhost.crowding.refusing and vhost.is_over_quota(route):
+            route = self.publishing.router.resolve(route, u8(format), properties)
+        if self.publishing.crowding.refusing and self.publishing.admission.is_over_quota(route):
             return REJECTED
         for queue in route.queues:
             if queue.limits.overflow == REJECT_PUBLISH and queue.is_full():
                 return REJECTED
         body = block.body(index)
-        if not has_room(vhost, route, headers, len(properties) + len(body) + len(exchange) + len(key)):
+        if not has_room(
+            self.publishing.admission, route, headers, len(properties) + len(body) + len(exchange) + len(key)
+        ):
             return REJECTED
         outcome: i64
         if headers is not None:
-            outcome = publish_with_headers(vhost, route, headers, u8(format), body)
-        elif is_topic and format & RETAIN and not vhost.retain(key, u8(format), properties, body):
+            outcome = publish_with_headers(self.publishing, route, headers, u8(format), body)
+        elif is_topic and format & RETAIN and not self.publishing.retain(key, u8(format), properties, body):
             outcome = REJECTED
         else:
-            outcome = vhost.publish(route, u8(format), properties, body)
+            outcome = self.publishing.publish(route, u8(format), properties, body)
         # There was room for it: it was refused for good, and a dead-letter exchange may have it.
         return UNROUTABLE if outcome == REJECTED else outcome
 
     # ---- what is remembered
 
-    def route(self, vhost: Publishing, is_topic: bool, exchange: bytes, key: bytes) -> Route | None:
+    def route(self, is_topic: bool, exchange: bytes, key: bytes) -> Route | None:
         """The route of an address; None where nobody can publish to it any more."""
-        if self.epoch != vhost.catalog.epoch or len(self.routes) >= MEMO_MAX:
+        if self.epoch != self.publishing.catalog.epoch or len(self.routes) >= MEMO_MAX:
             self.routes.clear()
         address = (exchange, key, is_topic)
         if address in self.routes:
             return self.routes[address]
         route: Route | None = None
         try:
-            route = vhost.router.route_topic(key, None) if is_topic else vhost.router.route(exchange, key)
+            route = (
+                self.publishing.router.route_topic(key, None)
+                if is_topic
+                else self.publishing.router.route(exchange, key)
+            )
         except RequestError:
             route = None  # its exchange is gone
-        self.epoch = vhost.catalog.epoch  # a queue may have been made
+        self.epoch = self.publishing.catalog.epoch  # a queue may have been made
         self.routes[address] = route
         return route
 
@@ -228,12 +237,12 @@ class StagedRows:
         return asked
 
 
-def has_room(vhost: Publishing, route: Route, headers: PublishHeaders | None, octets: i64) -> bool:
+def has_room(admission: Admission, route: Route, headers: PublishHeaders | None, octets: i64) -> bool:
     """True if the disk takes a row of so many octets and what comes of it."""
     copies = route.durable + 1  # a topic may retain it
     if headers is not None:
         copies += len(headers.keys) + 2  # a record for each of its keys, and those that name it
-    return vhost.has_room((octets + RECORD_OVERHEAD) * copies)
+    return admission.has_room((octets + RECORD_OVERHEAD) * copies)
 
 
 def is_uniform(block: Block, offsets_at: i64, octets_at: i64) -> bool:

@@ -79,8 +79,8 @@ def release_group(control: Control, given: Arguments) -> dict[str, object]:
 def commit_group(control: Control, given: Arguments) -> dict[str, object]:
     """Have a stream group resume at an offset."""
     vhost = control.vhost(given)
-    vhost.commit_offset(given.octets("queue"), given.octets("group"), given.whole("offset"))
-    vhost.commit_streams()
+    vhost.settling.commit_offset(given.octets("queue"), given.octets("group"), given.whole("offset"))
+    vhost.upkeep.commit_streams()
     return {}
 
 
@@ -162,10 +162,10 @@ def release_lease(control: Control, given: Arguments) -> dict[str, object]:
     """Take a message back from the consumer that holds it: it is handed out again, and what the holder says is late."""
     vhost = control.vhost(given)
     offset = within(given, "offset", 0, OFFSET_MAX)
-    lease = vhost.find_lease(given.octets("queue"), given.octets("group"), offset)
+    lease = vhost.settling.find_lease(given.octets("queue"), given.octets("group"), offset)
     if lease is None:
         raise RequestError(NOT_FOUND, f"offset: no consumer holds {offset} of queue '{given.text('queue')}'")
-    vhost.nack(lease, offset, 1, 0, UNTRIED)
+    vhost.settling.nack(lease, offset, 1, 0, UNTRIED)
     return {}
 
 

@@ -54,10 +54,12 @@ def publish_delayed(control: Control, given: Arguments) -> dict[str, object]:
     message = vhost.delayed.find(given.octets("name"))
     if message is None:
         raise RequestError(NOT_FOUND, f"name: no message waits under {given.text('name')!r}")
-    vhost.refusal = ""
-    outcome = publish_due(vhost, message)
+    vhost.admission.refusal = ""
+    outcome = publish_due(vhost.publishing, message)
     if outcome == REJECTED:
-        raise RequestError(REFUSED, f"name: {given.text('name')!r} waits on: {vhost.refusal or 'nothing takes it'}")
+        raise RequestError(
+            REFUSED, f"name: {given.text('name')!r} waits on: {vhost.admission.refusal or 'nothing takes it'}"
+        )
     vhost.delayed.leave(int(message.offset))
     return {"routed": outcome == ACCEPTED}
 

@@ -115,7 +115,7 @@ def delete_queue(control: Control, given: Arguments) -> dict[str, object]:
 @operation("queue.purge", VHOST, QUEUE, changes=True, need=READ_QUEUE)
 def purge_queue(control: Control, given: Arguments) -> dict[str, object]:
     """Settle all that is ready in a queue; how many messages that were."""
-    return {"messages": int(control.vhost(given).purge(given.octets("queue")))}
+    return {"messages": int(control.vhost(given).upkeep.purge(given.octets("queue")))}
 
 
 @operation("queue.truncate", VHOST, QUEUE, Parameter("below", WHOLE, "the first offset to keep"), changes=True)
@@ -127,7 +127,7 @@ def truncate_queue(control: Control, given: Arguments) -> dict[str, object]:
     below = given.whole("below")
     if below < 0:
         raise refuse("below", below, "is below 0")
-    return {"start": int(control.vhost(given).truncate(given.octets("queue"), below))}
+    return {"start": int(control.vhost(given).upkeep.truncate(given.octets("queue"), below))}
 
 
 @operation("queue.messages", VHOST, QUEUE, FIRST, LIMIT, WHERE, BODY, SCAN, need=READ_QUEUE)

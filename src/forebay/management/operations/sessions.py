@@ -151,7 +151,7 @@ def delete_session(control: Control, given: Arguments) -> dict[str, object]:
     facts: dict[str, object] = {"waiting": int(client.mqueue.count), "inflight": len(client.inflight)}
     if client.connection:
         control.connections.close(int(client.connection), DELETED)
-    vhost.forget_client(client)
+    vhost.clients.forget(client)
     return facts
 
 

@@ -63,7 +63,7 @@ class BrokerStats:
         vhost = vhosts[0]
         for topic, value in self.topics.changed(self.totals, now_us):
             vhost.retained.put_volatile(topic, value, now_us)
-            vhost.publish_topic(topic, MQTT, b"", value)
+            vhost.publishing.publish_topic(topic, MQTT, b"", value)
 
     def look(self, vhosts: Sequence[Vhost], sessions: Iterable[Session]) -> None:
         """Bring the totals up to date."""

@@ -14,7 +14,7 @@ from typing import Final
 from forebay.broker.address import TOPIC_EXCHANGE
 from forebay.broker.auth.scram import make_scram
 from forebay.broker.catalog.topology import FOREVER_MS
-from forebay.broker.publish.publishing import session_octets_of
+from forebay.broker.mqtt.session_rules import session_octets_of
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, OptionError, RequestError
 from forebay.core.option_table import option_fields
@@ -142,10 +142,10 @@ def set_limits(vhost: Vhost, options: Options) -> None:
     for queue in vhost.catalog.queues.values():
         if queue.kind != SHARE:
             queue.spec.visibility_ms = options.visibility_timeout_ms
-    vhost.consumer_timeout_us = options.consumer_timeout_ms * MICROSECONDS or FOREVER_MS * MICROSECONDS
+    vhost.consumers.timeout_us = options.consumer_timeout_ms * MICROSECONDS or FOREVER_MS * MICROSECONDS
     vhost.router.address_queues = options.address_queues
     vhost.router.address_queues_max = options.address_queues_max
-    vhost.ephemeral_expiry_us = options.ephemeral_expiry_ms * MICROSECONDS
+    vhost.upkeep.ephemeral_expiry_us = options.ephemeral_expiry_ms * MICROSECONDS
     vhost.catalog.queue_type_relaxed = options.queue_type_equivalence_relaxed
     vhost.sessions.sessions_max = options.mqtt_sessions_max
     vhost.sessions.quota.octets_max = session_octets_of(options)

@@ -155,7 +155,7 @@ class Channel:
         for outlet in self.outlets.values():
             consumer = outlet.consumer
             if consumer.no_ack:
-                self.vhost.set_window(consumer, 0 if blocked else UNLIMITED)
+                self.vhost.consumers.set_window(consumer, 0 if blocked else UNLIMITED)
 
     # ---- settling
 
@@ -187,7 +187,7 @@ class Channel:
     def apply_run(self, run: DeliveryRun) -> None:
         if run.applied < run.next:
             self.counts.acked += run.next - run.applied
-            self.vhost.ack(run.lease, run.first + run.applied - run.tag, run.next - run.applied)
+            self.vhost.settling.ack(run.lease, run.first + run.applied - run.tag, run.next - run.applied)
             run.applied = run.next
 
     def settle(self, tag: i64, multiple: bool, how: i64) -> None:
@@ -301,11 +301,11 @@ class Channel:
         first = run.first + tag - run.tag
         if how == ACK:
             self.counts.acked += count
-            self.vhost.ack(run.lease, first, count)
+            self.vhost.settling.ack(run.lease, first, count)
         elif how != DISCARD:
-            self.vhost.nack(run.lease, first, count, 0, AS_FAILED if how == FAILED else NACKED)
+            self.vhost.settling.nack(run.lease, first, count, 0, AS_FAILED if how == FAILED else NACKED)
         else:
-            self.vhost.reject(run.lease, first, count)
+            self.vhost.settling.reject(run.lease, first, count)
 
     def settled(self, run: DeliveryRun, count: i64) -> None:
         run.left -= count
@@ -351,7 +351,7 @@ class Channel:
             raise RequestError(
                 PRECONDITION, f"delivery tag {wanted.tag} is not of queue '{wanted.queue.decode('utf-8', 'replace')}'"
             )
-        self.vhost.extend(run.lease, run.first + wanted.tag - run.tag, 1, wanted.extend_ms)
+        self.vhost.settling.extend(run.lease, run.first + wanted.tag - run.tag, 1, wanted.extend_ms)
 
     def recover(self) -> None:
         """Give back everything outstanding, but not what a transaction settles."""
@@ -377,21 +377,21 @@ class Channel:
         for outlet in self.outlets.values():
             consumer = outlet.consumer
             if not consumer.no_ack:
-                self.vhost.set_window(consumer, self.credit(consumer.prefetch) or UNLIMITED)
+                self.vhost.consumers.set_window(consumer, self.credit(consumer.prefetch) or UNLIMITED)
         self.drain()
 
     def add_outlet(self, outlet: Outlet, tag: bytes) -> None:
         self.outlets[tag] = outlet
         self.session_outlets[outlet.consumer.id] = outlet
         if self.blocked and outlet.consumer.no_ack:
-            self.vhost.set_window(outlet.consumer, 0)
+            self.vhost.consumers.set_window(outlet.consumer, 0)
 
     def end_outlet(self, tag: bytes) -> None:
         """basic.cancel: no more deliveries; what is out stays with the client until it is settled."""
         outlet = self.outlets.pop(tag, None)
         if outlet is None:
             return
-        for delivery in self.vhost.take_early(outlet.consumer):
+        for delivery in self.vhost.dispatcher.take_early(outlet.consumer):
             self.deliver(outlet, delivery)
         self.drop_backlog(outlet)
         if outlet.unsettled == 0:
@@ -399,7 +399,7 @@ class Channel:
             return
         outlet.ended = True
         self.ended.append(outlet)
-        self.vhost.detach(outlet.consumer)
+        self.vhost.consumers.detach(outlet.consumer)
 
     def lose_outlet(self, outlet: Outlet, tag: bytes) -> bool:
         """The broker has ended the consumer, or its queue; whether the client still thinks it has it."""
@@ -407,7 +407,7 @@ class Channel:
         if outlet.ended:
             self.ended.remove(outlet)
         self.take_back(outlet)
-        self.vhost.cancel(outlet.consumer)
+        self.vhost.consumers.cancel(outlet.consumer)
         if self.outlets.get(tag) is not outlet:
             return False
         del self.outlets[tag]
@@ -429,7 +429,7 @@ class Channel:
         if outlet.consumer.queue == REPLIES:
             self.publisher.set_reply_name(b"")
             self.vhost.replies.close(outlet.consumer)
-        self.vhost.cancel(outlet.consumer)
+        self.vhost.consumers.cancel(outlet.consumer)
 
     def drop_backlog(self, outlet: Outlet) -> None:
         """Give back what waits for this consumer."""
@@ -441,7 +441,7 @@ class Channel:
             elif lease is None:
                 self.write(outlet, delivery, delivery.count)  # it is no longer in its queue
             else:
-                self.vhost.nack(lease, delivery.block.base + delivery.index, delivery.count, 0, UNTRIED)
+                self.vhost.settling.nack(lease, delivery.block.base + delivery.index, delivery.count, 0, UNTRIED)
         self.backlog = kept
 
     def traffic(self) -> Traffic:
@@ -496,4 +496,4 @@ class Channel:
         if not self.ignoring:  # or else it has been released before
             self.link.past.gets_empty += self.gets_empty
             self.publisher.release()
-        self.vhost.channel_closed(self.link.session_id, self.number)
+        self.vhost.consumers.close_channel(self.link.session_id, self.number)

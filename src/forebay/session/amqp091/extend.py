@@ -55,13 +55,13 @@ def extend_offset(vhost: Vhost, wanted: Extension, headers: list[tuple[str, obje
     if not isinstance(group, str):
         raise RequestError(PRECONDITION, f"x-group-id: {group!r} is no text")
     offset = number_in(fields, "x-offset", 0, TAG_MAX)
-    lease = vhost.find_lease(wanted.queue, group.encode(), offset)
+    lease = vhost.settling.find_lease(wanted.queue, group.encode(), offset)
     if lease is None:
         return False
-    if not vhost.may_settle(lease, session_id):
+    if not vhost.settling.may_settle(lease, session_id):
         queue = wanted.queue.decode("utf-8", "replace")
         raise RequestError(REFUSED, f"x-offset: {offset} of queue '{queue}' is held by somebody else")
-    return vhost.extend(lease, offset, 1, wanted.extend_ms) > 0
+    return vhost.settling.extend(lease, offset, 1, wanted.extend_ms) > 0
 
 
 def number_in(fields: dict[str, object], name: str, least: int, most: int) -> i64:

@@ -330,7 +330,7 @@ class Publisher:
         self.taken += 1
         outcome: i64
         if target.plain and self.plain:
-            outcome = self.vhost.publish(target.route, self.format, properties, body)
+            outcome = self.vhost.publishing.publish(target.route, self.format, properties, body)
         elif self.transaction is not None and target.is_message:
             self.check_copies(target, self.headers)
             self.transaction.publish(HeldPublish(target, self.headers, self.format, properties, body))
@@ -379,12 +379,12 @@ class Publisher:
         command = target.command
         if command == MESSAGE:
             if headers is not None:
-                return publish_with_headers(self.vhost, target.route, headers, format, body)
+                return publish_with_headers(self.vhost.publishing, target.route, headers, format, body)
             route = target.route
             if route.headers_exchange is not None:
                 self.link.meter.take(len(properties) >> READ_SHIFT)
                 route = self.vhost.router.resolve(route, format, properties)
-            return self.vhost.publish(route, format, properties, body)
+            return self.vhost.publishing.publish(route, format, properties, body)
         if command == REPLY:
             kept = properties if headers is None else headers.properties
             return ACCEPTED if self.vhost.replies.append(target.subject, AMQP091, kept, body) else UNROUTABLE
@@ -433,7 +433,7 @@ class Publisher:
             offset = whole_number(offset.encode())
         if not isinstance(group, str) or isinstance(offset, bool) or not isinstance(offset, int) or offset >> 63:
             raise RequestError(PRECONDITION, "a commit needs the headers x-group-id, a text, and x-offset, a number")
-        self.vhost.commit_offset(queue, group.encode(), offset)
+        self.vhost.settling.commit_offset(queue, group.encode(), offset)
 
     def end_turn(self, lsn: int, durable: int) -> None:
         """The publishes of the turn are confirmed when `lsn` is on disk."""

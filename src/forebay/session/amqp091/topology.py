@@ -103,7 +103,7 @@ def on_queue_declare(session: Session, channel: Channel, declare: QueueDeclare) 
             session.note_change("queue.declare", {"queue": queue.name, "arguments": declare.arguments})
     channel.last_queue = queue.name
     if not declare.no_wait:
-        vhost.catch_up(queue)
+        vhost.dispatcher.catch_up(queue)
         put_counts(session.out, channel.number, QUEUE_DECLARE_OK, queue.name, queue.ready(), queue.consumer_count())
 
 
@@ -146,7 +146,7 @@ def on_queue_purge(session: Session, channel: Channel, args: Reader) -> None:
     vhost = session.vhost
     session.rights.check_queue(READ, name)
     vhost.catalog.check_owner(vhost.catalog.queue(name), session.id)
-    count = vhost.purge(name)
+    count = vhost.upkeep.purge(name)
     session.note_change("queue.purge", {"queue": name, "messages": int(count)})
     channel.link.committed = True
     if not no_wait:
@@ -162,7 +162,7 @@ def on_queue_delete(session: Session, channel: Channel, args: Reader) -> None:
     queue = vhost.catalog.queues.get(name)
     if queue is not None:
         vhost.catalog.check_owner(queue, session.id)
-    count = vhost.delete_queue(name, bits & 1 != 0, bits & 2 != 0)
+    count = vhost.upkeep.delete_queue(name, bits & 1 != 0, bits & 2 != 0)
     session.hold()
     if queue is not None and not queue.owner:
         session.note_change("queue.delete", {"queue": name, "messages": int(count)})

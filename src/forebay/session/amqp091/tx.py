@@ -36,7 +36,7 @@ class HeldPublish:
         """The route that it will take; None if its time is yet to come."""
         route = self.target.route
         if self.target.command == MESSAGE and self.headers is not None:
-            return route_with_headers(vhost, route, self.headers) if self.headers.delay_us == 0 else None
+            return route_with_headers(vhost.publishing, route, self.headers) if self.headers.delay_us == 0 else None
         return route if route.headers_exchange is None else vhost.router.resolve(route, self.format, self.properties)
 
     def octets(self) -> i64:
@@ -96,7 +96,7 @@ class Transaction:
             if route is None:
                 delayed += 1
                 continue
-            if vhost.crowding.refusing and vhost.is_over_quota(route):
+            if vhost.common.crowding.refusing and vhost.admission.is_over_quota(route):
                 return False
             for queue in route.queues:
                 if queue.limits.refuses:
@@ -105,7 +105,7 @@ class Transaction:
                         return False
                     messages[id] = messages.get(id, 0) + 1
                     lengths[id] = lengths.get(id, 0) + len(held.body)
-        return vhost.has_room(octets) and (delayed == 0 or vhost.delayed.has_places(delayed))
+        return vhost.admission.has_room(octets) and (delayed == 0 or vhost.delayed.has_places(delayed))
 
     def settles(self, tag: i64) -> bool:
         """True if the commit settles this tag."""

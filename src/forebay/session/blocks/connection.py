@@ -250,7 +250,7 @@ class BlocksSession(Session):
 
     def is_paused(self) -> bool:
         """True if the connection takes no more octets for now."""
-        return self.is_sending or self.id in self.vhost.paused
+        return self.is_sending or self.id in self.vhost.consumers.paused
 
     def answer(self, request: Request) -> bool:
         """Answer one request, unless its time has not come; RequestError if it asks the impossible."""

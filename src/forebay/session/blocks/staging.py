@@ -67,8 +67,8 @@ class Stager:
             octets: i64 = COMMIT_OCTETS
             for part in request.parts:
                 octets += len(part.encode()) + PART_OCTETS
-            if not vhost.take_room(octets):
-                raise RequestError(REFUSED, f"commit: {vhost.refusal}")
+            if not vhost.admission.take_room(octets):
+                raise RequestError(REFUSED, f"commit: {vhost.admission.refusal}")
             self.again = vhost.staging.is_committed(request.query, request.batch)
             commit = vhost.staging.commit(request.query, request.batch, request.parts, vhost.turn.now_us)
             self.commit = commit
@@ -96,8 +96,8 @@ class Stager:
         self.check_addresses(vhost, rights, block)
         self.check_properties(vhost, rights, block)
         self.check_bodies(block)
-        if not vhost.take_room(vhost.staging.octets(octets)):
-            raise RequestError(REFUSED, f"stage: {vhost.refusal}")
+        if not vhost.admission.take_room(vhost.staging.octets(octets)):
+            raise RequestError(REFUSED, f"stage: {vhost.admission.refusal}")
         vhost.staging.stage(stage.query, stage.batch, stage.part, block.count, octets, vhost.turn.now_us)
         self.rows += block.count
         self.octets += len(octets)

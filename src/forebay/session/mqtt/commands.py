@@ -59,7 +59,7 @@ def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, sessio
     if command == COMMIT:
         if group is None:
             raise RequestError(INVALID, "group-id: missing")
-        vhost.commit_offset(queue, group, number_field(block, "offset", -1))
+        vhost.settling.commit_offset(queue, group, number_field(block, "offset", -1))
         return
     if command not in TOPIC_COMMANDS:
         raise RequestError(
@@ -67,18 +67,18 @@ def run_command(vhost: Vhost, queue: bytes, command: bytes, block: bytes, sessio
         )
     offset = message_offset(block, queue)
     lease = held(vhost, queue, b"" if group is None else group, offset)
-    if not vhost.may_settle(lease, session_id):
+    if not vhost.settling.may_settle(lease, session_id):
         raise RequestError(REFUSED, f"message-id: {shown(queue)}:{offset} is held by somebody else")
     if command == ACK:
-        vhost.ack(lease, offset, 1)
+        vhost.settling.ack(lease, offset, 1)
         return
     check_fields(block)  # an acknowledgement has no field that may be left out, and there are many of them
     if command == NACK:
-        vhost.nack(lease, offset, 1, number_field(block, "delay-ms", 0))
+        vhost.settling.nack(lease, offset, 1, number_field(block, "delay-ms", 0))
     elif command == EXTEND:
-        vhost.extend(lease, offset, 1, extension(block))
+        vhost.settling.extend(lease, offset, 1, extension(block))
     else:
-        vhost.dead_letters.reject(vhost, lease, offset, user_property(block, b"reason") or b"")
+        vhost.dead_letters.reject(lease, offset, user_property(block, b"reason") or b"")
 
 
 def check_fields(block: bytes) -> None:
@@ -102,7 +102,7 @@ def extension(block: bytes) -> i64:
 
 def held(vhost: Vhost, queue: bytes, group: bytes, offset: i64) -> Lease:
     """The lease of a record; RequestError if nobody holds it."""
-    lease = vhost.find_lease(queue, group, offset)
+    lease = vhost.settling.find_lease(queue, group, offset)
     if lease is None:
         raise RequestError(
             NOT_FOUND, f"message-id: {shown(queue)}:{offset} is not held by anybody in group-id {shown(group)}"

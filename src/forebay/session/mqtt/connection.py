@@ -382,7 +382,7 @@ class MqttSession(Session):
         sessions = self.vhost.sessions
         assigned = b"" if packet.client_id else b"auto-%d-%d" % (int(sessions.now_us), self.id)
         try:
-            client = self.vhost.attach_client(
+            client = self.vhost.clients.attach(
                 packet.client_id or assigned, self.id, packet.clean, terms.expiry_s, will_of(packet)
             )
         except RequestError as error:
@@ -593,7 +593,7 @@ class MqttSession(Session):
         self.outbox.close()
         self.vhost.session_closed(self.id)
         if self.client is not None:
-            self.vhost.detach_client(self.client, self.id)
+            self.vhost.clients.detach(self.client, self.id)
 
     def describe(self) -> dict[str, object]:
         facts = client_facts(self.inbox, self.outbox, self.client)

@@ -151,7 +151,7 @@ class Outbox:
 
     def is_paused(self) -> bool:
         """True if the connection takes no more octets for now."""
-        paused = self.vhost.paused
+        paused = self.vhost.consumers.paused
         return len(paused) > 0 and self.session_id in paused
 
     def send_encoded(self, target: Recipient, delivery: Delivery, encodings: Encodings) -> i64:
@@ -275,7 +275,7 @@ class Outbox:
             if self.encoder.write_queued(self.out, queue, block, index, id, lease.deliveries):
                 window.take(id, flight)
             else:
-                self.vhost.reject(lease, offset, 1)  # it cannot be sent to this client, ever [MQTT-3.1.2-25]
+                self.vhost.settling.reject(lease, offset, 1)  # it cannot be sent to this client, ever [MQTT-3.1.2-25]
             index += 1
         return end
 
@@ -287,18 +287,18 @@ class Outbox:
             qos = qos_of(block, index, target)
             if qos == 0:
                 self.encoder.write(self.out, block, index, target, 0, 0, 0, True)
-                self.vhost.ack(lease, offset, 1)
+                self.vhost.settling.ack(lease, offset, 1)
             elif window.is_full():
                 return index
             elif qos == 2 and self.client.durable:
                 self.send_moved(target, block, index)
-                self.vhost.ack(lease, offset, 1)
+                self.vhost.settling.ack(lease, offset, 1)
             else:
                 id = window.next_id()
                 if self.encoder.write(self.out, block, index, target, id, qos, 0, True):
                     window.take(id, Flight(SHARED_1 if qos == 1 else SHARED_2, id, offset, lease))
                 else:
-                    self.vhost.ack(lease, offset, 1)
+                    self.vhost.settling.ack(lease, offset, 1)
             index += 1
         return end
 
@@ -524,7 +524,7 @@ class Outbox:
         offset = flight.first_offset + id - flight.first_id
         if code >= FAILURE and flight.kind == QUEUED:
             self.settle()
-            self.vhost.nack(lease, offset, 1, 0)
+            self.vhost.settling.nack(lease, offset, 1, 0)
         elif flight.kind == SHARED_1 or self.encoder.version == V311 or lease.page is None:
             if lease is self.acked and offset == self.acked_first + self.acked_count:
                 self.acked_count += 1
@@ -545,7 +545,7 @@ class Outbox:
                 write_ack(self.out, PUBREL, id, ID_NOT_FOUND if self.encoder.version == V5 else 0, b"")
             return
         if flight.lease is not None:
-            self.vhost.ack(flight.lease, flight.first_offset + id - flight.first_id, 1)
+            self.vhost.settling.ack(flight.lease, flight.first_offset + id - flight.first_id, 1)
         if code >= FAILURE:
             if kind not in (RELEASED, RELEASED_LOGGED):
                 self.complete(id)
@@ -583,7 +583,7 @@ class Outbox:
         """Settle the run of records that the last PUBACKs acknowledged."""
         lease = self.acked
         if lease is not None:
-            self.vhost.ack(lease, self.acked_first, self.acked_count)
+            self.vhost.settling.ack(lease, self.acked_first, self.acked_count)
             self.acked = None
 
     def close(self) -> None:
@@ -597,4 +597,4 @@ class Outbox:
             if slot is None or slot.kind != SHARED_2 or slot.lease is None:
                 continue
             if consumer is None or slot.lease.consumer is consumer:
-                self.vhost.ack(slot.lease, slot.first_offset, 1)
+                self.vhost.settling.ack(slot.lease, slot.first_offset, 1)

@@ -61,7 +61,7 @@ class Feeder:
             message = vhost.retained.message(feed.numbers[feed.next], vhost.turn.now_us)
             feed.next += 1
             if message is not None:
-                vhost.give_retained(client, feed.qos, feed.identifier, message)
+                vhost.clients.give_retained(client, feed.qos, feed.identifier, message)
                 self.given += 1
                 room -= 1
         if not feeds:

@@ -145,13 +145,15 @@ class Inbox:
             return
         if flags & 1:
             format |= RETAIN
-            if is_topic(route.routing_key) and not vhost.retain(route.routing_key, u8(format), properties, body):
+            if is_topic(route.routing_key) and not vhost.publishing.retain(
+                route.routing_key, u8(format), properties, body
+            ):
                 self.identity = None
                 self.answer(packet, REJECTED)
                 return
         if self.expiry_max_s:
             properties = props.with_expiry_at_most(properties, self.expiry_max_s)
-        outcome = vhost.publish(route, u8(format), properties, body)
+        outcome = vhost.publishing.publish(route, u8(format), properties, body)
         if self.identity is not None:
             self.remember(self.identity, outcome)
         if qos == 1 and outcome == ACCEPTED:
@@ -194,7 +196,7 @@ class Inbox:
         outcome: i64 = ACCEPTED
         seen = self.vhost.deduplication
         if not seen.is_known(topic_address(topic), identity, self.vhost.turn.now_us):
-            if self.vhost.take_room(seen.octets(identity)):
+            if self.vhost.admission.take_room(seen.octets(identity)):
                 self.identity = identity
                 return False
             outcome = REJECTED
@@ -261,7 +263,7 @@ class Inbox:
             if error.reason == REFUSED:
                 note_denied(self.vhost, PUBLISH_DENIED, self.rights.user, error.text)
             if error.reason == TOO_MANY:
-                self.vhost.refusal = error.text
+                self.vhost.admission.refusal = error.text
                 self.answer(packet, REJECTED)
             else:
                 self.answer_error(packet, error)
@@ -296,7 +298,7 @@ class Inbox:
             if target.startswith(QUEUE_PREFIX):
                 self.vhost.router.queues_at(target)  # made now, where there is none: later nobody could be told why not
             format: i64 = MQTT | min(packet.qos, self.max_qos) << QOS_SHIFT | (RETAIN if packet.retain else 0)
-            if not self.vhost.delay(delay_id(properties), due_us, u8(format), target, properties, body):
+            if not self.vhost.publishing.delay(delay_id(properties), due_us, u8(format), target, properties, body):
                 outcome = REJECTED
         if packet.qos or outcome == REJECTED:
             self.answer(packet, outcome)
@@ -326,7 +328,7 @@ class Inbox:
             self.ignored += 1
             if packet.qos:
                 # 3.1.1 has no way to refuse; without PUBACK the client sends it again when it comes back.
-                raise PeerError(codes.REJECTED_PUBLISH, f"a publish was refused: {self.vhost.refusal}")
+                raise PeerError(codes.REJECTED_PUBLISH, f"a publish was refused: {self.vhost.admission.refusal}")
             return
         code: i64 = codes.SUCCESS
         block = b""
@@ -334,7 +336,7 @@ class Inbox:
             code = codes.NO_MATCHING_SUBSCRIBERS
         elif outcome == REJECTED:
             code = codes.QUOTA_EXCEEDED
-            block = self.reason_block(self.vhost.refusal)
+            block = self.reason_block(self.vhost.admission.refusal)
         self.write_answer(packet, code, block)
 
     def write_answer(self, packet: Publish, code: i64, block: bytes) -> None:

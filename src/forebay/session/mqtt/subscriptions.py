@@ -102,7 +102,7 @@ class Subscriptions:
                     self.refused(FAILURE, error.text)
                     if error.reason == DAMAGED:
                         continue  # it stays: what cannot be read now may be mended
-                    self.vhost.unsubscribe_client(client, subscription.filter)
+                    self.vhost.clients.unsubscribe(client, subscription.filter)
 
     # ---- SUBSCRIBE
 
@@ -152,7 +152,7 @@ class Subscriptions:
 
     def add_topic(self, wanted: Subscription, handling: i64) -> None:
         """Subscribe to topics; what is retained on them follows as the client wants it [MQTT-3.3.1-9 to -11]."""
-        new = self.vhost.subscribe_client(self.client, wanted)
+        new = self.vhost.clients.subscribe(self.client, wanted)
         if handling == RETAIN_NEVER or (handling == RETAIN_IF_NEW and not new):
             return
         numbers = self.vhost.retained.numbers(wanted.filter)
@@ -175,7 +175,7 @@ class Subscriptions:
         old = None if self.queues is None else self.queues.get(filter)
         if old is not None:
             if shared and old.arguments == wanted.arguments:
-                self.vhost.subscribe_client(self.client, wanted)
+                self.vhost.clients.subscribe(self.client, wanted)
                 old.target = self.shared_target(wanted)  # what it has in flight stays its own
                 return
             if old.arguments == wanted.arguments and old.consumer.no_ack == (wanted.qos == 0):
@@ -184,17 +184,17 @@ class Subscriptions:
         if shared:
             if wanted.arguments:
                 ConsumerArguments(wanted.arguments, self.vhost.name, filter)  # refused before there is a member more
-            self.vhost.subscribe_client(self.client, wanted)
+            self.vhost.clients.subscribe(self.client, wanted)
             self.consume(wanted)
         else:
             self.consume(wanted)
-            self.vhost.subscribe_client(self.client, wanted)
+            self.vhost.clients.subscribe(self.client, wanted)
 
     def check_queue(self, wanted: Subscription) -> None:
         """RequestError where the filter names no one queue, or nothing could be settled at QoS 0."""
         if wanted.filter.startswith(DEAD_LETTER_PREFIX):
             name = dead_letter_address(wanted.filter)[0]
-            dead_letter_queue(self.vhost, name)
+            dead_letter_queue(self.vhost.publishing, name)
         else:
             name = queue_name(wanted.filter)
         queue = self.vhost.catalog.queues.get(name)
@@ -217,7 +217,7 @@ class Subscriptions:
         target: Recipient | None = None
         if shared:
             target = self.shared_target(subscription)
-        consumer = self.vhost.consume(
+        consumer = self.vhost.consumers.consume(
             filter, self.session_id, 0, filter, no_ack, False, self.outbox.window.size, subscription.arguments
         )
         queue = QueueSubscription(filter, consumer, subscription.arguments, target)
@@ -257,13 +257,13 @@ class Subscriptions:
         queue = None if self.queues is None else self.queues.get(filter)
         if queue is not None:
             self.drop_queue(queue)
-        return self.vhost.unsubscribe_client(self.client, filter)
+        return self.vhost.clients.unsubscribe(self.client, filter)
 
     def drop_queue(self, subscription: QueueSubscription) -> None:
         assert self.queues is not None
         del self.queues[subscription.filter]
         self.outbox.forget(subscription.consumer)
-        self.vhost.cancel(subscription.consumer)
+        self.vhost.consumers.cancel(subscription.consumer)
 
     def cancelled(self, consumer: Consumer) -> bool:
         """The queue of a consumer is gone; whether a subscription of ours ends with it."""
@@ -280,7 +280,7 @@ class Subscriptions:
         if queue.target is not None and queue.filter in self.vhost.catalog.queues:
             self.consume(subscription)  # the share became durable
             return False
-        self.vhost.unsubscribe_client(self.client, queue.filter)
+        self.vhost.clients.unsubscribe(self.client, queue.filter)
         return True
 
 

@@ -36,7 +36,7 @@ def broker(tmp_path: Path) -> OneVhost:
 def reject(broker: OneVhost, queue: bytes) -> None:
     """Reject the record that is next."""
     lease = broker.taken(queue)
-    broker.vhost.reject(lease, lease.first, 1)
+    broker.vhost.settling.reject(lease, lease.first, 1)
     broker.settle()
 
 
@@ -125,7 +125,7 @@ def test_what_failed_too_often_goes_on(broker: OneVhost) -> None:
     broker.settle()
     for _ in range(2):
         lease = broker.taken(b"q")
-        broker.vhost.nack(lease, lease.first, 1, 0)
+        broker.vhost.settling.nack(lease, lease.first, 1, 0)
         broker.settle()
     assert [each["reason"] for each in deaths(broker, b"dead")] == ["delivery_limit"]
     assert last(broker, b"dead")[2].header("dlq-deliveries") == 2
@@ -225,7 +225,7 @@ def test_what_came_over_mqtt_goes_on_as_amqp(broker: OneVhost) -> None:
     broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     broker.vhost.catalog.bind(b"q", b"amq.topic", b"a.b", {})
     properties = encode_properties([Property(CONTENT_TYPE, 0, b"text/plain", b"")])
-    broker.vhost.publish(broker.vhost.router.route_topic(b"a/b", None), MQTT | 16, properties, b"0")
+    broker.vhost.publishing.publish(broker.vhost.router.route_topic(b"a/b", None), MQTT | 16, properties, b"0")
     broker.settle()
     reject(broker, b"q")
     assert last(broker, b"dead")[2].content_type == "text/plain"
@@ -236,7 +236,7 @@ def test_a_reject_of_mqtt_goes_to_the_exchange_with_its_reason(broker: OneVhost)
     broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     broker.publish(b"", b"q", b"0")
     lease = broker.held(b"q")
-    broker.vhost.dead_letters.reject(broker.vhost, lease, 0, b"no such account")
+    broker.vhost.dead_letters.reject(lease, 0, b"no such account")
     broker.settle()
     said = last(broker, b"dead")[2]
     assert (said.header("dlq-reason"), said.header("x-last-death-reason")) == ("no such account", "rejected")
@@ -293,7 +293,7 @@ def test_what_leads_nowhere_stays_until_it_leads_somewhere(broker: OneVhost) -> 
     broker.settle()
     broker.later(20)
     assert broker.kept(b"q") == [b"0"]
-    assert broker.vhost.get(b"q", 1, 1, False) is None
+    assert broker.vhost.consumers.get(b"q", 1, 1, False) is None
     broker.vhost.catalog.bind(b"dead", b"amq.direct", b"q", {})
     broker.later(1100)
     assert (broker.kept(b"q"), broker.kept(b"dead")) == ([], [b"0"])
@@ -313,7 +313,7 @@ def test_what_a_full_queue_refuses_stays_until_there_is_room(broker: OneVhost) -
     broker.later(5000)
     assert broker.kept(b"dead") == [b"0"], "what one target refuses the others get once"
     lease = broker.taken(b"full")
-    broker.vhost.ack(lease, lease.first, 1)
+    broker.vhost.settling.ack(lease, lease.first, 1)
     broker.settle()
     assert (broker.kept(b"q"), broker.kept(b"dead"), broker.kept(b"full")) == ([b"2"], [b"0", b"1"], [b"1"])
 
@@ -389,9 +389,9 @@ def test_a_reject_of_mqtt_is_refused_where_nobody_takes_the_message(broker: OneV
     broker.publish(b"", b"q", b"0")
     lease = broker.held(b"q")
     with pytest.raises(RequestError, match="dead-letter exchange: it leads to no queue") as refused:
-        broker.vhost.dead_letters.reject(broker.vhost, lease, 0, b"")
+        broker.vhost.dead_letters.reject(lease, 0, b"")
     assert refused.value.reason == REFUSED
-    assert broker.vhost.find_lease(b"q", b"", 0) is lease
+    assert broker.vhost.settling.find_lease(b"q", b"", 0) is lease
 
 
 def test_no_dead_letter_is_lost_because_the_disk_is_full(broker: OneVhost) -> None:
@@ -459,9 +459,9 @@ def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: OneVhost) -> None:
     for number in range(4):
         broker.publish(b"", b"q", b"%d" % number)
     lease = broker.held(b"q")
-    broker.vhost.reject(lease, 0, 2)
+    broker.vhost.settling.reject(lease, 0, 2)
     broker.turn()
-    broker.vhost.reject(lease, 2, 1)
+    broker.vhost.settling.reject(lease, 2, 1)
     broker.turn(sync=False)
     broker.crash()
     assert (broker.kept(b"q"), broker.kept(b"dead")) == ([b"2", b"3"], [b"0", b"1"])

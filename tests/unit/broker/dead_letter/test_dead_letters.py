@@ -33,12 +33,12 @@ def published(broker: OneVhost, queue: bytes, *bodies: bytes) -> Lease:
     """Publish to a queue over MQTT; the lease of it."""
     for body in bodies:
         route = broker.vhost.router.route_topic(b"$queue/" + queue + b"/k", None)
-        broker.vhost.publish(route, MQTT | 16, b"", body)
+        broker.vhost.publishing.publish(route, MQTT | 16, b"", body)
     return broker.held(queue)
 
 
 def reject(vhost: Vhost, lease: Lease, offset: int, reason: bytes) -> None:
-    vhost.dead_letters.reject(vhost, lease, offset, reason)
+    vhost.dead_letters.reject(lease, offset, reason)
 
 
 def facts(block: bytes) -> dict[str, str]:
@@ -56,7 +56,9 @@ def broker(tmp_path: Path) -> OneVhost:
 
 def test_a_rejected_record_is_in_the_dead_letter_queue_as_it_was(broker: OneVhost) -> None:
     properties = encode_properties([Property(CONTENT_TYPE, 0, b"text/plain", b"")])
-    broker.vhost.publish(broker.vhost.router.route_topic(b"$queue/q/eu/a", None), MQTT | 16, properties, b"body")
+    broker.vhost.publishing.publish(
+        broker.vhost.router.route_topic(b"$queue/q/eu/a", None), MQTT | 16, properties, b"body"
+    )
     reject(broker.vhost, broker.held(b"q"), 0, b"")
     broker.turn()
     assert broker.vhost.catalog.queue(b"q").log.start == 1
@@ -66,13 +68,13 @@ def test_a_rejected_record_is_in_the_dead_letter_queue_as_it_was(broker: OneVhos
     assert (block.routing_key(0), block.body(0), block.format(0)) == (b"$queue/q/eu/a", b"body", MQTT | 16)
     assert block.properties(0).startswith(properties)
     assert facts(block.properties(0)) == MARKED
-    broker.vhost.consume(b"$dlq/q", 2, 1, b"c", False, False, 0, {})
+    broker.vhost.consumers.consume(b"$dlq/q", 2, 1, b"c", False, False, 0, {})
     assert [each.block.body(each.index) for each in broker.deliveries()] == [b"body"]
 
 
 def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: OneVhost) -> None:
     lease = published(broker, b"q", b"0", b"1", b"2")
-    broker.vhost.nack(lease, 1, 1, 0)
+    broker.vhost.settling.nack(lease, 1, 1, 0)
     again = leased(broker.deliveries())
     assert (again.first, again.deliveries) == (1, 2)
     reject(broker.vhost, again, 1, b"no such account")
@@ -114,9 +116,9 @@ def test_a_dead_letter_queue_is_as_durable_as_its_source(broker: OneVhost, durab
         broker.vhost.catalog.ephemeral_queue(b"s")
     else:
         broker.vhost.catalog.declare_queue(b"s", durable, False, False, {"x-dlq": True}, 1)
-    made = dead_letter_queue(broker.vhost, b"$dlq/s")
+    made = dead_letter_queue(broker.vhost.publishing, b"$dlq/s")
     assert (made.name, made.log.durable, made.kind) == (b"$dlq/s", durable, kind)
-    assert dead_letter_queue(broker.vhost, b"$dlq/s") is made
+    assert dead_letter_queue(broker.vhost.publishing, b"$dlq/s") is made
 
 
 def test_a_durable_record_does_not_move_into_memory(broker: OneVhost) -> None:
@@ -125,16 +127,16 @@ def test_a_durable_record_does_not_move_into_memory(broker: OneVhost) -> None:
     with pytest.raises(RequestError, match=r"'\$dlq/q' is not durable, but queue 'q' is") as refused:
         reject(broker.vhost, lease, 0, b"")
     assert refused.value.reason == PRECONDITION
-    assert broker.vhost.ack(lease, 0, 1) == 1
+    assert broker.vhost.settling.ack(lease, 0, 1) == 1
 
 
 def test_a_queue_that_was_deleted_leaves_its_dead_letters(broker: OneVhost) -> None:
     reject(broker.vhost, published(broker, b"q", b"0"), 0, b"")
-    broker.vhost.delete_queue(b"q", False, False)
+    broker.vhost.upkeep.delete_queue(b"q", False, False)
     broker.turn()
-    assert dead_letter_queue(broker.vhost, b"$dlq/q").ready() == 1
+    assert dead_letter_queue(broker.vhost.publishing, b"$dlq/q").ready() == 1
     with pytest.raises(RequestError, match="no queue 'none'") as unknown:
-        dead_letter_queue(broker.vhost, b"$dlq/none")
+        dead_letter_queue(broker.vhost.publishing, b"$dlq/none")
     assert unknown.value.reason == NOT_FOUND
 
 
@@ -144,7 +146,7 @@ def test_what_finds_no_room_on_the_disk_stays_held(broker: OneVhost) -> None:
     with pytest.raises(RequestError, match="no room on the disk") as refused:
         reject(broker.vhost, lease, 0, b"")
     assert refused.value.reason == REFUSED
-    assert broker.vhost.find_lease(b"q", b"", 0) is lease
+    assert broker.vhost.settling.find_lease(b"q", b"", 0) is lease
 
 
 def test_a_reason_has_a_limit(broker: OneVhost) -> None:
@@ -161,7 +163,7 @@ def test_a_record_of_amqp_gets_headers(broker: OneVhost) -> None:
     said.message_id = "m"
     said.headers = [("colour", "red"), ("dlq-reason", "of an earlier death")]
     properties = amqp.encode_properties(said)
-    broker.vhost.publish(broker.vhost.router.route(b"", b"q"), AMQP091, properties, b"body")
+    broker.vhost.publishing.publish(broker.vhost.router.route(b"", b"q"), AMQP091, properties, b"body")
     reject(broker.vhost, broker.held(b"q"), 0, b"")
     broker.turn()
     block = broker.vhost.catalog.queue(b"$dlq/q").log.block(0)

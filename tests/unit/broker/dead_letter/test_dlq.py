@@ -38,7 +38,7 @@ def reject(broker: OneVhost, queue: bytes, *bodies: bytes, properties: bytes = E
     broker.settle()
     for _ in bodies:
         lease = broker.taken(queue)
-        broker.vhost.reject(lease, lease.first, 1)
+        broker.vhost.settling.reject(lease, lease.first, 1)
     broker.settle()
 
 
@@ -97,7 +97,7 @@ def test_messages_are_looked_at_and_stay(broker: OneVhost) -> None:
     assert bodies(broker, "death_reason = 'rejected' AND death_queue = 'orders'") == [b"0", b"1", b"2"]
     assert bodies(broker, "death_reason = 'expired'") == [b"3"]
     assert bodies(broker, first=2, limit=1) == [b"2"]
-    assert broker.vhost.ack(lease, lease.first, 1) == 1
+    assert broker.vhost.settling.ack(lease, lease.first, 1) == 1
     assert bodies(broker) == [b"1", b"2", b"3"]
 
 
@@ -108,7 +108,7 @@ def test_messages_go_back_to_where_they_died(broker: OneVhost) -> None:
     broker.publish(b"amq.direct", b"k", b"0")
     broker.settle()
     lease = broker.taken(b"orders")
-    broker.vhost.reject(lease, lease.first, 1)
+    broker.vhost.settling.reject(lease, lease.first, 1)
     broker.settle()
     expire(broker, b"1")
     done = dlq.redrive(broker.vhost, b"dead", parse("death_queue = 'orders'"), b"", 0, ALL)
@@ -126,7 +126,7 @@ def test_a_message_that_went_back_remembers_its_deaths(broker: OneVhost) -> None
     broker.settle()
     reject(broker, b"orders")
     lease = broker.taken(b"orders")
-    broker.vhost.reject(lease, lease.first, 1)
+    broker.vhost.settling.reject(lease, lease.first, 1)
     broker.settle()
     found = letters(broker, b"dead")
     assert [letter.fact("death_count") for letter in found] == [2]
@@ -162,7 +162,7 @@ def test_it_goes_back_to_the_first_of_its_deaths(broker: OneVhost) -> None:
     broker.declare(b"q", x_dead_letter_exchange="", x_dead_letter_routing_key="retry")
     reject(broker, b"q", b"0")
     lease = broker.taken(b"retry")
-    broker.vhost.reject(lease, lease.first, 1)
+    broker.vhost.settling.reject(lease, lease.first, 1)
     broker.settle()
     dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL)
     broker.settle()
@@ -181,8 +181,8 @@ def test_messages_go_where_they_are_told(broker: OneVhost) -> None:
 def test_what_was_rejected_over_mqtt_goes_back_as_it_was(broker: OneVhost) -> None:
     broker.declare(b"q", x_dlq=True)
     block = encode_properties([Property(USER_PROPERTY, 0, b"colour", b"red")])
-    broker.vhost.publish(broker.vhost.router.route_topic(b"$queue/q/a", None), MQTT | 16, block, b"0")
-    broker.vhost.dead_letters.reject(broker.vhost, broker.held(b"q"), 0, b"bad")
+    broker.vhost.publishing.publish(broker.vhost.router.route_topic(b"$queue/q/a", None), MQTT | 16, block, b"0")
+    broker.vhost.dead_letters.reject(broker.held(b"q"), 0, b"bad")
     broker.settle()
     dlq.redrive(broker.vhost, b"$dlq/q", parse("death_reason = 'bad'"), b"", 0, ALL)
     broker.settle()
@@ -199,7 +199,7 @@ def test_what_a_consumer_holds_stays(broker: OneVhost) -> None:
     assert (done.done, done.held) == (1, 1)
     broker.settle()
     assert (broker.kept(b"orders"), broker.kept(b"dead")) == ([b"1"], [b"0"])
-    assert broker.vhost.ack(lease, lease.first, 1) == 1
+    assert broker.vhost.settling.ack(lease, lease.first, 1) == 1
 
 
 def test_it_goes_in_portions(broker: OneVhost) -> None:
@@ -230,7 +230,7 @@ def test_messages_are_sent_back_by_offset_and_never_twice(broker: OneVhost) -> N
     assert dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL, []).done == 0
     broker.settle()
     assert broker.kept(b"orders") == [b"1", b"4", b"5", b"7", b"3"]
-    broker.vhost.ack(lease, lease.first, 1)
+    broker.vhost.settling.ack(lease, lease.first, 1)
     broker.settle()
     assert broker.kept(b"dead") == [b"2", b"6"]
 
@@ -248,7 +248,7 @@ def test_by_offset_those_that_cannot_go_hold_up_nobody(broker: OneVhost) -> None
 
 
 def test_what_the_nameless_group_has_settled_is_gone_though_another_wants_it(broker: OneVhost) -> None:
-    broker.vhost.consume(b"dead", 1, 1, b"c", False, False, 0, {"x-consumer-group": "other"})
+    broker.vhost.consumers.consume(b"dead", 1, 1, b"c", False, False, 0, {"x-consumer-group": "other"})
     reject(broker, b"orders", b"0", b"1")
     assert dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL, [(0, 1)]).done == 1
     broker.settle()
@@ -262,7 +262,7 @@ def test_a_message_without_a_way_back_stays(broker: OneVhost) -> None:
         dlq.redrive(broker.vhost, b"dead", None, b"", 0, ALL)
     assert unknown.value.reason == NOT_FOUND
     reject(broker, b"orders", b"1")
-    broker.vhost.delete_queue(b"orders", False, False)
+    broker.vhost.upkeep.delete_queue(b"orders", False, False)
     with pytest.raises(RequestError, match="offset 1: queue 'orders', where it died, is no more") as gone:
         dlq.redrive(broker.vhost, b"dead", None, b"", 1, ALL)
     assert gone.value.reason == NOT_FOUND
@@ -312,7 +312,7 @@ def test_a_message_is_changed(broker: OneVhost) -> None:
 
 def test_a_message_of_mqtt_is_changed(broker: OneVhost) -> None:
     block = encode_properties([Property(USER_PROPERTY, 0, b"colour", b"red"), Property(USER_PROPERTY, 0, b"a", b"b")])
-    broker.vhost.publish(broker.vhost.router.route_topic(b"$queue/dead/a", None), MQTT | 16, block, b"0")
+    broker.vhost.publishing.publish(broker.vhost.router.route_topic(b"$queue/dead/a", None), MQTT | 16, block, b"0")
     broker.settle()
     dlq.edit(broker.vhost, b"dead", 0, None, {"colour": 7, "a": None})
     broker.settle()
@@ -332,7 +332,7 @@ def test_what_cannot_be_changed_is_said(broker: OneVhost) -> None:
     with pytest.raises(RequestError, match="offset: 0 of queue 'dead' is held by a consumer") as held:
         dlq.edit(broker.vhost, b"dead", 0, b"x")
     assert held.value.reason == PRECONDITION
-    broker.vhost.ack(lease, lease.first, 1)
+    broker.vhost.settling.ack(lease, lease.first, 1)
     with pytest.raises(RequestError, match="offset: 0 is not in queue 'dead'"):
         dlq.edit(broker.vhost, b"dead", 0, b"x")
     broker.vhost.catalog.declare_queue(b"s", True, False, False, {"x-queue-type": "stream"}, 1)

@@ -200,7 +200,7 @@ def test_a_client_that_is_back_in_time_has_no_will_with_delay(tmp_path: Path) ->
 def test_the_will_of_who_was_connected_is_published_after_a_crash(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     subscribed(rig.durable("sink"), ("w", 1)).vanish()
-    client = rig.vhost.attach_client(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 3))
+    client = rig.vhost.clients.attach(b"c", 99, True, LONG_S, Will(b"w", b"gone", b"", 1, False, 3))
     assert client.will is not None
     rig.turn()
     rig.crash()
@@ -233,7 +233,9 @@ def test_what_was_published_while_a_client_was_away_comes_after_a_crash(tmp_path
 def test_what_amqp_published_is_found_again_by_its_topic(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     subscribed(rig.durable("sink"), ("a/b", 1)).vanish()
-    rig.vhost.publish(rig.vhost.router.route(b"amq.topic", b"a.b"), AMQP091, encode_properties(Properties()), b"x")
+    rig.vhost.publishing.publish(
+        rig.vhost.router.route(b"amq.topic", b"a.b"), AMQP091, encode_properties(Properties()), b"x"
+    )
     rig.turn()
     rig.crash()
     found = take(rig.durable("sink", True))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.mqtt.client_session import ClientSession, Subscription, Will
-from forebay.broker.publish.publishing import mqueue_rules
+from forebay.broker.mqtt.session_rules import mqueue_rules
 from forebay.core.errors import RequestError
 from forebay.core.message import ACCEPTED, AMQP091, MQTT, REJECTED, RETAIN, UNROUTABLE
 from forebay.core.options import make_options
@@ -34,23 +34,23 @@ FULL = b"x" * 20_000
 def attached(rig: MqttRig, connection: int, filter: bytes, qos: int, no_local: bool = False) -> ClientSession:
     """A durable session with one subscription."""
     vhost = rig.vhost
-    client = vhost.attach_client(b"c%d" % connection, connection, True, 600, None)
+    client = vhost.clients.attach(b"c%d" % connection, connection, True, 600, None)
     subscription = Subscription(client, filter, qos, vhost.sessions.next_offset())
     subscription.no_local = no_local
-    vhost.subscribe_client(client, subscription)
+    vhost.clients.subscribe(client, subscription)
     return client
 
 
 def test_a_topic_leads_to_queues_and_subscribers(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     vhost = rig.vhost
-    assert vhost.publish(vhost.router.route_topic(b"a", None), MQTT | 16, b"", b"") == UNROUTABLE
+    assert vhost.publishing.publish(vhost.router.route_topic(b"a", None), MQTT | 16, b"", b"") == UNROUTABLE
     attached(rig, 1, b"a", 1)
     vhost.catalog.declare_queue(b"q", True, False, False, {}, 1)
     vhost.catalog.bind(b"q", b"amq.topic", b"a", {})
     route = vhost.router.route_topic(b"a", None)
     assert (len(route.queues), route.durable) == (1, 2)
-    assert vhost.publish(route, MQTT | 16, b"", b"x") == ACCEPTED
+    assert vhost.publishing.publish(route, MQTT | 16, b"", b"x") == ACCEPTED
     rig.turn()
     assert (vhost.catalog.queue(b"q").ready(), vhost.sessions.log.end) == (1, 1)
     rig.close()
@@ -61,7 +61,7 @@ def test_what_is_no_topic_leads_nowhere(tmp_path: Path, topic: bytes) -> None:
     rig = MqttRig(tmp_path)
     with pytest.raises(RequestError):
         rig.vhost.router.route_topic(topic, None)
-    assert rig.vhost.publish_topic(topic, MQTT, b"", b"") == REJECTED
+    assert rig.vhost.publishing.publish_topic(topic, MQTT, b"", b"") == REJECTED
     rig.close()
 
 
@@ -82,11 +82,11 @@ def test_qos_0_is_on_disk_only_for_who_is_away(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     vhost = rig.vhost
     client = attached(rig, 1, b"a", 1)
-    vhost.publish(vhost.router.route_topic(b"a", None), MQTT, b"", b"x")
+    vhost.publishing.publish(vhost.router.route_topic(b"a", None), MQTT, b"", b"x")
     rig.turn()
     assert vhost.sessions.log.end == 0
-    vhost.detach_client(client, 1)
-    vhost.publish(vhost.router.route_topic(b"a", None), MQTT, b"", b"x")
+    vhost.clients.detach(client, 1)
+    vhost.publishing.publish(vhost.router.route_topic(b"a", None), MQTT, b"", b"x")
     rig.turn()
     assert vhost.sessions.log.end == 1
     rig.close()
@@ -96,8 +96,8 @@ def test_a_publish_from_amqp_has_the_topic_of_its_key(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     vhost = rig.vhost
     client = attached(rig, 1, b"a/b", 1)
-    vhost.detach_client(client, 1)
-    assert vhost.publish(vhost.router.route(b"amq.topic", b"a.b"), AMQP091, b"", b"x") == ACCEPTED
+    vhost.clients.detach(client, 1)
+    assert vhost.publishing.publish(vhost.router.route(b"amq.topic", b"a.b"), AMQP091, b"", b"x") == ACCEPTED
     rig.turn()
     assert client.mqueue.count == 1
     with pytest.raises(RequestError, match="only the broker publishes"):
@@ -109,14 +109,14 @@ def test_a_full_disk_refuses_what_needs_it(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     vhost = rig.vhost
     attached(rig, 1, b"logged", 1)
-    vhost.subscribe_client(vhost.attach_client(b"clean", 2, True, 0, None), direct(rig, b"direct"))
+    vhost.clients.subscribe(vhost.clients.attach(b"clean", 2, True, 0, None), direct(rig, b"direct"))
     rig.turn()
     rig.disk.octets_max = rig.disk.used()
-    assert vhost.publish(vhost.router.route_topic(b"logged", None), MQTT | 16, b"", FULL) == REJECTED
-    assert vhost.refusal == "no room on the disk"
-    assert not vhost.retain(b"direct", MQTT | RETAIN, b"", FULL)
-    assert not vhost.delay(b"", rig.clock.us, MQTT, b"direct", b"", FULL)
-    assert vhost.publish(vhost.router.route_topic(b"direct", None), MQTT | 16, b"", FULL) == ACCEPTED
+    assert vhost.publishing.publish(vhost.router.route_topic(b"logged", None), MQTT | 16, b"", FULL) == REJECTED
+    assert vhost.admission.refusal == "no room on the disk"
+    assert not vhost.publishing.retain(b"direct", MQTT | RETAIN, b"", FULL)
+    assert not vhost.publishing.delay(b"", rig.clock.us, MQTT, b"direct", b"", FULL)
+    assert vhost.publishing.publish(vhost.router.route_topic(b"direct", None), MQTT | 16, b"", FULL) == ACCEPTED
     rig.close()
 
 
@@ -127,7 +127,7 @@ def direct(rig: MqttRig, filter: bytes) -> Subscription:
 def test_a_will_loses_its_delay_and_may_be_retained(tmp_path: Path) -> None:
     rig = MqttRig(tmp_path)
     block = encode_properties([Property(WILL_DELAY, 5, b"", b"")])
-    rig.vhost.publish_will(Will(b"w", b"gone", block, 1, True, 5))
+    rig.vhost.clients.publish_will(Will(b"w", b"gone", block, 1, True, 5))
     rig.turn()
     sink = subscribed(rig.connected("sink"), ("w", 1))
     found = take(sink)

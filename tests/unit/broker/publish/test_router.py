@@ -55,8 +55,8 @@ def with_headers(headers: dict[str, object]) -> bytes:
 
 
 def subscribe(vhost: Vhost, filter: bytes) -> None:
-    client = vhost.attach_client(b"c-" + filter, 1, True, 0, None)
-    vhost.subscribe_client(client, Subscription(client, filter, 1, 0))
+    client = vhost.clients.attach(b"c-" + filter, 1, True, 0, None)
+    vhost.clients.subscribe(client, Subscription(client, filter, 1, 0))
 
 
 # ---- bindings between exchanges
@@ -124,7 +124,7 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding_only(vhost: Vhost) -
     queue(vhost, b"q", b"a")
     vhost.catalog.unbind_exchange(b"b", b"a", b"", {})
     assert b"a" in vhost.catalog.bindings.exchanges
-    vhost.delete_queue(b"q", False, False)
+    vhost.upkeep.delete_queue(b"q", False, False)
     assert b"a" not in vhost.catalog.bindings.exchanges
 
 
@@ -335,9 +335,9 @@ def test_a_client_gets_one_copy_of_what_has_several_keys_under_the_first_that_re
 
 
 def test_a_client_with_several_subscriptions_gets_one_copy(vhost: Vhost) -> None:
-    client = vhost.attach_client(b"c", 1, False, 600, None)
+    client = vhost.clients.attach(b"c", 1, False, 600, None)
     for filter in (b"a", b"b"):
-        vhost.subscribe_client(client, Subscription(client, filter, 1, 0))
+        vhost.clients.subscribe(client, Subscription(client, filter, 1, 0))
     route = vhost.router.route_all(b"amq.topic", [b"b", b"a"], AMQP091, b"\0\0")
     assert (route.copies, route.durable) == ([], 1)
     assert vhost.router.route_all(b"amq.topic", [b"none", b"b", b"a"], AMQP091, b"\0\0").durable == 1
@@ -357,7 +357,7 @@ def test_subscribers_of_further_keys_get_the_message_also_after_a_crash(tmp_path
         subscribed(rig.durable(name), (filter, 1)).close()
     route = rig.vhost.router.route_all(b"amq.topic", [b"a.1", b"b.1"], AMQP091, b"\0\0")
     assert len(route.copies) == 1
-    assert rig.vhost.publish(route, AMQP091, b"\0\0", b"x") == ACCEPTED
+    assert rig.vhost.publishing.publish(route, AMQP091, b"\0\0", b"x") == ACCEPTED
     rig.turn()
     rig.crash()
     for name, topic in (("one", "a/1"), ("two", "b/1"), ("both", "a/1")):

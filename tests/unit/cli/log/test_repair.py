@@ -49,7 +49,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
         opened.settle()
         if round % 3 == 0:
             lease = opened.taken(b"one")
-            opened.vhost.ack(lease, lease.first, lease.count)
+            opened.vhost.settling.ack(lease, lease.first, lease.count)
             opened.settle()
         opened.flush()
         if round < 40:

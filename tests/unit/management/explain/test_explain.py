@@ -80,10 +80,10 @@ def test_how_many_stand_before_it_follows_what_comes_back(broker: OneVhost) -> N
     broker.settle()
     assert codes(broker, 0) == ["leased"]
     assert [ahead(broker, offset) for offset in range(2, 6)] == [0, 1, 2, 3]
-    broker.vhost.nack(other, other.first, 1, 0)
+    broker.vhost.settling.nack(other, other.first, 1, 0)
     broker.settle()
     assert [ahead(broker, offset) for offset in (1, 2, 5)] == [0, 1, 4]
-    broker.vhost.ack(lease, lease.first, 1)
+    broker.vhost.settling.ack(lease, lease.first, 1)
     broker.settle()
     assert codes(broker, 0) == ["gone"]
     assert codes(broker, 6) == ["not_there"]
@@ -117,10 +117,10 @@ def test_a_message_that_is_kept_for_one_group_alone_names_it(broker: OneVhost) -
     vhost = broker.vhost
     for number in range(4):
         broker.publish(b"", b"q", b"%d" % number)
-    vhost.cancel(vhost.consume(b"q", 1, 1, b"c", False, False, 0, {"x-consumer-group": "audit"}))
+    vhost.consumers.cancel(vhost.consumers.consume(b"q", 1, 1, b"c", False, False, 0, {"x-consumer-group": "audit"}))
     for _ in range(3):
         lease = broker.taken(b"q")
-        vhost.ack(lease, lease.first, 1)
+        vhost.settling.ack(lease, lease.first, 1)
     broker.turn()
     found = explained(vhost, Nobody(), MessagePlace(vhost.catalog.queue(b"q"), 1))
     reasons = found["reasons"]
@@ -141,6 +141,6 @@ def test_a_message_that_is_kept_for_a_reader_alone_names_it(broker: OneVhost) ->
     broker.turn()
     hold(broker.vhost.catalog, broker.vhost.catalog.queue(b"q"), b"spark", 0, 60_000_000, broker.clock.us)
     lease = broker.taken(b"q")
-    broker.vhost.ack(lease, 0, 1)
+    broker.vhost.settling.ack(lease, 0, 1)
     broker.turn()
     assert codes(broker, 0) == ["gone", "pinned"]

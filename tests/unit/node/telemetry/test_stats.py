@@ -36,9 +36,9 @@ class Broker(OneVhost):
 
     def away(self, name: bytes, connection: int, filter: bytes) -> ClientSession:
         """A durable session whose client has subscribed at QoS 1 and gone."""
-        client = self.vhost.attach_client(name, connection, False, 100, None)
-        self.vhost.subscribe_client(client, Subscription(client, filter, 1, 0))
-        self.vhost.detach_client(client, connection)
+        client = self.vhost.clients.attach(name, connection, False, 100, None)
+        self.vhost.clients.subscribe(client, Subscription(client, filter, 1, 0))
+        self.vhost.clients.detach(client, connection)
         return client
 
 
@@ -63,10 +63,10 @@ def test_clients_subscriptions_and_what_is_kept(broker: Broker) -> None:
     vhost = broker.vhost
     broker.away(b"a", 1, b"t/#")
     broker.away(b"b", 2, b"$share/g/s")
-    vhost.attach_client(b"c", 3, True, 0, None)
-    vhost.retain(b"kept", QOS_1, b"", b"12345")
+    vhost.clients.attach(b"c", 3, True, 0, None)
+    vhost.publishing.retain(b"kept", QOS_1, b"", b"12345")
     vhost.retained.put_volatile(b"$SYS/x", b"1", 1)
-    assert vhost.publish_topic(b"t/1", QOS_1, b"", b"x") == ACCEPTED
+    assert vhost.publishing.publish_topic(b"t/1", QOS_1, b"", b"x") == ACCEPTED
     broker.look()
     totals = broker.stats.totals
     assert (totals.clients_connected, totals.clients_disconnected) == (1, 2)
@@ -77,18 +77,18 @@ def test_clients_subscriptions_and_what_is_kept(broker: Broker) -> None:
 
 def test_what_waits_for_its_time_and_what_died(broker: Broker) -> None:
     vhost = broker.vhost
-    vhost.delay(b"later", broker.clock.us + 10**9, QOS_1, b"t", b"", b"x")
+    vhost.publishing.delay(b"later", broker.clock.us + 10**9, QOS_1, b"t", b"", b"x")
     limits = {"x-max-length": 1, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": "letters"}
     vhost.catalog.declare_queue(b"letters", False, False, False, {}, 0)
     vhost.catalog.declare_queue(b"short", False, False, False, limits, 0)
     for _ in range(3):
-        vhost.publish(vhost.router.route(b"", b"short"), AMQP091, b"\0\0", b"x")
+        vhost.publishing.publish(vhost.router.route(b"", b"short"), AMQP091, b"\0\0", b"x")
     broker.look()
     totals = broker.stats.totals
     assert (totals.delayed, totals.staged_batches) == (1, 0)
     assert (totals.dead_letters_moved, totals.dead_letters_dropped) == (2, 0)
-    vhost.delete_queue(b"letters", False, False)
-    vhost.publish(vhost.router.route(b"", b"short"), AMQP091, b"\0\0", b"x")
+    vhost.upkeep.delete_queue(b"letters", False, False)
+    vhost.publishing.publish(vhost.router.route(b"", b"short"), AMQP091, b"\0\0", b"x")
     broker.look()
     assert (totals.dead_letters_moved, totals.dead_letters_dropped) == (2, 1)
 
@@ -98,14 +98,14 @@ def test_what_was_dropped_stays_counted_when_its_session_ends(broker: Broker) ->
     broker.away(b"a", 1, b"t")
     for expected in (3, 8):
         for _ in range(5):
-            vhost.publish_topic(b"t", QOS_1, b"", b"x")
+            vhost.publishing.publish_topic(b"t", QOS_1, b"", b"x")
         broker.look()
         assert broker.stats.totals.dropped_queue_full == expected == broker.stats.totals.publishes_dropped
         assert broker.stats.totals.stored_messages == 2
     for _ in range(4):  # and is not seen by any look before the session ends
-        vhost.publish_topic(b"t", QOS_1, b"", b"x")
+        vhost.publishing.publish_topic(b"t", QOS_1, b"", b"x")
     broker.turn()
-    vhost.attach_client(b"a", 2, True, 0, None)
+    vhost.clients.attach(b"a", 2, True, 0, None)
     broker.look()
     assert broker.stats.totals.publishes_dropped == 12
     assert broker.stats.totals.stored_messages == 0
@@ -122,7 +122,7 @@ def test_packets_and_payloads_of_connections_that_share_what_they_get(
         line.received(CONNECTS[version] + SUBSCRIBES[version] + bytes([qos]) + PING)
     rig.turn()
     for properties, body in ((b"", b"12345"), (EXPIRED, b"1234567"), (b"", b"12345678901")):
-        rig.vhost.publish_topic(b"t", QOS_1, properties, body)
+        rig.vhost.publishing.publish_topic(b"t", QOS_1, properties, body)
     rig.turn()
     stats = BrokerStats(rig.options, 1)
     ended, stays = [line.session for line in lines]
@@ -140,8 +140,8 @@ def test_packets_and_payloads_of_connections_that_share_what_they_get(
 
 def test_they_are_retained_and_published(broker: Broker) -> None:
     vhost = broker.vhost
-    client = vhost.attach_client(b"a", 1, True, 0, None)
-    vhost.subscribe_client(client, Subscription(client, b"$SYS/broker/retained messages/#", 0, 0))
+    client = vhost.clients.attach(b"a", 1, True, 0, None)
+    vhost.clients.subscribe(client, Subscription(client, b"$SYS/broker/retained messages/#", 0, 0))
     broker.stats.tell([vhost], [], broker.clock.us)
     told = broker.deliveries()
     assert [(each.block.routing_key(each.index), each.block.body(each.index), each.count) for each in told] == [
@@ -149,7 +149,7 @@ def test_they_are_retained_and_published(broker: Broker) -> None:
     ]
     kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
     assert [each.body for each in kept] == [b"0"]
-    vhost.retain(b"kept", QOS_1, b"", b"1")
+    vhost.publishing.retain(b"kept", QOS_1, b"", b"1")
     broker.stats.tell([vhost], [], broker.clock.us)
     kept = vhost.retained.matching(b"$SYS/broker/retained messages/count", broker.clock.us)
     assert [each.body for each in kept] == [b"1"]

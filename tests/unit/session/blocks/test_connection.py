@@ -76,7 +76,7 @@ class Rig(OneVhost):
         """One block with these bodies, on the disk."""
         self.turn()
         for body in bodies:
-            assert self.vhost.publish(self.vhost.router.route(b"", queue), 1, b"", body) == ACCEPTED
+            assert self.vhost.publishing.publish(self.vhost.router.route(b"", queue), 1, b"", body) == ACCEPTED
         self.flush()
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ def test_description(logged_in: Rig) -> None:
 
 def test_what_is_not_on_the_disk_is_not_shown(logged_in: Rig) -> None:
     logged_in.fill(b"s", b"a")
-    logged_in.vhost.publish(logged_in.vhost.router.route(b"", b"s"), 1, b"", b"b")
+    logged_in.vhost.publishing.publish(logged_in.vhost.router.route(b"", b"s"), 1, b"", b"b")
     logged_in.turn(sync=False)
     logged_in.send(encode_json(REQUEST, {"op": "describe", "queue": "s"}) + encode_json(REQUEST, fetch("s", 0, 9)))
     logged_in.turn(sync=False)
@@ -221,7 +221,7 @@ def test_times(logged_in: Rig) -> None:
 
 def test_an_ephemeral_queue_has_blocks_too(logged_in: Rig) -> None:
     logged_in.vhost.router.address_queues = "memory"
-    logged_in.vhost.consume(b"$queue/e", 7, 1, b"t", False, False, 1, {})
+    logged_in.vhost.consumers.consume(b"$queue/e", 7, 1, b"t", False, False, 1, {})
     logged_in.fill(b"e", b"a", b"bc")
     (described, fetched) = logged_in.ask({"op": "describe", "queue": "e"}, fetch("e", 0, 5))
     assert decode_json(described.payload)["kind"] == "ephemeral"

@@ -59,7 +59,7 @@ def test_a_change_that_changed_nothing_waits_for_nothing(rig: Rig) -> None:
 def test_a_purge_waits_for_the_disk(rig: Rig, consumed: bool) -> None:
     rig.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
     if consumed:
-        rig.vhost.consume(b"q", 7, 1, b"c", False, False, 1, {})
+        rig.vhost.consumers.consume(b"q", 7, 1, b"c", False, False, 1, {})
     rig.fill(b"q", b"1", b"2", b"3")
     ask(rig, "queue.purge", queue="q")
     rig.turn(sync=False)

@@ -114,7 +114,7 @@ def test_ends_wait_until_one_moves(rig: Rig) -> None:
     rig.vhost.catalog.declare_queue(b"other", True, False, False, {}, 0)
     rig.fill(b"other", b"x")
     assert rig.sent() == []
-    assert rig.vhost.publish(rig.vhost.router.route(b"", b"q"), 1, b"", b"y") == 0
+    assert rig.vhost.publishing.publish(rig.vhost.router.route(b"", b"q"), 1, b"", b"y") == 0
     moved, described = rig.frames()
     assert said(moved)["queues"]["q"]["end"] == 1  # type: ignore[index]
     assert said(described)["queue"] == "s"
@@ -131,7 +131,7 @@ def test_ends_wait_no_longer_than_they_were_told(rig: Rig) -> None:
 
 def test_what_is_not_on_the_disk_ends_no_wait(rig: Rig) -> None:
     assert rig.ask(ends(30_000, s=0)) == []
-    rig.vhost.publish(rig.vhost.router.route(b"", b"s"), 1, b"", b"a")
+    rig.vhost.publishing.publish(rig.vhost.router.route(b"", b"s"), 1, b"", b"a")
     rig.turn(sync=False)
     rig.turn(sync=False)
     assert rig.sent() == []
@@ -141,16 +141,16 @@ def test_what_is_not_on_the_disk_ends_no_wait(rig: Rig) -> None:
 
 def test_a_wait_for_an_ephemeral_queue_ends_with_the_turn(rig: Rig) -> None:
     rig.vhost.router.address_queues = "memory"
-    rig.vhost.consume(b"$queue/e", 7, 1, b"t", False, False, 1, {})
+    rig.vhost.consumers.consume(b"$queue/e", 7, 1, b"t", False, False, 1, {})
     assert rig.ask(ends(30_000, e=0)) == []
-    rig.vhost.publish(rig.vhost.router.route(b"", b"e"), 1, b"", b"a")
+    rig.vhost.publishing.publish(rig.vhost.router.route(b"", b"e"), 1, b"", b"a")
     (answer,) = rig.frames()
     assert said(answer)["queues"]["e"]["end"] == 1  # type: ignore[index]
 
 
 def test_a_queue_that_goes_ends_the_wait(rig: Rig) -> None:
     assert rig.ask(ends(30_000, s=0, q=0)) == []
-    rig.vhost.delete_queue(b"q", False, False)
+    rig.vhost.upkeep.delete_queue(b"q", False, False)
     (answer,) = rig.frames()
     assert error(answer)["reason"] == "not-found"
     assert rig.vhosts.common.watches == []
@@ -181,16 +181,16 @@ def test_deliveries_of_what_is_out_and_of_what_came_back(rig: Rig) -> None:
     assert handed_out(rig, "q") == ([], 0)
     rig.fill(b"q", *(b"%d" % number for number in range(10)))
     assert handed_out(rig, "q") == ([], 10)
-    consumer = rig.vhost.consume(b"q", 9, 1, b"t", False, False, 6, {})
+    consumer = rig.vhost.consumers.consume(b"q", 9, 1, b"t", False, False, 6, {})
     (delivery,) = rig.deliveries()
     lease = delivery.lease
     assert lease is not None
-    rig.vhost.ack(lease, 1, 1)
-    rig.vhost.nack(lease, 2, 1, 10_000)
+    rig.vhost.settling.ack(lease, 1, 1)
+    rig.vhost.settling.nack(lease, 2, 1, 10_000)
     assert handed_out(rig, "q") == ([[0, 1], [2, 1], [3, 1], [4, 1], [5, 1]], 10)
-    rig.vhost.cancel(consumer)
+    rig.vhost.consumers.cancel(consumer)
     assert handed_out(rig, "q", 3, 7) == ([[3, 1], [4, 1], [5, 1], [6, 1]], 7)
-    rig.vhost.consume(b"q", 9, 1, b"t", False, False, 1, {})
+    rig.vhost.consumers.consume(b"q", 9, 1, b"t", False, False, 1, {})
     rig.turn()
     assert handed_out(rig, "q", 0, 3) == ([[0, 2], [2, 1]], 3)
     assert handed_out(rig, "s") == ([], 0)
@@ -202,7 +202,7 @@ def test_deliveries_of_what_is_out_and_of_what_came_back(rig: Rig) -> None:
 def consume_all(rig: Rig, queue: bytes = b"q") -> int:
     """Take all that is ready out of a queue; how many."""
     count = 0
-    while rig.vhost.get(queue, 5, 1, True) is not None:
+    while rig.vhost.consumers.get(queue, 5, 1, True) is not None:
         count += 1
     rig.turn()
     return count
@@ -236,16 +236,16 @@ def test_what_is_held_stays_though_it_is_consumed(rig: Rig) -> None:
 def test_what_is_held_stays_though_it_is_purged(rig: Rig, queue: str) -> None:
     rig.fill(queue.encode(), b"a", b"b")
     rig.ask(hold(queue, 0))
-    assert rig.vhost.purge(queue.encode()) == 2
+    assert rig.vhost.upkeep.purge(queue.encode()) == 2
     rig.turn()
     assert rig.vhost.catalog.queue(queue.encode()).ready() == 0
     assert bases(rig, queue) == (0, [0, 1])
     rig.fill(queue.encode(), b"c")
     assert rig.vhost.catalog.queue(queue.encode()).ready() == 1
     assert bases(rig, queue) == (0, [0, 1, 2])
-    consumer = rig.vhost.consume(queue.encode(), 9, 1, b"t", True, False, 0, {"x-stream-offset": "first"})
+    consumer = rig.vhost.consumers.consume(queue.encode(), 9, 1, b"t", True, False, 0, {"x-stream-offset": "first"})
     assert [each.block.body(each.index) for each in rig.deliveries()] == [b"c"]
-    rig.vhost.cancel(consumer)
+    rig.vhost.consumers.cancel(consumer)
 
 
 def test_a_streams_limits_do_not_count_what_is_held(rig: Rig) -> None:
@@ -324,7 +324,7 @@ def asks_for_commit(rig: Rig, request: dict[str, object]) -> tuple[bool, int]:
 def test_holds_of_a_deleted_queue_are_gone(rig: Rig) -> None:
     rig.fill(b"q", b"a")
     rig.ask(hold("q", 0))
-    rig.vhost.delete_queue(b"q", False, False)
+    rig.vhost.upkeep.delete_queue(b"q", False, False)
     rig.turn()
     rig.vhost.catalog.declare_queue(b"q", True, False, False, {}, 0)
     rig.turn()
@@ -337,7 +337,7 @@ def test_holds_of_a_deleted_queue_are_gone(rig: Rig) -> None:
 def test_a_hold_waits_for_a_rewrite_that_does_not_know_of_it(rig: Rig) -> None:
     for number in range(6):
         rig.fill(b"q", b"%d" % number + bytes(500))
-    assert rig.vhost.get(b"q", 5, 1, False) is not None, "the first stays out, so the log's start stays"
+    assert rig.vhost.consumers.get(b"q", 5, 1, False) is not None, "the first stays out, so the log's start stays"
     consume_all(rig)
     rig.checkpoint()
     while (job := rig.plan()) is None or not job.rewrites:

@@ -199,7 +199,7 @@ def test_a_full_queue_makes_the_rest_of_a_transaction_wait(rig: StagingRig) -> N
     rig.turn()
     assert rig.kept(b"q") == [b"another's"], "one that waits does not keep up the others"
     for expected in ([b"1", b"2"], [b"3", b"4"]):
-        taken = [rig.vhost.get(b"small", 1, 1, True) for _ in expected]
+        taken = [rig.vhost.consumers.get(b"small", 1, 1, True) for _ in expected]
         assert [each.block.body(each.index) for each in taken if each is not None] == expected
         frames = rig.frames()
     (frame,) = frames

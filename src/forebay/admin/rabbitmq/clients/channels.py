@@ -127,7 +127,11 @@ async def show_channel(
     connection, described = placed
     session = connection.session
     assert session is not None
-    own = [each for each in session.vhost.consumers.get(int(session.id), []) if each.channel == described["channel"]]
+    own = [
+        each
+        for each in session.vhost.consumers.by_session.get(int(session.id), [])
+        if each.channel == described["channel"]
+    ]
     vhost = session.vhost
     queues = vhost.catalog.queues_by_id
     facts["consumer_details"] = [

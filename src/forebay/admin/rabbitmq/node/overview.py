@@ -91,7 +91,7 @@ async def show_overview(app: Broker, caller: Manager, rates: Sampled, wanted: Wa
         "channels": count_channels(connections),
         "exchanges": sum(len(vhost.catalog.bindings.exchanges) for vhost in vhosts),
         "queues": sum(len(vhost.catalog.queues) for vhost in vhosts),
-        "consumers": sum(len(each) for vhost in vhosts for each in vhost.consumers.values()),
+        "consumers": sum(len(each) for vhost in vhosts for each in vhost.consumers.by_session.values()),
     }
     if is_monitor(caller):
         usage = rates.usage.numbers(traffic)

@@ -1,34 +1,32 @@
-"""The consumers of a vhost's queues, and how they settle what they were given."""
+"""The consumers of a vhost's queues: how they come and go, and what they ask for."""
 
 from __future__ import annotations
+
+from typing import final
 
 from mypy_extensions import i64
 
 from forebay.broker.address import DEAD_LETTER_PREFIX, dead_letter_address, queue_address
 from forebay.broker.catalog.topology import FOREVER_MS
-from forebay.broker.common import Common
 from forebay.broker.consumer_arguments import ConsumerArguments, stream_start
+from forebay.broker.dispatcher import Dispatcher
 from forebay.broker.events import QUEUE_NAME
 from forebay.broker.mqtt.shares import Shares
 from forebay.broker.primary import primary_name
 from forebay.broker.publish.properties import MessageFacts
-from forebay.broker.publish.publishing import Publishing
-from forebay.broker.publish.replies import ReplyConsumer
-from forebay.broker.publish.router import QUEUE_PREFIX
+from forebay.broker.publish.replies import Replies, ReplyConsumer
+from forebay.broker.publish.router import QUEUE_PREFIX, Router
 from forebay.core.errors import (
     INVALID,
     LOCKED,
-    NOT_FOUND,
     NOT_IMPLEMENTED,
     PRECONDITION,
     REFUSED,
     DamagedBlock,
     RequestError,
 )
-from forebay.core.options import Options
-from forebay.log.store import Store
 from forebay.queue.group import Group, leave
-from forebay.queue.leases.lease import NACKED, UNLIMITED, Consumer, Delivery, Lease
+from forebay.queue.leases.lease import UNLIMITED, Consumer, Delivery
 from forebay.queue.queue import SHARE, STREAM, Queue, group_key
 from forebay.queue.stream.stream_group import StreamGroup
 from forebay.queue.stream.stream_values import Selection, StreamValues
@@ -37,55 +35,39 @@ from forebay.routing.exchange import text
 from forebay.routing.topic_trie import check_filter
 
 
-class Consuming(Publishing):
-    """The consuming half of a vhost."""
+@final
+class Consumers:
+    """The consumers of a vhost.
+
+    by_session  those of each session
+    getters     of each session what holds the records it got one by one; by channel and queue
+    paused      sessions whose connection takes no more octets
+    timeout_us  for which a consumer may hold a record where neither it nor its queue says
+    """
 
     def __init__(
-        self, name: bytes, store: Store, options: Options, number: i64 = 0, common: Common | None = None
+        self,
+        router: Router,
+        dispatcher: Dispatcher,
+        replies: Replies,
+        shares: Shares,
+        timeout_ms: i64,
     ) -> None:
-        super().__init__(name, store, options, number, common)
+        self.name = router.catalog.name
+        self.catalog = router.catalog
+        self.turn = dispatcher.turn
+        self.router = router
+        self.dispatcher = dispatcher
+        self.replies = replies
+        self.shares = shares
+        self.events = router.catalog.events
         # Without a timeout: longer than anybody waits, and no overflow when it is added to the time of day.
-        self.consumer_timeout_us: i64 = options.consumer_timeout_ms * 1000 or FOREVER_MS * 1000
-        self.shares = Shares(options.mqtt_shared_strategy)
-        self.stream_values = StreamValues(MessageFacts(self.common.looks))
-        self.consumers: dict[int, list[Consumer]] = {}  # by session
-        self.paused: set[int] = set()  # sessions whose connection takes no more octets
-        self.getters: dict[int, dict[tuple[int, int], Consumer]] = {}  # by session; then by channel and queue
-        self.next_consumer_id: i64 = 1
-        self.early: list[Delivery] = []  # of this turn, before its end: see `catch_up`
-
-    # ---- consuming
-
-    def catch_up(self, queue: Queue) -> None:
-        """Do for the queue what the turn's end would do with all that has happened so far.
-
-        For whoever asks what is left of it then: consumers come first, and what is too much or too old is not there.
-        """
-        if not queue.dirty:
-            return
-        self.turn.now_us = self.store.clock.now_us()
-        if queue.log.writer.count:
-            self.turn.seal(queue)
-        if queue.work_groups == 0 and queue.needs_group():
-            self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
-        queue.dispatch(self.turn.now_us, self.early)
-
-    def take_early(self, consumer: Consumer) -> list[Delivery]:
-        """The deliveries that a consumer about to go would get at the turn's end; nobody else delivers them."""
-        queue = self.catalog.queues_by_id.get(consumer.queue)
-        if queue is None or not queue.dirty:
-            return []
-        self.catch_up(queue)
-        own: list[Delivery] = []
-        others: list[Delivery] = []
-        for delivery in self.early:
-            if delivery.consumer is consumer:
-                own.append(delivery)
-            else:
-                others.append(delivery)
-        self.early = others
-        self.common.delivered += own
-        return own
+        self.timeout_us: i64 = timeout_ms * 1000 or FOREVER_MS * 1000
+        self.stream_values = StreamValues(MessageFacts(router.catalog.common.looks))
+        self.by_session: dict[int, list[Consumer]] = {}
+        self.paused: set[int] = set()
+        self.getters: dict[int, dict[tuple[int, int], Consumer]] = {}
+        self.next_id: i64 = 1
 
     def consume(
         self,
@@ -121,17 +103,15 @@ class Consuming(Publishing):
             self.router.addressed_queue(queue)
         where = self.catalog.queue(queue)
         self.catalog.check_owner(where, session_id)
-        self.catch_up(where)
+        self.dispatcher.catch_up(where)
         asked = ConsumerArguments(arguments, self.name, where.name)
         work = is_work(where, asked)
         asked.check_kind(arguments, where, work)
         group = self.group_for(where, asked, filter, work)
         group.reader.check_sound()
         check_exclusive(self.name, where, group, exclusive)
-        consumer = Consumer(
-            self.next_consumer_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED
-        )
-        self.next_consumer_id += 1
+        consumer = Consumer(self.next_id, where.id, group.id, session_id, channel, tag, no_ack, credit or UNLIMITED)
+        self.next_id += 1
         consumer.prefetch = credit
         consumer.exclusive = exclusive
         consumer.priority = asked.priority
@@ -143,7 +123,7 @@ class Consuming(Publishing):
         self.join(where, group, consumer, asked)
         where.had_consumer = True
         where.unused_since_us = 0
-        self.consumers.setdefault(session_id, []).append(consumer)
+        self.by_session.setdefault(session_id, []).append(consumer)
         self.turn.mark(where)
         self.tell_consumer("consumer.created", where, consumer)
         return consumer
@@ -179,22 +159,22 @@ class Consuming(Publishing):
         if limits.visibility_us or not cancels:
             consumer.timeout_us = limits.visibility_us or queue.spec.visibility_ms * 1000
             return
-        consumer.timeout_us = asked_us or limits.consumer_timeout_us or self.consumer_timeout_us
+        consumer.timeout_us = asked_us or limits.consumer_timeout_us or self.timeout_us
         consumer.cancels = True
 
     def consume_replies(self, session_id: i64, channel: i64, tag: bytes) -> ReplyConsumer:
         """Attach a consumer of answers, see `Replies`."""
-        opened = self.replies.open(self.next_consumer_id, session_id, channel, tag)
-        self.next_consumer_id += 1
+        opened = self.replies.open(self.next_id, session_id, channel, tag)
+        self.next_id += 1
         opened.consumer.paused = session_id in self.paused
-        self.consumers.setdefault(session_id, []).append(opened.consumer)
+        self.by_session.setdefault(session_id, []).append(opened.consumer)
         return opened
 
     def group_for(self, queue: Queue, asked: ConsumerArguments, filter: bytes, work: bool) -> Group:
         """The group that a consumer asks for, made where there is none."""
         name = asked.group
         if not work and not name:
-            name = b"\0%d" % self.next_consumer_id  # a cursor of its own
+            name = b"\0%d" % self.next_id  # a cursor of its own
         group = queue.find_group(group_key(name, filter))
         if group is None:
             offset = (
@@ -258,7 +238,7 @@ class Consuming(Publishing):
 
     def cancel(self, consumer: Consumer) -> None:
         """Detach a consumer; what it held returns at once. No error where its queue is gone."""
-        own = self.consumers.get(consumer.session_id)
+        own = self.by_session.get(consumer.session_id)
         if own is not None:
             leave(own, consumer)
         queue = self.catalog.queues_by_id.get(consumer.queue)
@@ -268,8 +248,7 @@ class Consuming(Publishing):
         if group is None:
             return
         group.remove(consumer)
-        if self.early:
-            self.early = still_held(self.early, consumer)
+        self.dispatcher.forget(consumer)
         if isinstance(group, StreamGroup) and not group.consumers and group.name.startswith(b"\0"):
             queue.drop_group(group)
         self.turn.mark(queue)
@@ -297,8 +276,8 @@ class Consuming(Publishing):
             getter.queue_name = where.name
             self.set_timeout(where, getter, True, 0)
             getters[key] = getter
-        self.turn.now_us = self.store.clock.now_us()
-        self.catch_up(where)
+        self.turn.now_us = self.catalog.store.clock.now_us()
+        self.dispatcher.catch_up(where)
         getter.no_ack = no_ack
         where.unused_since_us = self.turn.now_us
         self.turn.mark(where)
@@ -308,127 +287,37 @@ class Consuming(Publishing):
             group.reader.halt(error)
             raise
 
-    def purge(self, name: bytes) -> int:
-        """Take away all ready messages of every work group, or of the stream; how many these were.
+    def close_session(self, session_id: i64) -> None:
+        """Take back everything that a connection's consumers had: leases at once."""
+        for consumer in reversed(self.by_session.pop(session_id, [])):
+            self.cancel(consumer)
+        for getter in self.getters.pop(session_id, {}).values():
+            self.return_gotten(getter)
+        self.paused.discard(session_id)
 
-        It is on the disk with this turn's commit.
-        """
-        queue = self.catalog.queue(name)
-        self.store.hurry()
-        self.catch_up(queue)
-        count = queue.ready()
-        if queue.kind == STREAM or queue.work_groups == 0:
-            queue.log.truncate(queue.log.end)
-            queue.counts.purged += count
-        for group in queue.groups.values():
-            group.purge()
-        self.store.note_start(queue.log)  # a queue that nobody ever consumed from has no settlements to be noted
-        self.turn.mark(queue)
-        return count
+    def close_channel(self, session_id: i64, channel: i64) -> None:
+        """Take back what a channel got one by one; its consumers are cancelled by the session."""
+        getters = self.getters.get(session_id, {})
+        for key in [key for key in getters if key[0] == channel]:
+            self.return_gotten(getters.pop(key))
 
-    def delete_queue(self, name: bytes, if_unused: bool, if_empty: bool) -> int:
-        """As `Topology.delete_queue`, of the queue as it is after all that has happened so far."""
-        queue = self.catalog.queues.get(name)
+    def return_gotten(self, getter: Consumer) -> None:
+        queue = self.catalog.queues_by_id.get(getter.queue)
         if queue is not None:
-            self.catch_up(queue)
-        return self.catalog.delete_queue(name, if_unused, if_empty)
+            queue.groups[getter.group].remove(getter)  # the nameless one, which is not deleted
+            self.turn.mark(queue)
 
-    def truncate(self, name: bytes, below: i64) -> i64:
-        """Have a stream forget its records below an offset; where it starts by then. RequestError for other queues.
-
-        It is on the disk with this turn's commit.
-        """
-        queue = self.catalog.queue(name)
-        if queue.kind != STREAM:
-            raise RequestError(INVALID, f"queue: '{text(name)}' is no stream: it keeps what is not settled")
-        self.store.hurry()
-        queue.log.truncate(below)
-        self.store.note_start(queue.log)
-        self.turn.mark(queue)
-        return queue.log.start
-
-    # ---- settling
-
-    def group_of(self, lease: Lease) -> Group | None:
-        queue = self.catalog.queues_by_id.get(lease.consumer.queue)
-        if queue is None:
-            return None
-        if not queue.dirty:
-            queue.dirty = True
-            self.turn.dirty.append(queue)
-        return queue.groups.get(lease.consumer.group)
-
-    def ack(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Settle records of a lease; how many were held by it until now."""
-        group = self.group_of(lease)
-        return 0 if group is None else group.ack(lease, first, count)
-
-    def nack(self, lease: Lease, first: i64, count: i64, delay_ms: i64, how: i64 = NACKED) -> i64:
-        """Give records of a lease back: to the front of the queue, or to be leased again after a delay.
-
-        how  NACKED by who held them, FAILED, or UNTRIED
-        """
-        group = self.group_of(lease)
-        if group is None:
-            return 0
-        return group.give_back(lease, first, count, self.turn.now_us + delay_ms * 1000 if delay_ms > 0 else 0, how)
-
-    def reject(self, lease: Lease, first: i64, count: i64) -> i64:
-        """Have records of a lease die: to the queue's dead-letter exchange if it has one, else for good."""
-        group = self.group_of(lease)
-        return 0 if group is None else group.reject(lease, first, count)
-
-    def extend(self, lease: Lease, first: i64, count: i64, extend_ms: i64) -> i64:
-        """Let records of a lease be held for so long from now on, or for 0 as long as if they were handed out now.
-
-        Never shorter than before; how many of them were held by the lease.
-        """
-        group = self.group_of(lease)
-        if not isinstance(group, WorkGroup):
-            return 0
-        length_us = extend_ms * 1000 if extend_ms > 0 else lease.consumer.timeout_us
-        return group.leases.extend(lease, first, count, self.turn.now_us + length_us)
-
-    def find_lease(self, queue: bytes, group: bytes, offset: i64) -> Lease | None:
-        """The lease of this record, if anybody holds it; RequestError if there is no such queue or group."""
-        where = self.catalog.queue(queue)
-        found = where.find_group(group)
-        if found is None:
-            raise RequestError(NOT_FOUND, f"no group '{text(group)}' on queue '{text(queue)}'")
-        return found.leases.find(offset) if isinstance(found, WorkGroup) else None
-
-    def may_settle(self, lease: Lease, session_id: i64) -> bool:
-        """True if a connection may settle what the lease holds: its holder, and where the queue is sublet its group."""
-        if lease.consumer.session_id == session_id:
-            return True
-        queue = self.catalog.queues_by_id.get(lease.consumer.queue)
-        group = None if queue is None else queue.groups.get(lease.consumer.group)
-        if queue is None or group is None or not queue.limits.sublet:
-            return False
-        for other in group.consumers:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
-            if other.session_id == session_id:
-                return True
-        return False
-
-    def commit_offset(self, queue: bytes, group: bytes, offset: i64) -> None:
-        """Make a stream group resume at `offset`; RequestError if there is no such group or offset."""
-        where = self.catalog.queue(queue)
-        found = where.find_group(group)
-        if not isinstance(found, StreamGroup):
-            raise RequestError(NOT_FOUND, f"no stream group '{text(group)}' on queue '{text(queue)}'")
-        if offset < 0 or offset > where.log.end:
-            raise RequestError(INVALID, f"offset {offset} is not within 0 .. {where.log.end} of queue '{text(queue)}'")
-        found.commit(offset)
-        self.turn.mark(where)
-
-
-def still_held(deliveries: list[Delivery], gone: Consumer) -> list[Delivery]:
-    """These without those of a consumer that has just given back everything."""
-    kept: list[Delivery] = []
-    for delivery in deliveries:
-        if delivery.consumer is not gone or delivery.lease is None:
-            kept.append(delivery)
-    return kept
+    def pause(self, session_id: i64, paused: bool) -> None:
+        """Stop or resume deliveries to a session whose connection does not keep up."""
+        if paused:
+            self.paused.add(session_id)
+        else:
+            self.paused.discard(session_id)
+        for consumer in self.by_session.get(session_id, []):
+            consumer.paused = paused
+            queue = self.catalog.queues_by_id.get(consumer.queue)
+            if queue is not None and not paused:
+                self.turn.mark(queue)
 
 
 def is_work(queue: Queue, asked: ConsumerArguments) -> bool:

@@ -1,0 +1,120 @@
+"""MQTT clients: their sessions come and go, subscribe, get what is retained, and leave wills behind."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mypy_extensions import i64, u8
+
+from forebay.broker.address import TOPIC_EXCHANGE
+from forebay.broker.internal_log import RECORD_OVERHEAD
+from forebay.broker.mqtt.client_session import ClientSession, Subscription, Will
+from forebay.broker.mqtt.fanout import DIRECT, LOGGED, Audience, Recipient, identifier_property
+from forebay.broker.mqtt.retained import RetainedMessage
+from forebay.broker.mqtt.sessions import Sessions, is_topic
+from forebay.broker.mqtt.shares import SHARE_PREFIX, Shares
+from forebay.broker.publish.publishing import Publishing
+from forebay.core.message import MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
+from forebay.routing.topic_trie import check_filter
+from forebay.wire.mqtt.properties import WILL_DELAY, rest_of_expiry, without
+
+
+@final
+class Clients:
+    """The MQTT clients of a vhost, as those who speak for them use their sessions."""
+
+    def __init__(self, publishing: Publishing, sessions: Sessions, shares: Shares) -> None:
+        self.publishing = publishing
+        self.sessions = sessions
+        self.shares = shares
+        self.catalog = publishing.catalog
+        self.turn = publishing.turn
+        self.crowding = publishing.crowding
+        self.events = publishing.events
+
+    def attach(
+        self, client_id: bytes, connection: i64, clean_start: bool, expiry_s: i64, will: Will | None
+    ) -> ClientSession:
+        """The MQTT session of a client that connects (see `Sessions.attach`)."""
+        self.catalog.epoch += 1
+        return self.sessions.attach(client_id, connection, clean_start, expiry_s, will)
+
+    def subscribe(self, client: ClientSession, wanted: Subscription) -> bool:
+        """Add or change a subscription of an MQTT session; whether it is new. RequestError(INVALID) for no filter."""
+        self.catalog.epoch += 1
+        if wanted.filter.startswith(SHARE_PREFIX):
+            self.shares.join(wanted.filter, client, self.turn.now_us)
+        elif is_topic(wanted.filter):
+            check_filter(wanted.filter)
+        is_new = self.sessions.subscribe(client, wanted)
+        if is_new:
+            facts: dict[str, object] = {"client_id": client.client_id, "filter": wanted.filter, "qos": int(wanted.qos)}
+            self.events.note("subscription.created", self.catalog.name, facts)
+        return is_new
+
+    def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:
+        """End a subscription of an MQTT session; False where there is none."""
+        self.catalog.epoch += 1
+        if filter.startswith(SHARE_PREFIX):
+            self.shares.leave(filter, client.number)
+        was_there = self.sessions.unsubscribe(client, filter)
+        if was_there:
+            self.events.note(
+                "subscription.removed", self.catalog.name, {"client_id": client.client_id, "filter": filter}
+            )
+        return was_there
+
+    def detach(self, client: ClientSession, connection: i64) -> None:
+        """The connection of an MQTT session is gone."""
+        self.catalog.epoch += 1
+        self.sessions.detach(client, connection, self.turn.now_us)
+
+    def forget(self, client: ClientSession) -> None:
+        """End an MQTT session whatever its expiry says; the connection that has it, if any, is the server's to end."""
+        self.catalog.epoch += 1
+        self.sessions.connected.pop(int(client.connection), None)
+        self.sessions.end(client)
+
+    def fill(self, session_id: i64, full: bool) -> None:
+        """A connection has more to send than it should, or less again: who publishes to it is held back meanwhile."""
+        client = self.sessions.connected.get(int(session_id))
+        if client is not None:
+            client.full = full
+            if full:
+                self.crowding.check(client, self.turn.now_us)
+            else:
+                self.crowding.look(client, self.turn.now_us)
+
+    def give_retained(self, client: ClientSession, qos: i64, identifier: i64, message: RetainedMessage) -> None:
+        """Deliver a retained message to a client that has just subscribed."""
+        format = message.format | RETAINED
+        qos = min(qos, (message.format & QOS_MASK) >> QOS_SHIFT)
+        target = Recipient(client, LOGGED if qos and client.durable else DIRECT, qos)
+        target.identifiers = identifier_property(identifier)
+        properties = rest_of_expiry(message.properties, self.turn.now_us - message.stamp_us)
+        audience = Audience()
+        if target.queue == LOGGED:
+            octets = len(properties) + len(message.body) + RECORD_OVERHEAD + len(message.topic)
+            if self.publishing.admission.take_room(octets):
+                audience.logged.append(target)
+                self.sessions.append_private(client, audience, u8(format), message.topic, properties, message.body)
+            return
+        audience.direct.append(target)
+        self.publishing.fanout.append(audience, u8(format), TOPIC_EXCHANGE, message.topic, properties, message.body)
+
+    def publish_will(self, will: Will) -> None:
+        block = without(will.properties, 1 << WILL_DELAY)
+        retain = RETAIN if will.retain else 0
+        self.publishing.publish_topic(will.topic, u8(MQTT | will.qos << QOS_SHIFT | retain), block, will.body)
+
+    def end_sessions(self) -> None:
+        """Take care of what ended sessions leave behind: wills, and places in shared subscriptions."""
+        sessions = self.sessions
+        while sessions.wills or sessions.left:
+            wills, sessions.wills = sessions.wills, []
+            for will in wills:
+                self.publish_will(will)
+            left, sessions.left = sessions.left, []
+            for subscription in left:
+                if subscription.filter.startswith(SHARE_PREFIX):
+                    self.shares.leave(subscription.filter, subscription.client.number)
