@@ -131,7 +131,9 @@ def test_rates_come_with_time(http: httpx.Client, channel: BlockingChannel) -> N
     assert len(samples) == 13
     assert queue["message_stats"]["publish_details"]["avg_rate"] > 0
     assert {each["sample"] for each in queue["messages_details"]["samples"]} <= {0, *range(21)}
-    overview = get(http, "/overview", **window)
+    overview = eventually(
+        lambda: get(http, "/overview", **window), lambda seen: seen["message_stats"]["publish_details"]["samples"]
+    )
     assert overview["message_stats"]["publish_details"]["samples"][0]["sample"] >= 20
 
 

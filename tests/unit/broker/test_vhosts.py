@@ -104,6 +104,16 @@ def test_a_deleted_vhost_is_gone_with_its_logs(rig: OneVhost, synced: bool) -> N
         assert not again.catalog.queues
 
 
+def test_an_exclusive_queue_of_a_deleted_vhost_goes_once(rig: OneVhost) -> None:
+    one = rig.vhosts.add(b"one")
+    one.catalog.declare_queue(b"mine", False, True, False, {}, 7)
+    rig.vhosts.delete(b"one")
+    one.session_closed(7)
+    rig.turn()
+    rig.crash()
+    assert [vhost.name for vhost in rig.vhosts.all()] == [b"/"]
+
+
 def test_numbers_of_vhosts_and_queues_are_never_given_twice(rig: OneVhost) -> None:
     one = rig.vhosts.add(b"one")
     first = one.catalog.declare_queue(b"q", True, False, False, {}, 1).id

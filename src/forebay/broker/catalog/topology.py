@@ -149,6 +149,7 @@ class Topology:
             self.past_flow.add(exchange.flow)
         self.queues = {}
         self.queues_by_id = {}
+        self.owned = {}  # their sessions end later than this
         self.epoch += 1
 
     # ---- exchanges
