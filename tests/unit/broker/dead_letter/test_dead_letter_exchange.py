@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.dead_letter import dead_letters
+from forebay.broker.mqtt.client_session import Subscription
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import ACCEPTED, MQTT, REJECTED, Properties
 from forebay.queue.queue import Queue
@@ -466,3 +467,24 @@ def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: OneVhost) -> None:
     broker.crash()
     assert (broker.kept(b"q"), broker.kept(b"dead")) == ([b"2", b"3"], [b"0", b"1"])
     broker.close()
+
+
+def test_a_dead_letter_to_a_session_of_mqtt_is_in_the_frame_of_its_settlement(broker: OneVhost) -> None:
+    vhost = broker.vhost
+    arguments = {"x-dead-letter-exchange": "amq.topic", "x-dead-letter-routing-key": "a.b"}
+    vhost.catalog.declare_queue(b"dying", True, False, False, arguments, 1)
+    broker.declare(b"other")
+    client = vhost.clients.attach(b"reader", 8, False, 3600, None)
+    vhost.clients.subscribe(client, Subscription(client, b"a/b", 1, 0))
+    vhost.clients.detach(client, 8)
+    broker.publish(b"", b"dying", b"kept")
+    lease = broker.held(b"dying")
+    broker.flush()
+    vhost.settling.reject(lease, 0, 1)
+    broker.publish(b"", b"other", b"that is confirmed")
+    broker.node.flush_due = True
+    broker.do(broker.node.turn())
+    broker.write()
+    broker.crash()
+    (session,) = broker.vhost.sessions.by_number.values()
+    assert (broker.vhost.catalog.queue(b"dying").ready(), session.mqueue.count) == (0, 1)
