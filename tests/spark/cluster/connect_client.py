@@ -71,7 +71,12 @@ def main() -> None:
     is_last = life == "last"
     if not is_last:
         program.batch()
-    queries = [program.start(name, once=is_last) for name in ("stream", "each")]
+    queries: list[StreamingQuery] = []
+    for name in ("stream", "each"):
+        queries.append(program.start(name, once=is_last))
+        # One after the other: Spark gives the worker of a source 10 s to start, which several at once exceed.
+        while queries[-1].lastProgress is None and not queries[-1].awaitTermination(1):
+            pass
     say(step="started")
     # Each for a moment: whichever fails is to be told.
     while [query for query in queries if not query.awaitTermination(1)]:

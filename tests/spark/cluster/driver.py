@@ -81,26 +81,22 @@ class Jobs:
         while redrive(self.spark, "dead", self.options, to="orders", limit=LETTERS_AT_ONCE).chosen:
             pass
 
-    def redrive_the_rest(self) -> None:
-        redrive(self.spark, "dead", self.options, to="orders")
-
     def run_until_killed(self) -> None:
         threading.Thread(target=self.redrive_slowly, daemon=True).start()
-        jobs = [self.copy(once=False), *map(self.tiered, TABLES)]
+        jobs = [self.copy(once=False)]
+        for format in TABLES:
+            wait_for_worker(jobs[-1])
+            jobs.append(self.tiered(format))
         say(step="started")
         for job in jobs:
             job.awaitTermination()
         raise AssertionError("a stream without an end has ended")
 
     def finish(self) -> None:
-        jobs = [threading.Thread(target=self.redrive_the_rest)]
-        jobs += [threading.Thread(target=self.tier_the_rest, args=(format,)) for format in TABLES]
-        for job in jobs:
-            job.start()
-        query = self.copy(once=True)
-        for job in jobs:
-            job.join()
-        query.awaitTermination()
+        redrive(self.spark, "dead", self.options, to="orders")
+        self.copy(once=True).awaitTermination()
+        for format in TABLES:
+            self.tier_the_rest(format)
         copied = self.spark.read.format("forebay").options(**self.options).option("subscribe", "out").load()
         tables = {each: totals(read_tiered(self.spark, "in", f"{self.folder}/{each}", self.options)) for each in TABLES}
         say(step="finished", out=totals(copied), **tables)
@@ -108,6 +104,12 @@ class Jobs:
     def tier_the_rest(self, format: str) -> None:
         limits = {**self.options, "maxOffsetsPerTrigger": str(BATCH_ROWS)}
         tier(self.spark, "in", limits, f"{self.folder}/{format}", format, once=True, partition_by=None)
+
+
+def wait_for_worker(query: StreamingQuery) -> None:
+    """Wait until a stream works: Spark gives the worker of a source 10 s to start, which several at once exceed."""
+    while query.lastProgress is None:
+        query.awaitTermination(1)
 
 
 def main() -> None:

@@ -471,7 +471,7 @@ def test_the_move_is_on_disk_as_a_whole_or_not_at_all(broker: OneVhost) -> None:
 
 def test_a_dead_letter_to_a_session_of_mqtt_is_in_the_frame_of_its_settlement(broker: OneVhost) -> None:
     vhost = broker.vhost
-    arguments = {"x-dead-letter-exchange": "amq.topic", "x-dead-letter-routing-key": "a.b"}
+    arguments: dict[str, object] = {"x-dead-letter-exchange": "amq.topic", "x-dead-letter-routing-key": "a.b"}
     vhost.catalog.declare_queue(b"dying", True, False, False, arguments, 1)
     broker.declare(b"other")
     client = vhost.clients.attach(b"reader", 8, False, 3600, None)
