@@ -525,7 +525,7 @@ class AmqpClient(Client):
         got = self.model.delivered(queue, body, self.name)
         if queue.is_stream:
             at = properties.index(OFFSET) + len(OFFSET)
-            queue.copies[got].place = int.from_bytes(properties[at : at + 8], "big")
+            queue.copies[got].at = int.from_bytes(properties[at : at + 8], "big")
         self.check_place(consuming, queue, queue.copies[got], redelivered)
         if consuming.no_ack:
             self.model.settle(queue, got)
@@ -538,21 +538,21 @@ class AmqpClient(Client):
         text = f"{self.name} got message {message.number} of {queue}"
         check(consuming.label in ("", message.label), f"{text}, which its filter does not want")
         before = consuming.last.get(message.priority)
-        last = -1 if before is None else before.place
-        if consuming.group:
-            last = last if before is not None else min(queue.read_to, copy.place - 1)
-            queue.read_to = max(queue.read_to, copy.place)
         if queue.is_stream:
-            check(copy.place > last, f"{text} behind a later one")
-            if copy.place > last + 1 and not self.model.is_tight and not queue.was_careless:
+            last = -1 if before is None else before.at
+            if consuming.group:
+                last = last if before is not None else min(queue.read_to, copy.at - 1)
+                queue.read_to = max(queue.read_to, copy.at)
+            check(copy.at > last, f"{text} behind a later one")
+            if copy.at > last + 1 and not self.model.is_tight and not queue.was_careless:
                 for each in queue.copies.values():
                     is_wanted = consuming.label in ("", each.message.label) and each.message.expiry_ms == NEVER
                     is_wanted = is_wanted and not each.vague and not each.settled
-                    check(not (is_wanted and last < each.place < copy.place), f"{text}, and was not given one before")
+                    check(not (is_wanted and last < each.offset < copy.at), f"{text}, and was not given one before")
         elif redelivered or copy.place < 0:
             return
         else:
-            check(copy.place > last, f"{text} behind a later one")
+            check(before is None or copy.place > before.place, f"{text} behind a later one")
         consuming.last[message.priority] = copy
 
     # ---- its end

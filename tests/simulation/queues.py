@@ -53,13 +53,14 @@ class Copy(Settlement):
     """A message in a queue.
 
     came_us  when it was taken in
-    place    how many came to this queue before it; -1 of a dead letter
+    place    how many may have come to this queue before it; -1 where nobody knows
     returns  of the queue, when it came
     lives_ms what the queue gives it to live
     settled  somebody has settled it
     died     it is settled, and goes where the dead letters of its queue go
     vague    nobody knows whether it is there
-    found    it is stored, at the offset `at`
+    found    it is stored
+    at       its offset; -1 as long as the broker has not said it
     source   of a dead letter: the queue that it died in, as long as a crash may leave it there
     """
 
@@ -72,8 +73,13 @@ class Copy(Settlement):
     died: bool = False
     vague: bool = False
     found: bool = False
-    at: int = 0
+    at: int = -1
     source: Queue | None = None
+
+    @property
+    def offset(self) -> int:
+        """Of a stream: where it is, or, as long as nobody has read it, the highest that it may have."""
+        return self.at if self.at >= 0 else self.place
 
 
 @dataclass(eq=False)

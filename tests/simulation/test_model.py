@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.amqp import OFFSET, AmqpClient, Consuming
 from tests.simulation.audit import Audit
-from tests.simulation.broker import Broker
+from tests.simulation.broker import Broker, StoredQueue
 from tests.simulation.disk import SimDisk
 from tests.simulation.kinds import KINDS
 from tests.simulation.model import Model
-from tests.simulation.queues import UNKNOWN, Queue
+from tests.simulation.promises import Wrong
+from tests.simulation.queues import UNKNOWN, Message, Queue
 from tests.stores import TestClock
 
 
@@ -55,3 +57,44 @@ def test_a_delayed_message_that_came_just_before_a_crash_may_be_over(settled: bo
     for _ in range(2):
         Audit(model, True, durable=1).check_delayed()
     assert model.delayed[message.number].vague == (settled or not promised)
+
+
+def stream_of(*labels: str) -> tuple[Queue, AmqpClient, list[Message]]:
+    """A stream where messages of these labels were published, and somebody who reads those of label x."""
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock())
+    queue = model.queues["stream"] = model.known[1] = Queue(1, "stream", KINDS["stream"])
+    messages = [model.new_message("a1", 0) for _ in labels]
+    for message, label in zip(messages, labels, strict=True):
+        message.label = label
+        model.published(message, "", "stream")
+    client = AmqpClient("a2", model, ("stream",))
+    client.consumers["1"] = Consuming(queue, label="x")
+    return queue, client, messages
+
+
+def read(client: AmqpClient, message: Message, offset: int) -> None:
+    head = b"\x00\x3c\x00\x3c" + b"\x011" + (offset + 1).to_bytes(8, "big") + b"\x00"
+    client.message(head, OFFSET + offset.to_bytes(8, "big"), message.body)
+
+
+def compare(client: AmqpClient, queue: Queue, messages: list[Message]) -> None:
+    bodies = [message.body for message in messages]
+    count = len(bodies)
+    stored = StoredQueue(queue.id, queue.name, bodies, list(range(count)), count, count)
+    Audit(client.model, restarted=False).check_found(queue, stored)
+
+
+def test_what_never_came_to_a_stream_does_not_make_what_nobody_has_read_come_late() -> None:
+    queue, client, (lost, first, second, third) = stream_of("", "", "x", "")
+    queue.copies[lost.number].vague = True
+    read(client, second, offset=1)
+    compare(client, queue, [first, second, third])
+
+
+def test_a_stream_is_compared_with_what_was_published_also_where_it_was_read() -> None:
+    queue, client, (first, second) = stream_of("x", "x")
+    read(client, second, offset=0)
+    read(client, first, offset=1)
+    with pytest.raises(Wrong, match="behind a later one"):
+        compare(client, queue, [second, first])
