@@ -7,7 +7,7 @@ import struct
 from random import Random
 from typing import Final
 
-from forebay.management.arguments import FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
+from forebay.management.arguments import ANY, FLAG, RANGES, TABLE, TEXT, TEXTS, WHOLE
 from forebay.management.table import OPERATIONS
 from tests.blocks import EMPTY, stage_frame, staged_block, to_queue
 from tests.conformance.amqp091 import raw as amqp
@@ -110,6 +110,8 @@ def argument(chance: Random, name: str, kind: str) -> object:
     if kind == TABLE:
         chosen = chance.choices(list(ARGUMENTS), k=chance.randrange(3))
         return {each.removeprefix(chance.choice(("", "x-"))): chance.choice(ARGUMENTS[each]) for each in chosen}
+    if kind == ANY:
+        return chance.choice((7, "x", True, None, [1], {"a": "b"}))
     assert kind == TEXT
     if name == "password":
         return ""  # to hash one takes longer than everything else

@@ -25,6 +25,7 @@ OWN_QUEUE: Final = (
     + raw.method(1, raw.PUBLISH, b"\0\0")[:-3]
 )
 HALF: Final = publish("a/b", b"x", 2, 9) + publish("a/b", b"y", 1, 10)[:-1]
+ROUNDS: Final = 3
 OBJECTS_MORE: Final = 50
 OCTETS_MORE: Final = 8 << 10
 
@@ -58,12 +59,17 @@ def come_and_go(rig: Held, connections: int) -> None:
 
 
 def test_a_thousand_connections_leave_nothing(traced: None) -> None:
+    """Threads that other tests have left behind in this process may make objects meanwhile: not each time."""
     rig = Held()
     come_and_go(rig, FIRST)
+    assert any(is_left_as_it_was(rig) for _ in range(ROUNDS))
+    rig.close()
+
+
+def is_left_as_it_was(rig: Held) -> bool:
     gc.collect()
     objects, octets = len(gc.get_objects()), tracemalloc.get_traced_memory()[0]
     come_and_go(rig, CONNECTIONS)
     gc.collect()
-    assert len(gc.get_objects()) - objects < OBJECTS_MORE
-    assert tracemalloc.get_traced_memory()[0] - octets < OCTETS_MORE
-    rig.close()
+    more_objects, more_octets = len(gc.get_objects()) - objects, tracemalloc.get_traced_memory()[0] - octets
+    return more_objects < OBJECTS_MORE and more_octets < OCTETS_MORE
