@@ -141,6 +141,7 @@ class Audit:
                 continue
             copy.settled = True
             copy.mark = broker.mark()
+            copy.is_sent = queue.was_careless and not self.is_certain
             if copy.vague or queue.was_careless or copy.message.refused or self.is_back(copy):
                 continue
             if not copy.message.promised and (self.restarted or broker.was_full or queue.rejects):
@@ -214,7 +215,7 @@ class Audit:
         for copy in queue.copies.values():
             if copy.found:
                 if restarted or not copy.died:  # else it waits until there is room where it goes
-                    copy.settled = copy.died = False
+                    copy.settled = copy.died = copy.is_sent = False
                 copy.vague = copy.vague and not self.is_certain
                 copy.source = None if self.is_certain else copy.source
                 copy.message.promised = copy.message.promised or self.is_certain

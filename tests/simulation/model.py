@@ -274,7 +274,8 @@ class Model:
         if copy is None:
             copy = self.arrived(queue, number)
             copy.vague = True  # a crash may leave a dead letter where it was
-        check(not copy.settled, f"{who} got message {number} from {queue}, and it was settled there")
+        check(not copy.settled or copy.is_sent, f"{who} got message {number} from {queue}, and it was settled there")
+        copy.is_sent = False
         return number
 
     def arrived(self, queue: Queue, number: int) -> Copy:

@@ -61,6 +61,7 @@ class Copy(Settlement):
     vague    nobody knows whether it is there
     found    it is stored
     at       its offset; -1 as long as the broker has not said it
+    is_sent  it may have been sent without acknowledgement, behind an answer that waits for room on the disk
     source   of a dead letter: the queue that it died in, as long as a crash may leave it there
     """
 
@@ -74,6 +75,7 @@ class Copy(Settlement):
     vague: bool = False
     found: bool = False
     at: int = -1
+    is_sent: bool = False
     source: Queue | None = None
 
     @property

@@ -98,3 +98,19 @@ def test_a_stream_is_compared_with_what_was_published_also_where_it_was_read() -
     read(client, first, offset=1)
     with pytest.raises(Wrong, match="behind a later one"):
         compare(client, queue, [second, first])
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_message_sent_without_acknowledgement_may_come_late_once_where_the_disk_is_full(is_full: bool) -> None:
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock())
+    model.broker.was_full = is_full
+    queue = model.declared("classic", KINDS["classic"])
+    message = model.new_message("a0", 0)
+    model.published(message, "", "classic")
+    message.promised = queue.was_careless = True
+    Audit(model, False).check_missing(queue)
+    if is_full:
+        model.delivered(queue, message.body, "a1")
+    with pytest.raises(Wrong, match="it was settled there"):
+        model.delivered(queue, message.body, "a1")
