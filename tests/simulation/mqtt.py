@@ -176,7 +176,8 @@ class MqttClient(Client, Subscriber):
             return "waits for a SUBACK"
         if filter in self.model.shares.by_filter:
             qos = 1 if qos == 0 or not self.durable else qos  # or messages go with connections
-            self.model.shares.by_filter[filter].members.pop(self.name, None)
+            if self.durable:
+                self.model.shares.by_filter[filter].asks(self.name, qos)
             self.give_back(filter)
         elif not qos:  # what waits may come at QoS 0, and so be lost with the connection
             self.release(filter)
@@ -255,7 +256,7 @@ class MqttClient(Client, Subscriber):
             else:
                 self.filters[filter] = qos
                 if filter in self.model.shares.by_filter and self.durable:
-                    self.model.shares.by_filter[filter].members[self.name] = qos
+                    self.model.shares.by_filter[filter].joined(self.name, qos)
         elif first in (PUBACK, PUBREC):
             self.on_answer(id, first, rest[2] if len(rest) > 2 else 0)
         elif first == PUBCOMP:

@@ -15,6 +15,7 @@ class Share:
     """One shared subscription.
 
     members  the durable sessions that are members for certain, with their QoS
+    unsure   those that may be, as nobody has answered their SUBSCRIBE, with the highest QoS that they may have
     owed     what has to come to one of them, once its publisher has an answer
     got      whom each message came to last, and at which QoS
     settled  what was acknowledged, and what makes that certain
@@ -22,6 +23,7 @@ class Share:
 
     def __init__(self) -> None:
         self.members: dict[str, int] = {}
+        self.unsure: dict[str, int] = {}
         self.owed: dict[int, Message] = {}
         self.got: dict[int, tuple[str, int]] = {}
         self.settled: dict[int, Settlement] = {}
@@ -42,9 +44,18 @@ class Share:
         """A member has acknowledged a message."""
         return self.settled.setdefault(number, Settlement())
 
+    def asks(self, name: str, qos: int) -> None:
+        """A durable session subscribes, perhaps not for the first time."""
+        self.unsure[name] = max(qos, self.members.pop(name, 0), self.unsure.get(name, 0))
+
+    def joined(self, name: str, qos: int) -> None:
+        """It was answered."""
+        self.unsure.pop(name, None)
+        self.members[name] = qos
+
     def left(self, name: str) -> None:
         """A member goes, and at QoS 2 with it what it was sent; with the last one goes all."""
-        qos = self.members.pop(name, EXACTLY_ONCE)
+        qos = max(self.members.pop(name, 0), self.unsure.pop(name, 0)) or EXACTLY_ONCE
         if qos == EXACTLY_ONCE or not self.members:
             self.owed.clear()
 
@@ -70,7 +81,7 @@ class Shares:
     def left(self, name: str) -> None:
         """A client has no session any more."""
         for share in self.by_filter.values():
-            if name in share.members:
+            if name in share.members or name in share.unsure:
                 share.left(name)
 
     def restarted(self, durable: int) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from tests.conformance.mqtt.raw import V5
 from tests.simulation.amqp import OFFSET, AmqpClient, Consuming
 from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker, StoredQueue
 from tests.simulation.disk import SimDisk
-from tests.simulation.kinds import KINDS
+from tests.simulation.kinds import KINDS, SHARES
 from tests.simulation.model import Model
+from tests.simulation.mqtt import MqttClient
 from tests.simulation.promises import Wrong
 from tests.simulation.queues import UNKNOWN, Message, Queue
 from tests.stores import TestClock
@@ -114,3 +118,20 @@ def test_a_message_sent_without_acknowledgement_may_come_late_once_where_the_dis
         model.delivered(queue, message.body, "a1")
     with pytest.raises(Wrong, match="it was settled there"):
         model.delivered(queue, message.body, "a1")
+
+
+def test_a_session_whose_subscribe_was_not_answered_may_be_the_last_member_with_which_all_goes() -> None:
+    model = Model()
+    client, chance, filter = MqttClient("m0", model, V5, durable=True), Random(1), SHARES["jobs"]
+    share = model.shares.by_filter[filter]
+    share.members["m0"] = 1
+    message = model.new_message("m1", 0)
+    message.promised = True
+    share.published(message)
+    while [each for each, _ in client.asked] != [filter]:
+        client.asked.clear()
+        client.subscribe(chance)
+    assert share.missing() == [message.number]
+    client.is_clean = True
+    client.open(chance)
+    assert share.missing() == []
