@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakSet
 
 from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Clock
@@ -43,8 +46,11 @@ class PowerCut(StorageError):
 class SmallDisk(DataDisk):
     """Real files, on a disk that has room for `octets_max` octets and does `changes_max` more changes."""
 
+    made: WeakSet[SmallDisk] = WeakSet()
+
     def __init__(self, root: str) -> None:
         super().__init__(root)
+        self.made.add(self)
         self.octets_max = NO_LIMIT
         self.changes_max = 1 << 60
 
@@ -164,6 +170,15 @@ class Opened:
     def crash(self) -> None:
         """Leave the files as they are."""
         self.disk.close_all()
+
+
+@contextmanager
+def disks_closed() -> Iterator[None]:
+    """Close what is opened meanwhile: `select`, which clients of later tests use, takes no handle above 1,023."""
+    before = set(SmallDisk.made)
+    yield
+    for disk in set(SmallDisk.made) - before:
+        disk.close_all()
 
 
 def bodies(log: QueueLog) -> dict[int, bytes]:
