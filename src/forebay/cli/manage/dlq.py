@@ -10,6 +10,10 @@ import typer
 
 from forebay.cli.access import (
     AdminAccess,
+    BodyOctetsOption,
+    FirstOption,
+    LimitOption,
+    WhereOption,
     YesOption,
     asks,
     cell,
@@ -28,9 +32,6 @@ from forebay.core.errors import OptionError
 app = typer.Typer(help="Dead letters: messages that nobody could handle, and where they wait.", no_args_is_help=True)
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The dead-letter queue.", autocompletion=queue_names)]
-Where = Annotated[
-    str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
-]
 
 
 @app.command("list")
@@ -64,10 +65,10 @@ def list_letter_queues(access: AdminAccess) -> None:
 def show_letters(
     access: AdminAccess,
     queue: Queue,
-    where: Where = None,
-    limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 20,
-    first: Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")] = 0,
-    body_octets: Annotated[int, typer.Option(metavar="N", help="How much of each body.")] = 200,
+    where: WhereOption = None,
+    limit: LimitOption = 20,
+    first: FirstOption = 0,
+    body_octets: BodyOctetsOption = 200,
 ) -> None:
     """Show dead letters, with why, where and when they died.
 
@@ -81,7 +82,7 @@ def show_letters(
 def redrive_letters(
     access: AdminAccess,
     queue: Queue,
-    where: Where = None,
+    where: WhereOption = None,
     to: Annotated[
         str | None, typer.Option(metavar="QUEUE", help="Where they go; else to where each died first.")
     ] = None,
@@ -96,7 +97,7 @@ def redrive_letters(
 
 @app.command("purge")
 @asks
-def purge_letters(access: AdminAccess, queue: Queue, where: Where = None, yes: YesOption = False) -> None:
+def purge_letters(access: AdminAccess, queue: Queue, where: WhereOption = None, yes: YesOption = False) -> None:
     """Discard dead letters; those that a consumer holds just now are left.
 
     Example: forebay dlq purge dead --where 'age_ms > 7 * 24 * 3600 * 1000' --yes

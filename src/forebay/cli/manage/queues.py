@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import AdminAccess, YesOption, asks, confirm, go_through, json_object, queue_names, report
+from forebay.cli.access import (
+    AdminAccess,
+    BodyOctetsOption,
+    FirstOption,
+    LimitOption,
+    WhereOption,
+    YesOption,
+    asks,
+    confirm,
+    go_through,
+    json_object,
+    queue_names,
+    report,
+)
 from forebay.cli.units import messages
 
 app = typer.Typer(help="Queues and streams.", no_args_is_help=True)
@@ -14,9 +27,6 @@ app = typer.Typer(help="Queues and streams.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the queue.", autocompletion=queue_names)]
 Arguments = Annotated[
     str | None, typer.Option(metavar="JSON", help="x-arguments as AMQP clients give them, as a JSON object.")
-]
-Where = Annotated[
-    str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
 ]
 
 
@@ -120,10 +130,10 @@ def truncate_queue(
 def list_messages(
     access: AdminAccess,
     name: Name,
-    where: Where = None,
-    limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 20,
-    first: Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")] = 0,
-    body_octets: Annotated[int, typer.Option(metavar="N", help="How much of each body.")] = 200,
+    where: WhereOption = None,
+    limit: LimitOption = 20,
+    first: FirstOption = 0,
+    body_octets: BodyOctetsOption = 200,
 ) -> None:
     """Look at messages without taking them: the oldest that nobody has settled.
 
@@ -140,7 +150,7 @@ def move_messages(
     to: Annotated[str | None, typer.Option(metavar="QUEUE", help="The queue that they go to.")] = None,
     exchange: Annotated[str | None, typer.Option(metavar="NAME", help="Or the exchange that they go to.")] = None,
     key: Annotated[str | None, typer.Option(metavar="KEY", help="Their routing key there; else each's own.")] = None,
-    where: Where = None,
+    where: WhereOption = None,
     yes: YesOption = False,
 ) -> None:
     """Move messages that wait to another queue or an exchange; those that a consumer holds just now are left.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import AdminAccess, YesOption, asks, confirm
+from forebay.cli.access import AdminAccess, BodyOctetsOption, FirstOption, LimitOption, YesOption, asks, confirm
 
 app = typer.Typer(help="MQTT sessions.", no_args_is_help=True)
 subscriptions = typer.Typer(help="Subscriptions of MQTT sessions.", no_args_is_help=True)
@@ -14,7 +14,6 @@ retained = typer.Typer(help="Retained messages.", no_args_is_help=True)
 
 Client = Annotated[str, typer.Argument(metavar="CLIENT", help="The client identifier.")]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the message.")]
-BodyOctets = Annotated[int, typer.Option(metavar="N", help="How much of each body.")]
 
 
 @app.command("list")
@@ -48,9 +47,9 @@ def show_session(access: AdminAccess, client: Client) -> None:
 def list_session_messages(
     access: AdminAccess,
     client: Client,
-    limit: Annotated[int, typer.Option(metavar="N", help="How many at most.")] = 20,
-    first: Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")] = 0,
-    body_octets: BodyOctets = 200,
+    limit: LimitOption = 20,
+    first: FirstOption = 0,
+    body_octets: BodyOctetsOption = 200,
 ) -> None:
     """Look at what waits for a durable session, without taking it.
 
@@ -113,7 +112,7 @@ def list_retained(
 
 @retained.command("show")
 @asks
-def show_retained(access: AdminAccess, topic: Topic, body_octets: BodyOctets = 1000) -> None:
+def show_retained(access: AdminAccess, topic: Topic, body_octets: BodyOctetsOption = 1000) -> None:
     """Show one retained message with its properties and body.
 
     Example: forebay retained show kitchen/temperature
