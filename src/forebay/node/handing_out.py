@@ -29,7 +29,8 @@ def hand_out(node: Node, now_us: int) -> None:
             continue
         try:
             link.session.deliver(delivery)
-            buffers.send_early(link)
+            if node.gate is None:
+                buffers.send_early(link)
         except Exception as error:  # noqa: BLE001  the connection's boundary
             node.failed(link, error)
             continue

@@ -45,6 +45,7 @@ class Link:
     closing    it takes part in nothing any more: its client may still have to take its last octets
     closing_us  since when that is so
     most       octets that may wait for it before it is given nothing more
+    kept_octets  octets that wait at the node's gate
     left       octets that the client had not taken when it was written to last
     full       more waits to be sent than should
     paused     more waits than may: who sends here is told
@@ -57,6 +58,7 @@ class Link:
         "full",
         "holds",
         "identity",
+        "kept_octets",
         "left",
         "loopback",
         "most",
@@ -86,6 +88,7 @@ class Link:
         self.holds = 0
         self.most = 0
         self.left = 0
+        self.kept_octets = 0
         self.rest = b""
         self.parts: list[bytes] | None = None  # of a frame so long that joining at each read would cost its square
         self.parts_octets = 0
@@ -223,7 +226,7 @@ class Link:
 
     def waiting_octets(self) -> int:
         """Octets that the client has not taken yet."""
-        return self.left
+        return self.left + self.kept_octets
 
     def limit(self, most: int) -> None:
         """So much may wait for the client from now on."""

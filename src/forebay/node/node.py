@@ -44,6 +44,8 @@ from forebay.node.back_pressure.rates import Rates
 from forebay.node.back_pressure.reading import Reading
 from forebay.node.connections import OpenConnections
 from forebay.node.doubt import leaves_doubt
+from forebay.node.endings import break_off, end_taken, leave, part_with
+from forebay.node.gate import Gate
 from forebay.node.handing_out import hand_out
 from forebay.node.link import HELD, PROVING, STOPPING, Link
 from forebay.node.logins import note_logins, set_throttle
@@ -86,6 +88,7 @@ class Node:
     dirty        connections that take part in it
     waiting      connections whose session is told of every sync
     handles      how many connections the process may have
+    gate         deliveries wait there for the commit in a group; None on a single node
     stopping     it takes its leave: nobody is let in
     ended        nothing happens any more
     """
@@ -120,6 +123,7 @@ class Node:
         self.rates = Rates(options)
         self.is_rated = self.rates.is_on()
         self.tracer: Tracer | None = None
+        self.gate: Gate | None = None
         self.handles = NO_LIMIT
         self.next_session = 1
         self.ticks = 0
@@ -285,25 +289,11 @@ class Node:
         if session is not None:
             session.reason = "an error of the broker's own"
         try:
-            self.break_off(link)
+            break_off(self, link)
         except Exception as another:  # noqa: BLE001  what is wrong already may be too wrong to say so
             self.note_fault(f"the goodbye to {link.peer}", another)
             self.cut(link)
         self.leave(link)
-
-    def break_off(self, link: Link) -> None:
-        """Tell the client that the broker is wrong, and close.
-
-        What was not sent is not sent any more: it may end in the middle of a frame.
-        """
-        session = link.session
-        if link.closing or session is None or link.is_sending():
-            self.cut(link)
-            return
-        link.drop()
-        session.hold_lsn = 0
-        session.dismiss("an error of the broker's own: its log has it", True)
-        self.finish(link)
 
     def note_fault(self, what: str, error: Exception) -> None:
         """An error of our own has ended something; the node with it, where it leaves a doubt about what all share."""
@@ -324,58 +314,8 @@ class Node:
         return self.stopped is not None
 
     def leave(self, link: Link) -> None:
-        """This connection takes part in nothing any more: nobody may write to it from here on."""
-        self.dirty.pop(link, None)
-        self.waiting.pop(link, None)
-        self.pressure.forget(link)
-        session = link.session
-        if session is None or session.id not in self.connections:
-            return
-        del self.connections[session.id]
-        self.auth.places.pop(session.id, None)
-        self.rates.forget(link)
-        session.rights.usage.leave(session.id)
-        if session.reason:
-            self.journal.info("connection from %s ended: %s%s", link.peer, session.reason, link.named())
-        try:
-            self.stats.ended(session)
-            if self.announcer.listening:
-                self.announcer.ended(link, session)
-        except Exception as error:  # noqa: BLE001  what it held goes back all the same
-            self.note_fault(f"the account of the connection from {link.peer}", error)
-        try:
-            session.closed()
-        except Exception as error:  # noqa: BLE001  others would wait in vain for what it had
-            self.stop(OWN_STATE, error)
-        session.vhost.pause(session.id, False)  # it may have stopped reading when its session was over already
-        session.vhost.touch()
-        self.is_due = True
-
-    def end_taken(self) -> None:
-        """Connections whose client has come back by another one [MQTT-3.1.4-3]."""
-        for id in self.vhosts.take_taken():
-            previous = self.connections.get(id)
-            if previous is not None and previous.session is not None:
-                self.announcer.taken_over(previous, previous.session)
-                previous.attempt(previous.session.taken_over)
-                self.part_with(previous)
-
-    def part_with(self, link: Link) -> None:
-        """Let a connection go that was taken over: it takes part in nothing more, but its client is answered.
-
-        It has asked for a session: CONNACK, and why it has to go, leave when what the CONNACK promises is on disk. So
-        no connection stays for longer than a sync.
-        """
-        session = link.session
-        if link.closing or session is None:
-            return
-        if session.hold_lsn <= self.store.durable:
-            self.finish(link)
-            return
-        if not link.closing_us:
-            link.closing_us = self.clock.now_us()  # from here on it may stay for so long only
-        self.farewells.append(link)
-        self.leave(link)
+        """Have the connection take part in nothing any more."""
+        leave(self, link)
 
     # ---- answers
 
@@ -412,8 +352,11 @@ class Node:
         if error is not None:
             self.stop(STORAGE, error)
             return
+        self.committed(self.store.synced(commit))
+
+    def committed(self, lsn: int) -> None:
+        """All frames up to this one are durable, wherever they have to be: what waits for that leaves."""
         self.is_due = True
-        lsn = self.store.synced(commit)
         self.vhosts.synced()
         waiting = self.waiting
         self.waiting = {}
@@ -429,8 +372,10 @@ class Node:
         if self.farewells:
             farewells, self.farewells = self.farewells, []
             for link in farewells:
-                self.part_with(link)
+                part_with(self, link)
         self.pressure.written()
+        if self.gate is not None:
+            self.pass_on(self.gate, lsn)
 
     # ---- the turn
 
@@ -463,6 +408,8 @@ class Node:
         if store.checkpoint_due():
             store.rotate(self.checkpoint())
         lsn = out.lsn = store.due_lsn()
+        if self.gate is not None:
+            self.gate.lsn = store.settled_lsn()
         # At the end of a turn, and nowhere else: what belongs together is in one frame then.
         out.commit = store.flush() if self.flush_due else store.commit()
         self.flush_due = False
@@ -492,7 +439,7 @@ class Node:
             for link in self.dirty:
                 if link.session is not None:
                     link.session.vhost.touch()
-        self.end_taken()
+        end_taken(self)
         if self.vhosts.deleted or self.vhosts.users.deleted:
             self.listed.end_deleted(self.vhosts)
         if self.auth.proofs:
@@ -508,12 +455,38 @@ class Node:
         """Send what the session has written, as far as what it says is on the disk; close if it says so."""
         if session.hold_lsn > durable:
             self.waiting[link] = None
+        elif self.gate is not None and self.gate.keeps(link, session, durable):
+            self.pressure.buffers.note(link, link.waiting_octets())
+            link.look_at_buffer()
+            if session.waiting():
+                self.waiting[link] = None
         elif session.closing and not link.is_sending():
             self.finish(link)
         else:
             self.out.send.append(link)
             if session.waiting():
                 self.waiting[link] = None
+
+    def pass_on(self, gate: Gate, durable: int) -> None:
+        """Have connections be sent what waited at the gate."""
+        for link in gate.pass_on(durable):
+            session = link.session
+            if session is None or session.id not in self.connections:
+                continue
+            if session.closing and not link.kept_octets and not link.is_sending():
+                self.finish(link)
+                continue
+            self.out.send.append(link)
+            if link.paused and not link.full and not link.kept_octets:
+                link.fill(False)
+
+    def open_gate(self, is_open: bool) -> None:
+        """A leader may deliver from here on, or no longer."""
+        gate = self.gate
+        if gate is not None and gate.is_open != is_open:
+            gate.is_open = is_open
+            self.pass_on(gate, self.store.durable)
+            self.is_due = True
 
     def end_turn(self, now_us: int) -> None:
         """Look what is left for the next one."""

@@ -306,7 +306,7 @@ class Connection(Link, asyncio.Protocol):
         return f"{self.peer} -> {host}:{local[1]}"
 
     def waiting_octets(self) -> int:
-        waiting = self.transport.get_write_buffer_size()
+        waiting = self.transport.get_write_buffer_size() + self.kept_octets
         return waiting if self.backlog is None else waiting + self.backlog.octets
 
     def limit(self, most: int) -> None:

@@ -56,6 +56,7 @@ class EventSession(Session):
         self.told_missed: i64 = 0
         self.silent_s: i64 = 0
         self.is_over = False
+        self.has_delivered = True
 
     # ---- what it subscribes to
 

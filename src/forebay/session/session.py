@@ -48,6 +48,7 @@ class Session(ABC):
     parts      long octets and what was written before them: to be sent before `out`
     out        frames gathered until the end of the turn; the server takes them and truncates it
     file       to be sent after `out`; nothing more is written until `file_sent`
+    has_delivered  it is one that messages are delivered to: what it is sent may tell of them
     sends_files  the server can send files on this connection
     closing    close the connection once `out` is written
     reason     why the connection ends, for the operator; empty when the peer took its leave
@@ -66,6 +67,7 @@ class Session(ABC):
         self.out = BytesWriter()
         self.parts: list[Part] = []  # one list for good: whoever writes long octets knows it
         self.file: FilePart | None = None
+        self.has_delivered = False
         self.sends_files = False
         self.closing = False
         self.reason = ""

@@ -59,6 +59,7 @@ def on_qos(session: Session, channel: Channel, args: Reader) -> None:
 
 
 def on_consume(session: Session, channel: Channel, consume: Consume) -> None:
+    session.has_delivered = True
     link = channel.link
     tag = consume.tag
     if not tag:
@@ -124,6 +125,7 @@ def on_cancel(session: Session, channel: Channel, args: Reader) -> None:
 
 
 def on_get(session: Session, channel: Channel, args: Reader) -> None:
+    session.has_delivered = True
     args.short()
     name = queue_name(channel, args.short_string())
     no_ack = args.octet() & 1 != 0

@@ -405,6 +405,7 @@ class MqttSession(Session):
         self.outbox.window = Window(terms.window)
         self.outbox.client = client
         self.inbox.client = client
+        self.has_delivered = bool(client.subscriptions)
         self.subscriptions.begin(client, self.version)
         self.outbox.resume()
 
@@ -467,6 +468,7 @@ class MqttSession(Session):
     def on_subscribe(self, packet: Subscribe) -> None:
         subscriptions = self.subscriptions
         if packet.kind == SUBSCRIBE:
+            self.has_delivered = True
             answer = subscriptions.subscribe(packet)
             if subscriptions.reason and self.version == V5:
                 answer.properties = self.inbox.reason_block(subscriptions.reason)
