@@ -35,7 +35,7 @@ from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import DamagedBlock
 from forebay.core.options import Options
 from forebay.core.ports import Clock, Disk, Random
-from forebay.log.store import FrameEntry, Job, Store
+from forebay.log.store import FrameEntry, Job, Recovery, Store
 from forebay.log.wal import Commit
 from forebay.management.definitions.configured import declare_configured
 from forebay.management.table import Control
@@ -93,13 +93,21 @@ class Node:
     ended        nothing happens any more
     """
 
-    def __init__(self, options: Options, disk: Disk, clock: Clock, chance: Random, built_us: int = 0) -> None:
+    def __init__(
+        self,
+        options: Options,
+        disk: Disk,
+        clock: Clock,
+        chance: Random,
+        built_us: int = 0,
+        store: Store | None = None,
+    ) -> None:
         self.options = options
         self.clock = clock
         self.disk = disk
         self.journal = Journal()
         self.surroundings = Surroundings()
-        self.store = self.make_store()
+        self.store = self.make_store() if store is None else store
         self.vhosts = Vhosts(self.store, options)
         self.common = self.vhosts.common
         self.vhosts.common.secret = chance.octets(SECRET_OCTETS)
@@ -157,6 +165,10 @@ class Node:
         recovery = self.store.open()
         for line in recovery.report:
             self.journal.warning("%s", line)
+        self.load_from(recovery, 0)
+
+    def load_from(self, recovery: Recovery, epoch: int) -> None:
+        """Come to the state that an open store tells, and write from here on in this epoch."""
         now_us = self.clock.now_us()
         self.vhosts.recover(recovery.entries, now_us)
         self.store.start(self.checkpoint())

@@ -300,8 +300,12 @@ class App(Host):
 
     def synced(self, commit: Commit, error: BaseException | None) -> None:
         """Let what has become durable leave before anything else is done."""
+        self.node.synced(commit, error)
+        self.let_durable()
+
+    def let_durable(self) -> None:
+        """More is durable: who waited for it hears so, and the next commit begins."""
         node = self.node
-        node.synced(commit, error)
         ready = node.take()
         if ready.stop is None:
             self.histograms.on_durable(ready.durable)

@@ -391,8 +391,7 @@ class MqttSession(Session):
             return
         self.client = client
         self.keep_alive_us = terms.keep_alive_us
-        self.deadline_us = 0
-        self.connected = True
+        self.deadline_us, self.connected = 0, True
         self.octets_max = terms.octets_max
         self.connect = None
         block = b""
@@ -467,13 +466,12 @@ class MqttSession(Session):
 
     def on_subscribe(self, packet: Subscribe) -> None:
         subscriptions = self.subscriptions
+        self.has_delivered = True
         if packet.kind == SUBSCRIBE:
-            self.has_delivered = True
             answer = subscriptions.subscribe(packet)
             if subscriptions.reason and self.version == V5:
                 answer.properties = self.inbox.reason_block(subscriptions.reason)
         else:
-            assert packet.kind == UNSUBSCRIBE
             answer = subscriptions.unsubscribe(packet)
         self.wrote()
         write_suback(self.out, answer, self.version)
