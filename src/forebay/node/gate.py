@@ -18,7 +18,7 @@ from forebay.session.session import Session
 
 
 @final
-class Kept:
+class KeptOutput:
     """The octets that one connection has to wait for.
 
     pieces  by the frame that they wait for, which never decreases
@@ -62,7 +62,7 @@ class Gate:
     def __init__(self) -> None:
         self.lsn = 0
         self.is_open = False
-        self.kept: dict[Link, Kept] = {}
+        self.kept: dict[Link, KeptOutput] = {}
 
     def keeps(self, link: Link, session: Session, durable: int) -> bool:
         """True if what the session has written stays here for now."""
@@ -72,7 +72,7 @@ class Gate:
                 return False
             if session.file is not None and self.is_open:
                 return False  # of a file is sent only what was committed before
-            kept = self.kept[link] = Kept()
+            kept = self.kept[link] = KeptOutput()
         kept.add(self.lsn, link.take())
         link.kept_octets = kept.octets
         if self.is_open and kept.pieces and kept.pieces[0][0] <= durable:
@@ -80,7 +80,7 @@ class Gate:
             return bool(kept.pieces)
         return True
 
-    def let(self, link: Link, kept: Kept, durable: int) -> None:
+    def let(self, link: Link, kept: KeptOutput, durable: int) -> None:
         """Have what waits no longer be the next that is sent to a connection."""
         session = link.session
         if session is not None:

@@ -54,7 +54,6 @@ from forebay.wire.mqtt.codes import (
     PUBREC,
     PUBREL,
     SUBSCRIBE,
-    UNSUBSCRIBE,
     V5,
     V311,
     unexpected,
