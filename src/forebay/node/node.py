@@ -42,10 +42,10 @@ from forebay.management.table import Control
 from forebay.node.back_pressure.pressure import Pressure
 from forebay.node.back_pressure.rates import Rates
 from forebay.node.back_pressure.reading import Reading
+from forebay.node.commit_gate import CommitGate
 from forebay.node.connections import OpenConnections
 from forebay.node.doubt import leaves_doubt
 from forebay.node.endings import break_off, end_taken, leave, part_with
-from forebay.node.gate import Gate
 from forebay.node.handing_out import hand_out
 from forebay.node.link import HELD, PROVING, STOPPING, Link
 from forebay.node.logins import note_logins, set_throttle
@@ -131,7 +131,7 @@ class Node:
         self.rates = Rates(options)
         self.is_rated = self.rates.is_on()
         self.tracer: Tracer | None = None
-        self.gate: Gate | None = None
+        self.gate: CommitGate | None = None
         self.handles = NO_LIMIT
         self.next_session = 1
         self.ticks = 0
@@ -479,7 +479,7 @@ class Node:
             if session.waiting():
                 self.waiting[link] = None
 
-    def pass_on(self, gate: Gate, durable: int) -> None:
+    def pass_on(self, gate: CommitGate, durable: int) -> None:
         """Have connections be sent what waited at the gate."""
         for link in gate.pass_on(durable):
             session = link.session

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.node.gate import Gate
+from forebay.node.commit_gate import CommitGate
 from tests.conformance.amqp091 import raw as amqp
 from tests.conformance.mqtt import raw as mqtt
 from tests.conformance.mqtt.v5.flows import LONG_S, expiry
@@ -19,7 +19,7 @@ NO_ACK = 2
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[NodeRig]:
     made = NodeRig(tmp_path)
-    made.node.gate = Gate()
+    made.node.gate = CommitGate()
     made.node.open_gate(True)
     yield made
     made.close()

@@ -51,7 +51,7 @@ class KeptOutput:
 
 
 @final
-class Gate:
+class CommitGate:
     """One for a node that leads.
 
     lsn      the frame of the last turn: what has been delivered until now is committed when it is
