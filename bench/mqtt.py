@@ -165,7 +165,7 @@ def theirs_to_ours(ours: float, theirs: float) -> float:
 
 
 def print_table(runs: Runs) -> None:
-    """The markdown table of docs/benchmarks.md."""
+    """The markdown table of docs/reference/benchmarks.md."""
     found = {target for targets in runs.values() for target in targets}
     brokers = [name for name in (OURS, *PEERS) if name in found]
     rates = [f"{name}, messages/s" for name in brokers]

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""The runs of `bench/run.py --json FILE` as the tables of docs/benchmarks.md: medians, every scenario, every broker.
+"""The runs of `bench/run.py --json FILE` as the tables of docs/reference/benchmarks.md.
+
+Medians, every scenario, every broker.
 
 usage: bench/table.py FILE
 """

@@ -43,22 +43,22 @@ from tools.http_reference import http_page  # noqa: E402
 from tools.metrics_reference import metrics_page  # noqa: E402
 from tools.mqtt_conformance import conformance_page  # noqa: E402
 
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs" / "reference"
 HEAD = "<!-- Made by `make docs`; what is changed here by hand goes at the next run. -->\n"
 INTRODUCTION = """\
 Every option has one name. In a file it stands as it is, in the environment as `FOREBAY_<NAME>`, and those marked *flag*
-are also `forebay serve --<name>`. [Configuration](configuration.md) says how to use them.
+are also `forebay serve --<name>`. [Configuration](../how-to/configuration.md) says how to use them.
 """
 CLI_INTRODUCTION = """\
 Errors are one line and an exit code: 1 where something was refused or failed, 2 for a user's mistake, 3 where no broker
 answers or the connection ended before its answer came.
 
 All commands but `serve`, `log`, `config check`, `completion` and `version` ask a running broker, and have these
-options beside their own. [The guide](command-line.md) says how they are used.
+options beside their own. [The guide](../how-to/command-line.md) says how they are used.
 """
 CONTROL_INTRODUCTION = """\
 What administrators may ask of a running broker. The commands of [the command line](cli.md) ask for these, and
-`forebay.client.control.ControlClient` does so for programs; [administration](administration.md) has examples.
+`forebay.client.control.ControlClient` does so for programs; [administration](../how-to/administration.md) has examples.
 
 Over the wire they are requests of the block protocol (`src/forebay/wire/blocks/frames.py`): `{"op": "control", "do":
 "queue.purge", "vhost": "/", "queue": "orders"}`. The answer is an object. Lists come in pages: `items`, `total`, and
@@ -82,7 +82,7 @@ SCALES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def options_page() -> str:
-    """docs/options.md."""
+    """docs/reference/options.md."""
     parts = [
         HEAD,
         "# Options\n",
@@ -95,17 +95,17 @@ def options_page() -> str:
 
 
 def events_page() -> str:
-    """docs/event-types.md."""
+    """docs/reference/event-types.md."""
     rows = [
         "| type | when, and what `data` has |",
         "|---|---|",
         *(f"| `{name}` | {doc} |" for name, doc in TYPES.items()),
     ]
-    return "\n".join([HEAD, "# Types of events\n", "[Events](events.md) says who gets them.\n", *rows]) + "\n"
+    return "\n".join([HEAD, "# Types of events\n", "[Events](../how-to/events.md) says who gets them.\n", *rows]) + "\n"
 
 
 def cli_page() -> str:
-    """docs/cli.md."""
+    """docs/reference/cli.md."""
     command = typer.main.get_command(command_line())
     parts = [
         HEAD,
@@ -132,7 +132,7 @@ def cli_page() -> str:
 
 
 def control_page() -> str:
-    """docs/control.md."""
+    """docs/reference/control.md."""
     parts = [HEAD, "# Operations\n", CONTROL_INTRODUCTION]
     for name, operation in sorted(OPERATIONS.items()):
         parts.append(f"## {name}\n")
@@ -151,7 +151,7 @@ def control_page() -> str:
 
 
 def filters_tables() -> str:
-    """docs/filter-words.md: the facts and functions of the filter language."""
+    """docs/reference/filter-words.md: the facts and functions of the filter language."""
     facts = ["| word | what it is |", "|---|---|", *(f"| `{name}` | {meaning} |" for name, meaning in FACTS.items())]
     functions = ["| function | values | what it makes |", "|---|---|---|"]
     for name, each in FUNCTIONS.items():

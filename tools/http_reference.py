@@ -1,4 +1,4 @@
-"""docs/http-reference.md: every path of the HTTP API, out of its OpenAPI document."""
+"""docs/reference/http-reference.md: every path of the HTTP API, out of its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REPEATED_ANSWERS: Final = {"Successful Response", NOT_FOUND, *EVERYWHERE.values(
 
 
 def http_page(head: str) -> str:
-    """docs/http-reference.md."""
+    """docs/reference/http-reference.md."""
     api = FastAPI(title="forebay", version=__version__)
     add_routes(api)
     document = make_document(api)

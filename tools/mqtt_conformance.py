@@ -1,4 +1,4 @@
-"""The normative statements of MQTT, the tests that show them, and docs/mqtt-conformance.md."""
+"""The normative statements of MQTT, the tests that show them, and docs/reference/mqtt-conformance.md."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def marked_tests() -> dict[tuple[int, str], list[Marked]]:
 
 
 def conformance_page(head: str) -> str:
-    """docs/mqtt-conformance.md, which begins with `head`."""
+    """docs/reference/mqtt-conformance.md, which begins with `head`."""
     tests = marked_tests()
     parts = [head, "# Conformance to MQTT\n", INTRODUCTION]
     for version, title in TITLES.items():
@@ -108,6 +108,6 @@ def _decorated(node: ast.FunctionDef) -> list[tuple[int, str]]:
 
 
 def _row(statement: Statement, tests: list[Marked]) -> str:
-    links = [f"[{test.name.removeprefix('test_')}](../{test.path})" for test in tests]
+    links = [f"[{test.name.removeprefix('test_')}](../../{test.path})" for test in tests]
     shown = "<br>".join(links) or statement.reason or (OF_THE_CLIENT if statement.side == CLIENT else "")
     return f"| {statement.id} | {statement.side} | {statement.text.replace('|', chr(92) + '|')} | {shown} |"

@@ -246,7 +246,7 @@ def cpu_below(root: int, broker: int) -> Cpu:
 
 
 def table(results: Mapping[str, Sequence[Run]], anchor: str, first: str = "") -> str:
-    """Medians as rows of docs/benchmarks.md; `first` is a cell before the names, if there is one."""
+    """Medians as rows of docs/reference/benchmarks.md; `first` is a cell before the names, if there is one."""
     base = statistics.median(run.rows / run.seconds for run in results[anchor])
     cpu_base = statistics.median(
         each.jvm + each.python + each.broker for each in [run.cpu.us_a_row(run.rows) for run in results[anchor]]

@@ -1,4 +1,4 @@
-"""Queues that nobody declares: what the first publish or subscribe to `$queue/<name>` makes (docs/queues.md)."""
+"""Queues that nobody declares: made by the first use of `$queue/<name>` (docs/reference/queues.md)."""
 
 from __future__ import annotations
 

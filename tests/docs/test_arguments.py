@@ -7,7 +7,7 @@ from pathlib import Path
 
 from forebay.queue.declaration.arguments import NO_QUEUE, NOBODY, OPERATOR, SETTINGS
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCS = Path(__file__).parent.parent.parent / "docs" / "reference"
 NAMES = re.compile(r"`([a-z-]+)`")
 
 

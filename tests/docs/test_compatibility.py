@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-PAGE = TESTS.parent / "docs" / "rabbitmq-compatibility.md"
+PAGE = TESTS.parent / "docs" / "reference" / "rabbitmq-compatibility.md"
 VERDICTS = {"same", "better", "differs"}
 
 

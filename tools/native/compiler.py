@@ -11,7 +11,7 @@ from pathlib import Path
 
 USUAL = ("cc", "gcc", "clang")
 HEADERS_PACKAGE = f"python{sys.version_info[0]}.{sys.version_info[1]}-dev"  # of Debian and what is made of it
-# What it means to do without; docs/install.md has the figures.
+# What it means to do without; docs/how-to/install.md has the figures.
 SLOWER = "it behaves the same, and takes 4 to 10 times the CPU for a message."
 NO_WARNINGS = "-w"  # of generated C; a compiler of tomorrow must not refuse it
 

@@ -17,7 +17,7 @@ from forebay.log.block import Block
 PUBLISHED: Final = "message.published"
 DELIVERED: Final = "message.delivered"
 RETAINED: Final = "message.retained"
-# Every type, with what its facts are beside `vhost`; docs/event-types.md is made of it.
+# Every type, with what its facts are beside `vhost`; docs/reference/event-types.md is made of it.
 TYPES: Final = {
     "client.connected": "A client has logged in: connection, peer, protocol, user, client_id.",
     "client.disconnected": "Its connection has ended: the same, and reason where it was not the client's own wish.",

@@ -79,7 +79,8 @@ KeyOption = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.")]
 # Of commands that show or choose messages.
 WhereOption = Annotated[
-    str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
+    str | None,
+    typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/reference/filters.md."),
 ]
 LimitOption = Annotated[int, typer.Option(metavar="N", help="How many at most.")]
 FirstOption = Annotated[int, typer.Option("--from", metavar="OFFSET", help="The first offset to look at.")]

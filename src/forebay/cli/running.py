@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def serve(
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="TOML or YAML file of options; see docs/options.md.")
+        str | None, typer.Option(metavar="FILE", help="TOML or YAML file of options; see docs/reference/options.md.")
     ] = None,
     data: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of the broker's files.")] = None,
     amqp: Annotated[

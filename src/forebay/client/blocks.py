@@ -250,7 +250,8 @@ class BlockClient:
 
         The first block may begin before `first` and the last end after `end`. It ends early where the queue does.
         The next part is asked for before this one is read, so the broker works while the caller does.
-        filter  the broker sends only records of the range for which it holds (docs/filters.md); an answer may be empty
+        filter  the broker sends only records of the range for which it holds (docs/reference/filters.md); an answer
+                may be empty
         columns  of exchange, routing_key, properties and body those that the blocks are to have; all by default
         """
         if first >= end:

@@ -5,7 +5,8 @@
         for queue in client.items("queue.list", vhost="test"):
             ...
 
-docs/control.md lists the operations and their arguments. What the broker refuses is a RequestError, with its words.
+docs/reference/control.md lists the operations and their arguments. What the broker refuses is a RequestError, with its
+words.
 """
 
 from __future__ import annotations

@@ -95,7 +95,9 @@ class PlaceOptions:
 
     # definitions
     definitions_import_path: str = option(
-        "", FILE, "A file of definitions, or a folder of them, that is taken in at each start; docs/definitions.md."
+        "",
+        FILE,
+        "A file of definitions, or a folder of them, that is taken in at each start; docs/how-to/definitions.md.",
     )
     definitions_skip_if_unchanged: bool = boolean(
         False, "Whether it is left alone at a start where it is as it was at the one before."

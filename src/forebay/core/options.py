@@ -1,8 +1,8 @@
 """Every option of the broker, once: its name, unit, default, range and meaning.
 
 The fields of `Options`, and before them those of `PlaceOptions`, are the table. The command line, the environment
-(FOREBAY_<NAME>), the configuration file and docs/options.md are all made from it, and `Options` itself is what it
-becomes: parsed once, frozen, handed down.
+(FOREBAY_<NAME>), the configuration file and docs/reference/options.md are all made from it, and `Options` itself is
+what it becomes: parsed once, frozen, handed down.
 
 An option of octets or time says its unit at the end of its name. `option_table.py` says what kinds of value there are,
 `option_groups.py` what an entry of a list of tables holds.
@@ -278,7 +278,7 @@ class Options(PlaceOptions):
     mqtt_user_properties_max: int = integer(1000, "properties", 1, 65_535, "User properties of an MQTT packet.")
     mqtt_packet_filters_max: int = integer(1000, "filters", 1, 65_535, "Topic filters of a SUBSCRIBE or UNSUBSCRIBE.")
     mqtt_max_qos: int = integer(
-        2, "QoS", 0, 2, "The highest QoS of subscriptions, and of publishes; docs/mqtt.md.", reloadable=True
+        2, "QoS", 0, 2, "The highest QoS of subscriptions, and of publishes; docs/reference/mqtt.md.", reloadable=True
     )
     mqtt_server_keep_alive_s: int = integer(
         0, "s", 0, 65_535, "Keep alive that clients have to use; 0 takes the client's own.", reloadable=True

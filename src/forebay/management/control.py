@@ -2,7 +2,7 @@
 
 An operation has a name (`noun.verb`), parameters whose types are checked before it runs, a need, which says who may
 run it, and a function. What carries requests (the block protocol's session, the HTTP APIs) calls `Control.run` or
-`Control.perform` and needs to know nothing else; docs/control.md is made of the table.
+`Control.perform` and needs to know nothing else; docs/reference/control.md is made of the table.
 """
 
 from __future__ import annotations

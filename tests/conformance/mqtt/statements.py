@@ -1,4 +1,4 @@
-"""Says which normative statements of MQTT a test shows; docs/mqtt-conformance.md is made from it."""
+"""Says which normative statements of MQTT a test shows; docs/reference/mqtt-conformance.md is made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues under `$queue/`: what deliveries say, and what settles them (docs/mqtt-queues.md)."""
+"""Queues under `$queue/`: what deliveries say, and what settles them (docs/reference/mqtt-queues.md)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from forebay.spark.setup.tuned import (
     settings_for,
 )
 
-PAGE = Path(__file__).parent.parent.parent.parent / "docs" / "spark-setup.md"
+PAGE = Path(__file__).parent.parent.parent.parent / "docs" / "how-to" / "spark-setup.md"
 WHERE = {EVERYWHERE: "always", OWN_JVM: "but for Connect", LOCAL: "local masters"}
 
 

@@ -90,7 +90,7 @@ def test_a_file_is_ignored_and_a_test_deselected_by_name() -> None:
     assert options([]) == []
     left_out = options(["node", "curl"])
     assert "--ignore=tests/interop/test_mqttjs.py" in left_out
-    assert f"--deselect={EXAMPLES}[docs/http-api.md]" in left_out
+    assert f"--deselect={EXAMPLES}[docs/reference/http-api.md]" in left_out
     assert "--deselect=tests/ui/test_scripts.py::test_types_of_scripts_hold" in left_out
     assert told(["compiler", "rabbitmqadmin"])[0] == "  the compiled build"
 

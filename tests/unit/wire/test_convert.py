@@ -1,4 +1,4 @@
-"""Properties between AMQP 0.9.1 and MQTT 5: every row of docs/properties.md, both ways."""
+"""Properties between AMQP 0.9.1 and MQTT 5: every row of docs/reference/properties.md, both ways."""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ From = Annotated[
     Query(alias="from", description="Of a queue: first, last, next, an offset, timestamp=<ms>, or 90m for a time ago."),
 ]
 Group = Annotated[str, Query(description="Of a queue: the group that reads it.")]
-Where = Annotated[str, Query(description="Of a queue: only messages for which this filter holds: docs/filters.md.")]
+Where = Annotated[
+    str, Query(description="Of a queue: only messages for which this filter holds: docs/reference/filters.md.")
+]
 Prefetch = Annotated[
     int, Query(ge=0, le=PREFETCH_MAX, description="Take from a work queue; so many may be held until POST /ack.")
 ]

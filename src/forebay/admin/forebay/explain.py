@@ -68,7 +68,7 @@ async def explain_message(
     client_id: OfClient = None,
     topic: OnTopic = None,
 ) -> Response:
-    """The place of a message, and the reasons why it has not been delivered, the worst first (docs/explain.md)."""
+    """A message's place, and the reasons why it has not been delivered, the worst first (docs/how-to/explain.md)."""
     values: dict[str, object] = {"vhost": vhost, "queue": queue, "offset": offset, "message_id": message_id}
     values |= {"client_id": client_id, "topic": topic}
     if message_id is None or offset is not None or client_id is not None:

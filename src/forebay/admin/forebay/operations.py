@@ -1,6 +1,6 @@
 """/api/forebay/operations: every operation of administrators, with its arguments as a JSON object.
 
-docs/control.md lists them. Each has an entry of its own in the OpenAPI document, made of the same table.
+docs/reference/control.md lists them. Each has an entry of its own in the OpenAPI document, made of the same table.
 """
 
 from __future__ import annotations

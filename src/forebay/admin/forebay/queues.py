@@ -19,7 +19,7 @@ from forebay.management.operations.messages import TAIL_MAX
 
 router = APIRouter(prefix="/api/forebay/queues/{vhost:name}/{queue:name}", tags=["forebay"])
 
-Where = Annotated[str, Query(description="Only messages for which this filter holds: docs/filters.md.")]
+Where = Annotated[str, Query(description="Only messages for which this filter holds: docs/reference/filters.md.")]
 First = Annotated[
     int, Query(alias="from", ge=0, le=1 << 62, description="The first offset to look at: `next` of the answer before.")
 ]

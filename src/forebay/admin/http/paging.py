@@ -67,7 +67,9 @@ async def listing_of(
     part: Annotated[
         str, Query(alias="name", max_length=NAME_CHARACTERS_MAX, description="Only what has this in its name.")
     ] = "",
-    use_regex: Annotated[bool, Query(description="`name` is a regular expression, as in docs/filters.md.")] = False,
+    use_regex: Annotated[
+        bool, Query(description="`name` is a regular expression, as in docs/reference/filters.md.")
+    ] = False,
     search: Annotated[
         str, Query(max_length=NAME_CHARACTERS_MAX, description="Only what has this in anything that the page shows.")
     ] = "",

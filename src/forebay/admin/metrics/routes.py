@@ -34,7 +34,7 @@ async def detailed_groups(
     app: Broker,
     caller: Monitor,
     request: Request,
-    family: list[str] = Query([], description="Groups of metrics, see docs/metrics.md."),  # noqa: B008
+    family: list[str] = Query([], description="Groups of metrics, see docs/how-to/metrics.md."),  # noqa: B008
     vhost: list[str] = Query([], description="Only objects of these vhosts."),  # noqa: B008
 ) -> Response:
     """Prometheus: of each object, only some groups of metrics; names have `detailed_` in them."""

@@ -76,7 +76,7 @@ class TopicPermissionBody(Body):
 
 
 class PolicyBody(Body):
-    """A policy; docs/policies.md lists what it may define."""
+    """A policy; docs/reference/policies.md lists what it may define."""
 
     pattern: str
     definition: Table

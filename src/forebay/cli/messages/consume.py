@@ -56,7 +56,8 @@ def consume(
         typer.Option("--topic", "-t", metavar="FILTER", help="Of these topics, or of $queue/NAME/FILTER."),
     ] = None,
     filter: Annotated[
-        str | None, typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/filters.md.")
+        str | None,
+        typer.Option(metavar="FILTER", help="Only messages for which this holds; see docs/reference/filters.md."),
     ] = None,
     group: Annotated[str | None, typer.Option(metavar="NAME", help="The consumer group; it has its own place.")] = None,
     starting: Annotated[

@@ -13,7 +13,7 @@ from forebay.management.needs import ENTER, SET_POLICY
 
 NAME: Final = Parameter("policy", TEXT, "its name")
 PATTERN: Final = Parameter("pattern", TEXT, "regular expression, found in the names of queues and exchanges")
-DEFINITION: Final = Parameter("definition", TABLE, "what it sets; docs/policies.md lists the keys")
+DEFINITION: Final = Parameter("definition", TABLE, "what it sets; docs/reference/policies.md lists the keys")
 APPLIES: Final = Parameter("apply_to", TEXT, f"one of {', '.join(APPLY_TO)}", False, "all")
 COMPONENT: Final = Parameter("component", TEXT, "for which program it is")
 PARAMETER: Final = Parameter("name", TEXT, "its name")

@@ -36,7 +36,9 @@ from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 
 QUEUE: Final = Parameter("queue", TEXT, "its name")
-WHERE: Final = Parameter("where", TEXT, "only messages for which this filter holds; see docs/filters.md", False, "")
+WHERE: Final = Parameter(
+    "where", TEXT, "only messages for which this filter holds; see docs/reference/filters.md", False, ""
+)
 BODY: Final = Parameter("body_octets_max", WHOLE, "how much of each body", False, 1024)
 FIRST: Final = Parameter("from", WHOLE, "the first offset to look at: `next` of the answer before", False, 0)
 MICROSECONDS: Final = 1000

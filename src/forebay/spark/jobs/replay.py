@@ -137,7 +137,7 @@ def replay(
     table     folder of a table to which `source` was tiered: what is no longer in the queue comes from there
     starting, ending  earliest, latest, an offset, or a time in ISO 8601; the end is not included
     rate      offsets of the source a second at most; 0 is as fast as can be
-    where     a filter (docs/filters.md)
+    where     a filter (docs/reference/filters.md)
     raises    OptionError naming the argument; RequestError; DataLost where records of the range are gone
     """
     if not 0 <= rate < RATE_MAX:

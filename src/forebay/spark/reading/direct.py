@@ -50,7 +50,7 @@ def read(
     The read is planned at once, in this process, which therefore has to reach the broker.
 
     queue    one or several; empty with the option `subscribePattern`
-    options  of the source (docs/spark.md)
+    options  of the source (docs/reference/spark.md)
     columns  only these are fetched, in this order; those of Spark's Kafka source by default
     raises   OptionError naming the option; RequestError; DataLost; Unreachable
     """

@@ -35,7 +35,7 @@ class SparkSetting:
     """One of Spark's settings.
 
     value  "" where it depends on the machine: `machine_settings`
-    why    as docs/spark-setup.md says it
+    why    as docs/how-to/spark-setup.md says it
     """
 
     name: str

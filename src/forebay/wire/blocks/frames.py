@@ -42,8 +42,9 @@ Requests are answered one by one, in their order:
     {"op": "queues", "pattern": p, "from": name}    -> REPLY {"queues": [description, ...], "next": name or null}: those
                                                        that the user may read, in order of their names, from `from`
                                                        on; `pattern`, a regular expression as in filters
-                                                       (docs/filters.md), must match the whole name. Both may be left
-                                                       out. With a `next` there are more, and it is their `from`
+                                                       (docs/reference/filters.md), must match the whole name.
+                                                       Both may be left out. With a `next` there are more,
+                                                       and it is their `from`
     {"op": "ends", "queues": {q: after, ...}, "wait_ms": w}
                                                     -> REPLY {"queues": {q: {"id", "start", "end", "octets"}, ...}} once
                                                        the end of one of them is above its `after`, or after `wait_ms`
@@ -63,8 +64,9 @@ Requests are answered one by one, in their order:
     {"op": "fetch", ..., "columns": [c, ...]}       -> BLOCKS or PICKED whose blocks have of their variable columns only
                                                        those named of exchange, routing_key, properties and body; the
                                                        values of the others are empty
-    {"op": "control", "do": operation, …}           -> REPLY as the operation says; docs/control.md lists them, and the
-                                                       arguments that stand beside "do". For administrators only
+    {"op": "control", "do": operation, …}           -> REPLY as the operation says, which
+                                                       docs/reference/control.md lists, and the arguments that
+                                                       stand beside "do". For administrators only
     a STAGE frame                                   -> REPLY {"rows", "again"}; again: the batch is committed, and the
                                                        rows are not kept
     {"op": "commit", "query": q, "batch": b, "parts": {part: rows, …}}   -> REPLY {"rows", "unroutable", "again"} once

@@ -104,7 +104,7 @@ export const remove = (/** @type {string} */ where, /** @type {Record<string, un
   request("DELETE", where, { query });
 
 /**
- * One of the operations of docs/control.md.
+ * One of the operations of docs/reference/control.md.
  * @param {string} name
  * @param {Record<string, unknown>} [values]
  * @param {AbortSignal} [signal]
