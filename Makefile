@@ -11,7 +11,7 @@ help:
 	@echo "make test-peers  the tests that compare with a real RabbitMQ 4, which bench/load/peers.sh starts (root, Debian)"
 	@echo "make lint   only the checks that run no test"
 	@echo "make bench  measure this machine"
-	@echo "make docs   write the generated pages of docs/ anew"
+	@echo "make docs   write the generated pages of docs/ anew, and all pages as a site in ./build/site"
 	@echo "make wheel  an sdist and a wheel for this Python and other machines, tried out, in ./dist"
 	@echo "make wheels the same for every Python from 3.11 on that is here"
 	@echo "make spark-zip  what executors of Spark need of forebay, for --py-files, in ./dist/forebay-spark.zip"
