@@ -17,6 +17,7 @@ import typer
 from forebay.broker.events import TYPES
 from forebay.cli.access import COMMON_NAMES
 from forebay.cli.commands import command_line
+from forebay.core.option_cluster import AdvertiseOptions, ClusterOptions, EtcdOptions
 from forebay.core.option_groups import (
     BindingOptions,
     DeadLetterOptions,
@@ -77,6 +78,9 @@ GROUPS = (
     ("A vhost in `vhosts`", VhostOptions),
     ("A user's rights in `permissions`", PermissionOptions),
     ("A webhook in `webhooks`", WebhookOptions),
+    ("`cluster`", ClusterOptions),
+    ("`advertise_clients` of `cluster`", AdvertiseOptions),
+    ("`etcd` of `cluster`", EtcdOptions),
 )
 SCALES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 

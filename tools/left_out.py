@@ -49,6 +49,10 @@ NEEDED_BY = {
     "chromium": ["tests/ui/test_access.py", "tests/ui/test_changes.py", "tests/ui/test_reading.py"],
     "rabbitmqadmin": ["tests/interop/test_rabbitmqadmin.py"],
     "prometheus": ["tests/interop/test_prometheus.py"],
+    "etcd": [
+        "tests/unit/server/cluster/test_register.py",
+        "tests/unit/server/cluster/test_register_faults.py",
+    ],
 }
 
 

@@ -76,6 +76,7 @@ test)
     check_chromium
     check_rabbitmqadmin
     check_prometheus
+    check_etcd
     ;;
 esac
 stop_if_missing

@@ -188,6 +188,16 @@ check_prometheus() {
     done
 }
 
+# etcd keeps the register of a cluster; the tests start one, or three, and `etcdctl` looks into them.
+has_etcd() {
+    has_commands etcd etcdctl
+}
+
+check_etcd() {
+    has_etcd || try_install etcd-server etcd-client
+    has_etcd || lacks etcd "etcd and etcdctl, which the tests drive.  apt-get install etcd-server etcd-client"
+}
+
 # Chromium shows the web page to the tests; Playwright drives it.
 has_chromium() {
     has_commands chromium || has_commands chromium-browser

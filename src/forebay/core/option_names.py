@@ -61,7 +61,6 @@ SECTIONS_OF_FLUXMQ: Final = {
     "session": "what sessions keep is said by `mqtt_...`",
     "queue_manager": "what a group has read is noted as its consumers acknowledge it, and nothing waits to be captured",
     "storage": "files are in the folder `data`, and what is confirmed is on the disk",
-    "cluster": "this broker keeps every queue alone",
     "hooks": "logins are asked for by `auth_backends`",
     "webhook": "where events are sent is said by `webhooks`",
     "ratelimit": "limits of rates are `client_messages_per_s` and those beside it",

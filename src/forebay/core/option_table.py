@@ -36,15 +36,18 @@ PRIORITIES: Final = "priorities"
 FACTOR: Final = "number"
 ARGUMENTS: Final = "arguments"
 NAMES: Final = "names"
+NAME: Final = "name"
 TABLE: Final = "table"
 TABLES: Final = "tables"
 
 SECRETS: Final = (SECRET, USERS, HEADERS)  # kinds whose values are not shown
+MAY_BE_EMPTY: Final = (FILE, NAME, PATTERN, SECRET)
 _WORDS: Final = {USERS: "password", HEADERS: "value"}
 _SCALE: Final = {"": 1, "kib": KIB, "mib": MIB, "gib": GIB}
 _TIME_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION: Final = re.compile(r"(?:\d{1,15}(?:ms|[smhd]))+")
 _FACTOR: Final = re.compile(r"\d{1,19}(\.\d{1,19})?")
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 _NUMBER: Final = re.compile(r"([+-]?\d+)\s*([a-zA-Z]*)")
 ARGUMENT_LIMIT: Final = 1 << 63
 _NUMBER_DIGITS_MAX: Final = 19  # longer ones are no i64, and int() of a very long text is slow
@@ -110,6 +113,7 @@ _DOMAINS: Final = {
     BOOLEAN: "true or false",
     ADDRESS: "HOST:PORT, port 0 for any free one, empty for no listener",
     FILE: "the path of a file, empty for none",
+    NAME: "up to 64 letters, digits and `.`, `-`, `_`, empty for none",
     PATTERN: "a regular expression, empty for nothing",
     SERVER: "HOST:PORT with a port from 1, empty for none",
     SECRET: "text that is never shown, empty for none",
@@ -223,7 +227,7 @@ def _value(spec: OptionSpec, value: object, path: str) -> object:
         return _factor_value(spec, value, path)
     if spec.kind == BOOLEAN:
         return _boolean_value(spec, value, path)
-    if spec.kind in {TEXT, ADDRESS, FILE, PATTERN, SERVER, SECRET}:
+    if spec.kind in {TEXT, ADDRESS, FILE, NAME, PATTERN, SERVER, SECRET}:
         return _text_value(spec, value, path)
     if isinstance(value, str):
         value = _from_json(spec, value, path)
@@ -312,7 +316,7 @@ def _text_value(spec: OptionSpec, value: object, path: str) -> str:
             raise wrong(path, str(error)) from None
         if port == 0 and spec.kind == SERVER:
             raise _bad(spec, value, path)
-    elif not value and spec.kind not in {FILE, PATTERN, SECRET}:
+    elif (spec.kind == NAME and not _NAME.fullmatch(value)) or (not value and spec.kind not in MAY_BE_EMPTY):
         raise _bad(spec, value, path)
     return value
 

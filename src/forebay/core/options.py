@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from forebay.core import option_names as words
+from forebay.core.option_cluster import ClusterOptions, cluster_problems
 from forebay.core.option_groups import (
     CLASSIC,
     QUORUM,
@@ -37,6 +38,7 @@ from forebay.core.option_table import (
     PRIORITIES,
     SECRET,
     SERVER,
+    TABLE,
     TABLES,
     TEXT,
     USERS,
@@ -549,6 +551,11 @@ class Options(PlaceOptions):
         0, "ms", 0, 10**7, "At a stop, how long health checks fail before nobody is let in.", reloadable=True
     )
 
+    # many
+    cluster: ClusterOptions = option(
+        ClusterOptions(), TABLE, "The cluster that this broker is a node of.", inner=ClusterOptions
+    )
+
 
 def make_options(values: Mapping[str, object]) -> Options:
     """The options with these values, defaults for the rest.
@@ -566,6 +573,7 @@ def make_options(values: Mapping[str, object]) -> Options:
     if options.wal_chunk_octets > options.wal_octets_max:
         most = f"{options.wal_chunk_octets} is more than wal_octets_max ({options.wal_octets_max})"
         problems += wrong("wal_chunk_octets", most).problems
+    problems += cluster_problems(options.cluster)
     if problems:
         raise BadOptions(problems)
     return options

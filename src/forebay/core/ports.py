@@ -1,9 +1,10 @@
-"""The outside world as the inner layers see it: a clock, chance and a disk. `server` fills them in."""
+"""The outside world as the inner layers see it: a clock, chance, a disk and a register. `server` fills them in."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 Parts = list[bytes]  # `Disk.list` would shadow the type in the class
 
@@ -97,3 +98,54 @@ class Disk(ABC):
     @abstractmethod
     def path(self, path: str) -> str:
         """The full path, for messages to people."""
+
+
+# Outcomes of a change of the register.
+WON: Final = "won"
+LOST: Final = "lost"
+UNKNOWN: Final = "unknown"
+
+
+class RegisterListener(ABC):
+    """The party that hears what a register answers."""
+
+    @abstractmethod
+    def seen(self, revision: int, value: bytes) -> None:
+        """The record as it was at a revision; revision 0 and no octets: there is none."""
+
+    @abstractmethod
+    def outcome(self, number: int, outcome: str, why: str) -> None:
+        """The end of one attempt to make a change.
+
+        WON      it is made; the record as it is since then was seen before
+        LOST     the record had another revision, so that this attempt never will make it; it was seen before
+        UNKNOWN  the attempt may have made the change, may make it yet, or may never have left
+        why      for people; empty for WON
+        """
+
+    @abstractmethod
+    def present(self, nodes: Mapping[tuple[str, str], bytes]) -> None:
+        """The nodes that are there, as (node, store id), with what each says of itself: all of them, at each change."""
+
+    @abstractmethod
+    def reached(self, why: str) -> None:
+        """The register can be asked again, or no more and why; at each change, and where the reason is another."""
+
+
+class Register(ABC):
+    """One small record that all nodes of a group see alike and change by compare-and-set, and which nodes there are.
+
+    A call returns at once; what comes of it is heard later, by the listener.
+    """
+
+    @abstractmethod
+    def read(self) -> None:
+        """Ask for the record as it is now or later: `seen`, or `reached` where nobody answers."""
+
+    @abstractmethod
+    def change(self, number: int, revision: int, value: bytes) -> None:
+        """Put a value in the place of that of a revision, 0 for none: `outcome`, with this number."""
+
+    @abstractmethod
+    def be_present(self, node: str, store: str, value: bytes) -> None:
+        """Have other nodes see that this one is there, and what it says of itself, as long as it lives."""

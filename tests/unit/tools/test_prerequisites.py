@@ -28,6 +28,7 @@ STARTED_BY = {
     "chromium": (r'which\("chromium"\)', r"\bchromium\b"),
     "rabbitmqadmin": (r"import rabbitmqadmin$", r"\brabbitmqadmin\b"),
     "prometheus": (r'program\("(prometheus|promtool)"\)', r"\bpromtool\b"),
+    "etcd": (r'which\("etcd(ctl)?"\)', r"\betcd(ctl)? "),
 }
 BASICS = ("bash", "cat", "cut", "dirname", "env", "grep", "head", "id", "ls", "mkdir", "mktemp", "rm", "sort", "sed")
 

@@ -20,6 +20,7 @@ from forebay.node.telemetry.events import check_patterns
 from forebay.routing.topic_trie import check_filter
 from forebay.server.auth.acl_file import load_acl
 from forebay.server.auth.backends import make_backends
+from forebay.server.cluster.settings import make_settings
 from forebay.server.transport.tls import make_context
 
 
@@ -81,6 +82,13 @@ def check_telemetry(options: Options) -> None:
         raise OptionError("otel_endpoint needs OpenTelemetry's SDK and its exporter: pip install 'forebay[otel]'")
 
 
+def check_cluster(options: Options) -> None:
+    """OptionError where a node could not find the others, or they could not know it."""
+    if options.cluster.name:
+        make_settings(options)
+        raise OptionError(f"cluster.name: {options.cluster.name!r}: this version serves no cluster yet")
+
+
 def installed(module: str) -> bool:
     """True if a module could be imported."""
     try:
@@ -95,4 +103,5 @@ CHECKS: Final[tuple[Callable[[Options], None], ...]] = (
     check_topology,
     check_tls,
     check_telemetry,
+    check_cluster,
 )

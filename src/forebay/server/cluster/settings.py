@@ -1,0 +1,147 @@
+"""The section `cluster` of the options with its files read: what links, relay and register need."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.core.errors import OptionError
+from forebay.core.option_cluster import NODE_MARK, ClusterOptions, EtcdOptions, endpoint_of
+from forebay.core.options import Options
+
+SECRET_OCTETS_MIN: Final = 16
+NODE_LENGTH_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """A node's place in its cluster.
+
+    node          this node's name
+    secret        empty where nodes know each other by certificates alone
+    accepting     TLS of connections that come; None: no TLS
+    connecting    TLS of those that are made
+    etcd          URLs of its members
+    etcd_context  None: no TLS
+    """
+
+    options: ClusterOptions
+    node: str
+    secret: bytes
+    accepting: ssl.SSLContext | None
+    connecting: ssl.SSLContext | None
+    etcd: tuple[str, ...]
+    etcd_context: ssl.SSLContext | None
+    etcd_password: str
+
+    @property
+    def root(self) -> str:
+        """The beginning of the keys in etcd."""
+        return f"/{self.options.etcd.prefix}/{self.options.name}/"
+
+    def address(self, listening: str) -> str:
+        """Where others are told to connect, who listens there."""
+        return self.options.advertise.replace(NODE_MARK, self.node) or listening
+
+
+def make_settings(options: Options) -> ClusterSettings:
+    """The settings of a broker that is a node of a cluster; OptionError names the key and its value."""
+    cluster = options.cluster
+    assert cluster.name
+    etcd = cluster.etcd
+    secure = bool(etcd.ca or etcd.certificate)
+    places = [endpoint_of(each, secure) for each in etcd.endpoints]
+    is_tls = any(each[0] for each in places)
+    secret = cluster.secret or first_line("cluster.secret_file", cluster.secret_file)
+    if secret and len(secret.encode()) < SECRET_OCTETS_MIN:
+        name = "secret" if cluster.secret else "secret_file"
+        raise OptionError(f"cluster.{name}: the secret is shorter than {SECRET_OCTETS_MIN} octets")
+    return ClusterSettings(
+        options=cluster,
+        node=node_name(cluster),
+        secret=secret.encode(),
+        accepting=node_context(cluster, ssl.PROTOCOL_TLS_SERVER),
+        connecting=node_context(cluster, ssl.PROTOCOL_TLS_CLIENT),
+        etcd=tuple(f"{'https' if tls else 'http'}://{bracketed(host)}:{port}" for tls, host, port in places),
+        etcd_context=etcd_tls(etcd) if is_tls else None,
+        etcd_password=etcd.password or first_line("cluster.etcd.password_file", etcd.password_file),
+    )
+
+
+def node_name(cluster: ClusterOptions) -> str:
+    """This node's name; OptionError where the host's cannot be one."""
+    if cluster.node:
+        return cluster.node
+    name = socket.gethostname()
+    if not name or len(name) > NODE_LENGTH_MAX or not all(each.isalnum() or each in "-_." for each in name):
+        raise OptionError(f"cluster.node: missing, and this host's name {name!r} cannot be a node's")
+    return name
+
+
+def bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def first_line(option: str, path: str) -> str:
+    """The first line of a file; empty for no file. OptionError where it has none."""
+    if not path:
+        return ""
+    try:
+        with open(path, encoding="utf-8") as file:
+            line = file.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"{option}: {path!r} cannot be read: {error}") from None
+    if not line:
+        raise OptionError(f"{option}: the first line of {path!r} is empty")
+    return line
+
+
+def node_context(cluster: ClusterOptions, side: int) -> ssl.SSLContext | None:
+    """TLS between nodes: both show a certificate. Whose it is, the handshake of links looks at."""
+    if not cluster.tls_certificate:
+        return None
+    context = ssl.SSLContext(side)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    load_own(context, "cluster.tls_certificate", cluster.tls_certificate, "cluster.tls_key", cluster.tls_key)
+    load_trusted(context, "cluster.tls_ca", cluster.tls_ca)
+    return context
+
+
+def etcd_tls(etcd: EtcdOptions) -> ssl.SSLContext:
+    """TLS with etcd; the system's authorities vouch for it where there are no others."""
+    context = ssl.create_default_context()
+    if etcd.ca:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        load_trusted(context, "cluster.etcd.ca", etcd.ca)
+    if etcd.certificate:
+        load_own(context, "cluster.etcd.certificate", etcd.certificate, "cluster.etcd.key", etcd.key)
+    return context
+
+
+def load_trusted(context: ssl.SSLContext, option: str, path: str) -> None:
+    try:
+        context.load_verify_locations(cafile=path)
+    except ssl.SSLError as error:
+        raise OptionError(f"{option}: {path!r} holds no certificate: {error}") from None
+    except OSError as error:
+        raise OptionError(f"{option}: {path!r} cannot be read: {error.strerror}") from None
+
+
+def load_own(context: ssl.SSLContext, option: str, certificate: str, key_option: str, key: str) -> None:
+    for name, path in ((option, certificate), (key_option, key)):
+        try:
+            if path:
+                with open(path, "rb"):
+                    pass
+        except OSError as error:
+            raise OptionError(f"{name}: {path!r} cannot be read: {error.strerror}") from None
+    try:
+        # Without a password OpenSSL would ask for that of an encrypted key on the terminal.
+        context.load_cert_chain(certificate, key or None, password="")
+    except ssl.SSLError as error:
+        what = f"{key!r} is not the key of {certificate!r}" if key else f"{certificate!r} holds no certificate and key"
+        raise OptionError(f"{key_option if key else option}: {what}: {error}") from None
