@@ -42,7 +42,7 @@ class ClusterSettings:
         return f"/{self.options.etcd.prefix}/{self.options.name}/"
 
     def address(self, listening: str) -> str:
-        """Where others are told to connect, who listens there."""
+        """The address at which others are told to connect to this node."""
         return self.options.advertise.replace(NODE_MARK, self.node) or listening
 
 
