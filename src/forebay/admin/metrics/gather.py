@@ -21,7 +21,7 @@ from forebay.admin.metrics.objects import (
     GROUPS,
     QUEUES,
     VHOSTS,
-    Member,
+    QueueGroup,
     VhostTotals,
 )
 from forebay.broker.vhost import Vhost
@@ -178,11 +178,11 @@ class Gathering:
             self.flow.add(exchange.flow)
         self.moved.add(vhost.dead_letters.moved_for)
 
-    def look_at_groups(self, rows: Sequence[Row[Member]], queue: Queue, values: tuple[str, ...] | None) -> None:
+    def look_at_groups(self, rows: Sequence[Row[QueueGroup]], queue: Queue, values: tuple[str, ...] | None) -> None:
         if rows:
             for group in list(queue.groups.values()):
                 own = None if values is None else (*values, group_name(group))
-                self.group_sheet.take(rows, Member(queue, group, self.now_us), own)
+                self.group_sheet.take(rows, QueueGroup(queue, group, self.now_us), own)
 
     async def look_at_exchanges(self, vhost: Vhost, name: str) -> None:
         rows = wanted_rows(EXCHANGES, self.wanted)

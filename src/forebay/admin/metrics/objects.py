@@ -169,7 +169,7 @@ QUEUES: Final[tuple[Row[Queue], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class QueueGroup:
     """A group and where it belongs."""
 
     queue: Queue
@@ -177,7 +177,7 @@ class Member:
     now_us: int
 
 
-def lag_of(member: Member) -> int:
+def lag_of(member: QueueGroup) -> int:
     """Messages that the group has not settled, or a reader not read."""
     group = member.group
     if isinstance(group, WorkGroup):
@@ -186,7 +186,7 @@ def lag_of(member: Member) -> int:
     return int(member.queue.log.end - max(group.committed, member.queue.log.start))
 
 
-def lag_seconds(member: Member) -> float:
+def lag_seconds(member: QueueGroup) -> float:
     """The age of the oldest of these."""
     if lag_of(member) <= 0:
         return 0.0
@@ -200,7 +200,7 @@ def lag_seconds(member: Member) -> float:
     return max(0, member.now_us - int(log.index.stamps[at])) / SECOND_US
 
 
-GROUPS: Final[tuple[Row[Member], ...]] = (
+GROUPS: Final[tuple[Row[QueueGroup], ...]] = (
     Row(
         gauge("forebay_group_lag_messages", family.GROUP, "Messages that a group has not settled, or not read."),
         lag_of,

@@ -1,0 +1,166 @@
+"""The in-sync set as its leader sees and changes it.
+
+A frame is committed when the maximal set has synced it: those in sync as the register was last seen, those of a change
+that is under way, and those that join. Joining is at the leader alone: a member that is near the end counts for the
+commit from then on, and is put into the register once it has synced what was committed at that moment. To wait for a
+member to have reached the end would be in vain: under load nobody is seen there.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64, mypyc_attr
+
+from forebay.replica.changes import Changes
+from forebay.replica.followers import Followers
+from forebay.replica.promises import Promises
+from forebay.replica.register import IN_SYNC, OPERATOR, View
+from forebay.replica.shipping import Shipping
+from forebay.replica.standing import Entry, Standing
+
+
+def entries_of(in_sync: dict[str, str]) -> set[Entry]:
+    """The stores of an in-sync set."""
+    found: set[Entry] = set()
+    for node, store_id in in_sync.items():
+        found.add((node, store_id))
+    return found
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class InSyncSet:
+    """In one epoch.
+
+    barrier  LSN of the first frame of this epoch: nothing is committed before it is
+    stores   those that are in sync, as the register was last seen
+    joining  those that join: what they have to sync, and since when they join
+    waiting  those that have not managed to: until when they wait before they try again
+    """
+
+    def __init__(
+        self,
+        standing: Standing,
+        changes: Changes,
+        promises: Promises,
+        followers: Followers,
+        shipping: Shipping,
+        barrier: i64,
+    ) -> None:
+        self.standing = standing
+        self.changes = changes
+        self.promises = promises
+        self.followers = followers
+        self.shipping = shipping
+        self.barrier: i64 = barrier
+        self.stores: set[Entry] = set()
+        self.joining: dict[Entry, tuple[i64, i64]] = {}
+        self.waiting: dict[Entry, i64] = {}
+
+    def seen(self, view: View) -> None:
+        self.stores = entries_of(view.value.in_sync)
+
+    def counted(self) -> set[Entry]:
+        """The maximal set: all that the register may name, or come to name by this leader's hand."""
+        found = set(self.stores)
+        pending = self.changes.pending
+        if pending is not None:
+            found |= entries_of(pending.value.in_sync)
+        found.update(self.joining)
+        return found
+
+    def counts(self, node: str) -> bool:
+        return self.followers.entry(node) in self.counted()
+
+    def synced(self, own: i64) -> i64:
+        """All of the maximal set have synced all up to here; `own` is what the leader itself has."""
+        least = own
+        for entry in self.counted():
+            if entry[0] != self.standing.name:
+                least = min(least, self.followers.got(entry))
+        return least
+
+    def manage(self, now: i64) -> bool:
+        """Take members in, and put members out; whether somebody was let go that counted for the commit."""
+        standing = self.standing
+        view = standing.view
+        if self.changes.pending is not None or view is None or view.value.epoch != standing.epoch:
+            return False
+        wanted = set(self.stores)
+        for node in standing.others():
+            self.take_in(node, wanted, now)
+        let_go = self.let_go(view, wanted, now)
+        self.put_out(view, wanted, now)
+        if wanted != self.stores:
+            value = view.value.copy(IN_SYNC, standing.name)
+            value.in_sync = {}
+            for entry in wanted:
+                value.in_sync[entry[0]] = entry[1]
+                self.joining.pop(entry, None)
+            self.changes.propose(value, now)
+        return let_go
+
+    def take_in(self, node: str, wanted: set[Entry], now: i64) -> None:
+        """One member, if it is alive and not in sync: have it join, or want it in the register."""
+        entry = self.followers.entry(node)
+        if entry in self.stores or entry not in self.followers.answered or not self.followers.is_alive(entry, now):
+            return
+        if now < self.waiting.get(entry, now) or not self.may_grow(now):
+            return
+        if self.has_joined(entry, now):
+            # A node has one entry: another store of it is replaced in the same change.
+            for other in list(wanted):
+                if other[0] == node:
+                    wanted.discard(other)
+            wanted.add(entry)
+
+    def may_grow(self, now: i64) -> bool:
+        """Not while a promise to another leader is left, who may still deliver and knows nothing of new members."""
+        return self.promises.are_over(now)
+
+    def has_joined(self, entry: Entry, now: i64) -> bool:
+        joining = self.joining.get(entry)
+        if joining is not None:
+            return self.followers.got(entry) >= joining[0]
+        if self.shipping.is_near(entry[0], now):
+            self.joining[entry] = (self.target(), now)
+        return False
+
+    def target(self) -> i64:
+        """A store that has synced this has all that was ever committed, and counts for what will be."""
+        return max(self.standing.commit, self.barrier)
+
+    def let_go(self, view: View, wanted: set[Entry], now: i64) -> bool:
+        """Those that join for too long, or are no members any more; no change has named them, so it is free."""
+        settings = self.standing.settings
+        is_any = False
+        for entry, (_, since) in list(self.joining.items()):
+            is_late = now - since > settings.join_us
+            if (is_late or entry[0] not in view.value.members) and entry not in wanted:
+                del self.joining[entry]
+                self.waiting[entry] = now + settings.rejoin_us
+                is_any = True
+        return is_any
+
+    def put_out(self, view: View, wanted: set[Entry], now: i64) -> None:
+        """Those that are silent, refused or stuck, as long as enough are left."""
+        for entry in sorted(wanted):
+            if entry[0] == self.standing.name or len(wanted) <= view.value.min_in_sync:
+                continue
+            if not self.followers.is_alive(entry, now):
+                wanted.discard(entry)
+                self.standing.out.events.append(f"{entry[0]!r} is put out of the in-sync set")
+
+    def remove(self, node: str, now: i64) -> str:
+        """Have a member leave the group; why not, else "". Of the in-sync set only the leader may take one."""
+        view = self.standing.view
+        assert view is not None
+        if node not in view.value.members:
+            return f"{node!r} is no member"
+        if self.changes.pending is not None:
+            return "another change of the register is under way"
+        value = view.value.copy(OPERATOR, self.standing.name)
+        value.in_sync.pop(node, None)
+        del value.members[node]
+        if len(value.in_sync) < value.min_in_sync:
+            return f"in sync would be {len(value.in_sync)}, min_in_sync is {value.min_in_sync}"
+        self.changes.propose(value, now)
+        return ""

@@ -1,0 +1,159 @@
+"""A leader's side: frames go out, acknowledgements come in, and what the maximal set has synced is committed.
+
+The leader never cuts its own log. Its first frame is the barrier: nothing is committed, and nothing confirmed or
+delivered, before that is. It delivers only while every store of the maximal set has answered a heartbeat that was sent
+within the lease.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64, mypyc_attr
+
+from forebay.replica.changes import Changes
+from forebay.replica.followers import NEVER, Followers
+from forebay.replica.in_sync_set import InSyncSet
+from forebay.replica.messages import Acknowledgement, Heartbeat, HeartbeatAnswer, RunsDiffer
+from forebay.replica.promises import Promises
+from forebay.replica.register import TRANSFER, View
+from forebay.replica.shipping import Shipping
+from forebay.replica.standing import Standing
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Leading:
+    """In one epoch.
+
+    barrier  LSN of its first frame
+    own      the highest LSN that is synced on the own disk
+    """
+
+    def __init__(self, standing: Standing, changes: Changes, promises: Promises, now: i64) -> None:
+        end = i64(standing.log.end()[1])
+        self.standing = standing
+        self.changes = changes
+        self.promises = promises
+        self.barrier: i64 = end + 1
+        self.own: i64 = 0
+        self.heartbeat_us: i64 = now
+        self.followers = self.make_followers(end, now)
+        self.shipping = self.make_shipping()
+        self.in_sync = self.make_in_sync()
+
+    def make_followers(self, end: i64, now: i64) -> Followers:
+        return Followers(self.standing.settings, end, now)
+
+    def make_shipping(self) -> Shipping:
+        return Shipping(self.standing, self.followers, self.barrier)
+
+    def make_in_sync(self) -> InSyncSet:
+        return InSyncSet(self.standing, self.changes, self.promises, self.followers, self.shipping, self.barrier)
+
+    def seen(self, view: View) -> None:
+        self.in_sync.seen(view)
+        self.commit()
+
+    def appended(self, lsn: i64, now: i64) -> None:
+        """The log has frames up to here, and they are on their way to the own disk."""
+        assert lsn >= self.barrier, f"frame {lsn} comes before the barrier {self.barrier}"
+        self.followers.end = max(self.followers.end, lsn)
+        counted = self.in_sync.counted()
+        for node in self.standing.others():
+            self.shipping.flush(node, self.followers.entry(node) in counted, now)
+
+    def written(self, lsn: i64) -> None:
+        self.own = max(self.own, lsn)
+        self.commit()
+
+    def commit(self) -> None:
+        standing = self.standing
+        if self.own >= self.barrier and standing.settings.is_async:
+            standing.confirmed = max(standing.confirmed, self.own)
+        view = standing.view
+        if view is None or len(self.in_sync.stores) < view.value.min_in_sync:
+            return
+        lsn = self.in_sync.synced(self.own)
+        if lsn >= self.barrier and lsn > standing.commit:
+            standing.commit = lsn
+            standing.confirmed = max(standing.confirmed, lsn)
+
+    def on_answer(self, peer: str, message: HeartbeatAnswer, now: i64) -> None:
+        entry = (peer, message.store_id)
+        before = self.followers.answered.get(entry, NEVER)
+        self.followers.answer(entry, message.sent_us, now)
+        if now - before > self.standing.settings.put_out_us:
+            self.shipping.again(peer, self.in_sync.counts(peer), now)
+
+    def on_acknowledgement(self, peer: str, message: Acknowledgement, now: i64) -> None:
+        entry = (peer, message.store_id)
+        if self.followers.acknowledge(entry, message.lsn):
+            self.shipping.acknowledged(peer, message.lsn, self.in_sync.counts(peer), now)
+            self.commit()
+            joining = self.in_sync.joining.get(entry)
+            if joining is not None and message.lsn >= joining[0]:
+                self.manage(now)
+
+    def on_mismatch(self, peer: str, message: RunsDiffer, now: i64) -> None:
+        self.followers.store_ids[peer] = message.store_id
+        self.shipping.mismatch(peer, message.runs, self.in_sync.counts(peer), now)
+
+    def connected(self, peer: str, now: i64) -> None:
+        if peer in self.standing.others():
+            self.beat(peer, now)
+            self.shipping.again(peer, self.in_sync.counts(peer), now)
+
+    def refused(self, peer: str, tried: i64, now: i64) -> None:
+        for entry in self.in_sync.stores:
+            if entry[0] == peer:
+                self.followers.refused(entry, tried)
+        self.manage(now)
+
+    def manage(self, now: i64) -> None:
+        if not self.standing.has_paused(now) and self.in_sync.manage(now):
+            self.commit()
+
+    def tick(self, now: i64) -> None:
+        if now >= self.heartbeat_us:
+            self.heartbeat_us = now + self.standing.settings.heartbeat_us
+            counted = self.in_sync.counted()
+            for node in self.standing.others():
+                self.beat(node, now)
+                self.shipping.check(node, self.followers.entry(node) in counted, now)
+
+    def beat(self, node: str, now: i64) -> None:
+        self.standing.say(node, Heartbeat(self.standing.epoch, now, self.standing.commit))
+
+    def can_deliver(self, now: i64) -> bool:
+        """At this very instant."""
+        if self.standing.commit < self.barrier or self.is_stopped() or not self.may_deliver(now):
+            return False
+        lease = self.standing.settings.lease_us
+        for entry in self.in_sync.counted():
+            if entry[0] != self.standing.name and now - self.followers.answered.get(entry, NEVER) >= lease:
+                return False
+        return True
+
+    def is_stopped(self) -> bool:
+        """The next leader may deliver at once, so this one must not any more."""
+        return self.changes.hands_over()
+
+    def may_deliver(self, now: i64) -> bool:
+        """No promise to another leader is left, who may still deliver."""
+        return self.promises.are_over(now)
+
+    def transfer(self, to: str, now: i64) -> str:
+        """Hand over to a member that is in sync; why not, else ""."""
+        view = self.standing.view
+        assert view is not None
+        store_id = view.value.in_sync.get(to)
+        if to == self.standing.name or store_id is None or view.value.epoch != self.standing.epoch:
+            return f"{to!r} is no follower that is in sync"
+        entry = (to, store_id)
+        if self.followers.got(entry) < self.barrier or not self.followers.is_alive(entry, now):
+            return f"{to!r} has not caught up"
+        if self.changes.pending is not None:
+            return "another change of the register is under way"
+        value = view.value.copy(TRANSFER, self.standing.name)
+        value.epoch = view.value.epoch + 1
+        value.leader = to
+        self.changes.propose(value, now)
+        return ""

@@ -1,0 +1,327 @@
+"""One member of a group: it leads, follows, or catches up, and says what is to be done.
+
+Pure: no I/O, no clock, no chance. Everything comes in by a call, with the time as microseconds of a clock that never
+goes back; after any calls `take` gives what they ask for as one value, and it has to be done before the store is given
+anything else. The rules, each in its part:
+
+    register, changes     one compare-and-set at a time, and when its outcome is known
+    promises, suspicion   a follower's word to its leader, and when it takes over
+    following             verified, synced, acknowledged
+    leading, followers    the barrier, the commit, the lease
+    in_sync_set           who counts for these: joining, taking in, putting out
+    shipping              windows, and how a member catches up
+
+A member lives as long as its process and its folder: after a restart, or once its folder was replaced by a copy, there
+is another. It leads in one epoch at most once, and never in one that it may have promised before its start.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64, mypyc_attr
+
+from forebay.core.errors import NOT_ALLOWED, PRECONDITION, RequestError
+from forebay.replica.changes import Changes
+from forebay.replica.following import Following
+from forebay.replica.leading import Leading
+from forebay.replica.messages import (
+    Acknowledgement,
+    Append,
+    CopyOffer,
+    Heartbeat,
+    HeartbeatAnswer,
+    PeerMessage,
+    RefusedEpoch,
+    RewriteOrder,
+    RunsDiffer,
+    decode_message,
+)
+from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER, PREPARING, UNKNOWN, Change, Outcome
+from forebay.replica.promises import Promises
+from forebay.replica.register import FORCED, TRANSFER, RegisterValue, View
+from forebay.replica.replica_log import ReplicaLog
+from forebay.replica.settings import ReplicaSettings
+from forebay.replica.standing import FOLLOWS, LEADS, PREPARES, Standing
+from forebay.replica.suspicion import Suspicion
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Member:
+    """The public face.
+
+    standing  what all parts know
+    leading   the leader's side, while it leads
+    led       the epoch in which it led, or prepared to, last
+    """
+
+    def __init__(
+        self, name: str, store_id: str, promised_epoch: i64, log: ReplicaLog, settings: ReplicaSettings
+    ) -> None:
+        self.settings = settings
+        self.standing = Standing(name, store_id, promised_epoch, log, settings)
+        self.changes = self.make_changes()
+        self.promises = self.make_promises()
+        self.suspicion = Suspicion(self.standing, self.changes)
+        self.following = self.make_following()
+        self.leading: Leading | None = None
+        self.led: i64 = -1
+        self.read_us: i64 = 0
+
+    def make_changes(self) -> Changes:
+        return Changes(self.standing)
+
+    def make_promises(self) -> Promises:
+        return Promises(self.standing.name, self.settings)
+
+    def make_following(self) -> Following:
+        return Following(self.standing, self.promises, self.suspicion)
+
+    def make_leading(self, now: i64) -> Leading:
+        return Leading(self.standing, self.changes, self.promises, now)
+
+    # What comes in.
+
+    def start(self, now: i64) -> None:
+        """Once, before anything else."""
+        self.promises.start(now)
+        self.suspicion.start(now)
+        self.standing.ticked_us = now
+        self.read_us = now
+        self.tick(now)
+
+    def tick(self, now: i64) -> None:
+        """About every 50 ms; after a pause of the process only once all that had come in by then was told."""
+        if now >= self.read_us:
+            self.read_us = now + self.settings.read_us
+            self.standing.out.read = True
+        self.changes.tick(now)
+        leading = self.leading
+        if leading is not None:
+            leading.tick(now)
+            leading.manage(now)
+        elif not self.standing.has_paused(now):
+            self.suspicion.suspect(now)
+        self.standing.ticked_us = now
+
+    def message(self, peer: str, octets: bytes, now: i64) -> None:
+        """From a member that has proved its name; PeerError where it breaks the protocol."""
+        message = decode_message(octets)
+        if isinstance(message, RefusedEpoch):
+            if message.epoch > self.standing.promised:
+                self.adopt(message.epoch, now)
+                self.standing.out.read = True
+        elif self.is_current(peer, message.epoch, now):
+            leading = self.leading
+            if leading is not None:
+                self.to_leader(leading, peer, message, now)
+            elif self.standing.role == FOLLOWS:
+                self.to_follower(peer, message, now)
+
+    def to_leader(self, leading: Leading, peer: str, message: PeerMessage, now: i64) -> None:
+        if isinstance(message, Acknowledgement):
+            leading.on_acknowledgement(peer, message, now)
+        elif isinstance(message, HeartbeatAnswer):
+            leading.on_answer(peer, message, now)
+        elif isinstance(message, RunsDiffer):
+            leading.on_mismatch(peer, message, now)
+
+    def to_follower(self, peer: str, message: PeerMessage, now: i64) -> None:
+        if isinstance(message, Append):
+            self.following.on_append(peer, message, now)
+        elif isinstance(message, Heartbeat):
+            self.following.on_heartbeat(peer, message, now)
+        elif isinstance(message, RewriteOrder):
+            self.following.on_rewrite(message)
+        elif isinstance(message, CopyOffer):
+            self.following.on_copy(peer, message)
+
+    def is_current(self, peer: str, epoch: i64, now: i64) -> bool:
+        """Refuse whatever is of a lower epoch than the promised one; a higher one is learned of."""
+        standing = self.standing
+        if epoch < standing.promised:
+            standing.say(peer, RefusedEpoch(standing.promised))
+            return False
+        if epoch > standing.promised:
+            self.adopt(epoch, now)
+            standing.out.read = True
+        return True
+
+    def connected(self, peer: str, now: i64) -> None:
+        """There is a new connection; what was on its way by an older one may be lost."""
+        if self.leading is not None:
+            self.leading.connected(peer, now)
+
+    def reset(self, peer: str, now: i64) -> None:
+        """A connection has ended. That proves nothing: whether anybody listens there is to be tried."""
+        self.standing.out.probe.append(peer)
+
+    def refused(self, peer: str, tried_us: i64, now: i64) -> None:
+        """Nobody listened there, on an attempt that began then, while the machine was there: the process is dead."""
+        self.promises.refused(peer, tried_us)
+        if self.leading is not None:
+            self.leading.refused(peer, tried_us, now)
+        else:
+            self.suspicion.refused(peer, tried_us, now)
+
+    def seen(self, view: View, now: i64) -> None:
+        """Any sight of the register: an answer, a read, a watch; it may be late, and come out of order."""
+        standing = self.standing
+        if standing.view is not None and view.revision <= standing.view.revision:
+            self.changes.seen_same(view.revision)
+            return
+        standing.view = view
+        self.changes.seen(view.revision)
+        value = view.value
+        if value.epoch > standing.promised:
+            self.adopt(value.epoch, now)
+        if value.epoch < standing.promised:
+            return
+        if self.leading is not None:
+            self.leading.seen(view)
+        elif value.leader == standing.name and self.may_lead(value.epoch):
+            self.prepare(value, now)
+
+    def outcome(self, change: Change, what: str, now: i64) -> None:
+        """WON, LOST, UNKNOWN. By itself it settles nothing: the register does, once it is seen."""
+        if what != UNKNOWN and change is self.changes.pending:
+            self.standing.out.read = True
+
+    def appended(self, lsn: i64, now: i64) -> None:
+        """The log of this leader has frames up to here, and they are on their way to its disk."""
+        assert self.leading is not None
+        self.leading.appended(lsn, now)
+
+    def written(self, epoch: i64, lsn: i64, now: i64) -> None:
+        """On this disk, synced: what the leader of this epoch, if that is this member, has appended up to here; what
+        the `Taking` of this epoch whose `last` this is brought, and all before it."""
+        if self.leading is not None:
+            if epoch == self.standing.epoch:
+                self.leading.written(lsn)
+        elif self.standing.role == FOLLOWS:
+            self.following.written(epoch, lsn)
+
+    def mismatched(self, epoch: i64, now: i64) -> None:
+        """The store has refused a `Taking` of this epoch."""
+        if self.standing.role == FOLLOWS:
+            self.following.mismatched(epoch)
+
+    def promised(self, epoch: i64, now: i64) -> None:
+        """`store.json` has this promise, synced."""
+        standing = self.standing
+        standing.promised_durable = max(standing.promised_durable, epoch)
+        if standing.role == PREPARES and standing.promised_durable >= standing.epoch:
+            self.begin(now)
+        elif standing.role == FOLLOWS:
+            self.following.acknowledge()
+
+    # Changes of role.
+
+    def adopt(self, epoch: i64, now: i64) -> None:
+        """A higher epoch: stop leading, and follow whoever leads in it."""
+        standing = self.standing
+        if standing.role != FOLLOWS:
+            standing.out.events.append(f"leads no more: epoch {epoch} has begun")
+        standing.role = FOLLOWS
+        standing.promised = epoch
+        standing.out.promise = epoch
+        self.leading = None
+        self.changes.forget()
+        self.following.begin(epoch)
+        self.suspicion.hear(now)
+
+    def may_lead(self, epoch: i64) -> bool:
+        """Never twice in one epoch: not if it has led in it, and not if it may have before it started."""
+        standing = self.standing
+        return self.is_new(epoch) and standing.role == FOLLOWS and standing.is_in_sync()
+
+    def is_new(self, epoch: i64) -> bool:
+        return epoch > self.standing.promised_at_start and epoch != self.led
+
+    def prepare(self, value: RegisterValue, now: i64) -> None:
+        """It is to lead, and does so once its promise is on the disk."""
+        standing = self.standing
+        if value.why == TRANSFER:
+            self.promises.void(value.by)  # it stopped delivering before it sent the change
+        standing.role = PREPARES
+        standing.epoch = value.epoch
+        self.led = value.epoch
+        if standing.promised_durable >= standing.epoch:
+            self.begin(now)
+        else:
+            standing.out.promise = standing.epoch
+
+    def begin(self, now: i64) -> None:
+        standing = self.standing
+        assert standing.view is not None
+        standing.role = LEADS
+        self.leading = self.make_leading(now)
+        self.leading.seen(standing.view)
+        standing.out.events.append(f"leads in epoch {standing.epoch}")
+
+    # What operators ask for; RequestError says why not.
+
+    def transfer(self, to: str, now: i64) -> None:
+        """Have another member that is in sync lead. Deliveries stop at once."""
+        self.demand(self.leader().transfer(to, now))
+
+    def remove(self, node: str, now: i64) -> None:
+        """Have a member leave the group: only the leader may, as it has an intact store itself."""
+        leading = self.leader()
+        if node == self.standing.name:
+            raise RequestError(PRECONDITION, f"{node!r} leads: transfer that first")
+        self.demand(leading.in_sync.remove(node, now))
+
+    def force(self, now: i64) -> None:
+        """Go on alone, with `min_in_sync` 1: other members that are in sync are left behind, and join again.
+
+        Nothing committed is lost, as this store is in sync.
+        """
+        standing = self.standing
+        view = standing.view
+        if view is None:
+            raise RequestError(PRECONDITION, "the register has not been seen yet")
+        if not standing.is_in_sync():
+            raise RequestError(PRECONDITION, f"the store of {standing.name!r} is not in sync: it may lack messages")
+        if self.changes.pending is not None:
+            raise RequestError(PRECONDITION, "another change of the register is under way")
+        value = view.value.copy(FORCED, standing.name)
+        value.epoch = max(view.value.epoch, standing.promised) + 1
+        value.leader = standing.name
+        value.in_sync = {standing.name: standing.store_id}
+        value.min_in_sync = 1
+        standing.out.events.append(f"is forced to go on alone in epoch {value.epoch}")
+        self.changes.propose(value, now)
+
+    def leader(self) -> Leading:
+        if self.leading is None:
+            raise RequestError(NOT_ALLOWED, f"{self.standing.name!r} does not lead")
+        return self.leading
+
+    def demand(self, why_not: str) -> None:
+        if why_not:
+            raise RequestError(PRECONDITION, why_not)
+
+    # What is asked of it.
+
+    def can_deliver(self, now: i64) -> bool:
+        """True while what is committed may be delivered, or read, at this very instant."""
+        return self.leading is not None and self.leading.can_deliver(now)
+
+    def role(self) -> str:
+        """LEARNER, FOLLOWER, PREPARING or LEADER."""
+        if self.standing.role == LEADS:
+            return LEADER
+        if self.standing.role == PREPARES:
+            return PREPARING
+        return FOLLOWER if self.standing.is_in_sync() else LEARNER
+
+    def take(self) -> Outcome:
+        """All that is to be done since it was called last; how the member stands is in every outcome."""
+        standing = self.standing
+        out = standing.out
+        standing.out = Outcome()
+        out.role = self.role()
+        out.epoch = standing.promised if standing.role == FOLLOWS else standing.epoch
+        out.leader = standing.name if standing.role == LEADS else self.following.leader
+        out.commit = standing.commit
+        out.confirmed = standing.confirmed
+        return out

@@ -1,0 +1,55 @@
+"""The times and bounds that all members of a group go by."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+MS: Final = 1_000
+
+
+@final
+class ReplicaSettings:
+    """Microseconds, octets and frames; the same at every member of a group.
+
+    silence_us         a member may take over from a leader that it has not heard for so long
+    lease_us           the leader delivers while all answered a heartbeat sent within it; with clocks that differ by 2 %
+                       it has to be below 0.96 of `silence_us`
+    put_out_us         a member that has not answered for so long is put out of the in-sync set
+    lag_us             the same of one that is behind and makes no progress
+    heartbeat_us       between two heartbeats
+    rank_us            each further member waits so much longer before it takes over
+    read_us            between two reads of the register
+    change_us          after which the outcome of a change counts as unknown
+    join_us            a member that joins has so long to sync what was committed
+    rejoin_us          and waits so long before it tries again
+    join_frames_max    it may be so many frames behind when it begins to join
+    join_octets_max    and have so many octets on their way to it
+    mismatch_us        of several mismatches of one member within it, one is answered
+    append_octets_max  of frames in one message, unless one frame is longer
+    window_octets_max  on their way to one member
+    window_frames_max  the same
+    learner_octets_s   of frames a second to a member that is not in sync
+    is_async           frames are confirmed once the leader's own disk has them
+    """
+
+    def __init__(self) -> None:
+        self.silence_us: i64 = 1000 * MS
+        self.lease_us: i64 = 900 * MS
+        self.put_out_us: i64 = 600 * MS
+        self.lag_us: i64 = 1000 * MS
+        self.heartbeat_us: i64 = 200 * MS
+        self.rank_us: i64 = 50 * MS
+        self.read_us: i64 = 500 * MS
+        self.change_us: i64 = 300 * MS
+        self.join_us: i64 = 300 * MS
+        self.rejoin_us: i64 = 500 * MS
+        self.join_frames_max: i64 = 256
+        self.join_octets_max: i64 = 8 << 20
+        self.mismatch_us: i64 = 20 * MS
+        self.append_octets_max: i64 = 1 << 20
+        self.window_octets_max: i64 = 16 << 20
+        self.window_frames_max: i64 = 4096
+        self.learner_octets_s: i64 = 64 << 20
+        self.is_async = False

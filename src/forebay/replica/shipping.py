@@ -1,0 +1,208 @@
+"""Frames on their way to the other members: how far each was sent, and how much it may have on its way.
+
+A leader begins with what comes behind its barrier, and goes back to where the logs part once a member says that it has
+not got the frame before. Without progress it goes back to what was acknowledged, each time more patiently, as nothing
+tells it that a connection has lost something: a reset and an answer after a long silence do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from forebay.log.shipment import Shipment
+from forebay.replica.followers import Followers
+from forebay.replica.messages import Append, CopyOffer, Run
+from forebay.replica.replica_log import last_common
+from forebay.replica.settings import ReplicaSettings
+from forebay.replica.standing import Standing
+
+SECOND_US: Final = 1_000_000
+
+
+class SendWindow:
+    """Of one member.
+
+    next        LSN of the next frame to be sent
+    under_way   last LSN and octets of each message that is sent and not acknowledged
+    octets      of all these
+    base        LSN of the last frame that is not on its way
+    is_sized    a member that is not in sync: it gets so many octets a second
+    budget      octets that it may be sent just now, if so
+    patience    without progress for so long, what is on its way counts as lost
+    sent_us     when something was sent last
+    """
+
+    def __init__(self, next_lsn: i64, now: i64, settings: ReplicaSettings) -> None:
+        self.next: i64 = next_lsn
+        self.base: i64 = next_lsn - 1
+        self.under_way: deque[tuple[int, int]] = deque()
+        self.octets: i64 = 0
+        self.budget: i64 = 0
+        self.budget_us: i64 = now
+        self.patience_us: i64 = settings.heartbeat_us
+        self.sent_us: i64 = now
+        self.mismatch_us: i64 = -(1 << 62)
+        self.needs_copy = False
+
+    def go_to(self, next_lsn: i64) -> None:
+        """All that is on its way counts as lost."""
+        self.next = next_lsn
+        self.base = next_lsn - 1
+        self.under_way.clear()
+        self.octets = 0
+
+    def acknowledged(self, lsn: i64) -> None:
+        while self.under_way and self.under_way[0][0] <= lsn:
+            self.octets -= self.under_way.popleft()[1]
+        self.base = max(self.base, lsn)
+        self.next = max(self.next, lsn + 1)
+        self.needs_copy = False
+
+    def is_open(self, settings: ReplicaSettings) -> bool:
+        return self.octets < settings.window_octets_max and self.next - 1 - self.base < settings.window_frames_max
+
+    def sent(self, last: i64, octets: i64, now: i64) -> None:
+        self.under_way.append((int(last), int(octets)))
+        self.octets += octets
+        self.next = last + 1
+        self.sent_us = now
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Shipping:
+    """To all other members, in one epoch.
+
+    begin  LSN of the barrier: what is sent first
+    """
+
+    def __init__(self, standing: Standing, followers: Followers, begin: i64) -> None:
+        self.standing = standing
+        self.settings = standing.settings
+        self.followers = followers
+        self.begin: i64 = begin
+        self.windows: dict[str, SendWindow] = {}
+
+    def window(self, node: str, now: i64) -> SendWindow:
+        window = self.windows.get(node)
+        if window is None:
+            window = self.windows[node] = SendWindow(self.begin, now, self.settings)
+        return window
+
+    def flush(self, node: str, is_counted: bool, now: i64) -> None:
+        """Send what there is, as far as the window is open."""
+        window = self.window(node, now)
+        if window.needs_copy:
+            return
+        if not is_counted:
+            self.refill(window, now)
+        while window.next <= self.followers.end and window.is_open(self.settings):
+            is_near = self.followers.end - window.next < self.settings.join_frames_max
+            if not is_counted and not is_near and window.budget <= 0:
+                return
+            octets = self.send(node, window, now)
+            if octets == 0:
+                return
+            window.budget -= octets
+
+    def refill(self, window: SendWindow, now: i64) -> None:
+        """A member that catches up leaves the leader's disk and network to the others."""
+        rate = self.settings.learner_octets_s
+        spent = min(now - window.budget_us, i64(SECOND_US))
+        window.budget_us = now
+        window.budget = min(window.budget + spent * rate // SECOND_US, rate // 8)
+
+    def send(self, node: str, window: SendWindow, now: i64) -> i64:
+        """One message of frames; its octets, 0 where there was nothing to send."""
+        log = self.standing.log
+        prev = window.next - 1
+        shipments = log.frames_from(int(window.next), int(self.settings.append_octets_max))
+        prev_epoch = log.epoch_of(int(prev)) if prev > 0 else 0
+        if shipments is None or prev_epoch is None:
+            self.offer_copy(node, window)
+            return 0
+        if not shipments:
+            return 0
+        octets: i64 = 0
+        for each in shipments:
+            octets += i64(len(each.octets))
+        self.say(node, prev, prev_epoch, shipments)
+        window.sent(shipments[-1].last, max(octets, 1), now)
+        return max(octets, 1)
+
+    def say(self, node: str, prev: i64, prev_epoch: i64, shipments: list[Shipment]) -> None:
+        standing = self.standing
+        standing.say(node, Append(standing.epoch, prev, prev_epoch, standing.commit, shipments))
+
+    def offer_copy(self, node: str, window: SendWindow) -> None:
+        window.needs_copy = True
+        self.standing.say(node, CopyOffer(self.standing.epoch))
+        self.standing.out.events.append(f"{node!r} needs a copy: frame {window.next} is in no WAL file any more")
+
+    def check(self, node: str, is_counted: bool, now: i64) -> None:
+        """Once a heartbeat: send again what seems to be lost, or ask how far a member is that has said nothing."""
+        followers = self.followers
+        got = followers.got(followers.entry(node))
+        if got >= followers.end:
+            return
+        window = self.window(node, now)
+        is_stuck = followers.note(node, now)
+        if not is_stuck:
+            window.patience_us = self.settings.heartbeat_us
+        if got == 0 and (not window.under_way or now - window.sent_us >= window.patience_us):
+            self.ask(node, window)
+        elif is_stuck and now - window.sent_us >= window.patience_us:
+            window.patience_us = min(window.patience_us * 2, self.settings.heartbeat_us * 16)
+            window.go_to(got + 1)
+            window.needs_copy = False
+            self.flush(node, is_counted, now)
+        else:
+            self.flush(node, is_counted, now)
+
+    def ask(self, node: str, window: SendWindow) -> None:
+        """Ask if the last frame stands there: the answer says how far that log and this one are the same."""
+        end = self.followers.end
+        epoch = self.standing.log.epoch_of(int(end))
+        assert epoch is not None, f"the last frame, {end}, is not in the log"
+        window.go_to(end + 1)
+        self.say(node, end, epoch, [])
+
+    def mismatch(self, node: str, runs: list[Run], is_counted: bool, now: i64) -> None:
+        """The frame before is not there: go back to where the logs part."""
+        window = self.window(node, now)
+        if now - window.mismatch_us > self.settings.mismatch_us:
+            window.mismatch_us = now
+            window.needs_copy = False
+            window.go_to(last_common(self.standing.log.runs(), runs) + 1)
+            self.flush(node, is_counted, now)
+
+    def acknowledged(self, node: str, lsn: i64, is_counted: bool, now: i64) -> None:
+        window = self.window(node, now)
+        window.acknowledged(lsn)
+        window.patience_us = self.settings.heartbeat_us
+        self.flush(node, is_counted, now)
+
+    def again(self, node: str, is_counted: bool, now: i64) -> None:
+        """A connection is new, or a member answers after a long silence: what was on its way may be lost."""
+        window = self.window(node, now)
+        got = self.followers.got(self.followers.entry(node))
+        window.patience_us = self.settings.heartbeat_us
+        window.needs_copy = False
+        if got > 0:
+            window.go_to(got + 1)
+            self.flush(node, is_counted, now)
+        else:
+            self.ask(node, window)
+
+    def is_near(self, node: str, now: i64) -> bool:
+        """So little is missing there that it may count for the commit until it has it."""
+        window = self.window(node, now)
+        got = self.followers.got(self.followers.entry(node))
+        return (
+            got > 0
+            and self.followers.end - got <= self.settings.join_frames_max
+            and window.next > self.followers.end
+            and window.octets <= self.settings.join_octets_max
+        )
