@@ -4,7 +4,7 @@ A file `wal/<number, 16 digits>.wal`, little-endian:
 
      0  4  magic "FBWL"
      4  4  CRC32C of the octets 8 to 31
-     8  4  version, 4
+     8  4  version, 5
     12  4  salt, different for every file
     16  8  number of the file
     24  8  number (LSN) of its first frame
@@ -13,13 +13,14 @@ A file `wal/<number, 16 digits>.wal`, little-endian:
 One frame, written and synced as one; its length is a multiple of 8:
 
      0  4  magic "FBWF"
-     4  4  CRC32C, begun with the file's salt, of the octets 8 to 31, then of every piece: its head, and its payload
+     4  4  CRC32C, begun with the file's salt, of the octets 8 to 39, then of every piece: its head, and its payload
            with padding; but of a BLOCK's payload only the first 56 octets, as the block's own checksum covers the rest
      8  8  octets of the whole frame
     16  8  LSN: one more than that of the frame before, also across files
     24  4  count of pieces
     28  4  flags: 1 CHECKPOINT, 2 CLEAN
-    32     pieces, each:
+    32  8  epoch: grows with each change of the node that leads; 0 in the log of a node that was always alone
+    40     pieces, each:
              0  1  kind
              1  3  zeros
              4  4  queue
@@ -28,7 +29,8 @@ One frame, written and synced as one; its length is a multiple of 8:
             16     payload, then zeros to a multiple of 8
 
 A CHECKPOINT frame begins every file and states all that earlier frames said, except for blocks. A CLEAN frame ends the
-log of a broker that was stopped in good order. The salt makes it impossible for a publisher to place a frame in a
+log of a broker that was stopped in good order. A frame is known by its epoch and LSN. All frames of a file are of one
+epoch, as whoever begins to lead begins a file. The salt makes it impossible for a publisher to place a frame in a
 message's body where, after a torn write, recovery would take it for one.
 
 Kinds of pieces: BLOCK, a block of the queue's log (log/block.py); START, where the queue's log starts and ends, as two
@@ -51,9 +53,9 @@ from forebay.log.block import MAGIC as BLOCK_MAGIC
 
 FILE_MAGIC: Final = b"FBWL"
 FRAME_MAGIC: Final = b"FBWF"
-VERSION: Final = 4
+VERSION: Final = 5
 FILE_HEAD_OCTETS: Final = 32
-FRAME_HEAD_OCTETS: Final = 32
+FRAME_HEAD_OCTETS: Final = 40
 PIECE_OCTETS: Final = 16
 START_OCTETS_MAX: Final = 24
 
@@ -113,8 +115,11 @@ class StoredBlock:
 class Frame:
     """A whole frame: its blocks as places to read from, everything else as entries."""
 
-    def __init__(self, lsn: i64, octets: i64, flags: i64, entries: list[FrameEntry], blocks: list[StoredBlock]) -> None:
+    def __init__(
+        self, lsn: i64, epoch: i64, octets: i64, flags: i64, entries: list[FrameEntry], blocks: list[StoredBlock]
+    ) -> None:
         self.lsn: i64 = lsn
+        self.epoch: i64 = epoch
         self.octets: i64 = octets
         self.flags: i64 = flags
         self.entries = entries
@@ -202,13 +207,14 @@ def parse_start(payload: bytes) -> tuple[int, int, int]:
     return kept, end, int(read_i64_le(payload, 16)) if len(payload) == START_OCTETS_MAX else kept
 
 
-def encode_frame_head(salt: int, lsn: int, octets: int, flags: int, pieces: int, checked: bytes) -> bytes:
+def encode_frame_head(salt: int, epoch: int, lsn: int, octets: int, flags: int, pieces: int, checked: bytes) -> bytes:
     """`checked` is all that the checksum covers behind the frame's head."""
     out = BytesWriter()
     write_i64_le(out, i64(octets))
     write_i64_le(out, i64(lsn))
     put_u32(out, i64(pieces))
     put_u32(out, i64(flags))
+    write_i64_le(out, i64(epoch))
     tail = out.getvalue()
     return FRAME_MAGIC + crc32c(checked, crc32c(tail, salt)).to_bytes(4, "little") + tail
 
@@ -266,7 +272,9 @@ def parse_loose(data: bytes, start: i64, salt: int) -> Frame:
         raise BadFrame("pieces end before the frame does")
     if crc32c(b"".join(checked), salt) != u32(data, start + 4):
         raise BadFrame("checksum of the frame does not match")
-    return Frame(read_i64_le(data, start + 16), octets, u32(data, start + 28), entries, blocks)
+    lsn = read_i64_le(data, start + 16)
+    epoch = read_i64_le(data, start + 32)
+    return Frame(lsn, epoch, octets, u32(data, start + 28), entries, blocks)
 
 
 def check_block(data: bytes, at: i64, block: StoredBlock) -> None:

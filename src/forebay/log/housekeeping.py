@@ -17,7 +17,8 @@ from forebay.core.errors import DiskFull, UnreadableFile
 from forebay.core.ports import Disk
 from forebay.log.block import HEAD_OCTETS, BadBlock, Block, parse_block
 from forebay.log.block_files import BlockFile
-from forebay.log.manifest import Manifest, write_manifest
+from forebay.log.folder.inventory import Inventory, write_inventory
+from forebay.log.folder.manifest import Manifest, write_manifest
 from forebay.log.queue_log import BlockIndex, QueueLog
 from forebay.log.segment import Merger, Segment, SegmentWriter, queue_folder
 
@@ -168,7 +169,8 @@ def joined(wanted: list[tuple[int, int]], at: int, base: int, end: int, hole: in
 class Job:
     """Background work; `run` on another thread, then `Store.done` on the loop.
 
-    manifest      what the manifest has to say now, or None
+    manifest      what the manifest has to say now, or None; so with the inventory, which is on the disk before any
+                  rewrite begins: then `inventory_written`
     remove        files that nobody needs any more
     drop          folders of logs that are gone
     name          logs whose folder does not say their name yet
@@ -185,12 +187,23 @@ class Job:
     spare_handle: int = -1
     rewrites: list[Rewrite] = field(default_factory=list)
     full: bool = False
+    inventory: Inventory | None = None
+    inventory_written: bool = False
+
+    def has_work(self) -> bool:
+        """True unless there is nothing to do."""
+        return bool(
+            self.manifest or self.inventory or self.remove or self.drop or self.name or self.spare or self.rewrites
+        )
 
     def run(self) -> None:
         for path in self.remove:
             self.disk.remove(path)
         self.disk.remove_folders([queue_folder(queue) for queue in self.drop])
         try:
+            if self.inventory is not None:  # first: room is kept for it, and what it leaves out gives more
+                write_inventory(self.disk, self.inventory)
+                self.inventory_written = True
             if self.manifest is not None:
                 write_manifest(self.disk, self.manifest)
             self.write_names()

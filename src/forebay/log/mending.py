@@ -79,11 +79,11 @@ class Output:
 # ---- the write-ahead log
 
 
-def filler(salt: int, lsn: int, flags: int = 0, pieces: list[bytes] | None = None) -> bytes:
+def filler(salt: int, epoch: int, lsn: int, flags: int = 0, pieces: list[bytes] | None = None) -> bytes:
     """A frame that stands for one that is lost."""
     checked = b"".join(pieces or [])
     octets = FRAME_HEAD_OCTETS + len(checked)
-    return encode_frame_head(salt, lsn, octets, flags, len(pieces or []), checked) + checked
+    return encode_frame_head(salt, epoch, lsn, octets, flags, len(pieces or []), checked) + checked
 
 
 def without_bad_blocks(data: bytes, start: int, salt: int, frame: Frame) -> tuple[bytes, list[StoredBlock]]:
@@ -107,24 +107,28 @@ def without_bad_blocks(data: bytes, start: int, salt: int, frame: Frame) -> tupl
         checked += [head, data[at : at + BLOCK_HEAD_OCTETS]]
     octets = FRAME_HEAD_OCTETS + sum(map(len, parts))
     count = len(frame.entries) + len(frame.blocks) - len(lost)
-    head = encode_frame_head(salt, frame.lsn, octets, frame.flags, count, b"".join(checked))
+    head = encode_frame_head(salt, int(frame.epoch), frame.lsn, octets, frame.flags, count, b"".join(checked))
     return b"".join([head, *parts]), lost
 
 
 class WalMender:
     """One file of the write-ahead log.
 
-    before   gives the entries that say what a checkpoint would have said, if this file's is lost; Unmendable
-    changed  something was not as it was written
-    losses   for people
+    before        gives the entries that say what a checkpoint would have said, if this file's is lost; Unmendable
+    epoch_before  of the file before it: where no frame of this one is left, it counts
+    changed       something was not as it was written
+    losses        for people
     """
 
-    def __init__(self, disk: Disk, number: int, head: FileHead, before: Callable[[], list[FrameEntry]]) -> None:
+    def __init__(
+        self, disk: Disk, number: int, head: FileHead, before: Callable[[], list[FrameEntry]], epoch_before: int
+    ) -> None:
         self.disk = disk
         self.path = wal_path(number)
         self.handle = disk.open(self.path, False)
         self.head = head
         self.before = before
+        self.epoch_before = epoch_before
         self.changed = False
         self.filled = 0
         self.losses: list[str] = []
@@ -152,16 +156,17 @@ class WalMender:
             at = int(reader.later_frame())
             if at < 0:
                 if reader.position == FILE_HEAD_OCTETS:
-                    self.fill(out, int(reader.lsn) + 1)  # not even the first frame is left
+                    self.fill(out, int(reader.lsn) + 1, self.epoch_before)  # not even the first frame is left
                     reader.lsn += 1
                 self.losses.append(f"frames from {reader.lsn + 1} on of the write-ahead log, if there were any")
                 break
-            lsn = int(reader.frame_at(at).lsn)
+            after = reader.frame_at(at)
+            lsn, epoch = int(after.lsn), int(after.epoch)
             concerned = reader.concerned(at)
             self.losses.append(f"frames {reader.lsn + 1} to {lsn - 1} of the write-ahead log. {concerned}")
             for missing in range(int(reader.lsn) + 1, lsn):
-                self.fill(out, missing)
-            reader.pass_over(at, lsn)
+                self.fill(out, missing, epoch)
+            reader.pass_over(at, lsn, epoch)
             whole = at
         self.reach(out, next_lsn)
         self.disk.close(self.handle)
@@ -186,20 +191,20 @@ class WalMender:
         out.write(made)
         self.changed = True
         self.losses += [f"queue {each.queue}, offsets {each.base} to {each.base + each.count - 1}" for each in lost]
-        reader.pass_over(reader.position + octets, frame.lsn + 1)
+        reader.pass_over(reader.position + octets, frame.lsn + 1, frame.epoch)
         return True
 
     def frames(self) -> int:
         """The number of frames that stay."""
         return int(self.reader.lsn) - int(self.head.first_lsn) + 1 - self.filled
 
-    def fill(self, out: Output, lsn: int) -> None:
+    def fill(self, out: Output, lsn: int, epoch: int) -> None:
         self.filled += 1
         if lsn != self.head.first_lsn:
-            out.write(filler(self.head.salt, lsn))
+            out.write(filler(self.head.salt, epoch, lsn))
             return
         pieces = [encode_piece(each.kind, each.queue, each.group, each.payload) for each in self.before()]
-        out.write(filler(self.head.salt, lsn, CHECKPOINT, pieces))
+        out.write(filler(self.head.salt, epoch, lsn, CHECKPOINT, pieces))
 
     def reach(self, out: Output, next_lsn: int | None) -> None:
         """Have frames up to where the next file begins."""
@@ -211,7 +216,7 @@ class WalMender:
             f"frames {last + 1} to {next_lsn - 1} of the write-ahead log, and what they had of any queue"
         )
         for missing in range(last + 1, next_lsn):
-            self.fill(out, missing)
+            self.fill(out, missing, int(self.reader.epoch))
         self.reader.lsn = next_lsn - 1
 
 
@@ -261,10 +266,10 @@ def has_first_frame(octets: bytes, head: FileHead) -> bool:
         return False
 
 
-def placeholder(number: int, first_lsn: int, next_lsn: int) -> bytes:
+def placeholder(number: int, epoch: int, first_lsn: int, next_lsn: int) -> bytes:
     """A WAL file in the place of one that is missing."""
     head = FileHead(number, 0, first_lsn)
-    frames = [filler(0, lsn, CHECKPOINT if lsn == first_lsn else 0) for lsn in range(first_lsn, next_lsn)]
+    frames = [filler(0, epoch, lsn, CHECKPOINT if lsn == first_lsn else 0) for lsn in range(first_lsn, next_lsn)]
     return b"".join([encode_file_head(head), *frames])
 
 

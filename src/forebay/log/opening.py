@@ -7,11 +7,13 @@ from typing import Final
 from forebay.core.errors import CorruptFile
 from forebay.core.ports import Disk
 from forebay.log.block_files import BlockFile
+from forebay.log.folder.identity import check_whole
+from forebay.log.folder.inventory import Inventory, read_inventory
+from forebay.log.folder.manifest import Manifest, read_manifest
+from forebay.log.folder.required import MissingFile, Required, check_newest, check_reached
 from forebay.log.frame import CHECKPOINT, DROPPED, SEGMENTS, START, WALS, FrameEntry, parse_start
 from forebay.log.logs import Logs
-from forebay.log.manifest import Manifest, read_manifest
 from forebay.log.recovery import WalReader
-from forebay.log.required import MissingFile, Required, check_newest, check_reached
 from forebay.log.segment import queue_folder
 from forebay.log.stored import Recovery
 from forebay.log.wal import FOLDER, WalFile, wal_path
@@ -24,15 +26,17 @@ class Opening:
     """One look at all files.
 
     logs      take in the blocks that are found
-    manifest  as it is; None in a new folder
-    wals      oldest first
-    lsn       of the last frame
+    manifest   as it is; None in a new folder
+    inventory  as it is; None where the log itself says what must be there
+    wals       oldest first
+    lsn        of the last frame
     """
 
     def __init__(self, disk: Disk, logs: Logs) -> None:
         self.disk = disk
         self.logs = logs
         self.manifest: Manifest | None = None
+        self.inventory: Inventory | None = None
         self.wals: list[WalFile] = []
         self.lsn = 0
         self.bounds: dict[int, Bounds] = {}
@@ -42,7 +46,9 @@ class Opening:
 
     def run(self) -> Recovery:
         """Read everything; CorruptFile, and nothing is changed, if any of it is not as it was written."""
+        check_whole(self.disk)
         self.manifest = read_manifest(self.disk)
+        self.inventory = read_inventory(self.disk)
         for name in self.disk.list(QUEUES):
             if name.isdigit():
                 self.logs.open_segments(int(name), self.report)
@@ -72,8 +78,10 @@ class Opening:
             raise CorruptFile(self.disk.path(path), 24, text)
         file = BlockFile(number, path, handle, True)
         self.logs.files.add(file)
+        epoch = self.wals[-1].epoch if self.wals else 0
         while (frame := reader.next()) is not None:
-            if frame.flags & CHECKPOINT:
+            if frame.flags & CHECKPOINT:  # of each file the first, and of all its frames the epoch is the same
+                epoch = int(frame.epoch)
                 self.entries.clear()
                 self.bounds.clear()
                 self.required.clear()
@@ -90,7 +98,7 @@ class Opening:
                 else:
                     self.entries.append(entry)
             self.logs.take_blocks(frame, reader.position - frame.octets, file)
-        wal = WalFile(reader.head, file, int(reader.position), int(reader.position), True)
+        wal = WalFile(reader.head, file, int(reader.position), int(reader.position), True, epoch)
         wal.full = True
         self.wals.append(wal)
         self.lsn = int(reader.lsn)
@@ -99,6 +107,8 @@ class Opening:
     def check_files(self, numbers: list[int]) -> None:
         """CorruptFile unless all is there that must be."""
         found = {queue: [each.segment for each in stored.segments] for queue, stored in self.logs.stored.items()}
+        if self.inventory is not None:
+            self.required.set(self.inventory)
         check_newest(self.disk, self.manifest, numbers, any(found.values()))
         missing = self.required.missing(self.disk, found, numbers)
         if len(missing) > 1:

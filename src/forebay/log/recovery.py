@@ -37,6 +37,7 @@ class WalReader:
 
     position  where the next frame begins, or the first place where none does
     lsn       of the last frame read; before any, of the one that must have been before this file
+    epoch     of the last frame read
     last      no file follows
     read      stretches of the file, by beginning and end, that were read before damage that was passed over
     since     where the stretch begins that ends at `position`
@@ -51,6 +52,7 @@ class WalReader:
         self.head = self.read_head(number)
         self.position: i64 = FILE_HEAD_OCTETS
         self.lsn: i64 = i64(self.head.first_lsn) - 1
+        self.epoch: i64 = 0
         self.read: list[tuple[int, int]] = []
         self.since: i64 = FILE_HEAD_OCTETS
         self.chunk = b""
@@ -94,16 +96,21 @@ class WalReader:
         except BadFrame as error:
             self.check_end(error)
             return None
+        if self.position > FILE_HEAD_OCTETS and frame.epoch != self.epoch:
+            text = f"frame {frame.lsn} is of epoch {frame.epoch}, the file's frames before it are of {self.epoch}"
+            raise CorruptFile(self.full_path, int(self.position), text)
         self.position += frame.octets
         self.lsn = frame.lsn
+        self.epoch = frame.epoch
         return frame
 
-    def pass_over(self, position: i64, lsn: i64) -> None:
+    def pass_over(self, position: i64, lsn: i64, epoch: i64) -> None:
         """Go on behind damage, with the frame that stands there."""
         self.read.append((int(self.since), int(self.position)))
         self.since = position
         self.position = position
         self.lsn = lsn - 1
+        self.epoch = epoch
 
     def check_end(self, error: BadFrame) -> None:
         """No frame stands at `position`: CorruptFile unless the log may end here."""

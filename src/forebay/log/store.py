@@ -3,6 +3,9 @@
 Written to by the loop alone. What takes long comes back as an object to run elsewhere: `Commit` (write and sync) on
 the disk thread, `Job` (housekeeping) on a background thread; `synced` and `done` take their results in.
 
+The store of a node that is alone commits what its disk has. A replicated one commits when it is told to: by then all
+who are in sync have it (`written`, `commit_to`).
+
 A record's way: appended to the WAL, durable by the sync of its frame; when its WAL file is full and something of it is
 still wanted, copied to a segment of its queue; gone with its file once nobody wants anything of that.
 """
@@ -11,13 +14,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from crc32c import crc32c
 from mypy_extensions import mypyc_attr
 
 from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Clock, Disk
 from forebay.log.block import Block
-from forebay.log.block_files import BlockFile
+from forebay.log.folder.manifest import Manifest
+from forebay.log.folder.required import NUMBER_OCTETS, SPAN_OCTETS
 from forebay.log.frame import (
     CHECKPOINT,
     CLEAN,
@@ -29,31 +32,20 @@ from forebay.log.frame import (
     START,
     START_OCTETS_MAX,
     WALS,
-    FileHead,
     FrameEntry,
-    encode_start,
 )
-from forebay.log.housekeeping import Job, Liveness, Rewrite
+from forebay.log.housekeeping import Job, Liveness
 from forebay.log.logs import Logs
-from forebay.log.manifest import Manifest, write_manifest
 from forebay.log.opening import Opening
+from forebay.log.planning import Planner, note_start
 from forebay.log.queue_log import QueueLog
-from forebay.log.required import (
-    NUMBER_OCTETS,
-    SPAN_OCTETS,
-    segments_payload,
-    wals_payload,
-)
 from forebay.log.stored import Recovery, StoreOptions
-from forebay.log.stored_log import moved_logs
-from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile, spare_path, wal_path
+from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile
+from forebay.log.wal_maker import ROOM_SLACK_OCTETS, WalMaker
 
 __all__ = ["Commit", "FrameEntry", "Job", "Liveness", "QueueLog", "Recovery", "Store", "StoreOptions"]
 
 RETRY_US: Final = 1_000_000  # a full disk is asked again for room at most this often
-JOB_RETRY_US: Final = 10_000_000  # so is one on which a rewrite found no room
-NAMES_MAX: Final = 100  # folders that one job gives their names: a stop waits for the job that runs
-ROOM_SLACK_OCTETS: Final = 4096  # heads and padding of the frame that takes what `room` promised
 OWN_KINDS: Final = (START, SEGMENTS, WALS, DROPPED)  # of notes; all others are the user's
 
 
@@ -62,15 +54,20 @@ class Store:
     """See the contract of each method; in the order open, create_log ..., start, then everything else, then close.
 
     lsn      number of the frame being gathered: what is appended or noted now is durable when `durable` >= lsn
-    durable  number of the last frame on the disk
+    durable  number of the last frame that cannot be lost: it is on the disk, of a replicated store committed
+    on_disk  number of the last frame that is on this disk
+    epoch    of what is gathered
     full     the disk had no room when it was last asked
     """
 
-    def __init__(self, disk: Disk, clock: Clock, options: StoreOptions) -> None:
+    def __init__(self, disk: Disk, clock: Clock, options: StoreOptions, replicated: bool = False) -> None:
         self.disk = disk
         self.clock = clock
         self.options = options
+        self.replicated = replicated
         self.logs = Logs(disk, options)
+        self.maker = WalMaker(disk, clock, options, self.logs.files)
+        self.planner = Planner(disk, clock, options, self.logs, self.maker, replicated)
         self.wals: list[WalFile] = []  # oldest first, the active one last
         self.frame: GatheredFrame | None = None  # None until `start`
         self.ready: list[GatheredFrame] = []  # complete frames of a file that is full now
@@ -79,64 +76,64 @@ class Store:
         self.job_running: Job | None = None
         self.lsn = 1
         self.durable = 0
+        self.on_disk = 0
+        self.epoch = 0
+        self.uncommitted: list[GatheredFrame] = []  # of a replicated store: on this disk, and not yet committed
+        self.uncommitted_octets = 0
         self.full = False
         self.asked_us = 0
         self.checkpoint_end = 0  # where the active WAL file goes on behind its checkpoint
         self.rotate_after_us = 0
-        self.job_after_us = 0
-        self.next_wal = 1
-        self.spare: tuple[int, int, int] | None = None  # number, handle and length of a WAL file made ahead
-        self.manifest: Manifest | None = None  # as it is on the disk
-        self.dropped: list[tuple[int, int]] = []  # queue, and the frame that says so
-        self.spare_octets = 2 * options.settle_margin_octets + 2 * ROOM_SLACK_OCTETS
 
     # ---- opening
 
     def open(self) -> Recovery:
-        """Read what is there. CorruptFile if any of it is not as it was written and may have been confirmed."""
+        """Read what is there. CorruptFile if any of it is not as it was written and may have been confirmed.
+
+        What of it is committed a replicated store does not know before it is told.
+        """
         opening = Opening(self.disk, self.logs)
         recovery = opening.run()
         for wal in opening.wals:
             wal.full_us = self.clock.now_us()
         self.wals = opening.wals
-        self.manifest = opening.manifest
+        self.planner.found(opening.manifest, opening.inventory)
         self.lsn = opening.lsn + 1
-        self.durable = opening.lsn
+        self.on_disk = opening.lsn
+        self.durable = 0 if self.replicated else opening.lsn
         if self.wals:
-            self.next_wal = self.wals[-1].head.number + 1
+            self.maker.next_number = self.wals[-1].head.number + 1
+            self.epoch = self.wals[-1].epoch
         return recovery
 
-    def start(self, checkpoint: list[FrameEntry]) -> None:
+    def start(self, checkpoint: list[FrameEntry], epoch: int = -1) -> None:
         """Begin a WAL file of this run with the user's state; from then on the store accepts writes.
 
         A log that was found but not created again is one that the user no longer knows: it is dropped.
+
+        epoch  in which this node leads; by default, for a node that is alone, that of the last frame
         """
         assert self.frame is None
+        assert epoch == -1 if not self.replicated else epoch > self.epoch, f"epoch {epoch} after {self.epoch}"
+        if self.replicated:
+            self.epoch = epoch
         for queue in [queue for queue, stored in self.logs.stored.items() if not stored.claimed]:
             self.logs.forget(queue, [])
-            self.dropped.append((queue, self.lsn))
+            self.planner.dropped.append((queue, self.lsn))
         self.disk.make_folder(FOLDER)
-        if self.manifest is None:
-            self.write_manifest(Manifest(0, 0, False))  # before any file that would be missed without it
-        file = self.make_wal(self.checkpoint_octets(checkpoint), self.lsn)
+        self.planner.begin(self.wals)
+        file = self.maker.make(self.checkpoint_octets(checkpoint), self.lsn, self.epoch, False)
         if file is None:
             raise DiskFull(f"{self.disk.path(FOLDER)}: no room to begin a WAL file")
         self.begin_file(file, checkpoint)
         commit = self.commit()
         assert commit is not None
         commit.run()
+        if self.replicated:
+            self.written(commit)
+            return
         self.synced(commit)
-        self.write_manifest(Manifest(file.head.number, file.head.first_lsn, False))
-
-    def write_manifest(self, manifest: Manifest) -> None:
-        """Have the manifest say this. Where the disk is full it says what it said: that is less, and true."""
-        try:
-            write_manifest(self.disk, manifest)
-        except DiskFull:
-            if self.manifest is None:
-                raise
-        else:
-            self.manifest = manifest
+        self.planner.begun(file)
 
     # ---- logs
 
@@ -153,7 +150,7 @@ class Store:
         if stored.log.durable:
             if self.frame is not None:
                 self.frame.add_note(DROPPED, queue, 0, b"")
-            self.dropped.append((queue, self.lsn))
+            self.planner.dropped.append((queue, self.lsn))
 
     # ---- writing
 
@@ -244,9 +241,9 @@ class Store:
         return None
 
     def pending(self) -> int:
-        """Octets that are accepted but not on the disk yet."""
+        """Octets that are accepted but not durable yet."""
         running = self.commit_running
-        octets = 0 if self.frame is None else self.frame.octets
+        octets = self.uncommitted_octets if self.frame is None else self.uncommitted_octets + self.frame.octets
         for frame in self.ready:
             octets += frame.octets
         return octets if running is None else octets + running.octets
@@ -288,15 +285,45 @@ class Store:
         return frame.end() <= frame.file.reserved or self.grow(frame.file, frame.end())
 
     def synced(self, commit: Commit) -> int:
-        """A commit is back from the disk; the number of the last frame that is durable now."""
-        assert commit is self.commit_running and commit.ran
+        """A commit is back from the disk of a node that is alone; the number of the last frame that is durable now."""
+        assert commit is self.commit_running and commit.ran and not self.replicated
         self.commit_running = None
-        self.durable = commit.lsn
+        self.durable = self.on_disk = commit.lsn
         for frame in commit.frames:
             ends = frame.ends
             for at, log in enumerate(frame.logs):
                 log.durable_end = ends[at]
         return self.durable
+
+    def written(self, commit: Commit) -> int:
+        """A commit is back from the disk of a replicated store, which may give out the next; the lsn of its last frame.
+
+        Nothing is durable by that: `commit_to` says what is.
+        """
+        assert commit is self.commit_running and commit.ran and self.replicated
+        self.commit_running = None
+        self.on_disk = commit.lsn
+        self.uncommitted += commit.frames
+        self.uncommitted_octets += commit.octets
+        return commit.lsn
+
+    def commit_to(self, lsn: int) -> None:
+        """The frames of a replicated store up to this one are committed: all who are in sync have them on the disk."""
+        assert self.replicated and lsn <= self.on_disk, f"frame {lsn} of {self.on_disk} cannot be committed"
+        if lsn <= self.durable:
+            return
+        self.durable = lsn
+        frames = self.uncommitted
+        done = 0
+        while done < len(frames) and frames[done].lsn <= lsn:
+            frame = frames[done]
+            ends = frame.ends
+            for at, log in enumerate(frame.logs):
+                log.durable_end = ends[at]
+            self.uncommitted_octets -= frame.octets
+            done += 1
+        if done:
+            self.uncommitted = frames[done:]
 
     # ---- changing files
 
@@ -310,11 +337,11 @@ class Store:
         # A file has room for as much again as its checkpoint: else a long one would be followed by the next at once.
         if frame.end() >= max(self.options.wal_octets_max, 2 * self.checkpoint_end):
             return True
-        if not self.full or self.spare is None:
+        if not self.full or self.maker.spare is None:
             return False
         if frame.end() > frame.file.reserved:
             return True
-        return frame.file.blocks.blocks == 0 and frame.file.reserved > 2 * self.spare_octets
+        return frame.file.blocks.blocks == 0 and frame.file.reserved > 2 * self.maker.spare_octets
 
     def rotate(self, checkpoint: list[FrameEntry]) -> bool:
         """Begin a new WAL file with the user's state, all that was noted included; False if the disk is full."""
@@ -323,7 +350,8 @@ class Store:
         file = None
         if not frame.logs or self.fits(frame):
             first_lsn = self.lsn + 1 if frame.logs else self.lsn
-            file = self.make_wal(self.checkpoint_octets(checkpoint), first_lsn)
+            octets = self.checkpoint_octets(checkpoint)
+            file = self.maker.make(octets, first_lsn, self.epoch, self.is_making())
         if file is None:
             self.rotate_after_us = self.clock.now_us() + RETRY_US
             return False
@@ -346,61 +374,23 @@ class Store:
         starts = len(self.logs.stored) * (2 * PIECE_OCTETS + START_OCTETS_MAX)
         files = SPAN_OCTETS * self.logs.segment_totals()[0] + PIECE_OCTETS + NUMBER_OCTETS * (len(self.wals) + 1)
         octets = FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts + files
-        # The next file made ahead must take a checkpoint even if there is no more room than that.
-        self.spare_octets = 2 * (octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS)
+        self.maker.expect(octets)
         return octets
 
-    def make_wal(self, octets: int, first_lsn: int) -> WalFile | None:
-        """A new WAL file with room for so many octets, the spare one if there is one; None if the disk is full."""
-        number = self.next_wal
-        if self.spare is not None:
-            _, handle, reserved = self.spare
-            if reserved < octets:
-                try:
-                    self.disk.reserve(handle, octets)
-                except DiskFull:
-                    return None
-                reserved = octets
-            self.spare = None
-        else:
-            reserved = max(octets + self.options.settle_margin_octets, self.spare_octets)
-            job = self.job_running
-            if job is not None and job.spare is not None:
-                number = self.next_wal = number + 1  # the job is making the one of this number
-            handle = self.disk.open(spare_path(number), True)
-            try:
-                self.disk.reserve(handle, reserved)
-            except DiskFull:
-                self.disk.close(handle)
-                self.disk.remove(spare_path(number))
-                return None
-        self.next_wal = number + 1
-        file = BlockFile(number, wal_path(number), handle, True)
-        self.logs.files.add(file)
-        salt = crc32c(b"%d %d" % (number, self.clock.now_us()))
-        return WalFile(FileHead(number, salt, first_lsn), file, FILE_HEAD_OCTETS, reserved, False)
+    def is_making(self) -> bool:
+        """A job is making a WAL file ahead."""
+        return self.job_running is not None and self.job_running.spare is not None
 
     def begin_file(self, file: WalFile, checkpoint: list[FrameEntry]) -> None:
         """Gather the first frame of a file."""
         frame = GatheredFrame(self.lsn, file, CHECKPOINT)
         self.wals.append(file)
-        frame.add_note(WALS, 0, 0, wals_payload(self.required_wals()))
-        for queue, stored in self.logs.stored.items():
-            log = stored.log
-            if log.durable:
-                # Blocks before `end` are in frames before this one, or in it: none is missing once this one is there.
-                frame.add_note(START, queue, 0, encode_bounds(log))
-            if stored.segments:
-                frame.add_note(SEGMENTS, queue, 0, segments_payload(stored))
+        self.planner.note_files(frame, self.wals)
         for entry in checkpoint:
             frame.add_note(entry.kind, entry.queue, entry.group, entry.payload)
         frame.urgent = True
         self.frame = frame
         self.checkpoint_end = frame.end()
-
-    def required_wals(self) -> list[int]:
-        """Numbers of the WAL files that must be there: of all but those about to be removed."""
-        return [wal.head.number for wal in self.wals if not wal.empty_lsn]
 
     # ---- housekeeping
 
@@ -408,90 +398,19 @@ class Store:
         """The next piece of background work, if there is any and the last one is back."""
         if self.frame is None or self.job_running is not None:
             return None
-        self.note_starts()
-        job = Job(self.disk, self.options.segment_octets_max)
-        if now_us >= self.job_after_us:
-            job.manifest = self.plan_manifest()
-        self.plan_removals(job)
-        job.name = self.logs.unnamed()[:NAMES_MAX]
-        if self.spare is None:
-            job.spare = (spare_path(self.next_wal), self.spare_octets)
-        if now_us >= self.job_after_us:
-            self.plan_wal(job, liveness, now_us)
-            if not job.rewrites:
-                self.logs.plan_segments(job, liveness)
-            job.name += self.logs.unnamed_of(job, len(job.name))
-        if not (job.manifest or job.remove or job.drop or job.name or job.spare or job.rewrites):
-            return None
+        job = self.planner.plan(self.frame, self.wals, self.finished, self.durable, liveness, now_us)
         self.job_running = job
         return job
 
-    def plan_manifest(self) -> Manifest | None:
-        """The manifest's new content since the last change of files; None if that is in it."""
-        head = self.wals[-1].head
-        if self.durable < head.first_lsn or (self.manifest is not None and self.manifest.wal == head.number):
-            return None
-        return Manifest(head.number, head.first_lsn, False)
-
     def note_starts(self) -> None:
         """Write down where logs start now, so that what was purged or expired does not come back."""
-        for log in moved_logs(self.logs.stored):
-            self.note_start(log)
+        assert self.frame is not None
+        self.planner.note_starts(self.frame)
 
     def note_start(self, log: QueueLog) -> None:
         """As `note_starts`, of one log."""
-        frame = self.frame
-        assert frame is not None
-        if log.durable and (log.start != log.start_noted or log.kept != log.kept_noted):
-            frame.add_note(START, log.queue, 0, encode_bounds(log))
-            frame.urgent = frame.urgent or frame.hurried
-
-    def plan_removals(self, job: Job) -> None:
-        """Files of which no log holds a block any more; where that came of a note, once the note is on the disk."""
-        active = self.wals[-1]
-        frame = self.frame
-        assert frame is not None
-        if self.durable >= active.head.first_lsn:
-            empty = [wal for wal in self.wals[:-1] if wal.blocks.blocks == 0 and wal is not self.finished]
-            named = [wal for wal in empty if not wal.empty_lsn]
-            for wal in named:
-                wal.empty_lsn = self.lsn
-            if named:
-                frame.add_note(WALS, 0, 0, wals_payload(self.required_wals()))
-            for wal in empty:
-                if wal.empty_lsn <= self.durable:
-                    self.wals.remove(wal)
-                    self.logs.files.forget(wal.blocks)
-                    job.remove.append(wal.blocks.path)
-        job.remove += self.logs.dead_segments(self.durable)
-        self.bury_segments(frame)
-        job.drop = [queue for queue, lsn in self.dropped if lsn <= self.durable]
-        self.dropped = [(queue, lsn) for queue, lsn in self.dropped if lsn > self.durable]
-
-    def bury_segments(self, frame: GatheredFrame) -> None:
-        """Note that the segments which hold nothing any more need not be there."""
-        for stored in self.logs.bury_segments(self.lsn):
-            frame.add_note(SEGMENTS, int(stored.log.queue), 0, segments_payload(stored))
-
-    def plan_wal(self, job: Job, liveness: Liveness, now_us: int) -> None:
-        """Copy what is wanted of the oldest full WAL file."""
-        wal = self.wals[0]
-        age_us = self.options.rewrite_age_us
-        if not wal.full or wal is self.finished or self.durable < self.wals[-1].head.first_lsn:
-            return
-        if now_us - wal.full_us < age_us:
-            return
-        files = {wal.blocks.number: wal.blocks}
-        for queue, stored in self.logs.stored.items():
-            if not stored.log.durable:
-                continue
-            entries = stored.log.entries_in(wal.blocks.number)
-            size = entries.size()
-            if size:
-                first = int(entries.bases[0])
-                end = int(entries.end(size - 1))
-                wanted = liveness.live(queue, first, end)
-                job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, end, False))
+        assert self.frame is not None
+        note_start(self.frame, log)
 
     def done(self, job: Job, error: BaseException | None = None) -> None:
         """A job is back. An error other than a full disk is raised again: the disk or a file on it is not sound."""
@@ -499,42 +418,24 @@ class Store:
         self.job_running = None
         if job.spare_handle >= 0:
             assert job.spare is not None
-            self.take_spare(job.spare[0], job.spare_handle, job.spare[1])
+            self.maker.take_spare(job.spare[0], job.spare_handle, job.spare[1])
         if error is not None:
             raise error
-        for log in job.name:
-            self.logs.named(log)
-        if job.manifest is not None and not job.full:
-            self.manifest = job.manifest
-        if job.full:
-            self.job_after_us = self.clock.now_us() + JOB_RETRY_US
-        for rewrite in job.rewrites:
-            if not self.logs.take_rewrite(rewrite):
-                # Its folder went while the job was on its way, which has made it anew.
-                self.dropped.append((rewrite.log.queue, self.durable))
-            elif rewrite.made:
-                assert self.frame is not None
-                payload = segments_payload(self.logs.stored[rewrite.log.queue])
-                self.frame.add_note(SEGMENTS, rewrite.log.queue, 0, payload)
-
-    def take_spare(self, path: str, handle: int, octets: int) -> None:
-        number = self.next_wal
-        if path == spare_path(number):
-            self.spare = (number, handle, octets)
-        else:  # a change of files overtook it
-            self.disk.close(handle)
-            self.disk.remove(path)
+        self.planner.done(job, self.frame, self.durable)
 
     # ---- the end
 
     def close(self) -> None:
-        """Say that all is well, after the last commit is back, and close every file."""
+        """Say that all is well, after the last commit is back, and close every file.
+
+        A replicated store writes nothing more: frames that nobody else has would have to be cut one day.
+        """
         frame = self.frame
-        if frame is not None:
-            if self.commit_running is not None:
-                raise StorageError("the store is closed while a commit is on its way to the disk")
+        if frame is not None and self.commit_running is not None:
+            raise StorageError("the store is closed while a commit is on its way to the disk")
+        if frame is not None and not self.replicated:
             if self.job_running is None:
-                self.bury_segments(frame)
+                self.planner.bury_segments(frame, self.lsn)
             while (commit := self.flush()) is not None:
                 commit.run()
                 self.synced(commit)
@@ -543,10 +444,7 @@ class Store:
             self.write_clean()
         for file in list(self.logs.files.files.values()):
             self.logs.files.forget(file)
-        if self.spare is not None:
-            number, handle, _ = self.spare
-            self.disk.close(handle)
-            self.disk.remove(spare_path(number))
+        self.maker.drop_spare()
         self.frame = None
 
     def write_clean(self) -> None:
@@ -557,14 +455,7 @@ class Store:
             frame.flags = CLEAN
             Commit(self.disk, [frame], None).run()
             file.tail = frame.end()
-            self.durable = frame.lsn
+            self.durable = self.on_disk = frame.lsn
         self.disk.truncate(file.blocks.handle, file.tail)
         self.disk.sync(file.blocks.handle)
-        self.write_manifest(Manifest(file.head.number, self.durable, True))
-
-
-def encode_bounds(log: QueueLog) -> bytes:
-    """The payload of a log's START; from here on the log counts as noted so."""
-    log.start_noted = log.start
-    log.kept_noted = log.kept
-    return encode_start(log.kept, log.end, log.start)
+        self.planner.write_manifest(Manifest(file.head.number, self.durable, True))

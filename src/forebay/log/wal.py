@@ -48,17 +48,19 @@ class WalFile:
     tail       octets in use, the frame being gathered not counted
     reserved   octets that the file has room for on the disk
     named      it has its lasting name
+    epoch      of all its frames
     full       nothing will be written to it any more
     full_us    since when
     empty_lsn  frame with the last note of why no log holds a block of it; 0 while one does
     """
 
-    def __init__(self, head: FileHead, blocks: BlockFile, tail: int, reserved: int, named: bool) -> None:
+    def __init__(self, head: FileHead, blocks: BlockFile, tail: int, reserved: int, named: bool, epoch: int) -> None:
         self.head = head
         self.blocks = blocks
         self.tail = tail
         self.reserved = reserved
         self.named = named
+        self.epoch = epoch
         self.empty_lsn = 0
         self.full = False
         self.full_us = 0
@@ -118,9 +120,9 @@ class GatheredFrame:
 
     def encode(self) -> list[bytes]:
         """All octets of the frame, in few parts."""
-        head = encode_frame_head(
-            self.file.head.salt, self.lsn, self.octets, self.flags, self.pieces, b"".join(self.checked)
-        )
+        file = self.file
+        checked = b"".join(self.checked)
+        head = encode_frame_head(file.head.salt, file.epoch, self.lsn, self.octets, self.flags, self.pieces, checked)
         parts = [head, *self.parts]
         if self.octets < JOIN_OCTETS_MAX * len(parts):
             return [b"".join(parts)]

@@ -11,8 +11,9 @@ import pytest
 
 from forebay.core.errors import CorruptFile, StorageError
 from forebay.log.block import BlockWriter
+from forebay.log.planning import NAMES_MAX
 from forebay.log.segment import SegmentWriter
-from forebay.log.store import NAMES_MAX, FrameEntry, Store, StoreOptions
+from forebay.log.store import FrameEntry, Store, StoreOptions
 from tests.stores import SMALL, Everything, Opened, PowerCut, SmallDisk, TestClock, bodies
 
 NOTE = 3
@@ -515,12 +516,12 @@ def test_a_file_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / opened.store.wals[-1].blocks.path
     opened.close()
     head = bytearray(path.read_bytes())
-    head[8] = 5
+    head[8] = 6
     from crc32c import crc32c
 
     head[4:8] = crc32c(bytes(head[8:32])).to_bytes(4, "little")
     path.write_bytes(head)
-    with pytest.raises(CorruptFile, match="version 5 of the WAL format is unknown"):
+    with pytest.raises(CorruptFile, match="version 6 of the WAL format is unknown"):
         Opened(tmp_path, [1])
 
 

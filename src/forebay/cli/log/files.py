@@ -212,7 +212,8 @@ class Survey:
             found = reader.later_frame()
             if found < 0:
                 return True
-            reader.pass_over(found, reader.frame_at(found).lsn)
+            after = reader.frame_at(found)
+            reader.pass_over(found, after.lsn, after.epoch)
             return False
         return True
 

@@ -17,7 +17,7 @@ from forebay.broker.vhosts import Vhosts
 from forebay.core.errors import CorruptFile, OptionError, StorageError
 from forebay.core.options import Options
 from forebay.core.ports import Disk, Parts
-from forebay.log.manifest import NAME as MANIFEST
+from forebay.log.folder.manifest import NAME as MANIFEST
 from forebay.log.recovery import WalReader
 from forebay.log.segment import queue_folder
 from forebay.log.store import Recovery, Store, StoreOptions

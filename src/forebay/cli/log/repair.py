@@ -12,14 +12,16 @@ from typing import Final
 from forebay.cli.log.files import Survey
 from forebay.cli.log.folder import ReadingDisk, Recovered
 from forebay.core.errors import CorruptFile, StorageError
+from forebay.log.folder.identity import NAME as IDENTITY
+from forebay.log.folder.inventory import NAME as INVENTORY
+from forebay.log.folder.manifest import NAME as MANIFEST
+from forebay.log.folder.manifest import Manifest, write_manifest
+from forebay.log.folder.required import MissingFile, segments_payload, wals_payload
 from forebay.log.frame import SEGMENTS, START, WALS, FrameEntry, encode_file_head, encode_start, parse_start
 from forebay.log.logs import Logs
-from forebay.log.manifest import NAME as MANIFEST
-from forebay.log.manifest import Manifest, write_manifest
 from forebay.log.mending import Output, SegmentMender, Unmendable, WalMender, mended_head, placeholder
 from forebay.log.opening import Opening
 from forebay.log.recovery import WalReader
-from forebay.log.required import MissingFile, segments_payload, wals_payload
 from forebay.log.segment import SegmentWriter, queue_folder
 from forebay.log.stored import StoreOptions
 from forebay.log.wal import FOLDER, wal_path
@@ -30,6 +32,10 @@ DAMAGED: Final = ".damaged"  # added to the name of what was there
 TRIES_MAX: Final = 4  # of mending one file: its head, its frames, its end
 WRITES: Final = "write anew"
 SETS_ASIDE: Final = "set aside"
+LOST_NOTES: Final = {
+    INVENTORY: "that a file is missing could not be noticed",
+    IDENTITY: "which node of its cluster the folder was, and what it had promised there: it joins as a new one",
+}
 
 
 @dataclass(slots=True)
@@ -148,6 +154,9 @@ class Repair:
                 raise Unmendable(f"cannot be mended: {error}")
             if path == MANIFEST:
                 self.make_manifest(step, ["that an end of the write-ahead log is missing could not be noticed"])
+            elif path in (INVENTORY, IDENTITY):
+                step.gone = True
+                step.losses += [LOST_NOTES[path]]
             elif path.startswith(f"{FOLDER}/"):
                 self.mend_wal(step, int(Path(path).stem), error)
             else:
@@ -221,7 +230,8 @@ class Repair:
 
     def rewrite_wal(self, step: FileRepair, number: int) -> bool:
         """Write a WAL file anew with all of it that is whole; whether anything of it was not."""
-        mender = WalMender(self.mended, number, mended_head(self.mended, number), lambda: self.state_before(number))
+        head = mended_head(self.mended, number)
+        mender = WalMender(self.mended, number, head, lambda: self.state_before(number), self.epoch_before(number))
         out, made = self.output(step)
         mender.write(out, self.first_lsn(number + 1))
         out.close()
@@ -232,6 +242,26 @@ class Repair:
         elif not step.made:
             del self.steps[step.path]
         return mender.changed
+
+    def epoch_before(self, number: int) -> int:
+        """The epoch of the last file before this one that says its own; 0 where none does."""
+        return next((epoch for each in reversed(self.numbers()) if each < number and (epoch := self.epoch(each))), 0)
+
+    def epoch(self, number: int) -> int:
+        """The epoch of the first whole frame of a WAL file; 0 where none is left."""
+        handle = self.mended.open(wal_path(number), False)
+        try:
+            reader = WalReader(self.mended, wal_path(number), handle, number, True)
+            frame = None
+            with suppress(CorruptFile):
+                frame = reader.next()
+            at = int(reader.later_frame()) if frame is None else -1
+            frame = reader.frame_at(at) if at >= 0 else frame
+            return 0 if frame is None else int(frame.epoch)
+        except CorruptFile:
+            return 0
+        finally:
+            self.mended.close(handle)
 
     def first_lsn(self, number: int) -> int | None:
         """Of a WAL file; None if it is not there."""
@@ -261,7 +291,7 @@ class Repair:
             first_lsn = min(int(reader.lsn) + 1, first_lsn)
             self.mended.close(handle)
         out, step.made = self.output(step)
-        out.write(placeholder(number, first_lsn, next_lsn))
+        out.write(placeholder(number, self.epoch(later[0]), first_lsn, next_lsn))
         out.close()
         step.losses.append(f"frames {first_lsn} to {next_lsn - 1} of the write-ahead log: what was settled in them")
         step.losses += self.offsets_between(number, later[0])
@@ -395,6 +425,9 @@ class Repair:
     def apply(self) -> list[str]:
         """Put everything in its place, one file after the other; the paths of what was there before."""
         kept: list[str] = []
+        if self.steps and IDENTITY not in self.steps and self.is_there(IDENTITY):
+            # The folder is no longer what it was: to the nodes of a cluster it must not pass for that.
+            self.disk.remove(IDENTITY)
         # The manifest last: it says less by then than before.
         for step in sorted(self.steps.values(), key=lambda each: each.path == MANIFEST):
             target = self.disk.path(step.path)

@@ -39,7 +39,7 @@ from forebay.log.segment import (
 from forebay.spark.arrow.batches import BlockView, Buffer
 
 # The head of log/frame.py, to be read out of a view.
-FRAME_HEAD: Final = struct.Struct("<4sIqqII")
+FRAME_HEAD: Final = struct.Struct("<4sIqqIIq")
 READ_OCTETS: Final = 4 << 20
 # A shorter segment is read: a file that is mapped stays open as long as its blocks, and many short ones make a batch.
 MAP_OCTETS_MIN: Final = 1 << 20
@@ -264,7 +264,7 @@ class WalBlocks:
                 if position + octets > self.octets:
                     return
                 view = self.at(position, octets)
-                _, _, _, number, _, flags = FRAME_HEAD.unpack_from(view)
+                _, _, _, number, _, flags, _ = FRAME_HEAD.unpack_from(view)
                 if number != lsn or len(view) < octets:
                     return
                 if checked:

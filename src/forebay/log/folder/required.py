@@ -1,4 +1,4 @@
-"""The files that must be there, as the write-ahead log says.
+"""The files that must be there, as the write-ahead log says, or the inventory where there is one.
 
 Each checkpoint names all segments and WAL files; notes after it say what has changed. A segment is named once it is on
 the disk, and a file is removed only when a note on the disk no longer names it. So a file that is named and not there
@@ -12,8 +12,9 @@ from typing import Final
 
 from forebay.core.errors import CorruptFile
 from forebay.core.ports import Disk
+from forebay.log.folder.inventory import Inventory
+from forebay.log.folder.manifest import NAME, Manifest
 from forebay.log.frame import SEGMENTS, WALS, FrameEntry
-from forebay.log.manifest import NAME, Manifest
 from forebay.log.segment import Segment, segment_path
 from forebay.log.stored_log import StoredLog
 from forebay.log.wal import wal_path
@@ -44,6 +45,13 @@ class Required:
     def __init__(self) -> None:
         self.segments: dict[int, list[tuple[int, int]]] = {}
         self.wals: list[int] = []
+
+    def set(self, inventory: Inventory) -> None:
+        """Have it say what an inventory does, and nothing else."""
+        self.clear()
+        self.wals = list(inventory.wals)
+        for queue, first, end in inventory.segments:
+            self.segments.setdefault(queue, []).append((first, end))
 
     def clear(self) -> None:
         """A checkpoint begins."""

@@ -12,7 +12,7 @@ The file `MANIFEST` of the data folder, 40 octets, little-endian:
 
 It is written when a broker starts, soon after each change of WAL files, and with CLEAN when the broker stops in good
 order: then its LSN is that of the last frame. The log may go further than it says, never less far. What else must be
-there stands in the log (`log/required.py`).
+there stands in the log (`log/folder/required.py`).
 """
 
 from __future__ import annotations

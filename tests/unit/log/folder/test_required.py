@@ -169,7 +169,7 @@ def test_what_went_rightly_is_not_missed(tmp_path: Path) -> None:
     Opened(tmp_path / "data", [1, 2]).close()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_a_folder_of_an_older_format_is_refused(folder: Path, version: int) -> None:
     from crc32c import crc32c
 

@@ -1,0 +1,306 @@
+"""The store's plans for its background: which files may go, and which are rewritten.
+
+A file goes once it is on the disk that it need not be there. A single node has notes of that in its log; the log of a
+replicated store is not its own, so it has an inventory beside it, and nothing is done on the word of a frame that is
+not committed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.core.errors import DiskFull
+from forebay.core.ports import Clock, Disk
+from forebay.log.folder.inventory import Inventory, remove_inventory, write_inventory
+from forebay.log.folder.manifest import Manifest, write_manifest
+from forebay.log.folder.required import segments_payload, wals_payload
+from forebay.log.frame import SEGMENTS, START, WALS, encode_start
+from forebay.log.housekeeping import Job, Liveness, Rewrite
+from forebay.log.logs import Logs
+from forebay.log.queue_log import QueueLog
+from forebay.log.stored import StoreOptions
+from forebay.log.stored_log import moved_logs, with_segments
+from forebay.log.wal import GatheredFrame, WalFile, spare_path
+from forebay.log.wal_maker import WalMaker
+
+JOB_RETRY_US: Final = 10_000_000  # after which a disk on which a rewrite found no room is asked again
+NAMES_MAX: Final = 100  # folders that one job gives their names: a stop waits for the job that runs
+
+
+class Planner:
+    """Plans jobs, and takes in what they have done.
+
+    replicated  what must be there stands in the inventory
+    manifest    as it is on the disk, as is `inventory`
+    floor       frames up to this lsn may be in segments
+    dropped     queue, and the frame that says so
+    stale       the inventory on the disk is not what it should be
+    """
+
+    def __init__(
+        self, disk: Disk, clock: Clock, options: StoreOptions, logs: Logs, maker: WalMaker, replicated: bool
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.options = options
+        self.logs = logs
+        self.maker = maker
+        self.replicated = replicated
+        self.manifest: Manifest | None = None
+        self.inventory: Inventory | None = None
+        self.floor = 0
+        self.dropped: list[tuple[int, int]] = []
+        self.stale = False
+        self.leaving: list[tuple[str, int]] = []  # segments that the inventory being written no longer names
+        self.unnamed: list[tuple[str, int]] = []  # those that the one on the disk no longer names, and their frame
+        self.not_before_us = 0
+
+    # ---- the start
+
+    def found(self, manifest: Manifest | None, inventory: Inventory | None) -> None:
+        """Take over what was found on the disk."""
+        self.manifest = manifest
+        self.inventory = inventory
+        self.floor = 0 if inventory is None else inventory.floor
+
+    def begin(self, wals: list[WalFile]) -> None:
+        """Have a manifest, and of a replicated store an inventory, before any file that would be missed without it."""
+        if self.manifest is None:
+            self.write_manifest(Manifest(0, 0, False))
+        if self.replicated and self.inventory is None:
+            inventory = self.current(wals)
+            write_inventory(self.disk, inventory)
+            self.inventory = inventory
+
+    def begun(self, file: WalFile) -> None:
+        """The first frame of this run is on the disk of a single node, and names all files."""
+        self.write_manifest(Manifest(file.head.number, file.head.first_lsn, False))
+        if self.inventory is not None:
+            remove_inventory(self.disk)
+            self.inventory = None
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Have the manifest say this. Where the disk is full it says what it said: that is less, and true."""
+        try:
+            write_manifest(self.disk, manifest)
+        except DiskFull:
+            if self.manifest is None:
+                raise
+        else:
+            self.manifest = manifest
+
+    # ---- what the log says of files
+
+    def note_files(self, frame: GatheredFrame, wals: list[WalFile]) -> None:
+        """Note, in a checkpoint, where the logs start and which files must be there."""
+        if not self.replicated:
+            frame.add_note(WALS, 0, 0, wals_payload(required(wals)))
+        for queue, stored in self.logs.stored.items():
+            log = stored.log
+            if log.durable:
+                # Blocks before `end` are in frames before this one, or in it: none is missing once this one is there.
+                frame.add_note(START, queue, 0, encode_bounds(log))
+            if stored.segments and not self.replicated:
+                frame.add_note(SEGMENTS, queue, 0, segments_payload(stored))
+
+    def note_starts(self, frame: GatheredFrame) -> None:
+        """Write down where logs start now, so that what was purged or expired does not come back."""
+        for log in moved_logs(self.logs.stored):
+            note_start(frame, log)
+
+    def current(self, wals: list[WalFile]) -> Inventory:
+        """The inventory as it should be."""
+        spans: list[tuple[int, int, int]] = []
+        for stored in with_segments(self.logs.stored):
+            queue = int(stored.log.queue)
+            spans += [(queue, each.segment.first, each.segment.end) for each in stored.segments]
+        return Inventory(self.floor, tuple(required(wals)), tuple(spans))
+
+    # ---- plans
+
+    def plan(
+        self,
+        frame: GatheredFrame,
+        wals: list[WalFile],
+        finished: WalFile | None,
+        durable: int,
+        liveness: Liveness,
+        now_us: int,
+    ) -> Job | None:
+        """The next piece of background work, if there is any.
+
+        frame     the one that is being gathered
+        finished  the file that the next commit is the last of
+        durable   number of the last frame that is durable
+        """
+        self.note_starts(frame)
+        job = Job(self.disk, self.options.segment_octets_max)
+        is_time = now_us >= self.not_before_us
+        if is_time:
+            job.manifest = self.plan_manifest(wals, durable)
+        self.plan_removals(job, frame, wals, finished, durable)
+        job.name = self.logs.unnamed()[:NAMES_MAX]
+        if self.maker.spare is None:
+            job.spare = (spare_path(self.maker.next_number), self.maker.spare_octets)
+        if is_time:
+            self.plan_wal(job, wals, finished, durable, liveness, now_us)
+            if not job.rewrites:
+                self.logs.plan_segments(job, liveness)
+            job.name += self.logs.unnamed_of(job, len(job.name))
+            self.plan_inventory(job, wals)
+        return job if job.has_work() else None
+
+    def plan_manifest(self, wals: list[WalFile], durable: int) -> Manifest | None:
+        """The manifest's new content since the last change of files; None if that is in it."""
+        head = wals[-1].head
+        if durable < head.first_lsn or (self.manifest is not None and self.manifest.wal == head.number):
+            return None
+        return Manifest(head.number, head.first_lsn, False)
+
+    def plan_removals(
+        self, job: Job, frame: GatheredFrame, wals: list[WalFile], finished: WalFile | None, durable: int
+    ) -> None:
+        """Files of which no log holds a block any more; where that came of a note, once the note is on the disk."""
+        # A frame with nothing in it may never be written: then what made the file empty is in one before it.
+        lsn = frame.lsn if frame.pieces or not self.replicated else frame.lsn - 1
+        if durable >= wals[-1].head.first_lsn:
+            empty = self.empty(wals, finished)
+            named = [wal for wal in empty if not wal.empty_lsn]
+            for wal in named:
+                wal.empty_lsn = lsn
+            if named:
+                self.stale = True
+                if not self.replicated:
+                    frame.add_note(WALS, 0, 0, wals_payload(required(wals)))
+            self.remove_wals(job, wals, empty, durable)
+        self.bury_segments(frame, lsn)
+        job.remove += self.dead_segments(durable)
+        job.drop = [queue for queue, dropped in self.dropped if dropped <= durable]
+        self.dropped = [(queue, dropped) for queue, dropped in self.dropped if dropped > durable]
+
+    def empty(self, wals: list[WalFile], finished: WalFile | None) -> list[WalFile]:
+        """Files that hold nothing any more; of a replicated store only the oldest: behind them no frame is missing."""
+        found: list[WalFile] = []
+        for wal in wals[:-1]:
+            if wal.blocks.blocks == 0 and wal is not finished:
+                found.append(wal)
+            elif self.replicated:
+                break
+        return found
+
+    def remove_wals(self, job: Job, wals: list[WalFile], empty: list[WalFile], durable: int) -> None:
+        for wal in empty:
+            if wal.empty_lsn <= durable and not self.is_named(wal):
+                wals.remove(wal)
+                self.logs.files.forget(wal.blocks)
+                job.remove.append(wal.blocks.path)
+
+    def is_named(self, wal: WalFile) -> bool:
+        """True where the inventory on the disk says that the file must be there."""
+        return self.inventory is not None and wal.head.number in self.inventory.wals
+
+    def bury_segments(self, frame: GatheredFrame, lsn: int) -> None:
+        """Note that the segments which hold nothing any more need not be there."""
+        changed = self.logs.bury_segments(lsn)
+        if self.replicated:
+            self.stale = self.stale or bool(changed)
+            return
+        for stored in changed:
+            frame.add_note(SEGMENTS, int(stored.log.queue), 0, segments_payload(stored))
+
+    def dead_segments(self, durable: int) -> list[str]:
+        """Paths of segments that may be removed now."""
+        if not self.replicated:
+            return self.logs.dead_segments(durable)
+        paths = [path for path, lsn in self.unnamed if lsn <= durable]
+        self.unnamed = [(path, lsn) for path, lsn in self.unnamed if lsn > durable]
+        return paths
+
+    def plan_inventory(self, job: Job, wals: list[WalFile]) -> None:
+        """Have the inventory written anew if it is not what it should be."""
+        if not self.replicated or self.inventory is None:
+            return
+        if self.stale or self.inventory.floor != self.floor or self.inventory.wals != tuple(required(wals)):
+            job.inventory = self.current(wals)
+            self.leaving, self.logs.dead = self.logs.dead, []
+            self.stale = False
+
+    def plan_wal(
+        self,
+        job: Job,
+        wals: list[WalFile],
+        finished: WalFile | None,
+        durable: int,
+        liveness: Liveness,
+        now_us: int,
+    ) -> None:
+        """Copy what is wanted of the oldest full WAL file."""
+        wal = wals[0]
+        if not wal.full or wal is finished or durable < wals[-1].head.first_lsn:
+            return
+        if now_us - wal.full_us < self.options.rewrite_age_us:
+            return
+        files = {wal.blocks.number: wal.blocks}
+        for queue, stored in self.logs.stored.items():
+            if not stored.log.durable:
+                continue
+            entries = stored.log.entries_in(wal.blocks.number)
+            size = entries.size()
+            if size:
+                first = int(entries.bases[0])
+                end = int(entries.end(size - 1))
+                wanted = liveness.live(queue, first, end)
+                job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, end, False))
+        if job.rewrites:
+            self.floor = max(self.floor, wals[1].head.first_lsn - 1)
+
+    # ---- what is done
+
+    def done(self, job: Job, frame: GatheredFrame | None, durable: int) -> None:
+        """Take in what a job has done; `frame` is the one that is being gathered, if any is."""
+        for log in job.name:
+            self.logs.named(log)
+        if job.manifest is not None and not job.full:
+            self.manifest = job.manifest
+        if job.inventory is not None:
+            self.take_inventory(job)
+        if job.full:
+            self.not_before_us = self.clock.now_us() + JOB_RETRY_US
+        for rewrite in job.rewrites:
+            if not self.logs.take_rewrite(rewrite):
+                # Its folder went while the job was on its way, which has made it anew.
+                self.dropped.append((rewrite.log.queue, durable))
+            elif rewrite.made:
+                self.stale = True
+                if not self.replicated:
+                    assert frame is not None
+                    payload = segments_payload(self.logs.stored[rewrite.log.queue])
+                    frame.add_note(SEGMENTS, rewrite.log.queue, 0, payload)
+
+    def take_inventory(self, job: Job) -> None:
+        if job.inventory_written:
+            self.inventory = job.inventory
+            self.unnamed += self.leaving
+        else:
+            self.stale = True
+            self.logs.dead = self.leaving + self.logs.dead
+        self.leaving = []
+
+
+def required(wals: list[WalFile]) -> list[int]:
+    """Numbers of the WAL files that must be there: of all but those about to be removed."""
+    return [wal.head.number for wal in wals if not wal.empty_lsn]
+
+
+def note_start(frame: GatheredFrame, log: QueueLog) -> None:
+    """Write down where a log starts now."""
+    if log.durable and (log.start != log.start_noted or log.kept != log.kept_noted):
+        frame.add_note(START, log.queue, 0, encode_bounds(log))
+        frame.urgent = frame.urgent or frame.hurried
+
+
+def encode_bounds(log: QueueLog) -> bytes:
+    """The payload of a log's START; from here on the log counts as noted so."""
+    log.start_noted = log.start
+    log.kept_noted = log.kept
+    return encode_start(log.kept, log.end, log.start)

@@ -1,0 +1,95 @@
+"""New files of the write-ahead log, each with room for what it begins with; one is made ahead, where there is time."""
+
+from __future__ import annotations
+
+from crc32c import crc32c
+
+from forebay.core.errors import DiskFull
+from forebay.core.ports import Clock, Disk
+from forebay.log.block_files import BlockFile, BlockFiles
+from forebay.log.frame import FILE_HEAD_OCTETS, FileHead
+from forebay.log.stored import StoreOptions
+from forebay.log.wal import WalFile, spare_path, wal_path
+
+ROOM_SLACK_OCTETS = 4096  # heads and padding of the frame that takes what `room` promised
+
+
+class WalMaker:
+    """Makes WAL files.
+
+    next_number   of the next file
+    spare         number, handle and length of a file made ahead
+    spare_octets  length of the next that is made ahead
+    """
+
+    def __init__(self, disk: Disk, clock: Clock, options: StoreOptions, files: BlockFiles) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.options = options
+        self.files = files
+        self.next_number = 1
+        self.spare: tuple[int, int, int] | None = None
+        self.spare_octets = 2 * options.settle_margin_octets + 2 * ROOM_SLACK_OCTETS
+
+    def expect(self, checkpoint_octets: int) -> None:
+        """Have the next file made ahead take a checkpoint even if there is no more room than that."""
+        self.spare_octets = 2 * (checkpoint_octets + self.options.settle_margin_octets + ROOM_SLACK_OCTETS)
+
+    def make(self, octets: int, first_lsn: int, epoch: int, busy: bool) -> WalFile | None:
+        """A new file with room for so many octets; None if the disk is full.
+
+        busy  a job is just making the one of the next number
+        """
+        number = self.next_number
+        if self.spare is not None:
+            _, handle, reserved = self.spare
+            if reserved < octets:
+                try:
+                    self.disk.reserve(handle, octets)
+                except DiskFull:
+                    return None
+                reserved = octets
+            self.spare = None
+        else:
+            reserved = max(octets + self.options.settle_margin_octets, self.spare_octets)
+            if busy:
+                number = self.next_number = number + 1
+            handle = self.opened(number, reserved)
+            if handle < 0:
+                return None
+        salt = crc32c(b"%d %d" % (number, self.clock.now_us()))
+        return self.taken(FileHead(number, salt, first_lsn), handle, reserved, epoch)
+
+    def opened(self, number: int, octets: int) -> int:
+        """The handle of a file of this number that has no frame yet; -1 if there is no room for it."""
+        handle = self.disk.open(spare_path(number), True)
+        try:
+            self.disk.reserve(handle, octets)
+        except DiskFull:
+            self.disk.close(handle)
+            self.disk.remove(spare_path(number))
+            return -1
+        return handle
+
+    def taken(self, head: FileHead, handle: int, reserved: int, epoch: int) -> WalFile:
+        """The file that will have this head."""
+        self.next_number = head.number + 1
+        file = BlockFile(head.number, wal_path(head.number), handle, True)
+        self.files.add(file)
+        return WalFile(head, file, FILE_HEAD_OCTETS, reserved, False, epoch)
+
+    def take_spare(self, path: str, handle: int, octets: int) -> None:
+        """A job has made a file ahead."""
+        if path == spare_path(self.next_number) and self.spare is None:
+            self.spare = (self.next_number, handle, octets)
+        else:  # a change of files overtook it
+            self.disk.close(handle)
+            self.disk.remove(path)
+
+    def drop_spare(self) -> None:
+        """Have none made ahead."""
+        if self.spare is not None:
+            number, handle, _ = self.spare
+            self.spare = None
+            self.disk.close(handle)
+            self.disk.remove(spare_path(number))
