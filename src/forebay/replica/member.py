@@ -23,6 +23,7 @@ from forebay.core.errors import NOT_ALLOWED, PRECONDITION, RequestError
 from forebay.replica.changes import Changes
 from forebay.replica.following import Following
 from forebay.replica.leading import Leading
+from forebay.replica.membership import Membership, PresentNode
 from forebay.replica.messages import (
     Acknowledgement,
     Append,
@@ -62,6 +63,7 @@ class Member:
         self.promises = self.make_promises()
         self.suspicion = Suspicion(self.standing, self.changes)
         self.following = self.make_following()
+        self.membership = Membership(settings.members_max, settings.replace_us)
         self.leading: Leading | None = None
         self.led: i64 = -1
         self.read_us: i64 = 0
@@ -269,6 +271,17 @@ class Member:
         if node == self.standing.name:
             raise RequestError(PRECONDITION, f"{node!r} leads: transfer that first")
         self.demand(leading.in_sync.remove(node, now))
+
+    def admit(self, present: dict[str, PresentNode], now: i64) -> None:
+        """While it leads: take in nodes that are there and are no members, as far as there is room."""
+        leading = self.leading
+        view = self.standing.view
+        if leading is None or view is None or view.value.epoch != self.standing.epoch:
+            return
+        if self.changes.pending is None:
+            value = self.membership.change(view.value, present, now)
+            if value is not None:
+                self.changes.propose(value, now)
 
     def force(self, now: i64) -> None:
         """Go on alone, with `min_in_sync` 1: other members that are in sync are left behind, and join again.

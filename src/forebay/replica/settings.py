@@ -31,6 +31,8 @@ class ReplicaSettings:
     window_octets_max  on their way to one member
     window_frames_max  the same
     learner_octets_s   of frames a second to a member that is not in sync
+    members_max        nodes that keep the data
+    replace_us         a member that is gone for so long gives its place to a node that has none; 0: never
     is_async           frames are confirmed once the leader's own disk has them
     """
 
@@ -52,4 +54,6 @@ class ReplicaSettings:
         self.window_octets_max: i64 = 16 << 20
         self.window_frames_max: i64 = 4096
         self.learner_octets_s: i64 = 64 << 20
+        self.members_max = 3
+        self.replace_us: i64 = 600_000 * MS
         self.is_async = False
