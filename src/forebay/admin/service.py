@@ -19,7 +19,7 @@ from forebay.admin.samples.rates import RateSamples
 from forebay.node.peer import Peer, split_name
 from forebay.server.app import App
 from forebay.server.faults import CALLBACK
-from forebay.server.listen import Acceptor, Endpoint, http_endpoints, listen, metrics_endpoints
+from forebay.server.listen import Closable, Endpoint, http_endpoints, metrics_endpoints
 from forebay.server.run import Service
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class HttpService(Service):
     def __init__(self, app: App, endpoints: Sequence[Endpoint]) -> None:
         self.app = app
         self.endpoints = endpoints
-        self.listeners: list[asyncio.Server | Acceptor] = []
+        self.listeners: list[Closable] = []
         self.server: HttpServer | None = None
         self.early: set[Early] = set()
         self.loading: asyncio.Task[None] | None = None
@@ -99,7 +99,7 @@ class HttpService(Service):
     async def start(self) -> dict[str, str]:
         addresses: dict[str, str] = {}
         for endpoint in self.endpoints:
-            listener, addresses[endpoint.name] = await listen(self.make_protocol, endpoint)
+            listener, addresses[endpoint.name] = await self.app.listen(self.make_protocol, endpoint)
             self.listeners.append(listener)
         return addresses
 

@@ -38,6 +38,7 @@ from forebay.server.faults import Faults
 from forebay.server.handles import room_for_connections
 from forebay.server.heap import Heap, resident_octets
 from forebay.server.kernel_sync import make_kernel_sync
+from forebay.server.listen import Closable, Endpoint, MakeProtocol, listen
 from forebay.server.net import Connection, Host
 from forebay.server.telemetry.audit_log import AuditLog
 from forebay.server.telemetry.event_log import EventLog
@@ -78,7 +79,7 @@ class App(Host):
         self.faults = Faults()
         self.heap = Heap()
         self.histograms = Histograms()
-        self.disk = DataDisk(options.data, self.histograms.synced)
+        self.disk = self.make_disk()
         self.node = self.make_node()
         self.store = self.node.store
         self.vhosts = self.node.vhosts
@@ -114,6 +115,10 @@ class App(Host):
         self.watchers: list[Callable[[], None]] = []
         self.leaving = False
         self.idle: asyncio.Event = asyncio.Event()
+
+    def make_disk(self) -> DataDisk:
+        """The data directory, which is this process's from here on."""
+        return DataDisk(self.options.data, self.histograms.synced)
 
     def make_node(self) -> Node:
         """The node, on this process's disk, clock and chance."""
@@ -154,6 +159,10 @@ class App(Host):
     def now_us(self) -> int:
         """The time, in microseconds."""
         return self.clock.now_us()
+
+    async def listen(self, make: MakeProtocol, endpoint: Endpoint) -> tuple[Closable, str]:
+        """Open a listener; it and the address that it really has. OptionError where it cannot be had."""
+        return await listen(make, endpoint)
 
     # ---- callers without a session
 

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from forebay.core.errors import OptionError, PeerError
 from forebay.core.option_names import NONE
@@ -73,6 +73,12 @@ class Endpoint:
 # Name, address, protocol, TLS and WebSocket of an endpoint.
 Wanted = tuple[str, str, str, TlsContexts | None, WebSocketSettings | None]
 MakeProtocol = Callable[[Endpoint, Peer | None], asyncio.Protocol]
+
+
+class Closable(Protocol):
+    """A listener that can be told to take no more connections."""
+
+    def close(self) -> None: ...
 
 
 def endpoints(options: Options, tls: TlsContexts | None = None) -> list[Endpoint]:

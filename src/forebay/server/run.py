@@ -24,7 +24,7 @@ from forebay.server.config.sources import Loaded, OptionSource, placed
 from forebay.server.drain import drain
 from forebay.server.handles import raise_limit
 from forebay.server.heap import pause_collector, tune_collector
-from forebay.server.listen import endpoints, listen, make_protocol
+from forebay.server.listen import endpoints, make_protocol
 from forebay.server.notify import READY, STOPPING, WATCHDOG, is_watched, notify, reloading
 from forebay.server.telemetry.logs import start_log
 from forebay.server.telemetry.status import AppFacts
@@ -96,7 +96,7 @@ async def run(source: OptionSource, loaded: Loaded, makers: Sequence[MakeService
     ready: dict[str, object] = {"pid": os.getpid(), "data": app.disk.root}
     try:
         for endpoint in listeners:
-            server, actual = await listen(partial(make_protocol, app), endpoint)
+            server, actual = await app.listen(partial(make_protocol, app), endpoint)
             servers.append(server)
             app.addresses[endpoint.name] = actual
         for make in makers:
