@@ -5,10 +5,9 @@ from __future__ import annotations
 from mypy_extensions import u8
 
 from forebay.core.message import AMQP091
-from forebay.message.fields import marks_of
+from forebay.message.fields import keys_in_cc, marks_of
 from forebay.queue.leases.lease import Consumer, Delivery, Lease
 from forebay.session.session import Session
-from forebay.wire.amqp091.deaths import keys_in_cc
 from tests.node_rig import Line, NodeRig
 from tests.stores import bodies
 

@@ -5,24 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.core.message import Properties
+from forebay.core.message import AMQP091, Properties
+from forebay.message.deaths import Death, deaths_of, with_deaths
+from forebay.message.rendered import DEATH_HEADERS, FIRST, LAST, rendered
 from forebay.wire.amqp091 import properties as amqp
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
-from forebay.wire.amqp091.deaths import (
-    DEATHS,
-    FIRST,
-    LAST,
-    Death,
-    deaths_of,
-    died,
-    expiration_of,
-    redriven,
-    with_newest,
-)
 
 NAMES = st.sampled_from([b"a", b"b", b"", b"\xff\xfe", b"n" * 255])
 REASONS = st.sampled_from([b"rejected", b"expired", b"maxlen", b"delivery_limit"])
-OWN = {name.decode() for name in (DEATHS, *FIRST, *LAST)}
+OWN = {name.decode() for name in DEATH_HEADERS}
 HEADER = st.text(max_size=20)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.text(max_size=9) | st.binary(max_size=9),
@@ -52,23 +43,29 @@ DIED = st.lists(st.tuples(NAMES, REASONS, NAMES, st.lists(NAMES, min_size=1, max
 def test_a_message_tells_its_deaths_and_keeps_all_else(
     said: Properties, happened: list[tuple[bytes, bytes, bytes, list[bytes]]], sent_back: bool
 ) -> None:
-    before = properties = amqp.encode_properties(said)
+    before = amqp.encode_properties(said)
+    left = before
+    annotations = b""
     model: dict[tuple[bytes, bytes], Told] = {}
     for time_s, (queue, reason, exchange, keys) in enumerate(happened):
-        expiration = expiration_of(properties)
-        death = Death(queue, reason, time_s, exchange, keys, expiration)
-        deaths = with_newest(deaths_of(properties) if time_s else [], death)
-        properties = died(properties, time_s > 0, deaths, death, [], True)
+        expiration = amqp.expiration_digits(left, TABLE_DEPTH_MAX)
+        left = amqp.without_expiration(left, TABLE_DEPTH_MAX)
+        deaths = deaths_of(annotations)
+        deaths.add(Death(queue, reason, time_s, exchange, keys, expiration))
+        annotations = with_deaths(b"", deaths)
         known = model.pop((queue, reason), (0, time_s, exchange, keys, expiration))
         model = {(queue, reason): (known[0] + 1, *known[1:]), **model}
     if sent_back:
-        properties = redriven(properties, Death(b"dead", b"redriven", 9, b"x", [b"k"], b""))
+        deaths = deaths_of(annotations)
+        deaths.redrive(b"dead", 9, b"x", b"k")
+        annotations = with_deaths(b"", deaths)
         model = {(b"dead", b"redriven"): (1, 9, b"x", [b"k"], b""), **model}
 
+    properties = rendered(AMQP091, left, annotations)
     amqp.check_properties(properties, TABLE_DEPTH_MAX)
     found = {
         (each.queue, each.reason): (each.count, each.time_s, each.exchange, each.keys, each.expiration)
-        for each in deaths_of(properties)
+        for each in deaths_of(annotations).deaths
     }
     assert list(found.items()) == list(model.items())
     after = amqp.decode_properties(properties, TABLE_DEPTH_MAX)

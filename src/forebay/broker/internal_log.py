@@ -23,7 +23,7 @@ STAGING_LOG: Final = 4_294_967_045
 LOGS_A_VHOST: Final = 256
 VHOSTS_MAX: Final = 65_536  # beyond it their logs would come down to the numbers of queues
 
-RECORD_OVERHEAD: Final = 152  # octets a record takes on disk beside its contents and address, at most
+RECORD_OVERHEAD: Final = 176  # octets a record takes on disk beside its contents, annotations and address, at most
 ANNOTATION_OVERHEAD: Final = 40  # and one with annotations beside those of these that are no numbers
 
 INTERNAL: Final = 6  # kind of entry in the write-ahead log: its owner is the log of that number

@@ -196,6 +196,9 @@ class Vhost:
         self.fanout.dispatch(now_us, out)
         self.replies.dispatch(now_us, out)
         self.dispatcher.end_turn(out)
+        if self.sessions.log.writer.count:  # dead letters to durable sessions
+            self.sessions.end_turn(now_us)
+            out += self.sessions.take_deliveries()
         return out
 
     def note_sessions(self) -> None:

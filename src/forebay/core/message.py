@@ -24,9 +24,6 @@ QOS_MASK: Final = 0x30
 RETAIN: Final = 0x40  # its publisher set the RETAIN flag
 RETAINED: Final = 0x80  # it was retained already when its receiver subscribed
 
-# Of records of AMQP 0.9.1, in queues, whose QoS nobody asks for:
-DIED: Final = 0x10  # it came by dead-lettering: its header x-death is the broker's own
-
 # What publishing came to.
 ACCEPTED: Final = 0
 UNROUTABLE: Final = 1  # no queue and no subscriber wanted it

@@ -4,7 +4,7 @@ A file `queues/<queue>/<first offset, 20 digits>.seg`, little-endian:
 
      0  4  magic "FBSG"
      4  4  CRC32C of the octets 8 to 39
-     8  4  version, 2
+     8  4  version, 3
     12  4  queue
     16  8  first: the segment stands for the offsets from here ...
     24  8  end: ... to before here; blocks in the WAL up to here are older and count no more
@@ -19,7 +19,7 @@ A file `queues/<queue>/<first offset, 20 digits>.seg`, little-endian:
            then the last 48 octets:
              0  4  magic "FBSX"
              4  4  CRC32C of the octets 0 to 39 of the file, the index, and the octets 8 to 47 of this part
-             8  4  version, 2
+             8  4  version, 3
             12  4  queue
             16  8  first
             24  8  end
@@ -46,7 +46,7 @@ from forebay.log.queue_log import BlockIndex
 
 HEAD_MAGIC: Final = b"FBSG"
 FOOT_MAGIC: Final = b"FBSX"
-VERSION: Final = 2
+VERSION: Final = 3
 HEAD: Final = struct.Struct("<4sIIIqqq")
 HEAD_OCTETS: Final = 40
 ENTRY: Final = struct.Struct("<qqqII")

@@ -17,6 +17,7 @@ Most records have none. The annotations of one record, little-endian:
     6 DEDUPLICATION  hash of the key, or of the producer's name, that is taken only once
     7 SEQUENCE       i64, the last number of that producer
     8 STAGED         of a block of rows: the transaction that it is for (broker/publish/staging.py)
+    9 DEATHS         of a dead letter: where and why it died (message/deaths.py)
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ DELAY_KEY: Final = 5
 DEDUPLICATION: Final = 6
 SEQUENCE: Final = 7
 STAGED: Final = 8
+DEATHS: Final = 9
 
 FIELD_OCTETS: Final = 5  # of a field before its value
 

@@ -16,6 +16,7 @@ from forebay.wire.amqp091.properties import EXPIRATION, PRIORITY, field_at, flag
 from forebay.wire.mqtt.properties import LONG, expiry_at, property_number, user_property
 
 GROUP_HEADER: Final = b"x-group-id"  # a header over AMQP, a user property over MQTT
+CC: Final = b"CC"
 FILTER_HEADER: Final = b"x-stream-filter-value"
 MQTT_PRIORITY: Final = b"amqp-priority"
 PRIORITY_MAX: Final = 255
@@ -69,6 +70,20 @@ def key_of(format: i64, properties: bytes) -> bytes:
 def filter_value_of(format: i64, properties: bytes) -> bytes | None:
     """The value that readers of a stream may filter by, out of checked properties; None where there is none."""
     return header_of(format, properties, FILTER_HEADER)
+
+
+def keys_in_cc(properties: bytes) -> list[bytes]:
+    """The routing keys in the header CC of checked properties of AMQP 0.9.1."""
+    at = header_at(properties, CC, TABLE_DEPTH_MAX)
+    values = Reader(properties, at, len(properties), TABLE_DEPTH_MAX).value() if at >= 0 else None
+    keys: list[bytes] = []
+    if isinstance(values, list):
+        for value in values:
+            if isinstance(value, bytes):
+                keys.append(value)
+            elif isinstance(value, str):
+                keys.append(value.encode())
+    return keys
 
 
 def header_of(format: i64, properties: bytes, name: bytes) -> bytes | None:

@@ -12,6 +12,7 @@ from forebay.core.message import AMQP091, FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT
 from forebay.filter.subject import BODY_OCTETS_MAX, Subject
 from forebay.log.block import Block
 from forebay.message.properties import properties_of
+from forebay.message.rendered import rendered_at
 from forebay.routing.topic_trie import swap_key
 
 PROTOCOLS: Final = {AMQP091: "amqp091", MQTT: "mqtt"}
@@ -90,7 +91,7 @@ DEATH_NAMES: Final = [name for name, number in NUMBERS.items() if number > PROPE
 
 # What a dead letter says in its marks, over MQTT and beside x-death.
 MARKS: Final = {DEATH_REASON: "dlq-reason", DEATH_QUEUE: "dlq-queue", DEATH_MS: "dlq-time-ms"}
-# What the last death says, in the first table of the header x-death (see `broker/dead_letter/dead_letters`).
+# What the last death says, in the first table of the header x-death (see `message/rendered.py`).
 DEATHS: Final = {DEATH_REASON: "reason", DEATH_QUEUE: "queue", DEATH_EXCHANGE: "exchange", DEATH_COUNT: "count"}
 
 JSON: Final = msgspec.json.Decoder()
@@ -195,7 +196,7 @@ class RecordSubject(StoredSubject):
         return address_fact(number, block.format(index), block.routing_key(index))
 
     def read_properties(self) -> Properties:
-        return properties_of(self.format(), self.block.properties(self.index))
+        return properties_of(self.format(), rendered_at(self.block, self.index))
 
     def parse_body(self) -> object:
         if self.block.body_span(self.index, 1) > BODY_OCTETS_MAX:

@@ -22,6 +22,7 @@ from forebay.broker.vhosts import Vhosts
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAINED
 from forebay.log.block import Block
 from forebay.message.properties import properties_of
+from forebay.message.rendered import rendered_at
 from forebay.message.shown import plain
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded, Lease
 from forebay.routing.exchange import text
@@ -207,7 +208,7 @@ class EventSession(Session):
 def event_facts(block: Block, index: i64) -> dict[str, object]:
     """The facts of a message, for an event."""
     format = block.format(index)
-    properties = properties_of(format & FORMAT_MASK, block.properties(index))
+    properties = properties_of(format & FORMAT_MASK, rendered_at(block, index))
     facts: dict[str, object] = {"topic": text(topic_at(block, index))}
     body = block.body(index)
     try:

@@ -27,6 +27,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, RequestError
 from forebay.core.message import ACCEPTED, AMQP091, FORMAT_MASK, REJECTED
 from forebay.message.properties import properties_of
+from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import FAILED as AS_FAILED
 from forebay.queue.leases.lease import UNTRIED, Delivery
 from forebay.routing.exchange import text
@@ -178,7 +179,8 @@ def message_facts(delivery: Delivery, wanted: GetBody) -> Facts:
         "routing_key": text(block.routing_key(index)),
         "message_count": 0,
         # RabbitMQ's JSON has an empty list where there are none.
-        "properties": properties_facts(properties_of(block.format(index) & FORMAT_MASK, block.properties(index))) or [],
+        "properties": properties_facts(properties_of(block.format(index) & FORMAT_MASK, rendered_at(block, index)))
+        or [],
         "payload": shown,
         "payload_encoding": encoding,
     }

@@ -1,7 +1,8 @@
 """Dead letters: what dies in a queue goes on to the queue's dead-letter exchange.
 
 A record dies because somebody rejected it, because it expired, because the queue had one too many, or because it
-failed too often. Its group lists it in `dead_letters`; here it is published again, with RabbitMQ's `x-death` and with:
+failed too often. Its group lists it in `dead_letters`; here it is published again. An annotation says where and why it
+died (message/deaths.py), by which its consumers see RabbitMQ's `x-death` and:
 
     dlq-id                    `<queue number>-<group number>-<offset>`: the same however often the move is tried
     dlq-queue, dlq-offset     the queue, and its offset there
@@ -25,9 +26,12 @@ from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, amqp_addres
 from forebay.broker.publish.publishing import Publishing, RefusedMessage
 from forebay.broker.publish.router import Route
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
-from forebay.core.message import AMQP091, DIED, FORMAT_MASK, MQTT, REJECTED, UNROUTABLE
+from forebay.core.message import AMQP091, FORMAT_MASK, REJECTED, UNROUTABLE
 from forebay.log.block import Block
-from forebay.message.fields import marks_of
+from forebay.message.deaths import REJECTED as DEATH_REJECTED
+from forebay.message.deaths import Death, DeathMarks, Deaths, deaths_of, with_deaths
+from forebay.message.fields import CC, keys_in_cc, marks_of
+from forebay.message.rendered import rendered
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.limits import REJECT_PUBLISH, Limits
 from forebay.queue.group import Group
@@ -36,25 +40,11 @@ from forebay.queue.queue import EPHEMERAL, Queue
 from forebay.queue.work.dead_letters import DeadLetterRun
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
-from forebay.wire.amqp091.deaths import REJECTED as DEATH_REJECTED
-from forebay.wire.amqp091.deaths import (
-    Death,
-    deaths_of,
-    died,
-    expiration_of,
-    is_cycle,
-    keys_in_cc,
-    marked,
-    with_newest,
-)
-from forebay.wire.amqp091.properties import cut_key
+from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
+from forebay.wire.amqp091.properties import cut_key, edit_headers, expiration_digits, header_at, without_expiration
 from forebay.wire.convert import convert, decode
-from forebay.wire.mqtt.properties import USER_PROPERTY, Property, decode_properties, encode_properties
-
-Marks = list[tuple[str, object]]
 
 REASON_OCTETS_MAX: Final = 255
-MARK_PREFIX: Final = b"dlq-"
 
 MOVED_AT_ONCE: Final = 2_000  # records of one group that a turn looks at
 OCTETS_AT_ONCE: Final = 8 << 20  # of the bodies that a turn moves
@@ -71,18 +61,17 @@ LOST: Final = 3  # to be tried again: it leads nowhere
 
 
 @final
-class Letter:
-    """A record on its way, in AMQP 0.9.1's words.
+class DeadLetter:
+    """A record on its way through exchanges, in AMQP 0.9.1's words: MQTT has none for an exchange."""
 
-    again  it died before, and says so in its properties
-    """
-
-    def __init__(self, format: i64, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes) -> None:
+    def __init__(
+        self, format: i64, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes, annotations: bytes
+    ) -> None:
         plain = format & FORMAT_MASK
         self.exchange, self.routing_key = amqp_address(plain, exchange, routing_key)
         self.properties = convert(int(plain), properties, AMQP091)
         self.body = body
-        self.again = format & (FORMAT_MASK | DIED) == AMQP091 | DIED
+        self.annotations = annotations
 
 
 @final
@@ -173,7 +162,7 @@ class DeadLetters:
 
     # ---- one message
 
-    def forward(self, queue: Queue, letter: Letter, reason: bytes, marks: Marks) -> i64:
+    def forward(self, queue: Queue, letter: DeadLetter, reason: bytes, marks: DeathMarks) -> i64:
         """Publish a message that died in a queue to its dead-letter exchange: GONE or MOVED, or WAITS or LOST."""
         limits = queue.limits
         exchange = limits.dead_letter_exchange
@@ -185,16 +174,21 @@ class DeadLetters:
             self.publishing.turn.now_us // 1_000_000,
             letter.exchange,
             keys,
-            expiration_of(letter.properties),
+            expiration_digits(letter.properties, TABLE_DEPTH_MAX),
         )
-        deaths = with_newest(deaths_of(letter.properties) if letter.again else [], death)
+        deaths = deaths_of(letter.annotations)
+        deaths.add(death)
+        deaths.marks = marks
+        annotations = with_deaths(letter.annotations, deaths)
         key = limits.dead_letter_key
-        properties = died(letter.properties, letter.again, deaths, death, marks, key is None)
+        properties = without_expiration(letter.properties, TABLE_DEPTH_MAX)
+        if key is not None and header_at(properties, CC, TABLE_DEPTH_MAX) >= 0:
+            properties = edit_headers(properties, [CC], b"", TABLE_DEPTH_MAX)
         if not exchange and key is None:
             keys = [each for each in keys if is_there(self.publishing, each)]
             if not keys:
                 return self.unrouted(limits)
-        route = self.route(queue, exchange, keys if key is None else [cut_key(key)], properties)
+        route = self.route(queue, exchange, keys if key is None else [cut_key(key)], properties, annotations)
         if route is None:
             return self.unrouted(limits)
         if reason != DEATH_REJECTED and comes_round(route, deaths):
@@ -211,7 +205,7 @@ class DeadLetters:
                 self.awaited.setdefault(int(other.id), set()).add(int(queue.id))
             return WAITS
         outcome = self.publishing.publish_owed(
-            route, u8(AMQP091 | DIED | marks_of(AMQP091, properties)), properties, letter.body
+            route, u8(AMQP091 | marks_of(AMQP091, properties)), properties, letter.body, annotations
         )
         if outcome == UNROUTABLE:
             return self.unrouted(limits)
@@ -248,14 +242,22 @@ class DeadLetters:
         if refused.queue.limits.dead_letter_exchange is None:
             return
         route = refused.route
-        letter = Letter(i64(refused.format), route.exchange, route.routing_key, refused.properties, refused.body)
-        queue = refused.queue
-        marks: Marks = [("dlq-queue", text(queue.name)), ("dlq-reason", "maxlen"), time_mark(self.publishing)]
-        self.forward(queue, letter, b"maxlen", marks)
+        letter = DeadLetter(
+            i64(refused.format),
+            route.exchange,
+            route.routing_key,
+            refused.properties,
+            refused.body,
+            refused.annotations,
+        )
+        marks = DeathMarks(b"", refused.queue.name, -1, b"", b"maxlen", 0, self.publishing.turn.now_us // 1000)
+        self.forward(refused.queue, letter, b"maxlen", marks)
 
     # ---- where to
 
-    def route(self, source: Queue, exchange: bytes, keys: list[bytes], properties: bytes) -> Route | None:
+    def route(
+        self, source: Queue, exchange: bytes, keys: list[bytes], properties: bytes, annotations: bytes
+    ) -> Route | None:
         """The route of these keys; None where there is no such exchange or address.
 
         Not as a client's publish: an internal exchange is as good as any other, and `$dlq/<queue>` and
@@ -284,7 +286,8 @@ class DeadLetters:
             way = self.publishing.router.follow(where, keys, None, False)
             is_open = way.is_open
             if is_open:
-                way = self.publishing.router.follow(where, keys, decode(AMQP091, properties), False)
+                content = decode(AMQP091, rendered(AMQP091, properties, annotations))
+                way = self.publishing.router.follow(where, keys, content, False)
             route = self.publishing.router.route_of(way, exchange, keys)
             route.flow = where.flow
             if is_open:
@@ -427,9 +430,9 @@ def keeps(limits: Limits) -> bool:
     return limits.at_least_once and limits.overflow == REJECT_PUBLISH
 
 
-def comes_round(route: Route, deaths: list[Death]) -> bool:
+def comes_round(route: Route, deaths: Deaths) -> bool:
     for queue in route.queues:  # noqa: SIM110  any() takes a generator, which the compiled dialect does without
-        if is_cycle(deaths, queue.name):
+        if deaths.is_cycle(queue.name):
             return True
     return False
 
@@ -439,34 +442,29 @@ def refusing_queues(route: Route, octets: i64) -> list[Queue]:
     return [queue for queue in route.queues if queue.limits.refuses and queue.refuses(octets)]
 
 
-def straight_on(route: Route, deaths: list[Death]) -> list[Queue]:
+def straight_on(route: Route, deaths: Deaths) -> list[Queue]:
     """The queues in which the message did not die already without anybody having rejected it since."""
-    return [queue for queue in route.queues if not is_cycle(deaths, queue.name)]
+    return [queue for queue in route.queues if not deaths.is_cycle(queue.name)]
 
 
-def letter_at(block: Block, index: i64) -> Letter:
-    return Letter(
-        block.format(index), block.exchange(index), block.routing_key(index), block.properties(index), block.body(index)
+def letter_at(block: Block, index: i64) -> DeadLetter:
+    """The record of a block."""
+    return DeadLetter(
+        block.format(index),
+        block.exchange(index),
+        block.routing_key(index),
+        block.properties(index),
+        block.body(index),
+        block.annotations(index),
     )
 
 
-def time_mark(publishing: Publishing) -> tuple[str, object]:
-    return "dlq-time-ms", int(publishing.turn.now_us // 1000)
-
-
-def marks_for(publishing: Publishing, queue: Queue, group: Group, offset: i64, deliveries: i64, reason: bytes) -> Marks:
-    """The marks of a record's last death, beside `x-death`."""
-    marks: Marks = [
-        ("dlq-id", f"{queue.id}-{group.id}-{offset}"),
-        ("dlq-queue", text(queue.name)),
-        ("dlq-offset", int(offset)),
-        ("dlq-reason", text(reason)),
-        ("dlq-deliveries", int(deliveries)),
-        time_mark(publishing),
-    ]
-    if group.name:
-        marks.append(("dlq-group", text(group.name)))
-    return marks
+def marks_for(
+    publishing: Publishing, queue: Queue, group: Group, offset: i64, deliveries: i64, reason: bytes
+) -> DeathMarks:
+    """The marks of a record that leaves a group as a dead letter."""
+    id = f"{queue.id}-{group.id}-{offset}".encode()
+    return DeathMarks(id, queue.name, offset, group.name, reason, deliveries, publishing.turn.now_us // 1000)
 
 
 # ---- the queues `$dlq/<queue>`
@@ -499,23 +497,13 @@ def make_dead_letter_queue(publishing: Publishing, name: bytes, source: Queue) -
     return publishing.catalog.declare_queue(name, source.log.durable, False, False, {}, 0)
 
 
-def copy(publishing: Publishing, block: Block, index: i64, target: Queue, marks: Marks) -> None:
+def copy(publishing: Publishing, block: Block, index: i64, target: Queue, marks: DeathMarks) -> None:
     """Append a record to a queue as it is, with these marks."""
-    format = block.format(index)
-    properties = block.properties(index)
-    is_mqtt = format & FORMAT_MASK == MQTT
-    properties = with_user_properties(properties, marks) if is_mqtt else marked(properties, marks)
+    annotations = block.annotations(index)
+    deaths = deaths_of(annotations)
+    deaths.marks = marks
+    annotations = with_deaths(annotations, deaths)
     route = Route(block.exchange(index), block.routing_key(index), [target], None)
-    if publishing.publish(route, u8(format), properties, block.body(index)) == REJECTED:
+    format = u8(block.format(index))
+    if publishing.publish(route, format, block.properties(index), block.body(index), annotations) == REJECTED:
         raise RequestError(REFUSED, f"queue '{text(target.name)}' cannot take it: {publishing.admission.refusal}")
-
-
-def with_user_properties(block: bytes, marks: Marks) -> bytes:
-    """An MQTT property block with these marks, which replace those of an earlier death."""
-    kept: list[Property] = []
-    for each in decode_properties(block):
-        if each.id != USER_PROPERTY or not each.text.startswith(MARK_PREFIX):
-            kept.append(each)
-    for name, value in marks:
-        kept.append(Property(USER_PROPERTY, 0, name.encode(), str(value).encode()))
-    return encode_properties(kept)

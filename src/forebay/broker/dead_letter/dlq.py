@@ -20,16 +20,18 @@ from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, DamagedBlock, RequestError
-from forebay.core.message import AMQP091, DIED, EXPIRES, FORMAT_MASK, KEYED, REJECTED
+from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, KEYED, REJECTED
 from forebay.filter.parser import Filter
+from forebay.log.block import Block
+from forebay.message.deaths import deaths_of, with_deaths, without_deaths
 from forebay.message.fields import marks_of
+from forebay.message.rendered import DEATH_HEADERS, MARKS, rendered
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import STREAM, Queue
 from forebay.queue.work.sifting import is_waiting, take_out
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX, put_table
-from forebay.wire.amqp091.deaths import DEATHS, FIRST, LAST, REDRIVEN, Death, deaths_of, redriven
 from forebay.wire.amqp091.properties import edit_headers
 from forebay.wire.mqtt.properties import (
     USER_PROPERTY,
@@ -45,7 +47,7 @@ OCTETS_AT_ONCE: Final = 16 << 20  # of the bodies that one portion moves
 SCANNED_OCTETS_AT_ONCE: Final = 64 << 20  # of the bodies that one portion looks at
 OFFSET_MAX: Final = (1 << 63) - 1
 COUNTED_MAX: Final = 5_000  # records of one queue that a summary looks at
-DEATH_HEADERS: Final = tuple(name.decode() for name in (DEATHS, *FIRST, *LAST))
+MADE_HEADERS: Final = {name.decode() for name in (*DEATH_HEADERS, *MARKS)}
 
 
 @dataclass(slots=True)
@@ -340,14 +342,15 @@ def edit(
         raise RequestError(PRECONDITION, f"offset: {offset} of queue '{text(name)}' is held by a consumer")
     index = offset - block.base
     stored = int(block.format(index))
-    properties = block.properties(index)
+    properties, annotations = block.properties(index), block.annotations(index)
     if headers:
+        if not MADE_HEADERS.isdisjoint(headers):  # they are not the broker's any more
+            properties = rendered(stored, properties, annotations)
+            annotations = without_deaths(annotations)
         properties = with_headers(stored & FORMAT_MASK, properties, headers)
-        if stored & FORMAT_MASK == AMQP091 and any(name in headers for name in DEATH_HEADERS):
-            stored &= ~DIED  # they are not the broker's any more
     key = block.routing_key(index) if routing_key is None else routing_key
     route = Route(block.exchange(index), key, [queue], None)
-    append(vhost, route, stored, properties, block.body(index) if body is None else body)
+    append(vhost, route, stored, properties, block.body(index) if body is None else body, annotations)
     take_out(group, {offset})
     vhost.turn.mark(queue)
 
@@ -422,18 +425,15 @@ def select(
 def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
     """Append a dead letter to where it came from, or to the queue `to`."""
     block, index = letter.block, letter.index
-    stored = int(block.format(index))
     exchange, key = block.exchange(index), block.routing_key(index)
-    properties = block.properties(index)
+    annotations = block.annotations(index)
+    deaths = deaths_of(annotations)
     origin = to
-    if stored & DIED and stored & FORMAT_MASK == AMQP091:
-        step = Death(letter.queue, REDRIVEN, vhost.turn.now_us // 1_000_000, exchange, [key], b"")
-        for death in deaths_of(properties):
-            first = letter.fact("first_death_queue"), letter.fact("first_death_reason")
-            if (text(death.queue), text(death.reason)) == first:
-                exchange, key = death.exchange, death.keys[0]
-                origin = origin or death.queue
-        properties = redriven(properties, step)
+    if deaths.first is not None:
+        deaths.redrive(letter.queue, vhost.turn.now_us // 1_000_000, exchange, key)
+        annotations = with_deaths(annotations, deaths)
+        exchange, key = deaths.first.exchange, deaths.first.keys[0]
+        origin = origin or deaths.first.queue
     elif not origin:
         mark = letter.header("dlq-queue")
         origin = mark.encode() if isinstance(mark, str) else b""
@@ -444,15 +444,22 @@ def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
         raise RequestError(
             NOT_FOUND, f"offset {offset_of(letter)}: queue '{text(origin)}', where it died, is no more: say where to"
         )
-    append(vhost, Route(exchange, key, [target], None), stored, properties, block.body(index))
+    route = Route(exchange, key, [target], None)
+    append(vhost, route, int(block.format(index)), block.properties(index), block.body(index), annotations)
 
 
-def append(vhost: Vhost, route: Route, stored: int, properties: bytes, body: bytes) -> None:
+def append_record(vhost: Vhost, route: Route, block: Block, index: int) -> None:
+    """As `append`, of a record as it is."""
+    format = int(block.format(index))
+    append(vhost, route, format, block.properties(index), block.body(index), block.annotations(index))
+
+
+def append(vhost: Vhost, route: Route, stored: int, properties: bytes, body: bytes, annotations: bytes) -> None:
     """Publish a record to all queues of a route, or to none: RequestError(REFUSED) with the reason."""
     for target in route.queues:
         if target.refuses(len(body)):
             raise RequestError(REFUSED, f"queue '{text(target.name)}' {target.refusal(len(body))}")
     format = stored & ~(EXPIRES | KEYED) | int(marks_of(stored & FORMAT_MASK, properties))
-    if vhost.publishing.publish(route, u8(format), properties, body) == REJECTED:
+    if vhost.publishing.publish(route, u8(format), properties, body, annotations) == REJECTED:
         names = ", ".join(f"'{text(target.name)}'" for target in route.queues)
         raise RequestError(REFUSED, f"queue {names} does not take it: {vhost.admission.refusal}")

@@ -35,9 +35,11 @@ from forebay.core.message import (
 )
 from forebay.log.block import LONG_OCTETS, Block
 from forebay.message.fields import marks_of
+from forebay.message.rendered import rendered
 from forebay.queue.declaration.limits import REJECT_PUBLISH_DLX
 from forebay.queue.queue import SHARE, STREAM, Queue
 from forebay.routing.exchange import text
+from forebay.routing.flow import Flow
 
 BLOCK_OCTETS: Final = 64 << 20  # a block longer than this is sealed before the turn ends
 MILLISECOND_US: Final = 1000
@@ -49,12 +51,15 @@ KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals M
 class RefusedMessage:
     """A message that a full queue did not take, for the queue's dead-letter exchange."""
 
-    def __init__(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
+    def __init__(
+        self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes, annotations: bytes
+    ) -> None:
         self.queue = queue
         self.format = format
         self.route = route
         self.properties = properties
         self.body = body
+        self.annotations = annotations
 
 
 @final
@@ -91,18 +96,18 @@ class Publishing:
         self.published: i64 = 0
         self.refused: list[RefusedMessage] = []
 
-    def publish(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
+    def publish(self, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes = b"") -> i64:
         """Append a record wherever its route leads: ACCEPTED, UNROUTABLE, or REJECTED (see `Admission`).
 
-        format  with the marks EXPIRES and KEYED, of AMQP; those of MQTT are found here
+        format       with the marks EXPIRES and KEYED, of AMQP; those of MQTT are found here
+        annotations  of a record that was in a queue already; subscribers get the headers that they stand for
         """
         audience, queues, flow = route.audience, route.queues, route.flow
         if not queues and audience is None and not route.copies:
-            flow.published_in += 1
-            flow.unroutable += 1
-            return UNROUTABLE
+            return self.miss(flow)
         if route.durable:
-            octets = len(properties) + len(body) + RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
+            octets = RECORD_OVERHEAD + len(route.exchange) + len(route.routing_key)
+            octets += len(properties) + len(body) + len(annotations)
             refused = self.crowding.refusing > 0 and format & KEPT != MQTT and self.admission.is_over_quota(route)
             if refused or not self.admission.take_room(octets * route.durable):
                 return REJECTED
@@ -117,13 +122,12 @@ class Publishing:
         for queue in queues:
             writer = queue.log.writer
             if queue.limits.refuses and queue.refuses(len(body)):
-                self.refuse(queue, stored, route, properties, body)
-                outcome = REJECTED
+                outcome = self.refuse(queue, stored, route, properties, body, annotations)
                 continue
             if is_long and writer.count:
                 self.turn.seal(queue)
-            if queue.kind == SHARE:
-                writer.append_annotated(format, route.exchange, route.routing_key, properties, body, route.publisher)
+            if queue.kind == SHARE or annotations:
+                self.append_annotated(queue, route, format, stored, properties, body, annotations)
             else:
                 if stored & MARKS:
                     self.heed(queue, i64(stored))
@@ -135,6 +139,8 @@ class Publishing:
                 self.common.pressing = queue
             if is_long or writer.bodies.size() > BLOCK_OCTETS:
                 self.turn.seal(queue)
+        if annotations and (audience is not None or route.copies):
+            properties = rendered(i64(format), properties, annotations)
         if audience is not None:
             if format & KEPT == MQTT:
                 audience = audience.zero
@@ -150,11 +156,30 @@ class Publishing:
             self.tell_publish(route, i64(format), body)
         return outcome
 
-    def publish_owed(self, route: Route, format: u8, properties: bytes, body: bytes) -> i64:
+    def miss(self, flow: Flow) -> i64:
+        """A message leads nowhere."""
+        flow.published_in += 1
+        flow.unroutable += 1
+        return UNROUTABLE
+
+    def append_annotated(
+        self, queue: Queue, route: Route, format: u8, stored: u8, properties: bytes, body: bytes, annotations: bytes
+    ) -> None:
+        """Append a record to a shared subscription, or one that was in a queue already."""
+        writer = queue.log.writer
+        if queue.kind == SHARE:
+            shown = rendered(i64(format), properties, annotations) if annotations else properties
+            writer.append_annotated(format, route.exchange, route.routing_key, shown, body, route.publisher)
+            return
+        if stored & MARKS:
+            self.heed(queue, i64(stored))
+        writer.append_annotated(stored, route.exchange, route.routing_key, properties, body, annotations)
+
+    def publish_owed(self, route: Route, format: u8, properties: bytes, body: bytes, annotations: bytes = b"") -> i64:
         """As `publish`, of what the broker has taken long ago: no session's quota refuses it."""
         refusing = self.crowding.refusing
         self.crowding.refusing = 0
-        outcome = self.publish(route, format, properties, body)
+        outcome = self.publish(route, format, properties, body, annotations)
         self.crowding.refusing = refusing
         return outcome
 
@@ -213,14 +238,15 @@ class Publishing:
         if marks & EXPIRES and queue.work_groups == 0:
             self.catalog.add_group(queue, b"", b"", True, queue.log.start, True)
 
-    def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes) -> None:
+    def refuse(self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes, annotations: bytes) -> i64:
         """The queue does not take the message: it is full, or the message is too long for it."""
         self.admission.refuse(
             f"queue '{text(queue.name)}' in vhost '{text(self.catalog.name)}' {queue.refusal(len(body))}"
         )
         queue.counts.refused += 1
         if queue.limits.overflow == REJECT_PUBLISH_DLX and queue.limits.dead_letter_exchange is not None:
-            self.refused.append(RefusedMessage(queue, format, route, properties, body))
+            self.refused.append(RefusedMessage(queue, format, route, properties, body, annotations))
+        return REJECTED
 
     def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:
         """Publish what nobody waits for: wills, delayed messages. Nobody hears of what is refused."""

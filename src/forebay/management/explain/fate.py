@@ -9,11 +9,11 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
 from forebay.management.explain.reasons import MILLISECOND_US, Reason
+from forebay.message.deaths import REDRIVEN
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import Queue
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
-from forebay.wire.amqp091.deaths import REDRIVEN
 
 BLOCKS_MAX: Final = 2_000  # that are looked through for one dead letter
 OCTETS_MAX: Final = 32 << 20  # of these blocks
@@ -54,7 +54,7 @@ def record_with(queue: Queue, block: Block, mark: str, now_us: int) -> RecordSub
     if octets not in block.data:
         return None
     for index in range(block.count):
-        if octets not in block.properties(index):
+        if octets not in block.annotations(index):
             continue
         subject = RecordSubject(queue.name, block, index, now_us)
         if subject.header(DEATH_MARK) == mark:

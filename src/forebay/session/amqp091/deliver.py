@@ -16,6 +16,7 @@ from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.core.pieces import Part
 from forebay.log.block import Block
+from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery
 from forebay.session.amqp091.origin import DeliveryOrigin, put_number_field, put_text_field
 from forebay.wire.amqp091.codec import (
@@ -196,6 +197,7 @@ class Outlet:
             fields = count_fields(delivery.deliveries, delivery.failures)
         if (
             count > 1
+            and not block.annotated
             and uniform(data, block.key_at, block.key_octets_at, index, count)
             and uniform(data, block.exchange_at, block.exchange_octets_at, index, count)
             and uniform(data, block.properties_at, block.properties_octets_at, index, count)
@@ -242,7 +244,7 @@ class Outlet:
         format = block.format(index) & FORMAT_MASK
         exchange = block.exchange(index)
         key = block.routing_key(index)
-        properties = block.properties(index)
+        properties = rendered_at(block, index) if block.annotated else block.properties(index)
         if (
             key == self.for_key
             and exchange == self.for_exchange
@@ -387,7 +389,7 @@ def write_get(
     format = block.format(index) & FORMAT_MASK
     exchange, key = amqp_address(format, block.exchange(index), block.routing_key(index))
     room = HEADER_ROOM if origin is None else HEADER_ROOM + origin.octets_max
-    properties = fitting_properties(format, block.properties(index), frame_max - FRAME_OVERHEAD - room)
+    properties = fitting_properties(format, rendered_at(block, index), frame_max - FRAME_OVERHEAD - room)
     redelivered = delivery.deliveries > 1
     if redelivered:
         fields = count_fields(delivery.deliveries, delivery.failures)

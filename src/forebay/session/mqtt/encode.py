@@ -16,6 +16,7 @@ from forebay.broker.primary import PrimaryGroup
 from forebay.core.message import FORMAT_MASK, MQTT, QOS_MASK, QOS_SHIFT, RETAIN, RETAINED
 from forebay.core.pieces import Part
 from forebay.log.block import LONG_OCTETS, Block
+from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Consumer, Delivery, Encoded
 from forebay.wire.convert import convert
 from forebay.wire.mqtt.codes import V5, V311
@@ -277,7 +278,8 @@ class PacketEncoder:
         topic = queued_topic(queue, format, block.exchange(index), block.routing_key(index))
         body = block.body(index)
         bits = PUBLISH_BITS | (2 if id else 0)
-        properties = self.fresh(format, block.properties(index), block.timestamp_us(index), False)
+        kept = rendered_at(block, index) if block.annotated else block.properties(index)
+        properties = self.fresh(format, kept, block.timestamp_us(index), False)
         if properties is None:
             return False
         if self.version != V5:

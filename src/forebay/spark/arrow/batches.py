@@ -19,7 +19,8 @@ from pyspark.sql.types import StructType
 
 from forebay.core.errors import CorruptFile
 from forebay.core.message import FORMAT_MASK
-from forebay.log.block import HEAD_OCTETS, BadBlock, Block, block_octets
+from forebay.log.block import HEAD_OCTETS, BadBlock, Block, block_octets, trusted_block
+from forebay.message.rendered import rendered_block
 from forebay.spark.arrow.properties import PROPERTY_TYPES, property_arrays
 from forebay.spark.schema import DELIVERY_COUNT, LOG_APPEND_TIME, PARTITION, arrow_schema
 
@@ -124,6 +125,27 @@ class Buffer:
                 block.picked = np.frombuffer(self.view, "<i8", block.layout.count, at)
                 at += 8 * block.layout.count
             yield block
+
+
+def block_of(view: BlockView) -> Block:
+    """The block as the log has it."""
+    at, octets = view.data_at - HEAD_OCTETS, view.octets
+    whole = bytes(view.buffer.view[at : at + octets])
+    return trusted_block(whole[:HEAD_OCTETS], whole[HEAD_OCTETS:])
+
+
+def view_of(block: Block) -> BlockView:
+    """A block that was made here."""
+    return BlockView(Buffer(b"".join([block.head, *block.parts()]), "a block of these records"), 0)
+
+
+def as_readers_see(view: BlockView) -> BlockView:
+    """The same records with the headers that annotations stand for: few have any."""
+    if not view.layout.annotated:
+        return view
+    made = view_of(rendered_block(block_of(view)))
+    made.picked = view.picked
+    return made
 
 
 class RowRun(ABC):
@@ -250,7 +272,8 @@ class BatchMaker:
         """
         short: list[tuple[BlockView, int, int]] = []
         rows = octets = 0
-        for block in blocks:
+        for stored in blocks:
+            block = as_readers_see(stored)
             low, high = block.inside(first, end)
             first = max(first, block.end())
             if low >= high:

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from forebay.filter.nodes import FilterNode
 from forebay.filter.parser import Filter, parse
-from forebay.log.block import HEAD_OCTETS, Block, BlockWriter, trusted_block
+from forebay.log.block import Block, BlockWriter
 from forebay.message.rows import YES
 from forebay.message.subject import RecordSubject
-from forebay.spark.arrow.batches import BlockView, Buffer, WholeRun, numbers, same_text
+from forebay.spark.arrow.batches import BlockView, WholeRun, as_readers_see, block_of, numbers, same_text, view_of
 from forebay.spark.filters.columns import conditions, facts_of, needed
 
 ONLY_RECORDS: Final = "failures"  # a fact that no table has: 0 here, as nobody knows
@@ -25,19 +25,13 @@ def sifted(blocks: Iterable[BlockView], filter: str, queue: str) -> Iterator[Blo
     """Of each block the records that match, as a broker answers a fetch with a filter."""
     parsed = parse(filter)
     by_record = ONLY_RECORDS in facts_of(parsed.root)
-    for view in blocks:
+    for stored in blocks:
+        view = as_readers_see(stored)
         places = matching(block_of(view), parsed, queue.encode()) if by_record else places_of(view, parsed.root, queue)
         if len(places) == view.layout.count:
             yield view
         elif places:
             yield picked(block_of(view), places)
-
-
-def block_of(view: BlockView) -> Block:
-    """The block as the log has it."""
-    at, octets = view.data_at - HEAD_OCTETS, view.octets
-    whole = bytes(view.buffer.view[at : at + octets])
-    return trusted_block(whole[:HEAD_OCTETS], whole[HEAD_OCTETS:])
 
 
 def places_of(view: BlockView, root: FilterNode, queue: str) -> list[int]:
@@ -96,7 +90,6 @@ def picked(block: Block, places: list[int]) -> BlockView:
     for _, run in groupby(enumerate(places), lambda pair: pair[1] - pair[0]):
         found = [place for _, place in run]
         writer.append_range(block, found[0], len(found))
-    made = writer.seal(block.base, 0, True)
-    view = BlockView(Buffer(b"".join([made.head, *made.parts()]), "records that match"), 0)
+    view = view_of(writer.seal(block.base, 0, True))
     view.picked = np.array(places, np.int64) + block.base
     return view

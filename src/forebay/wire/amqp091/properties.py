@@ -165,6 +165,24 @@ def with_short_field(properties: bytes, field: i64, value: bytes, depth_max: i64
     return out.getvalue()
 
 
+def expiration_digits(properties: bytes, depth_max: i64) -> bytes:
+    """The digits of the expiration in checked properties; empty where there is none."""
+    return short_field(properties, EXPIRATION, depth_max) if flags_of(properties) & EXPIRATION else b""
+
+
+def without_expiration(properties: bytes, depth_max: i64) -> bytes:
+    """Checked properties without their expiration."""
+    flags = flags_of(properties)
+    if not flags & EXPIRATION:
+        return properties
+    cut = field_at(properties, EXPIRATION, depth_max)
+    out = BytesWriter()
+    put_short(out, flags - EXPIRATION)
+    out.write(properties[FLAGS_OCTETS:cut])
+    out.write(properties[cut + 1 + i64(properties[cut]) :])
+    return out.getvalue()
+
+
 def with_message_id(properties: bytes, message_id: bytes, depth_max: i64) -> bytes:
     """Checked properties with a message-id, if they have none."""
     flags = flags_of(properties)

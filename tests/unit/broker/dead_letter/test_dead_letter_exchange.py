@@ -10,6 +10,7 @@ from forebay.broker.dead_letter import dead_letters
 from forebay.broker.mqtt.client_session import Subscription
 from forebay.core.errors import REFUSED, RequestError
 from forebay.core.message import ACCEPTED, MQTT, REJECTED, Properties
+from forebay.message.rendered import rendered_at
 from forebay.queue.queue import Queue
 from forebay.wire.amqp091 import properties as amqp
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
@@ -47,8 +48,9 @@ def last(broker: OneVhost, name: bytes) -> tuple[bytes, bytes, Properties, bytes
     block = log.block(log.end - 1)
     assert block is not None
     at = block.count - 1
-    amqp.check_properties(block.properties(at), TABLE_DEPTH_MAX)
-    said = amqp.decode_properties(block.properties(at), TABLE_DEPTH_MAX)
+    properties = rendered_at(block, at)
+    amqp.check_properties(properties, TABLE_DEPTH_MAX)
+    said = amqp.decode_properties(properties, TABLE_DEPTH_MAX)
     return block.exchange(at), block.routing_key(at), said, block.body(at)
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.address import dead_letter_address
-from forebay.broker.dead_letter.dead_letters import REASON_OCTETS_MAX, dead_letter_queue, with_user_properties
+from forebay.broker.dead_letter.dead_letters import REASON_OCTETS_MAX, dead_letter_queue
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091, MQTT, Properties
+from forebay.message.rendered import rendered_at
 from forebay.queue.leases.lease import Lease
 from forebay.queue.queue import CLASSIC, EPHEMERAL
 from forebay.wire.amqp091 import properties as amqp
@@ -18,7 +19,6 @@ from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
 from forebay.wire.mqtt.properties import CONTENT_TYPE, USER_PROPERTY, Property, decode_properties, encode_properties
 from tests.vhosts import OneVhost, leased
 
-MARKS: list[tuple[str, object]] = [("dlq-id", "1-1-5"), ("dlq-queue", "q"), ("dlq-offset", 5)]
 MARKED = {
     "dlq-id": "1-1-0",
     "dlq-queue": "q",
@@ -66,8 +66,8 @@ def test_a_rejected_record_is_in_the_dead_letter_queue_as_it_was(broker: OneVhos
     block = dead.log.block(0)
     assert block is not None
     assert (block.routing_key(0), block.body(0), block.format(0)) == (b"$queue/q/eu/a", b"body", MQTT | 16)
-    assert block.properties(0).startswith(properties)
-    assert facts(block.properties(0)) == MARKED
+    assert rendered_at(block, 0).startswith(properties)
+    assert facts(rendered_at(block, 0)) == MARKED
     broker.vhost.consumers.consume(b"$dlq/q", 2, 1, b"c", False, False, 0, {})
     assert [each.block.body(each.index) for each in broker.deliveries()] == [b"body"]
 
@@ -81,7 +81,7 @@ def test_it_says_what_reason_was_given_and_how_often_it_was_delivered(broker: On
     broker.turn()
     block = broker.vhost.catalog.queue(b"$dlq/q").log.block(0)
     assert block is not None and block.count == 1
-    assert facts(block.properties(0)) == MARKED | {
+    assert facts(rendered_at(block, 0)) == MARKED | {
         "dlq-id": "1-1-1",
         "dlq-offset": "1",
         "dlq-reason": "no such account",
@@ -169,18 +169,10 @@ def test_a_record_of_amqp_gets_headers(broker: OneVhost) -> None:
     block = broker.vhost.catalog.queue(b"$dlq/q").log.block(0)
     assert block is not None
     assert (block.exchange(0), block.routing_key(0), block.body(0)) == (b"", b"q", b"body")
-    found = amqp.decode_properties(block.properties(0), TABLE_DEPTH_MAX)
+    found = amqp.decode_properties(rendered_at(block, 0), TABLE_DEPTH_MAX)
     assert found.message_id == "m"
     numbers = {"dlq-offset": 0, "dlq-deliveries": 1, "dlq-time-ms": 1_700_000_000_000}
     assert found.headers == [("colour", "red"), *(MARKED | numbers).items()]
-
-
-def test_marks_of_an_earlier_death_are_replaced() -> None:
-    red = encode_properties([Property(USER_PROPERTY, 0, b"colour", b"red")])
-    once = with_user_properties(red, [*MARKS, ("dlq-group", "g")])
-    twice = with_user_properties(once, [*MARKS[1:], ("dlq-queue", "other")])
-    assert facts(once) == {"colour": "red", "dlq-id": "1-1-5", "dlq-queue": "q", "dlq-offset": "5", "dlq-group": "g"}
-    assert facts(twice) == {"colour": "red", "dlq-queue": "other", "dlq-offset": "5"}
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from forebay.core.message import AMQP091, MQTT, QOS_SHIFT, Properties
 from forebay.filter.parser import parse
 from forebay.log.block import BlockWriter
+from forebay.message.deaths import Death, Deaths, with_deaths
 from forebay.message.encoded import amqp_octets
-from forebay.spark.arrow.batches import WHOLE_ROWS_MIN, BatchMaker, Buffer
+from forebay.spark.arrow.batches import WHOLE_ROWS_MIN, BatchMaker, Buffer, as_readers_see
 from forebay.spark.directory.sift import matching, places_of, sifted
 from forebay.spark.schema import full_schema
 
@@ -102,3 +103,23 @@ def test_what_is_asked_of_all_records_at_once_is_what_each_would_say(filter: str
     ] == by_record
     if "failures" not in filter:
         assert places_of(view, parsed.root, "q") == by_record
+
+
+def test_a_dead_letter_shows_where_it_died() -> None:
+    deaths = Deaths()
+    deaths.add(Death(b"orders", b"expired", 1, b"", [b"orders"], b""))
+    writer = BlockWriter()
+    for at in range(4):
+        annotations = with_deaths(b"", deaths) if at % 2 else b""
+        writer.append_annotated(AMQP091, b"", b"k", amqp_octets(Properties()), b"%d" % at, annotations)
+    block = writer.seal(7, NOW_US, True)
+    (view,) = Buffer(block.head + block.data, "test").blocks()
+    (found,) = sifted([view], "death_reason = 'expired' AND header.x-first-death-queue = 'orders'", "q")
+    assert found.offsets(0, found.layout.count).tolist() == [8, 10]
+    assert as_readers_see(found) is found
+    (batch,) = BatchMaker(full_schema(), "q").batches([view], 7, 11)
+    assert batch.column("value").to_pylist() == [b"0", b"1", b"2", b"3"]
+    said = [dict(each).get("header.x-last-death-reason") for each in batch.column("properties").to_pylist()]
+    assert said == [None, "expired", None, "expired"]
+    stamps = {int(each.timestamp() * 1_000_000) for each in batch.column("timestamp").to_pylist()}
+    assert stamps == {NOW_US}

@@ -1,0 +1,180 @@
+"""The deaths of a message: what the broker says of a dead letter in the annotation DEATHS, whatever its protocol.
+
+The value is the msgpack of [deaths, first, last, exchange, marks]:
+
+    deaths    [[queue, reason, count, seconds, exchange, [routing key, ...], expiration], ...], the newest first, one
+              for each queue and reason; empty where the message moved to `$dlq/<queue>` only
+    first     index of the first death among them
+    last      index of the newest; a redrive may stand before it
+    exchange  to which it was published before the newest
+    marks     [id, queue, offset, group, reason, deliveries, milliseconds] of the queue that it left last; nil for none
+
+Names are octets. `message/rendered.py` makes the headers of it that consumers see. What a client says of deaths in
+headers of its own counts for nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+import msgspec
+from mypy_extensions import i64
+
+from forebay.message.annotations import DEATHS, annotation, with_annotation
+
+REJECTED: Final = b"rejected"
+REDRIVEN: Final = b"redriven"  # no death at all: somebody sent it back from the queue, see `Deaths.redrive`
+
+
+@final
+class Death:
+    """That a message died in a queue for a reason, `count` times by now.
+
+    time_s         of the first time; seconds since 1970
+    exchange, keys where it had been published to when it first died there
+    expiration     the digits of its expiration, empty where it had none
+    """
+
+    def __init__(
+        self, queue: bytes, reason: bytes, time_s: i64, exchange: bytes, keys: list[bytes], expiration: bytes
+    ) -> None:
+        self.queue = queue
+        self.reason = reason
+        self.count: i64 = 1
+        self.time_s: i64 = time_s
+        self.exchange = exchange
+        self.keys = keys
+        self.expiration = expiration
+
+
+@final
+class DeathMarks:
+    """The place that a message left last as a dead letter.
+
+    id          `<queue number>-<group number>-<offset>`, empty where no queue had it
+    offset      in the log of the queue; -1 where it had none
+    group       empty for the nameless one
+    reason      the cause, or what a consumer gave as the reason
+    deliveries  how often it had been handed out
+    """
+
+    def __init__(
+        self, id: bytes, queue: bytes, offset: i64, group: bytes, reason: bytes, deliveries: i64, time_ms: i64
+    ) -> None:
+        self.id = id
+        self.queue = queue
+        self.offset: i64 = offset
+        self.group = group
+        self.reason = reason
+        self.deliveries: i64 = deliveries
+        self.time_ms: i64 = time_ms
+
+
+@final
+class Deaths:
+    """All that a message says of its deaths.
+
+    deaths         the newest first
+    first, last    the first and the newest of them; None where there is none
+    last_exchange  to which it was published before the newest; `last` has that of its first time
+    """
+
+    def __init__(self) -> None:
+        self.deaths: list[Death] = []
+        self.first: Death | None = None
+        self.last: Death | None = None
+        self.last_exchange = b""
+        self.marks: DeathMarks | None = None
+
+    def add(self, newest: Death) -> None:
+        """The message has died once more; an earlier death in that queue for that reason counts it."""
+        self.last = self.bring_to_front(newest)
+        self.last_exchange = newest.exchange
+        if self.first is None:
+            self.first = self.last
+
+    def redrive(self, queue: bytes, time_s: i64, exchange: bytes, key: bytes) -> None:
+        """Somebody sends the message back from a queue.
+
+        Were that not told, what takes the same way once more would seem to go in a circle.
+        """
+        self.bring_to_front(Death(queue, REDRIVEN, time_s, exchange, [key], b""))
+
+    def bring_to_front(self, newest: Death) -> Death:
+        front = newest
+        others: list[Death] = []
+        for death in self.deaths:
+            if death.queue == newest.queue and death.reason == newest.reason:
+                front = death
+                front.count += 1
+            else:
+                others.append(death)
+        self.deaths = [front, *others]
+        return front
+
+    def is_cycle(self, queue: bytes) -> bool:
+        """True if the message comes round to a queue without anybody having wanted it."""
+        wanted = False
+        for death in self.deaths:
+            wanted = wanted or death.reason in (REJECTED, REDRIVEN)
+            if death.queue == queue:
+                return not wanted
+        return False
+
+    def place_of(self, wanted: Death | None) -> int:
+        for place, death in enumerate(self.deaths):
+            if death is wanted:
+                return place
+        return -1
+
+
+def deaths_of(annotations: bytes) -> Deaths:
+    """The deaths that a record's annotations tell of; none where they tell of none."""
+    found = Deaths()
+    value = annotation(annotations, DEATHS)
+    if not value:
+        return found
+    said = msgspec.msgpack.decode(value)
+    assert isinstance(said, list)
+    deaths, first, last, exchange, marks = said
+    assert isinstance(deaths, list) and isinstance(exchange, bytes)
+    for each in deaths:
+        found.deaths.append(read_death(each))
+    if deaths:
+        found.first = found.deaths[int(first)]
+        found.last = found.deaths[int(last)]
+    found.last_exchange = exchange
+    if marks is not None:
+        id, queue, offset, group, reason, deliveries, time_ms = marks
+        found.marks = DeathMarks(id, queue, int(offset), group, reason, int(deliveries), int(time_ms))
+    return found
+
+
+def read_death(said: list[object]) -> Death:
+    queue, reason, count, time_s, exchange, keys, expiration = said
+    assert isinstance(queue, bytes) and isinstance(reason, bytes) and isinstance(count, int)
+    assert isinstance(time_s, int) and isinstance(exchange, bytes) and isinstance(keys, list)
+    assert isinstance(expiration, bytes)
+    death = Death(queue, reason, time_s, exchange, keys, expiration)
+    death.count = count
+    return death
+
+
+def with_deaths(annotations: bytes, deaths: Deaths) -> bytes:
+    """Annotations that tell of these deaths, and of no others."""
+    told: list[object] = []
+    for each in deaths.deaths:
+        died: list[object] = [each.queue, each.reason, int(each.count), int(each.time_s), each.exchange, each.keys]
+        told.append([*died, each.expiration])
+    marks: list[object] | None = None
+    left = deaths.marks
+    if left is not None:
+        numbers = int(left.deliveries), int(left.time_ms)
+        marks = [left.id, left.queue, int(left.offset), left.group, left.reason, *numbers]
+    said = [told, deaths.place_of(deaths.first), deaths.place_of(deaths.last), deaths.last_exchange, marks]
+    return with_annotation(annotations, DEATHS, msgspec.msgpack.encode(said))
+
+
+def without_deaths(annotations: bytes) -> bytes:
+    """Annotations that tell of no deaths."""
+    return with_annotation(annotations, DEATHS, b"")
