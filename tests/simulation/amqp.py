@@ -544,7 +544,7 @@ class AmqpClient(Client):
                 last = last if before is not None else min(queue.read_to, copy.at - 1)
                 queue.read_to = max(queue.read_to, copy.at)
             check(copy.at > last, f"{text} behind a later one")
-            if copy.at > last + 1 and not self.model.is_tight and not queue.was_careless:
+            if copy.at > last + 1 and not (self.model.is_tight or self.model.put_off or queue.was_careless):
                 for each in queue.copies.values():
                     is_wanted = consuming.label in ("", each.message.label) and each.message.expiry_ms == NEVER
                     is_wanted = is_wanted and not each.vague and not each.settled

@@ -50,6 +50,8 @@ class Audit:
                 subscriber.restarted(self.durable)
             model.shares.restarted(self.durable)
         model.wills.audited(self.restarted, self.is_certain)
+        if self.is_certain and model.put_off:
+            model.pass_on(broker.waiting(number_of))
         for queue in self.present:
             self.resolve(queue)
 

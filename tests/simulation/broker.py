@@ -22,6 +22,7 @@ from tests.stores import SMALL, TestClock, bodies
 
 TURNS_MAX: Final = 1000  # of a broker that nobody talks to: then it goes round
 TICKS_A_SECOND: Final = 10
+DELAYED_MAX: Final = 1 << 20
 DAY_MS: Final = 24 * 3600 * 1000
 # Nobody loses a message because it was held for too long: clients here have no haste.
 OPTIONS: Final[Options] = make_options({"consumer_timeout_ms": 0, "visibility_timeout_ms": 10 * DAY_MS})
@@ -220,6 +221,10 @@ class Broker:
         """Exchange, queue and key of each binding."""
         bound = self.node.vhosts.default.catalog.bindings.list_all()
         return {(each.exchange.decode(), int(each.destination), each.routing_key.decode()) for each in bound}
+
+    def waiting(self, number_of: Callable[[bytes], int]) -> set[int]:
+        """The numbers of the delayed messages that wait for their time."""
+        return {number_of(each.body) for each in self.node.vhosts.default.delayed.listed(DELAYED_MAX)}
 
     # ---- what administrators and publishers have it keep
 

@@ -80,7 +80,7 @@ class Model:
         if queue is None:
             # Where what came next has deleted it, there is none any more; nor may there be later.
             id = self.broker.queue_id(name) or -self.next_message
-            queue = self.queues[name] = Queue(id, name, arguments)
+            queue = self.queues[name] = Queue(id, name, arguments, put_off=self.put_off)
             if name == GOVERNED:
                 self.govern(queue)
             if id > 0:
@@ -212,6 +212,13 @@ class Model:
         """The disk is full from now on: also for what the broker is about to publish."""
         self.is_tight = True
         self.put_off |= {number for number, each in self.delayed.items() if each.left is not None}
+
+    def pass_on(self, waiting: set[int]) -> None:
+        """Of delayed messages that were put off these wait on; the others are over, and may have been in any queue."""
+        over = self.put_off - waiting
+        self.put_off -= over
+        for queue in self.known.values():
+            queue.came += len(over)
 
     def turn_back(self) -> None:
         """The clock goes back; what may have expired by now may have done so for good."""

@@ -96,6 +96,7 @@ class Queue:
     came      how many messages have come
     governed  the lowest that policies have set since all was last compared
     read_to   of a stream: the highest offset that its group of readers was handed
+    put_off   delayed messages of the whole broker that may come at any time
     """
 
     id: int
@@ -112,6 +113,7 @@ class Queue:
     read_to: int = -1
     governed: dict[str, int] = field(default_factory=dict)
     copies: dict[int, Copy] = field(default_factory=dict)
+    put_off: set[int] = field(default_factory=set)
 
     def number_of(self, argument: str) -> int:
         found = self.arguments.get(argument, NEVER)
@@ -142,7 +144,7 @@ class Queue:
         if now_us - copy.came_us >= lives_ms * 1000:
             return True
         most = self.number_of("x-max-length")
-        if not self.rejects and (copy.place + most < self.came or (copy.place < 0 and most < NEVER)):
+        if not self.rejects and (copy.place + most < self.came + len(self.put_off) or (copy.place < 0 and most < NEVER)):
             return True
         limit = self.number_of("x-delivery-limit")
         if self.arguments.get("x-queue-type") == "quorum":

@@ -135,3 +135,25 @@ def test_a_session_whose_subscribe_was_not_answered_may_be_the_last_member_with_
     client.is_clean = True
     client.open(chance)
     assert share.missing() == []
+
+
+def test_a_delayed_message_that_was_put_off_takes_the_place_of_one_more_as_long_as_it_may_come() -> None:
+    model = Model()
+    model.broker = Broker(SimDisk(), TestClock())
+    late, *others = [model.new_message("a0", 0) for _ in range(8)]
+    model.is_tight = True
+    model.delay(late, "", "brief", 0)
+    model.release()
+    model.is_tight = False
+    queue = model.known[1] = model.declared("brief", {"x-max-length": 6})
+    for message in others[:6]:
+        model.published(message, "", "brief")
+    oldest = queue.copies[others[0].number]
+    assert queue.may_go(oldest, 0)
+    assert not queue.may_go(queue.copies[others[1].number], 0)
+    model.pass_on({late.number})
+    assert queue.may_go(oldest, 0)
+    model.pass_on(set())
+    assert queue.may_go(oldest, 0)  # it has come
+    model.published(others[6], "", "brief")
+    assert not queue.may_go(queue.copies[others[2].number], 0)
