@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from tests.conformance.amqp091.raw import method, short
 from tests.conformance.mqtt import raw as raw_mqtt
 from tests.conformance.mqtt.raw import V5
-from tests.simulation.admin import PREFACE, asked
-from tests.simulation.amqp import DELETE, opening
 from tests.simulation.broker import Broker
+from tests.simulation.clients.admin import PREFACE, asked
+from tests.simulation.clients.amqp import DELETE, opening
+from tests.simulation.clients.mqtt import RETAIN
 from tests.simulation.disk import SimDisk
-from tests.simulation.mqtt import RETAIN
-from tests.simulation.promises import check
+from tests.simulation.model.promises import check
 from tests.stores import TestClock
 
 if TYPE_CHECKING:

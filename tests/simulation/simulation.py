@@ -16,17 +16,17 @@ from typing import Final
 
 from forebay.core.errors import DiskFull, StorageError
 from tests.conformance.mqtt.raw import V5, V311
-from tests.simulation.admin import Administrator
-from tests.simulation.amqp import AmqpClient
-from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker
-from tests.simulation.client import Client
+from tests.simulation.clients.admin import Administrator
+from tests.simulation.clients.amqp import AmqpClient
+from tests.simulation.clients.client import Client
+from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.disk import ROOM, SimDisk
 from tests.simulation.kinds import KINDS
 from tests.simulation.leavings import clear_up
-from tests.simulation.model import Model
-from tests.simulation.mqtt import MqttClient
-from tests.simulation.promises import NEVER, Wrong, check
+from tests.simulation.model.audit import Audit
+from tests.simulation.model.model import Model
+from tests.simulation.model.promises import NEVER, Wrong, check
 from tests.stores import TestClock
 
 AMQP_CLIENTS: Final = 4

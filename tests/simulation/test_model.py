@@ -7,15 +7,15 @@ from random import Random
 import pytest
 
 from tests.conformance.mqtt.raw import V5
-from tests.simulation.amqp import OFFSET, AmqpClient, Consuming
-from tests.simulation.audit import Audit
 from tests.simulation.broker import Broker, StoredQueue
+from tests.simulation.clients.amqp import OFFSET, AmqpClient, Consuming
+from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.disk import SimDisk
 from tests.simulation.kinds import KINDS, SHARES
-from tests.simulation.model import Model
-from tests.simulation.mqtt import MqttClient
-from tests.simulation.promises import Wrong
-from tests.simulation.queues import UNKNOWN, Message, Queue
+from tests.simulation.model.audit import Audit
+from tests.simulation.model.model import Model
+from tests.simulation.model.promises import Wrong
+from tests.simulation.model.queues import UNKNOWN, Message, Queue
 from tests.stores import TestClock
 
 

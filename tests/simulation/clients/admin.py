@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from tests.simulation.client import Client
-from tests.simulation.facts import Change, Facts
+from tests.simulation.clients.client import Client
 from tests.simulation.kinds import GOVERNED
-from tests.simulation.promises import check
+from tests.simulation.model.facts import Change, Facts
+from tests.simulation.model.promises import check
 
 PREFACE: Final = b"FBLK\x01\0\0\0"
 REQUEST, REPLY, ERROR = 1, 2, 3

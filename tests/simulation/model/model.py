@@ -10,12 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from tests.simulation.broker import Broker
-from tests.simulation.facts import Change, Facts
 from tests.simulation.kinds import DEAD_KEY, GOVERNED, matches
-from tests.simulation.promises import NEVER, Settlement, Wrong, check
-from tests.simulation.queues import UNKNOWN, Bound, Copy, Delayed, Message, Queue
-from tests.simulation.shares import Shares
-from tests.simulation.wills import Wills
+from tests.simulation.model.facts import Change, Facts
+from tests.simulation.model.promises import NEVER, Settlement, Wrong, check
+from tests.simulation.model.queues import UNKNOWN, Bound, Copy, Delayed, Message, Queue
+from tests.simulation.model.shares import Shares
+from tests.simulation.model.wills import Wills
 
 
 class Subscriber(ABC):

@@ -11,7 +11,7 @@ from typing import Final
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short, table
 from tests.simulation.broker import DAY_MS
-from tests.simulation.client import Client, Effect
+from tests.simulation.clients.client import Client, Effect
 from tests.simulation.kinds import (
     ADDRESSED,
     DEAD,
@@ -24,9 +24,9 @@ from tests.simulation.kinds import (
     TRANSIENT,
     rejects,
 )
-from tests.simulation.model import Model
-from tests.simulation.promises import NEVER, check
-from tests.simulation.queues import Bound, Copy, Message, Queue
+from tests.simulation.model.model import Model
+from tests.simulation.model.promises import NEVER, check
+from tests.simulation.model.queues import Bound, Copy, Message, Queue
 
 PLAIN, CONFIRMS, TRANSACTIONS = "plain", "confirms", "transactions"
 TX_SELECT, TX_SELECT_OK = (90, 10), (90, 11)

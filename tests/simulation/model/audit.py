@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.simulation.broker import StoredQueue
 from tests.simulation.kinds import GOVERNED
-from tests.simulation.model import Model, number_of
-from tests.simulation.promises import NEVER, check
-from tests.simulation.queues import Copy, Queue
+from tests.simulation.model.model import Model, number_of
+from tests.simulation.model.promises import NEVER, check
+from tests.simulation.model.queues import Copy, Queue
 
 
 class Audit:

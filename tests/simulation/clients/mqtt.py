@@ -10,13 +10,13 @@ from tests.conformance.mqtt import raw
 from tests.conformance.mqtt.raw import CONNACK, PUBACK, PUBCOMP, PUBREC, PUBREL, SUBACK, UNSUBACK, V5
 from tests.conformance.mqtt.v5.flows import expiry, receive_maximum
 from tests.simulation.broker import Broker
-from tests.simulation.client import Client
-from tests.simulation.facts import Change
+from tests.simulation.clients.client import Client
 from tests.simulation.kinds import ADDRESSED, KEYS, SHARES, TOPIC, fits, shared
-from tests.simulation.model import Model, Subscriber, number_of
-from tests.simulation.promises import NEVER, Settlement, check
-from tests.simulation.queues import UNKNOWN, Message
-from tests.simulation.wills import Will
+from tests.simulation.model.facts import Change
+from tests.simulation.model.model import Model, Subscriber, number_of
+from tests.simulation.model.promises import NEVER, Settlement, check
+from tests.simulation.model.queues import UNKNOWN, Message
+from tests.simulation.model.wills import Will
 
 NEVER_EXPIRES: Final = 0xFFFFFFFF
 DUP, RETAIN = 8, 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tests.simulation.kinds import SHARES
-from tests.simulation.promises import Settlement, check
-from tests.simulation.queues import Message
+from tests.simulation.model.promises import Settlement, check
+from tests.simulation.model.queues import Message
 
 EXACTLY_ONCE: Final = 2
 

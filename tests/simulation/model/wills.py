@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.kinds import TOPIC
-from tests.simulation.promises import NEVER, Settlement
-from tests.simulation.queues import UNKNOWN, Message
+from tests.simulation.model.promises import NEVER, Settlement
+from tests.simulation.model.queues import UNKNOWN, Message
 
 if TYPE_CHECKING:
-    from tests.simulation.model import Model
+    from tests.simulation.model.model import Model
 
 SECOND_US: Final = 1_000_000
 

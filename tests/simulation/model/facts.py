@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tests.simulation.promises import NEVER, check
+from tests.simulation.model.promises import NEVER, check
 
 
 @dataclass(eq=False)

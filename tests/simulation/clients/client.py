@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from tests.simulation.broker import Broker, Line
-from tests.simulation.model import Model
+from tests.simulation.model.model import Model
 
 PIECE_MAX: Final = 400
 Effect = Callable[[], None]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.simulation.kinds import TRANSIENT
-from tests.simulation.promises import NEVER, Settlement
+from tests.simulation.model.promises import NEVER, Settlement
 
 UNKNOWN: Final = -1
 DELIVERY_LIMIT: Final = 20  # of a quorum queue that names none
@@ -144,7 +144,9 @@ class Queue:
         if now_us - copy.came_us >= lives_ms * 1000:
             return True
         most = self.number_of("x-max-length")
-        if not self.rejects and (copy.place + most < self.came + len(self.put_off) or (copy.place < 0 and most < NEVER)):
+        if not self.rejects and (
+            copy.place + most < self.came + len(self.put_off) or (copy.place < 0 and most < NEVER)
+        ):
             return True
         limit = self.number_of("x-delivery-limit")
         if self.arguments.get("x-queue-type") == "quorum":
