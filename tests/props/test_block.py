@@ -62,6 +62,23 @@ def test_blocks_merged_in_parts_are_the_same_records(given_records: list[Record]
     assert [merged.head, *merged.parts()] == [block.head, *block.parts()]
 
 
+@given(st.lists(st.sampled_from([b"", b"", b"a", b"due"]), min_size=1, max_size=8), st.data())
+def test_a_part_of_a_block_is_one_wherever_its_annotations_are(
+    given_annotations: list[bytes], data: st.DataObject
+) -> None:
+    writer = BlockWriter()
+    for each in given_annotations:
+        writer.append_annotated(1, b"e", b"k", b"p", b"body", each)
+    block = writer.seal(7, 99, True)
+    first = data.draw(st.integers(0, len(given_annotations) - 1))
+    end = data.draw(st.integers(first + 1, len(given_annotations)))
+    writer.append_range(block, first, end - first)
+    part = writer.seal(7 + first, 0, True)
+    parsed = parse_block(part.head, part.data)
+    assert [parsed.annotations(index) for index in range(parsed.count)] == given_annotations[first:end]
+    assert contents(parsed) == [(1, b"e", b"k", b"p", b"body")] * (end - first)
+
+
 @given(records)
 def test_a_writer_starts_anew(given_records: list[Record]) -> None:
     writer = BlockWriter()

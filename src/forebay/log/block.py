@@ -473,9 +473,10 @@ class BlockWriter:
         annotations: i64 = 0
         column = self.annotations
         if column is not None:
-            column.fill(count)
             annotations = column.column.size()
-            parts += column.column.take()
+            if annotations:  # of a range of a sealed block perhaps no record has any: then there is no column
+                column.fill(count)
+                parts += column.column.take()
             self.annotations = None
         tail = self.bodies.take_alone() if count == 1 and bodies >= LONG_OCTETS else b""
         parts += self.bodies.take()
