@@ -16,6 +16,7 @@ from forebay.node.link import Link
 from forebay.node.node import Node
 from forebay.node.peer import peer_at
 from forebay.node.ready import Ready
+from forebay.queue.stream.stream_group import StreamGroup
 from tests.node_rig import LOOPBACK, Counted
 from tests.simulation.disk import SimDisk
 from tests.stores import SMALL, TestClock, bodies
@@ -252,6 +253,12 @@ class Broker:
         """Definition and priority of each policy; the one that applies to a queue is among them."""
         vhost = self.node.vhosts.default
         return {each.name: (dict(each.definition), each.priority) for each in vhost.catalog.policies.listed(False)}
+
+    def places(self, group: str) -> dict[str, object]:
+        """The place at which this group of readers of a stream goes on, by the stream's number."""
+        queues = self.node.vhosts.default.catalog.queues_by_id.values()
+        found = [(queue.id, queue.find_group(group.encode())) for queue in queues]
+        return {f"{id}/{group}": int(each.committed) for id, each in found if isinstance(each, StreamGroup)}
 
     def retained(self, number_of: Callable[[bytes], int]) -> dict[str, object]:
         """The number of the message that is retained on each topic of clients."""

@@ -14,6 +14,7 @@ REJECTS: Final = {"x-overflow": "reject-publish"}
 ADDRESSED: Final = "addressed"  # clients of MQTT publish to it
 GOVERNED: Final = "governed"  # policies are about it
 SHARES: Final = {"jobs": "$share/g/jobs/+", "tasks": "$share/h/tasks/+"}  # by the first level of their topics
+READERS, KEEPERS = "readers", "keepers"  # groups of a stream: the latter's client says itself how far it is
 TRANSIENT: Final = "transient"  # it ends with the process
 
 # The queues there may be: name, arguments. Each with dead letters has a queue of its own for them.

@@ -9,7 +9,7 @@ from tests.conformance.mqtt import raw as raw_mqtt
 from tests.conformance.mqtt.raw import V5
 from tests.simulation.broker import Broker
 from tests.simulation.clients.admin import PREFACE, asked
-from tests.simulation.clients.amqp import DELETE, opening
+from tests.simulation.clients.channel import DELETE, opening
 from tests.simulation.clients.mqtt import RETAIN
 from tests.simulation.disk import SimDisk
 from tests.simulation.model.promises import check

@@ -8,7 +8,8 @@ import pytest
 
 from tests.conformance.mqtt.raw import V5
 from tests.simulation.broker import Broker, StoredQueue
-from tests.simulation.clients.amqp import OFFSET, AmqpClient, Consuming
+from tests.simulation.clients.amqp import AmqpClient
+from tests.simulation.clients.channel import OFFSET, Consuming
 from tests.simulation.clients.mqtt import MqttClient
 from tests.simulation.disk import SimDisk
 from tests.simulation.kinds import KINDS, SHARES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Final
@@ -11,94 +10,59 @@ from typing import Final
 from tests.conformance.amqp091 import raw
 from tests.conformance.amqp091.raw import method, number, publish, short, table
 from tests.simulation.broker import DAY_MS
+from tests.simulation.clients.channel import (
+    BIND,
+    BIND_OK,
+    CONFIRMS,
+    DELETE,
+    DELETE_OK,
+    KEEPER_COMMITS,
+    LABELS,
+    NO_ACK,
+    NO_GET,
+    NOT_FOUND,
+    OFFSET,
+    PLAIN,
+    PRECONDITION,
+    PURGE,
+    PURGE_OK,
+    READER_OF,
+    RESENT_MAX,
+    RESENT_US,
+    TRANSACTIONS,
+    TX_COMMIT,
+    TX_COMMIT_OK,
+    TX_ROLLBACK,
+    TX_ROLLBACK_OK,
+    TX_SELECT,
+    TX_SELECT_OK,
+    UNBIND,
+    UNBIND_OK,
+    Consuming,
+    Sent,
+    Taken,
+    opening,
+    packed,
+)
 from tests.simulation.clients.client import Client, Effect
 from tests.simulation.kinds import (
     ADDRESSED,
     DEAD,
     DEAD_ARGUMENTS,
     DEAD_LETTERS,
+    KEEPERS,
     KEYS,
     KINDS,
     PATTERNS,
+    READERS,
     TOPIC,
     TRANSIENT,
     rejects,
 )
+from tests.simulation.model.facts import Change
 from tests.simulation.model.model import Model
-from tests.simulation.model.promises import NEVER, check
+from tests.simulation.model.promises import check
 from tests.simulation.model.queues import Bound, Copy, Message, Queue
-
-PLAIN, CONFIRMS, TRANSACTIONS = "plain", "confirms", "transactions"
-TX_SELECT, TX_SELECT_OK = (90, 10), (90, 11)
-TX_COMMIT, TX_COMMIT_OK, TX_ROLLBACK, TX_ROLLBACK_OK = (90, 20), (90, 21), (90, 30), (90, 31)
-BIND, BIND_OK, PURGE, PURGE_OK, DELETE, DELETE_OK = (50, 20), (50, 21), (50, 30), (50, 31), (50, 40), (50, 41)
-UNBIND, UNBIND_OK = (50, 50), (50, 51)
-LOGIN: Final = table(raw.CLIENT) + short("PLAIN") + raw.long("\0guest\0guest") + short("en_US")
-NO_ACK: Final = 2
-OFFSET: Final = b"\x0fx-stream-offsetl"  # and eight octets
-NO_GET: Final = ("stream", "single")  # basic.get is refused there
-NOT_FOUND, PRECONDITION = 404, 406
-READER: Final = "a0"  # who reads streams in a group, of which it is the only one
-RESENT_MAX: Final = 6  # publishes that may be repeated
-RESENT_US: Final = 200_000_000
-LABELS: Final = ("odd", "even")
-
-
-def opening() -> bytes:
-    """The octets by which a client comes to have a channel."""
-    tuned = method(0, raw.TUNE_OK, number(10, 2) + number(131072, 4) + number(0, 2))
-    opened = method(0, raw.OPEN, short("/") + b"\0\0") + method(1, raw.CHANNEL_OPEN, b"\0")
-    return raw.HEADER + method(0, raw.START_OK, LOGIN) + tuned + opened
-
-
-@dataclass(eq=False)
-class Taken:
-    """A delivery that is not settled."""
-
-    queue: Queue
-    number: int
-
-
-@dataclass(eq=False)
-class Consuming:
-    """A consumer.
-
-    label  what its filter wants; all where it has none
-    group  it reads a stream on from where its group was
-    last   the highest in place that it was handed for the first time, by priority
-    """
-
-    queue: Queue | None = None
-    no_ack: bool = False
-    label: str = ""
-    group: bool = False
-    last: dict[int, Copy] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class Sent:
-    """A publish with a name by which the broker knows it again."""
-
-    message: Message
-    key: str
-    properties: bytes
-    sent_us: int
-
-
-def packed(headers: dict[str, object], priority: int, expiry_ms: int) -> bytes:
-    """Flags and values of a persistent message."""
-    flags, values = 0x1000, b""
-    if headers:
-        flags |= 0x2000
-        values += table(headers)
-    values += b"\x02"
-    if priority:
-        flags |= 0x0800
-        values += number(priority, 1)
-    if expiry_ms:
-        flags |= 0x0100
-        values += short(str(expiry_ms))
-    return number(flags, 2) + values
 
 
 class AmqpClient(Client):
@@ -110,6 +74,7 @@ class AmqpClient(Client):
     kinds      the queues that it uses
     recent     publishes that it may repeat, also over another connection
     held       what the broker has to do when the transaction is committed
+    places     changes of a group's place that are not confirmed, by message
     """
 
     def __init__(self, name: str, model: Model, kinds: tuple[str, ...]) -> None:
@@ -133,6 +98,7 @@ class AmqpClient(Client):
         self.held_taken: dict[int, Taken] = {}
         self.half: list[bytes] = []  # frames of a delivery that is not whole
         self.getting: deque[Consuming] = deque()
+        self.places: dict[int, Change] = {}
         self.repeated_to = 0  # the end of the last publish that comes again, in octets of this line
 
     def open(self, chance: Random) -> None:
@@ -325,6 +291,23 @@ class AmqpClient(Client):
             self.next_tag += 1
         self.send(publish(1, key, message.body, exchange, properties), effect)
 
+    def keep_place(self, chance: Random) -> str:
+        """Say how far the group has come: there it is to go on after this consumer."""
+        keeping = next((each for each in self.consumers.values() if each.group == KEEPERS and each.last), None)
+        if keeping is None or keeping.queue is None or self.mode != CONFIRMS:
+            return self.consume_from("stream", chance) if "stream" in self.model.queues else self.publish(chance)
+        queue, last = keeping.queue, max(each.at for each in keeping.last.values())
+        message, offset = self.model.new_message(self.name, 0), chance.randint(max(0, last - 3), last + 1)
+
+        def done() -> None:
+            if self.model.queues.get(queue.name) is queue:
+                self.places[message.number] = self.model.stays(queue, KEEPERS, offset)
+            else:
+                self.end_channel(NOT_FOUND)  # a new one has no such group
+
+        self.send_one(message, "", KEEPER_COMMITS, packed({"x-group-id": KEEPERS, "x-offset": offset}, 0, 0), done)
+        return f"commits that it goes on at {offset}"
+
     def repeat(self, chance: Random) -> str:
         """Publish again what the broker may have: it knows, and takes it only once."""
         oldest_us = self.model.now_us - RESENT_US
@@ -373,25 +356,29 @@ class AmqpClient(Client):
         return f"commits transaction {number}"
 
     def consume(self, chance: Random) -> str:
-        name = chance.choice(
-            [*self.kinds, ADDRESSED, *[DEAD + name for name in self.kinds if DEAD_LETTERS in KINDS[name]]]
-        )
+        dead = [DEAD + name for name in self.kinds if DEAD_LETTERS in KINDS[name]]
+        return self.consume_from(chance.choice([*self.kinds, ADDRESSED, *dead]), chance)
+
+    def consume_from(self, name: str, chance: Random) -> str:
         tag = f"{self.name}.{self.next_key()}"
         no_ack = chance.random() < 0.1 and name != "stream"
-        arguments = {"x-stream-offset": "first"} if name == "stream" else {}
+        arguments: dict[str, object] = {"x-stream-offset": "first"} if name == "stream" else {}
         others = list(self.consumers.values())
         label = chance.choice(LABELS) if chance.random() < 0.2 and not no_ack else ""
         if label:
             arguments["x-filter"] = f"header.label = '{label}'"
         consuming = self.consumers[tag] = Consuming(None, no_ack, label)
-        if name == "stream" and self.name == READER and not label and not any(each.group for each in others):
-            arguments = {"x-consumer-group": "readers"}
-            consuming.group = True
+        if name == "stream" and not label and not any(each.group for each in others):
+            consuming.group = READER_OF.get(self.name, "")
+            if consuming.group:
+                arguments = {"x-consumer-group": consuming.group, "x-auto-commit": consuming.group == READERS}
 
         def done() -> None:
             queue = consuming.queue = self.needed(name)
             if queue is not None:
                 self.use(queue, no_ack)
+            if queue is not None and consuming.group == KEEPERS:
+                consuming.begin = self.model.reads(queue, KEEPERS)
 
         bits = number(NO_ACK if no_ack else 0, 1)
         args = b"\0\0" + short(name) + short(tag) + bits + table(arguments)
@@ -508,6 +495,9 @@ class AmqpClient(Client):
             check(message is not None, f"{self.name}: publish {tag} was confirmed twice, or never made")
             assert message is not None
             message.promised, message.refused = taken, not taken
+            change = self.places.pop(message.number, None)
+            if change is not None:
+                change.promised = taken and not change.vague
 
     def message(self, head: bytes, properties: bytes, body: bytes) -> None:
         args = head[4:]
@@ -526,34 +516,11 @@ class AmqpClient(Client):
         if queue.is_stream:
             at = properties.index(OFFSET) + len(OFFSET)
             queue.copies[got].at = int.from_bytes(properties[at : at + 8], "big")
-        self.check_place(consuming, queue, queue.copies[got], redelivered)
+        consuming.check_place(self.model, self.name, queue.copies[got], redelivered)
         if consuming.no_ack:
             self.model.settle(queue, got)
         else:
             self.taken[tag] = Taken(queue, got)
-
-    def check_place(self, consuming: Consuming, queue: Queue, copy: Copy, redelivered: bool) -> None:
-        """It is what the consumer wants, and behind what it was handed before."""
-        message = copy.message
-        text = f"{self.name} got message {message.number} of {queue}"
-        check(consuming.label in ("", message.label), f"{text}, which its filter does not want")
-        before = consuming.last.get(message.priority)
-        if queue.is_stream:
-            last = -1 if before is None else before.at
-            if consuming.group:
-                last = last if before is not None else min(queue.read_to, copy.at - 1)
-                queue.read_to = max(queue.read_to, copy.at)
-            check(copy.at > last, f"{text} behind a later one")
-            if copy.at > last + 1 and not (self.model.is_tight or self.model.put_off or queue.was_careless):
-                for each in queue.copies.values():
-                    is_wanted = consuming.label in ("", each.message.label) and each.message.expiry_ms == NEVER
-                    is_wanted = is_wanted and not each.vague and not each.settled
-                    check(not (is_wanted and last < each.offset < copy.at), f"{text}, and was not given one before")
-        elif redelivered or copy.place < 0:
-            return
-        else:
-            check(before is None or copy.place > before.place, f"{text} behind a later one")
-        consuming.last[message.priority] = copy
 
     # ---- its end
 
@@ -581,6 +548,7 @@ class AmqpClient(Client):
 ACTIONS: Final = (
     AmqpClient.publish,
     AmqpClient.repeat,
+    AmqpClient.keep_place,
     AmqpClient.declare,
     AmqpClient.declare_otherwise,
     AmqpClient.consume,
@@ -592,4 +560,4 @@ ACTIONS: Final = (
     AmqpClient.purge,
     AmqpClient.delete,
 )
-WEIGHTS: Final = (30, 4, 8, 0.5, 8, 30, 8, 5, 4, 2, 1, 1)
+WEIGHTS: Final = (30, 4, 2, 8, 0.5, 8, 30, 8, 5, 4, 2, 1, 1)

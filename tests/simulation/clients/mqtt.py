@@ -339,7 +339,8 @@ class MqttClient(Client, Subscriber):
             is_late = any(fits(shared(filter), message.topic) for filter, _ in self.asked if filter.startswith("$"))
             self.answers.append((PUBACK, id, 0 if is_late else number))
         if not is_known:
-            if qos and not message.late and share is None:
+            # What has expired is passed over, and comes when the clock has gone back.
+            if qos and not message.late and message.expiry_ms == NEVER and share is None:
                 self.check_order(message, text)
             self.got[number] = qos
 

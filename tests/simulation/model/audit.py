@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.broker import StoredQueue
-from tests.simulation.kinds import GOVERNED
+from tests.simulation.kinds import GOVERNED, KEEPERS
 from tests.simulation.model.model import Model, number_of
 from tests.simulation.model.promises import NEVER, check
 from tests.simulation.model.queues import Copy, Queue
@@ -101,6 +101,7 @@ class Audit:
             (model.permissions, broker.permissions()),
             (model.policies, broker.policies()),
             (model.retained, broker.retained(number_of)),
+            (model.places, broker.places(KEEPERS)),
         ):
             facts.audit(found, self.restarted, model.now_us, self.is_certain)
 

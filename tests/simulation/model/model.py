@@ -63,6 +63,7 @@ class Model:
         self.permissions = Facts("permission of")
         self.policies = Facts("policy")
         self.retained = Facts("retained message of")
+        self.places = Facts("place of")
         self.wills = Wills(self)
         self.shares = Shares()
         self.life = 1
@@ -94,6 +95,26 @@ class Model:
         for (_, id, _), bound in self.bound.items():
             if id == queue.id:
                 bound.ending = True
+        for name in self.places.names():
+            if name.startswith(place_of(queue, "")):
+                self.places.change(name, None, self.doubts)
+
+    def reads(self, queue: Queue, group: str) -> int:
+        """A group that says itself where it is begins to read a stream; its place, -1 where that is in doubt."""
+        assert self.broker is not None
+        name = place_of(queue, group)
+        if self.places.value(name) is None and not self.doubts:
+            first = self.broker.places(group).get(name, 0)  # a purge may have taken what was before
+            assert isinstance(first, int)
+            for copy in queue.copies.values():
+                check(copy.settled or copy.vague or copy.offset >= first, f"{name} does not begin at the first record")
+            self.places.change(name, first)
+        place = self.places.value(name)
+        return place if isinstance(place, int) and self.places.is_sure(name) and not self.doubts else -1
+
+    def stays(self, queue: Queue, group: str, offset: int) -> Change:
+        """A group has said where it goes on."""
+        return self.places.change(place_of(queue, group), offset, self.doubts)
 
     def bind(self, exchange: str, queue: Queue, key: str) -> Bound:
         there = self.bound.get((exchange, queue.id, key))
@@ -305,6 +326,11 @@ class Model:
     def dead(self, queue: Queue) -> Queue | None:
         """The queue that takes its dead letters."""
         return self.queues.get(str(queue.arguments.get(DEAD_KEY)))
+
+
+def place_of(queue: Queue, group: str) -> str:
+    """The name of a group's place in the model."""
+    return f"{queue.id}/{group}"
 
 
 def number_of(body: bytes) -> int:
