@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-
-import uvloop
 
 from forebay.core.ports import RegisterListener
 from forebay.server.cluster.etcd import EtcdClient
@@ -69,18 +66,6 @@ async def register_at(
         yield register, heard
     finally:
         await register.stop()
-
-
-def run_scene(scene: Callable[[], Awaitable[None]]) -> None:
-    """Run it in an event loop in which nothing may fail unseen."""
-
-    async def wrapped() -> None:
-        errors: list[dict[str, object]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
-        await scene()
-        assert errors == []
-
-    uvloop.run(wrapped())
 
 
 def url_of(cutter: Cutter) -> str:

@@ -45,6 +45,13 @@ DISTRUST: Final = (
 logger = logging.getLogger("forebay")
 
 
+class HasContext(Protocol):
+    """The holder of the TLS context for the next handshake."""
+
+    @property
+    def context(self) -> ssl.SSLContext: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One listener as the options want it.
@@ -61,7 +68,7 @@ class Endpoint:
     name: str
     address: str
     protocol: str
-    tls: TlsContexts | None
+    tls: HasContext | None
     websocket: WebSocketSettings | None
     identity: str
     proxied: bool

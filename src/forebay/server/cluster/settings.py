@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from forebay.core.errors import OptionError
@@ -23,6 +24,7 @@ class ClusterSettings:
     secret        empty where nodes know each other by certificates alone
     accepting     TLS of connections that come; None: no TLS
     connecting    TLS of those that are made
+    certificate   that this node shows, DER; empty without TLS
     etcd          URLs of its members
     etcd_context  None: no TLS
     """
@@ -32,6 +34,7 @@ class ClusterSettings:
     secret: bytes
     accepting: ssl.SSLContext | None
     connecting: ssl.SSLContext | None
+    certificate: bytes
     etcd: tuple[str, ...]
     etcd_context: ssl.SSLContext | None
     etcd_password: str
@@ -64,6 +67,7 @@ def make_settings(options: Options) -> ClusterSettings:
         secret=secret.encode(),
         accepting=node_context(cluster, ssl.PROTOCOL_TLS_SERVER),
         connecting=node_context(cluster, ssl.PROTOCOL_TLS_CLIENT),
+        certificate=first_certificate(cluster.tls_certificate) if cluster.tls_certificate else b"",
         etcd=tuple(f"{'https' if tls else 'http'}://{bracketed(host)}:{port}" for tls, host, port in places),
         etcd_context=etcd_tls(etcd) if is_tls else None,
         etcd_password=etcd.password or first_line("cluster.etcd.password_file", etcd.password_file),
@@ -109,6 +113,13 @@ def node_context(cluster: ClusterOptions, side: int) -> ssl.SSLContext | None:
     load_own(context, "cluster.tls_certificate", cluster.tls_certificate, "cluster.tls_key", cluster.tls_key)
     load_trusted(context, "cluster.tls_ca", cluster.tls_ca)
     return context
+
+
+def first_certificate(path: str) -> bytes:
+    """The first certificate of a PEM file, DER: the one that is shown. The file has been used before."""
+    text = Path(path).read_text(encoding="ascii", errors="replace")
+    begin = text.index(ssl.PEM_HEADER)
+    return ssl.PEM_cert_to_DER_cert(text[begin : text.index(ssl.PEM_FOOTER, begin) + len(ssl.PEM_FOOTER)])
 
 
 def etcd_tls(etcd: EtcdOptions) -> ssl.SSLContext:

@@ -12,7 +12,8 @@ from forebay.server.cluster.register import EtcdRegister
 from forebay.server.cluster.settings import make_settings
 from tests.certificates import Certificates
 from tests.etcd import Cutter, Etcd, etcd_in
-from tests.registers import KEY, ROOT, Heard, register_at, run_scene, url_of
+from tests.registers import KEY, ROOT, Heard, register_at, url_of
+from tests.scenes import run_scene
 
 # ---- the record
 

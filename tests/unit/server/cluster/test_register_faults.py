@@ -11,7 +11,8 @@ from forebay.core.ports import LOST, UNKNOWN, WON
 from forebay.server.cluster.etcd import EtcdClient
 from forebay.server.cluster.register import EtcdRegister
 from tests.etcd import Cutter, Etcd, etcd_in
-from tests.registers import KEY, ROOT, Heard, register_at, run_scene, url_of
+from tests.registers import KEY, ROOT, Heard, register_at, url_of
+from tests.scenes import run_scene
 from tests.waiting import until_async
 
 # ---- etcd is ill
