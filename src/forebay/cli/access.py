@@ -5,32 +5,29 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from forebay.cli.advice import note_nearest
 from forebay.cli.as_json import JsonOption, show_json
+from forebay.cli.progress import progress_bar
+from forebay.cli.show import cell, show_fields, show_message, show_table
 from forebay.client.blocks import whole
 from forebay.client.connecting import ClientTls
 from forebay.client.control import ControlClient
-from forebay.core.errors import ForebayError, OptionError
+from forebay.core.errors import NOT_FOUND, ForebayError, OptionError, RequestError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from forebay.client.amqp import AmqpClient
 
 SERVER: Final = "localhost:5672"
 USER: Final = "guest"  # may log in from the broker's own machine only, unless the configuration says otherwise
 COMPLETION_S: Final = 1.0  # nobody who presses a key waits longer
 PORTION: Final = 1000  # messages that one request moves
-WIDE: Final = 100_000  # columns where nobody looks at them: a file or another program gets whole lines
 
 ServerOption = Annotated[
     str,
@@ -231,7 +228,13 @@ def logs_in(command: Callable[..., None], in_vhost: bool = True) -> Callable[...
             if tls or ca_file or certificate or certificate_key
             else None
         )
-        command(LoginOptions(server, user, password, vhost, secure, as_json), **own)
+        login = LoginOptions(server, user, password, vhost, secure, as_json)
+        try:
+            command(login, **own)
+        except RequestError as error:
+            if error.reason == NOT_FOUND:
+                note_nearest(error, login.control, vhost)
+            raise
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -261,14 +264,15 @@ def asks_broker(command: Callable[..., None]) -> Callable[..., None]:
     return asks(command, False)
 
 
-def asked_password(prompt: str, twice: bool) -> str:
-    """A password typed without being shown, or the first line of what is piped in."""
+def asked_password(prompt: str, twice: bool, option: str = "--password") -> str:
+    """A password typed without being shown, or the first line of what is piped in; the option would have said it."""
     if sys.stdin.isatty():
         typed: str = typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True)
         return typed
     line = sys.stdin.readline().rstrip("\r\n")
     if not line:
-        raise OptionError("no password: give --password, set FOREBAY_PASSWORD, or pipe it in")
+        variable = f"FOREBAY_{option[2:].replace('-', '_').upper()}"
+        raise OptionError(f"{prompt}: nobody is there to be asked: give {option}, set {variable}, or pipe it in")
     return line
 
 
@@ -309,9 +313,9 @@ def report(access: AdminAccess, sentence: str, done: int, held: int) -> None:
         print(sentence + (f"; {held} are held by consumers and were left" if held else ""))
 
 
-def refuse(text: str) -> NoReturn:
-    """End the command without having done anything."""
-    print(f"forebay: {text}", file=sys.stderr)
+def refuse(text: str, way: str = "") -> NoReturn:
+    """End the command without having done anything; the way says what to do next."""
+    print(f"forebay: {text}", *([way] if way else []), sep="\n", file=sys.stderr)
     raise typer.Exit(1)
 
 
@@ -350,105 +354,3 @@ def value_of(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
-
-
-@contextmanager
-def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error, where that is a terminal; give the function what is done more.
-
-    total  None: nobody knows
-    """
-    if not shown or not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.advance(task, done)
-
-
-def show_table(columns: Sequence[str], items: Sequence[dict[str, object]]) -> None:
-    """Print rows for people: one line each, numbers to the right."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        numbers = bool(items) and all(is_number(item.get(column)) for item in items)
-        table.add_column(column.replace("_", " "), justify="right" if numbers else "left", no_wrap=True)
-    for item in items:
-        table.add_row(*(cell(item.get(column)) for column in columns))
-    console().print(table)
-
-
-def show_fields(fields: dict[str, object]) -> None:
-    """Print the fields of one thing, one a line, and lists of things within it as tables."""
-    nested: list[tuple[str, list[dict[str, object]]]] = []
-    width = max((len(name) for name in fields), default=0)
-    for name, value in fields.items():
-        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            nested.append((name, value))
-        else:
-            print(f"{name.replace('_', ' '):<{width}}  {cell(value)}")
-    for name, items in nested:
-        print(f"\n{name.replace('_', ' ')}")
-        show_table(list(items[0]), items)
-
-
-def show_message(message: dict[str, object]) -> None:
-    """Print one message for people: a line of facts, its properties and headers, and what there is of its body."""
-    exchange = cell(message["exchange"]) or "(default)"
-    print(f"offset {message['offset']}  exchange {exchange}  key {cell(message['routing_key'])}", end="  ")
-    print(f"{message['octets']} octets  stored {moment(message['stored_ms'])}", end="  ")
-    print(f"handed out {message['deliveries']} times, failed {message['failures']}")
-    death = message.get("death")
-    if isinstance(death, dict):
-        print("    died: " + ", ".join(f"{name} {cell(value)}" for name, value in death.items()))
-    for part, word in (("properties", "property"), ("headers", "header")):
-        values = message[part]
-        assert isinstance(values, dict)
-        for name, value in values.items():
-            print(f"    {word} {cell(name)}: {cell(value)}")
-    body = message.get("body", message.get("body_base64"))
-    print(f"    {cell(body)}{' …' if message['is_cut'] else ''}{' (base64)' if 'body_base64' in message else ''}")
-
-
-def moment(time_ms: object) -> str:
-    """A time in UTC."""
-    assert isinstance(time_ms, int)
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + " UTC"
-
-
-def moment_ms(text: str) -> int | None:
-    """Milliseconds since 1970 of a time in ISO 8601, in UTC where it names no zone; None where it is no time."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return int((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def console() -> Console:
-    """The console that tables go to: as wide as the terminal, or without an end."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE
-    return Console(width=width, highlight=False, markup=False, emoji=False)
-
-
-def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def cell(value: object) -> str:
-    """A value in one line of text, without characters that a terminal would obey."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=True) if value else ""
-    text = str(value)
-    return text if text.isprintable() else ascii(text)[1:-1]

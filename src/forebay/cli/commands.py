@@ -10,23 +10,32 @@ from typing import Annotated, Any, Final
 import typer
 
 from forebay.cli.build import print_build
+from forebay.cli.help import HelpCommand, HelpGroup
 
 EXIT_CODES: Final = (
     "Exit codes: 0 done; 1 refused or failed; 2 the command was wrong; "
-    "3 no broker answered, or nobody knows what it did."
+    "3 no broker answered, or nobody knows what it did; 130 ended by Ctrl-C."
 )
+RUN: Final = "Run and watch a broker"
+MESSAGES: Final = "Messages"
+TOPOLOGY: Final = "Queues, exchanges and policies"
+CLIENTS: Final = "Clients and sessions"
+USERS: Final = "Users and permissions"
+FILES: Final = "Files and tools"
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
     """A command, or a group of them: its place, and its line in the list of all commands.
 
-    place  module below forebay.cli, and the name in it
-    help   the first sentence of its own help: so that the list loads nothing
+    place    module below forebay.cli, and the name in it
+    help     the first sentence of its own help: so that the list loads nothing
+    section  of the list of all commands
     """
 
     place: str
     help: str
+    section: str
 
     def load(self) -> typer.Typer | Callable[..., Any]:
         """The group, or the command that is in none."""
@@ -39,52 +48,73 @@ WORDS: Final = {
     "bench": Word(
         "bench.command:bench",
         "Publish and consume as fast as a few Python clients can, through a queue of its own that goes afterwards.",
+        RUN,
     ),
-    "binding": Word("manage.exchanges:bindings", "Bindings: which messages of an exchange go where."),
-    "channel": Word("manage.readers:channels", "Channels of AMQP connections."),
+    "binding": Word("manage.exchanges:bindings", "Bindings: which messages of an exchange go where.", TOPOLOGY),
+    "channel": Word("manage.readers:channels", "Channels of AMQP connections.", CLIENTS),
     "completion": Word(
         "completion:completion",
         "Print what has a shell complete commands, options and names of queues; `--install-completion` sets it up.",
+        FILES,
     ),
-    "config": Word("configuration:app", "The configuration: of a file, and of a running broker."),
-    "connection": Word("manage.readers:connections", "Connections of clients."),
-    "consume": Word("messages.consume:consume", "Take messages, print them, and acknowledge what is printed."),
-    "consumer": Word("manage.readers:consumers", "Consumers."),
-    "definitions": Word("manage.definitions:app", "All that is declared in a broker, in one file."),
-    "delayed": Word("manage.pending:delayed", "Messages that wait for their time."),
-    "dlq": Word("manage.dlq:app", "Dead letters: messages that nobody could handle, and where they wait."),
-    "exchange": Word("manage.exchanges:app", "Exchanges."),
-    "group": Word("manage.readers:groups", "Consumer groups: how far they have read."),
-    "lease": Word("manage.readers:leases", "Messages that consumers hold."),
-    "log": Word("log.command:app", "The files of a broker's data folder, read without a broker."),
-    "message": Word("manage.message:app", "One message: where it is, what holds it up, and what became of it."),
-    "operator-policy": Word("manage.policies:operators", "Operator policies, which only limit."),
-    "permission": Word("manage.users:permissions", "What users may do in a vhost."),
-    "policy": Word("manage.policies:app", "Policies: settings for queues and exchanges by their names."),
-    "publish": Word("messages.publish:publish", "Publish messages, and end when all are on disk."),
-    "queue": Word("manage.queues:app", "Queues and streams."),
-    "retained": Word("manage.sessions:retained", "Retained messages."),
-    "serve": Word("running:serve", "Run a broker until SIGTERM or SIGINT."),
-    "session": Word("manage.sessions:app", "MQTT sessions."),
-    "spark": Word("spark.command:app", "Queues as tables: jobs that Apache Spark does."),
+    "config": Word("configuration:app", "The configuration: of a file, and of a running broker.", RUN),
+    "connection": Word("manage.readers:connections", "Connections of clients.", CLIENTS),
+    "consume": Word(
+        "messages.consume:consume", "Take messages, print them, and acknowledge what is printed.", MESSAGES
+    ),
+    "consumer": Word("manage.readers:consumers", "Consumers.", CLIENTS),
+    "definitions": Word("manage.definitions:app", "All that is declared in a broker, in one file.", TOPOLOGY),
+    "delayed": Word("manage.pending:delayed", "Messages that wait for their time.", MESSAGES),
+    "dlq": Word("manage.dlq:app", "Dead letters: messages that nobody could handle, and where they wait.", MESSAGES),
+    "exchange": Word("manage.exchanges:app", "Exchanges.", TOPOLOGY),
+    "group": Word("manage.readers:groups", "Consumer groups: how far they have read.", CLIENTS),
+    "lease": Word("manage.readers:leases", "Messages that consumers hold.", MESSAGES),
+    "log": Word("log.command:app", "The files of a broker's data folder, read without a broker.", FILES),
+    "message": Word(
+        "manage.message:app", "One message: where it is, what holds it up, and what became of it.", MESSAGES
+    ),
+    "operator-policy": Word("manage.policies:operators", "Operator policies, which only limit.", TOPOLOGY),
+    "permission": Word("manage.users:permissions", "What users may do in a vhost.", USERS),
+    "policy": Word("manage.policies:app", "Policies: settings for queues and exchanges by their names.", TOPOLOGY),
+    "publish": Word("messages.publish:publish", "Publish messages, and end when all are on disk.", MESSAGES),
+    "queue": Word("manage.queues:app", "Queues and streams.", TOPOLOGY),
+    "retained": Word("manage.sessions:retained", "Retained messages.", MESSAGES),
+    "serve": Word("running:serve", "Run a broker until SIGTERM or SIGINT.", RUN),
+    "session": Word("manage.sessions:app", "MQTT sessions.", CLIENTS),
+    "spark": Word("spark.command:app", "Queues as tables: jobs that Apache Spark does.", FILES),
     "status": Word(
         "manage.status:status",
         "Show how the broker is: listeners, alarms, memory and disk, clients, rates, and its longest queues.",
+        RUN,
     ),
-    "stream": Word("manage.message:streams", "The log of a queue or stream."),
-    "subscription": Word("manage.sessions:subscriptions", "Subscriptions of MQTT sessions."),
+    "stream": Word("manage.message:streams", "The log of a queue or stream.", TOPOLOGY),
+    "subscription": Word("manage.sessions:subscriptions", "Subscriptions of MQTT sessions.", CLIENTS),
     "top": Word(
         "manage.top:top",
         "Watch queues and rates: the keys r, u, i, o, a and n sort, / finds, space holds the picture, q ends.",
+        RUN,
     ),
-    "topic-permission": Word("manage.users:topics", "Routing keys of topic exchanges that users are restricted to."),
-    "trace": Word("manage.message:traces", "What happens to messages, written down until it is stopped."),
-    "transaction": Word("manage.pending:transactions", "Queries that publish in transactions."),
-    "user": Word("manage.users:app", "Users."),
-    "version": Word("running:version", "Print the version, and whether the hot modules are compiled."),
-    "vhost": Word("manage.vhosts:app", "Vhosts: each has queues, exchanges, sessions and permissions of its own."),
-    "webhook": Word("configuration:webhooks", "Where events are sent."),
+    "topic-permission": Word(
+        "manage.users:topics", "Routing keys of topic exchanges that users are restricted to.", USERS
+    ),
+    "trace": Word("manage.message:traces", "What happens to messages, written down until it is stopped.", MESSAGES),
+    "transaction": Word("manage.pending:transactions", "Queries that publish in transactions.", CLIENTS),
+    "user": Word("manage.users:app", "Users.", USERS),
+    "version": Word("running:version", "Print the version, and whether the hot modules are compiled.", RUN),
+    "vhost": Word(
+        "manage.vhosts:app", "Vhosts: each has queues, exchanges, sessions and permissions of its own.", TOPOLOGY
+    ),
+    "webhook": Word("configuration:webhooks", "Where events are sent.", RUN),
 }
+
+
+class Forebay(HelpGroup):
+    """The list of all commands, by the sections of the table."""
+
+    sections = {
+        title: [name for name, each in WORDS.items() if each.section == title]
+        for title in (RUN, MESSAGES, TOPOLOGY, CLIENTS, USERS, FILES)
+    }
 
 
 def command_line(word: str | None = None) -> typer.Typer:
@@ -95,6 +125,8 @@ def command_line(word: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
+        cls=Forebay,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(before)
     for name, each in WORDS.items():
@@ -102,11 +134,12 @@ def command_line(word: str | None = None) -> typer.Typer:
         if isinstance(command, typer.Typer):
             for one in command.registered_commands:
                 one.epilog = EXIT_CODES
+                one.cls = HelpCommand
             app.add_typer(command, name=name)
         elif command is nothing:
             app.command(name, help=each.help)(nothing)
         else:
-            app.command(name, epilog=EXIT_CODES)(command)
+            app.command(name, epilog=EXIT_CODES, cls=HelpCommand)(command)
     return app
 
 

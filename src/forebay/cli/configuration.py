@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import AdminAccess, asks_broker, cell, show_table
+from forebay.cli.access import AdminAccess, asks_broker
 from forebay.cli.as_json import JsonOption, show_json
+from forebay.cli.show import cell, show_table
 
 app = typer.Typer(help="The configuration: of a file, and of a running broker.", no_args_is_help=True)
 webhooks = typer.Typer(help="Where events are sent.", no_args_is_help=True)

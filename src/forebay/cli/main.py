@@ -1,6 +1,7 @@
-"""The command `forebay`. Errors are one line and an exit code.
+"""The command `forebay`. Errors are a line, one more that says what to do next, and an exit code.
 
-1 where it was refused or failed, 2 for a user's mistake, 3 where no broker answers or nobody knows what it did.
+1 where it was refused or failed, 2 for a user's mistake, 3 where no broker answers or nobody knows what it did,
+130 where Ctrl-C ended it.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ def main() -> None:
     """Run the command line; known errors become one line and an exit code."""
     try:
         command_line(first_word())(prog_name="forebay")
-    except OptionError as error:
-        print(f"forebay: {error}", file=sys.stderr)
-        sys.exit(MISTAKE)
-    except (Unreachable, OutcomeUnknown) as error:
-        print(f"forebay: {error}", file=sys.stderr)
-        sys.exit(UNREACHABLE)
     except ForebayError as error:
-        print(f"forebay: {error}", file=sys.stderr)
-        sys.exit(FAILED)
+        from forebay.cli.advice import advice
+
+        print(f"forebay: {error}", *advice(error, sys.argv[1:]), sep="\n", file=sys.stderr)
+        sys.exit(exit_code(error))
     except OSError as error:  # of the output: everything else is one of the errors above by now
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
         if not isinstance(error, BrokenPipeError):  # else whoever read what was printed has seen enough
             print(f"forebay: {error}", file=sys.stderr)
         sys.exit(FAILED)
+
+
+def exit_code(error: ForebayError) -> int:
+    """The code that a command ends with after this error."""
+    if isinstance(error, OptionError):
+        return MISTAKE
+    return UNREACHABLE if isinstance(error, Unreachable | OutcomeUnknown) else FAILED
 
 
 def first_word() -> str:

@@ -60,7 +60,7 @@ def connect_any(
         try:
             connection = socket.create_connection((host, port), timeout_s)
         except OSError as error:
-            failures.append(f"{server}: {error}")
+            failures.append(f"{server}: {error.strerror or error}")
             continue
         if context is not None:
             try:

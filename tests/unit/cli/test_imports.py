@@ -34,6 +34,7 @@ def test_help_and_version_load_nothing_of_the_commands(arguments: tuple[str, ...
         "forebay.cli",
         "forebay.cli.build",
         "forebay.cli.commands",
+        "forebay.cli.help",
         "forebay.cli.main",
         "forebay.core",
         "forebay.core.errors",

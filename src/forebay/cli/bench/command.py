@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from forebay.cli.access import LoginOptions, logs_in, progress_bar, refuse
+from forebay.cli.access import LoginOptions, logs_in, refuse
 from forebay.cli.as_json import show_json
 from forebay.cli.bench.clients import (
     BLOCKS,
@@ -27,6 +27,7 @@ from forebay.cli.bench.clients import (
     consume_all,
     publish_all,
 )
+from forebay.cli.progress import progress_bar
 from forebay.cli.units import octets_said
 from forebay.core.errors import ForebayError, OptionError
 

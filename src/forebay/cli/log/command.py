@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from forebay.cli.access import YesOption, cell, confirm, moment, progress_bar, show_message, show_table
+from forebay.cli.access import YesOption, confirm
 from forebay.cli.as_json import JsonOption, show_json
+from forebay.cli.progress import progress_bar
+from forebay.cli.show import cell, show_message, show_table
 from forebay.cli.units import octets_said
 from forebay.core.errors import CorruptFile, OptionError, StorageError
 
@@ -278,20 +280,17 @@ def queue_rows(recovered: Recovered, chosen: int | None) -> list[dict[str, objec
 
 def show_inspected(found: dict[str, Any], survey: Survey) -> None:
     show_table(
-        ("file", "octets", "used", "queues", "blocks", "records", "first", "last", "remarks"),
+        ("file", "octets", "used_octets", "queues", "blocks", "records", "first_ms", "last_ms", "remarks"),
         [file_row(each) for each in survey.files],
     )
     if found["queues"]:
         print()
-        rows = [
-            {**each, "oldest": "" if each["oldest_ms"] is None else moment(each["oldest_ms"])}
-            for each in found["queues"]
-        ]
-        show_table(("number", "vhost", "queue", "type", "start", "end", "ready", "blocks", "octets", "oldest"), rows)
+        columns = ("number", "vhost", "queue", "type", "start", "end", "ready", "blocks", "octets", "oldest_ms")
+        show_table(columns, found["queues"])
     if "blocks" in found:
         print()
-        rows = [{**each, "stored": moment(each["stamp_us"] // MICROSECONDS)} for each in found["blocks"]]
-        show_table(("path", "position", "base", "count", "octets", "stored"), rows)
+        rows = [{**each, "stored_us": each["stamp_us"]} for each in found["blocks"]]
+        show_table(("path", "position", "base", "count", "octets", "stored_us"), rows)
     print()
     if found["failure"]:
         print(f"a broker cannot start on it: {found['failure']}")
@@ -318,12 +317,12 @@ def file_row(file: FileFacts) -> dict[str, object]:
     return {
         "file": file.path,
         "octets": file.octets,
-        "used": file.used,
+        "used_octets": file.used,
         "queues": len(file.queues),
         "blocks": sum(each.blocks for each in stretches),
         "records": sum(each.records for each in stretches),
-        "first": moment(min(each.first_us for each in stretches) // MICROSECONDS) if stretches else "",
-        "last": moment(max(each.last_us for each in stretches) // MICROSECONDS) if stretches else "",
+        "first_ms": min(each.first_us for each in stretches) // MICROSECONDS if stretches else None,
+        "last_ms": max(each.last_us for each in stretches) // MICROSECONDS if stretches else None,
         "remarks": ", ".join(remarks),
     }
 

@@ -12,6 +12,7 @@ import typer
 
 from forebay.cli.access import LoginOptions, YesOption, confirm, logs_in_broker, part_list
 from forebay.cli.as_json import show_json
+from forebay.cli.progress import progress_bar
 from forebay.client.web import WebClient
 from forebay.core.errors import OptionError
 
@@ -40,7 +41,8 @@ def export_definitions(
 
     Example: forebay definitions export broker.json
     """
-    document = left(web(login, lambda client: client.get(path_of(of_vhost))), without)
+    with progress_bar("exporting", None):
+        document = left(web(login, lambda client: client.get(path_of(of_vhost))), without)
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     if file == "-":
         print(text, end="")
@@ -75,7 +77,8 @@ def import_definitions(
     document = left(read(file), without)
     if file != "-":
         confirm(f"Declare {said(document)} in {login.server}?", yes)
-    web(login, lambda client: client.post(path_of(of_vhost), document))
+    with progress_bar("importing", None):
+        web(login, lambda client: client.post(path_of(of_vhost), document))
     if login.as_json:
         show_json(counted(document))
     else:

@@ -16,17 +16,15 @@ from forebay.cli.access import (
     WhereOption,
     YesOption,
     asks,
-    cell,
     confirm,
     go_through,
-    moment,
     pairs,
     queue_names,
     report,
-    show_table,
     value_of,
 )
 from forebay.cli.as_json import show_json
+from forebay.cli.show import cell, show_table
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="Dead letters: messages that nobody could handle, and where they wait.", no_args_is_help=True)
@@ -51,10 +49,7 @@ def list_letter_queues(access: AdminAccess) -> None:
             assert isinstance(counts, dict)
             more = "" if item["complete"] else "+"
             item[name] = ", ".join(f"{cell(key)} {count:,}{more}" for key, count in counts.items())
-        for name in ("oldest", "newest"):
-            time_ms = item[f"{name}_ms"]
-            item[name] = "" if time_ms is None else moment(time_ms)
-    show_table(("queue", "messages", "held", "causes", "origins", "oldest", "newest"), items)
+    show_table(("queue", "messages", "held", "causes", "origins", "oldest_ms", "newest_ms"), items)
     for item in items:
         if not item["complete"]:
             print(f"+ causes and origins of {cell(item['queue'])} are those of its oldest {item['counted']:,} messages")

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from forebay.cli.access import AdminAccess, asks, cell, moment, moment_ms, queue_names, show_message, show_table
+from forebay.cli.access import AdminAccess, asks, queue_names
 from forebay.cli.as_json import show_json
+from forebay.cli.show import cell, moment_ms, show_message, show_table
 from forebay.core.errors import OptionError
 
 app = typer.Typer(help="One message: where it is, what holds it up, and what became of it.", no_args_is_help=True)
@@ -79,8 +80,7 @@ def history(access: AdminAccess, queue: QueueOption = None, offset: OffsetOption
         return
     for found in answer["found"]:
         print(f"queue {cell(found['queue'])}, offset {found['offset']}")
-        rows = [{**each, "time": time_said(each)} for each in found["events"]]
-        show_table(("time", "type", "source", "group", "connection", "consumer", "detail"), rows)
+        show_table(("time_ms", "type", "source", "group", "connection", "consumer", "detail"), found["events"])
         for each in found["not_kept"]:
             print(f"not kept: {cell(each)}")
     say_if_none(answer)
@@ -123,11 +123,6 @@ def say_if_none(answer: dict[str, Any]) -> None:
         print(
             "there is no such message" if answer["complete"] else "it was not among the newest messages of the queues"
         )
-
-
-def time_said(event: dict[str, Any]) -> str:
-    """The time at which something happened, if anybody knows."""
-    return moment(event["time_ms"]) if event.get("time_ms") is not None else ""
 
 
 def explained(found: dict[str, Any]) -> str:
@@ -181,8 +176,7 @@ def show_trace(access: AdminAccess, name: TraceName = "trace") -> None:
     if access.as_json:
         show_json(items)
         return
-    rows = [{**each, "time": moment(each["time_ms"])} for each in items]
-    show_table(("time", "type", "queue", "offset", "message_id", "group", "connection", "consumer", "detail"), rows)
+    show_table(("time_ms", "type", "queue", "offset", "message_id", "group", "connection", "consumer", "detail"), items)
 
 
 @traces.command("stop")

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from forebay.cli.access import AdminAccess, asks_broker, cell, show_table
+from forebay.cli.access import AdminAccess, asks_broker
 from forebay.cli.as_json import show_json
+from forebay.cli.show import cell, show_table
 from forebay.cli.units import octets_said, period_said, rate_said, rates, seconds_between
 
 DAMAGE: Final = "damage"  # the alarm

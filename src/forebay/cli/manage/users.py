@@ -16,6 +16,7 @@ from forebay.cli.access import (
     confirm,
     part_list,
 )
+from forebay.core.errors import OptionError
 
 app = typer.Typer(help="Users.", no_args_is_help=True)
 permissions = typer.Typer(help="What users may do in a vhost.", no_args_is_help=True)
@@ -29,6 +30,15 @@ Exchange = Annotated[str, typer.Argument(metavar="EXCHANGE", help="A topic excha
 Hash = Annotated[
     str | None,
     typer.Option("--hash", metavar="TEXT", help="An Argon2id hash; else the password is asked for."),
+]
+NewPassword = Annotated[
+    str | None,
+    typer.Option(
+        "--new-password",
+        metavar="TEXT",
+        envvar="FOREBAY_NEW_PASSWORD",
+        help="The password to be set; else it is asked for, or read from standard input. --password is yours.",
+    ),
 ]
 NoPassword = Annotated[bool, typer.Option("--no-password", help="It logs in by a certificate, or not at all.")]
 OfUser = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only of this user.")]
@@ -53,25 +63,31 @@ def add_user(
     tags: Annotated[
         str | None, typer.Option(metavar="A,B", help="Of administrator, management, monitoring and policymaker.")
     ] = None,
+    given: NewPassword = None,
     hash: Hash = None,
     no_password: NoPassword = False,
 ) -> None:
-    """Make a user, whose password is asked for or piped in; it may not enter any vhost yet.
+    """Make a user, whose password is asked for; it may not enter any vhost yet.
+
+    --password is that of whoever runs the command, as everywhere; the new user's is --new-password. Where nobody can
+    be asked, the first line of standard input is the new one.
 
     Example: forebay user add ann --tags monitoring
     """
-    password = new_password(name, hash, no_password)
+    password = new_password(name, given, hash, no_password)
     access.change(f"user {name} is there", "user.add", user=name, password=password, tags=part_list(tags))
 
 
 @app.command("password")
 @asks_broker
-def change_password(access: AdminAccess, name: Name, hash: Hash = None, no_password: NoPassword = False) -> None:
-    """Set a user's password, which is asked for or piped in.
+def change_password(
+    access: AdminAccess, name: Name, given: NewPassword = None, hash: Hash = None, no_password: NoPassword = False
+) -> None:
+    """Set a user's password, which is asked for, given with --new-password, or piped in.
 
     Example: forebay user password ann
     """
-    password = new_password(name, hash, no_password)
+    password = new_password(name, given, hash, no_password)
     access.change(f"the password of {name} is changed", "user.password", user=name, password=password)
 
 
@@ -199,13 +215,17 @@ def clear_topic_permission(
     access.change(f"{name} is not restricted so", "topic_permission.clear", user=name, exchange=exchange)
 
 
-def new_password(name: str, hash: str | None, no_password: bool) -> str:
+def new_password(name: str, given: str | None, hash: str | None, no_password: bool) -> str:
     """The hash that the broker is to keep of a new password: it takes a time in which a broker does much else."""
+    if (given is not None) + (hash is not None) + no_password > 1:
+        raise OptionError("--new-password, --hash and --no-password: one of them")
     if no_password:
         return ""
     if hash is not None:
         return hash
-    password = asked_password(f"New password of {name}", True)
+    if given == "":
+        raise OptionError("--new-password: '' is none; --no-password makes a user that logs in by a certificate")
+    password = asked_password(f"New password of {name}", True, "--new-password") if given is None else given
     from forebay.broker.auth.passwords import SALT_OCTETS, hash_password
 
     return hash_password(password, os.urandom(SALT_OCTETS))

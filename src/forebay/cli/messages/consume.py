@@ -14,8 +14,10 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from forebay.cli.access import LoginOptions, cell, logs_in, moment_ms, progress_bar, queue_names, refuse
+from forebay.cli.access import LoginOptions, logs_in, queue_names, refuse
 from forebay.cli.messages.topics import SWAPPED, TOPIC_EXCHANGE, consumed_address
+from forebay.cli.progress import progress_bar
+from forebay.cli.show import cell, moment_ms
 from forebay.cli.units import messages
 from forebay.client.amqp import AmqpClient, Delivered
 from forebay.core.errors import OptionError

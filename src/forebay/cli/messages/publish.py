@@ -10,12 +10,13 @@ from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from forebay.cli.access import LoginOptions, logs_in, pairs, progress_bar, queue_names, refuse, value_of
+from forebay.cli.access import LoginOptions, logs_in, pairs, queue_names, refuse, value_of
 from forebay.cli.as_json import show_json
 from forebay.cli.messages.topics import TOPIC_EXCHANGE, Destination, heed_delay, place_of
+from forebay.cli.progress import progress_bar
 from forebay.cli.units import messages
 from forebay.client.amqp import AmqpClient
-from forebay.core.errors import OptionError
+from forebay.core.errors import NOT_FOUND, OptionError, RequestError
 from forebay.core.message import Properties
 from forebay.wire.amqp091.properties import encode_properties
 
@@ -92,7 +93,8 @@ def report(login: LoginOptions, client: AmqpClient, where: Destination, seconds:
     elif client.confirmed > client.returned:
         print(f"{messages(client.confirmed - client.returned, 'is', 'are')} on disk")
     if client.refused:
-        refuse(f"{client.refused:,} of {messages(client.published)}: refused, their queue is full")
+        way = "consume from it, or raise its limit: `forebay policy list` and `forebay queue show NAME` have them"
+        refuse(f"{client.refused:,} of {messages(client.published)}: refused, their queue is full", way)
     if not client.returned:
         return
     lost = f"{client.returned:,} of {messages(client.published)}"
@@ -100,7 +102,11 @@ def report(login: LoginOptions, client: AmqpClient, where: Destination, seconds:
         refuse(f"no message waits under the delay-id of {lost}")
     if where.exchange == TOPIC_EXCHANGE:
         refuse(f"{lost} led to nobody: no queue and no subscriber is there for the topic")
-    refuse(f"{lost} led to no queue")
+    if where.exchange:
+        refuse(
+            f"{lost} led to no queue", f"`forebay binding list --exchange {where.exchange}` shows where its keys lead"
+        )
+    raise RequestError(NOT_FOUND, f"{lost} led to no queue: no queue '{where.key}' in vhost '{login.vhost}'")
 
 
 def place(queue: str | None, exchange: str | None, key: str, topic: str | None) -> Destination:

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from forebay.cli.access import SERVER, USER, AdminAccess, asks, cell, pairs, part_list, show_table
+from forebay.cli.access import SERVER, USER, AdminAccess, asks, pairs, part_list
 from forebay.cli.as_json import show_json
+from forebay.cli.show import cell, show_table
 from forebay.cli.spark.jobs import SparkJob, works
 from forebay.core.errors import OptionError
 
@@ -208,7 +209,7 @@ def tier_queues(
     if not once:
         job.watch(start)  # type: ignore[arg-type]
         return
-    done = start()
+    done = job.shown(start)
     assert isinstance(done, Tiered)
     job.show(asdict(done), f"{done.rows} rows are in {into}, in {done.files} new files of {done.octets} octets")
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from forebay.cli.access import COMMON, KEYWORD, USER, VHOST, asked_password, pairs, show_table
+from forebay.cli.access import COMMON, KEYWORD, USER, VHOST, asked_password, pairs
 from forebay.cli.as_json import show_json
+from forebay.cli.show import show_table
 from forebay.core.errors import ForebayError, OptionError
 
 if TYPE_CHECKING:
@@ -89,6 +90,16 @@ class SparkJob:
             return
         cut = [{name: shortened(value) for name, value in item.items()} for item in items]
         show_table(columns, cut)
+
+    def shown(self, start: Callable[[], object]) -> object:
+        """The result of a stream that ends by itself, showing its progress meanwhile where somebody looks."""
+        from forebay.spark import show_progress
+
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            return start()
+        with show_progress(self.spark, console):
+            return start()
 
     def watch(self, start: Callable[[], StreamingQuery]) -> None:
         """Run a stream until it ends or somebody ends it with Ctrl-C or SIGTERM, showing its progress meanwhile.

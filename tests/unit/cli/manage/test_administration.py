@@ -29,12 +29,12 @@ def test_queues_are_made_listed_and_deleted(broker: BrokerProcess, forebay: Fore
     forebay("queue", "declare", "log", "--type", "stream")
     publish(broker, "orders", b'{"n": 1}', b'{"n": 2}', b"\x1b[2J", headers={"who": "me"})
     lines = forebay("queue", "list").splitlines()
-    assert lines[0].split() == ["queue", "type", "ready", "unacked", "consumers", "groups", "octets", "durable"]
+    assert lines[0].split() == ["queue", "type", "ready", "unacked", "consumers", "groups", "size", "durable"]
     rows = {line.split()[0]: line.split()[1:3] for line in lines[1:]}
     assert rows == {"log": ["stream", "0"], "orders": ["classic", "3"]}
     assert [each["queue"] for each in forebay.json("queue", "list")] == ["log", "orders"]
     shown = forebay("queue", "show", "orders")
-    assert ["arguments", '{"x-max-length":', "5}"] in [line.split() for line in shown.splitlines()]
+    assert ["x-max-length", "5"] in [line.split() for line in shown.splitlines()]
     assert forebay.json("queue", "show", "orders")["ready"] == 3
 
     found = forebay.json("queue", "messages", "orders", "--where", "/n > 1")
@@ -44,14 +44,14 @@ def test_queues_are_made_listed_and_deleted(broker: BrokerProcess, forebay: Fore
     assert text.endswith('    {"n": 1}\nthere is more: --from 1\n')
     assert "\\x1b[2J" in forebay("queue", "messages", "orders", "--from", "2")
     said = forebay.fails(1, "queue", "messages", "orders", "--where", "/n >")
-    assert said == "filter, position 5, the end: a value is due here"
+    assert said.splitlines()[0] == "filter, position 5, the end: a value is due here"
 
     assert "add --yes if that is meant" in forebay.fails(2, "queue", "purge", "orders")
     assert forebay("queue", "purge", "orders", "--yes") == "3 messages are gone from queue orders\n"
     assert "add --yes if that is meant" in forebay.fails(2, "queue", "truncate", "log", "0")
     assert forebay("queue", "truncate", "log", "5", "--yes") == "log starts at offset 0\n"
     assert forebay("queue", "delete", "orders", "--if-empty") == "queue orders is deleted, and with it 0 messages\n"
-    assert forebay.fails(1, "queue", "show", "orders") == "no queue 'orders' in vhost '/'"
+    assert forebay.fails(1, "queue", "show", "orders").splitlines()[0] == "no queue 'orders' in vhost '/'"
 
 
 def test_exchanges_bindings_and_vhosts(forebay: Forebay) -> None:
@@ -165,7 +165,7 @@ def test_exit_codes_and_one_clear_line(forebay: Forebay) -> None:
     assert "no broker answers: 127.0.0.1:1: " in forebay.fails(3, "queue", "list", "--server", "127.0.0.1:1")
     assert "Login was refused" in forebay.fails(1, "queue", "list", "--password", "wrong")
     assert "Login was refused" in forebay.fails(1, "queue", "list", "--user", "root", stdin="secret\n")
-    assert "no password" in forebay.fails(2, "queue", "list", "--user", "root")
+    assert "set FOREBAY_PASSWORD" in forebay.fails(2, "queue", "list", "--user", "root")
     assert "'nowhere' is not HOST:PORT" in forebay.fails(2, "queue", "list", "--server", "nowhere")
     assert "No such command 'polish'" in forebay.fails(2, "queue", "polish")
     assert "Missing argument 'NAME'" in forebay.fails(2, "queue", "show")

@@ -1,0 +1,51 @@
+"""The text of `--help`: options of the connection stand in a group of their own, and commands by what they are for."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer.core
+
+# By their parameters: what every command has that asks a broker.
+CONNECTION_NAMES: Final = (
+    *("server", "user", "password", "vhost", "tls", "ca_file", "certificate", "certificate_key"),
+    *("master", "conf"),
+)
+
+
+class HelpCommand(typer.core.TyperCommand):
+    """A command whose help tells its own options from those of the connection."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections of parameters; a help that has one is given in two columns."""
+        asks = any(item.name == "server" for item in self.params)
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Connection options": []}
+        for item in self.get_params(ctx):
+            record = item.get_help_record(ctx)
+            if record is None:
+                continue
+            if item.param_type_name == "argument":
+                sections["Arguments"].append(record)
+            elif asks and item.name in CONNECTION_NAMES:
+                sections["Connection options"].append(record)
+            else:
+                sections["Options"].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class HelpGroup(typer.core.TyperGroup):
+    """The command `forebay`: the list of its commands goes by what they are for.
+
+    sections  the names of the commands, by the title of their section
+    """
+
+    sections: dict[str, list[str]] = {}
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section of commands after the other, each with the whole sentence about it."""
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].help or "") for name in names])

@@ -1,0 +1,89 @@
+"""Tables that fit the terminal: one line a row, numbers whole and to the right, long texts cut visibly with `…`.
+
+The widths are those that a terminal shows: of wide characters (Chinese, emoji) two columns, of combining ones none.
+Where even the shortest texts leave no room for all columns, the last ones are left out, and a line says which.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
+
+WIDE: Final = 100_000  # columns where nobody looks at them: a file or another program gets whole lines
+GAP: Final = "  "
+TEXT_MIN: Final = 8  # columns that a text keeps, however narrow the terminal is
+CUT: Final = "…"
+TEXT: Final = "text"
+WHOLE: Final = "whole"
+NUMBER: Final = "number"
+BOLD: Final = "\x1b[1m{}\x1b[0m"
+
+
+def terminal_columns() -> int:
+    """The width of the terminal, or without an end where there is none."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return shutil.get_terminal_size().columns
+    return WIDE
+
+
+def fitted(text: str, columns: int) -> str:
+    """A text in so many columns, cut where it is longer."""
+    if cell_len(text) <= columns:
+        return text
+    return set_cell_size(text, max(columns - 1, 0)).rstrip() + CUT
+
+
+def padded(text: str, columns: int, right: bool) -> str:
+    """A text that fits, with blanks on its other side."""
+    shown = fitted(text, columns)
+    blanks = " " * (columns - cell_len(shown))
+    return blanks + shown if right else shown + blanks
+
+
+def table_lines(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str], columns: int
+) -> tuple[list[str], list[str]]:
+    """The lines of a table that is at most so wide, head first, and the heads that found no room.
+
+    kinds  of each column: TEXT, which is cut where there is no room, or WHOLE or NUMBER, which are not
+    """
+    widths = [min(max(cell_len(text) for text in column), columns) for column in zip(heads, *rows, strict=True)]
+    least = [
+        min(width, max(TEXT_MIN, cell_len(head))) if kind == TEXT else width
+        for width, kind, head in zip(widths, kinds, heads, strict=True)
+    ]
+    shown = len(heads)
+    while shown > 1 and sum(least[:shown]) + len(GAP) * (shown - 1) > columns:
+        shown -= 1
+    given = shared(widths[:shown], least[:shown], columns - len(GAP) * (shown - 1))
+    lines = []
+    for row in (heads, *rows):
+        cells = zip(row, given, kinds, strict=False)
+        lines.append(GAP.join(padded(text, width, kind == NUMBER) for text, width, kind in cells).rstrip())
+    return lines, list(heads[shown:])
+
+
+def shared(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Widths of columns that together have this room: the widest give first, and none becomes less than its least."""
+    widths = list(wanted)
+    for _ in range(sum(widths) - room):
+        loose = [at for at, width in enumerate(widths) if width > least[at]] or [len(widths) - 1]
+        widest = max(loose, key=lambda at: widths[at])
+        widths[widest] = max(widths[widest] - 1, 1)
+    return widths
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[str]) -> None:
+    """Print a table for people, its head in bold where that is a terminal."""
+    lines, hidden = table_lines(heads, rows, kinds, terminal_columns())
+    bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    print(BOLD.format(lines[0]) if bold else lines[0])
+    for line in lines[1:]:
+        print(line)
+    if hidden:
+        print(f"({CUT} no room for: {', '.join(hidden)}; a wider terminal or --json has them)")
