@@ -66,6 +66,11 @@ WORDS: Final = {
     "definitions": Word("manage.definitions:app", "All that is declared in a broker, in one file.", TOPOLOGY),
     "delayed": Word("manage.pending:delayed", "Messages that wait for their time.", MESSAGES),
     "dlq": Word("manage.dlq:app", "Dead letters: messages that nobody could handle, and where they wait.", MESSAGES),
+    "doctor": Word(
+        "doctor.command:doctor",
+        "Say what is wrong with this installation, in plain words, and what to do about it.",
+        RUN,
+    ),
     "exchange": Word("manage.exchanges:app", "Exchanges.", TOPOLOGY),
     "group": Word("manage.readers:groups", "Consumer groups: how far they have read.", CLIENTS),
     "lease": Word("manage.readers:leases", "Messages that consumers hold.", MESSAGES),

@@ -37,6 +37,8 @@ NOT_OPTIONS = frozenset(
         "FOREBAY_SERVER",
         "FOREBAY_USER",
         "FOREBAY_PASSWORD",
+        "FOREBAY_NEW_PASSWORD",
+        "FOREBAY_SPARK_MASTER",
         "FOREBAY_VHOST",
         "FOREBAY_TLS",
         "FOREBAY_CA_FILE",

@@ -1,0 +1,177 @@
+"""The disk under a data folder: how long an fdatasync takes, what it says of the disk, and how much room there is.
+
+A confirm means that an fdatasync has come back. A disk that lies, because its cache loses its content with the power
+and nobody waits until it is flushed, answers faster than its medium can write: a spinning one must wait for half a turn
+(about 4 ms at 7,200 a minute), and no flash without a capacitor writes a page within 30 µs.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from forebay.cli.doctor.finding import ERROR, GOOD, NOTE, WARNING, Finding
+from forebay.cli.units import octets_said
+
+CHECK: Final = "disk"
+ROOM: Final = "disk room"
+WRITE_OCTETS: Final = 4096
+SYNCS_MAX: Final = 200
+SECONDS_MAX: Final = 2.0
+TURN_MS: Final = 2.0  # a spinning disk that is faster does not write
+FLASH_MS: Final = 0.03
+SLOW_MS: Final = 20.0
+IN_MEMORY: Final = {"tmpfs", "ramfs", "devtmpfs", "zram"}
+ON_NETWORK: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "ceph", "glusterfs"}
+UNSAFE: Final = {"nobarrier", "barrier=0", "data=writeback", "nosync", "eatmydata", "volatile"}
+THROUGH: Final = "write through"  # as the kernel says of a cache that needs no flush
+SPINNING: Final = ("sd", "hd")  # names of devices that may
+ROOM_PART: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFacts:
+    """A disk, as the system tells and as it was measured.
+
+    syncs       how many fdatasyncs were made, each behind 4 KiB
+    rotational  None where nobody knows
+    cache       of the device: `write back` may lose what was not flushed; empty where nobody knows
+    """
+
+    folder: str
+    file_system: str
+    options: list[str]
+    device: str
+    rotational: bool | None
+    cache: str
+    syncs: int
+    median_ms: float
+    p99_ms: float
+
+
+def measured(folder: Path) -> DiskFacts:
+    """Measure the disk that a folder is on; OSError where nothing can be written there."""
+    times = sync_times(folder)
+    source, kind, options = mount_of(folder)
+    device = block_device(folder)
+    # A virtual machine's disk says that it spins whatever is below it.
+    rotational = read_text(device / "queue/rotational") if device and device.name.startswith(SPINNING) else ""
+    cache = read_text(device / "queue/write_cache") if device else ""
+    return DiskFacts(
+        str(folder),
+        kind,
+        options,
+        device.name if device else source,
+        rotational == "1" if rotational else None,
+        cache,
+        len(times),
+        round(statistics.median(times) * 1000, 4),
+        round(sorted(times)[int(len(times) * 0.99)] * 1000, 4),
+    )
+
+
+def sync_times(folder: Path) -> list[float]:
+    """Seconds of each fdatasync behind a write of a file in the folder that has no name, or loses it at the end."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        handle = file.fileno()
+        os.posix_fallocate(handle, 0, WRITE_OCTETS * SYNCS_MAX)  # as the broker does: no sync is one of the length
+        os.fsync(handle)
+        times: list[float] = []
+        end = time.monotonic() + SECONDS_MAX
+        octets = os.urandom(WRITE_OCTETS)
+        while len(times) < SYNCS_MAX and (time.monotonic() < end or not times):
+            os.pwrite(handle, octets, len(times) * WRITE_OCTETS)
+            began = time.perf_counter()
+            os.fdatasync(handle)
+            times.append(time.perf_counter() - began)
+        return times
+
+
+def judged(facts: DiskFacts) -> Finding:
+    """Say what a disk is good for."""
+    said = f"an fdatasync takes {facts.median_ms:g} ms (p99 {facts.p99_ms:g} ms), {facts.file_system} on {facts.device}"
+    unsafe = sorted(UNSAFE.intersection(facts.options))
+    level, text, remedy = GOOD, said, ""
+    if facts.file_system in IN_MEMORY:
+        level = ERROR
+        text = f"{facts.folder} is in memory ({facts.file_system}): everything is gone when the machine restarts"
+        remedy = "put the data folder on a disk: option `data`"
+    elif unsafe:
+        level = ERROR
+        text = f"{said}; it is mounted with {', '.join(unsafe)}: what was synced may be gone after a power cut"
+        remedy = "mount it without that"
+    elif facts.rotational and facts.median_ms < TURN_MS:
+        level = WARNING
+        text = f"{said}: a spinning disk cannot write so fast, so it loses confirmed messages when the power fails"
+        remedy = f"switch its write cache off (`hdparm -W 0 /dev/{facts.device}`), or have a controller with a battery"
+    elif facts.median_ms < FLASH_MS and facts.cache != THROUGH:
+        level = WARNING
+        text = f"{said}: no disk writes so fast unless a capacitor or a battery keeps its cache; else it only says so"
+        remedy = (
+            "if it has none: have the disk, or the host of a virtual one, flush its cache on sync (not `cache=unsafe`)"
+        )
+    elif facts.median_ms > SLOW_MS:
+        level = WARNING
+        text = f"{said}: slow; a confirm takes at least as long"
+        remedy = "put the data folder on a local SSD"
+    elif facts.file_system in ON_NETWORK:
+        level = NOTE
+        text = f"{said}: over the network; a broker wants a disk that is there alone for it"
+        remedy = "put the data folder on a local disk where you can"
+    return Finding(CHECK, level, text, remedy, asdict(facts))
+
+
+def room(folder: Path, free_min_octets: int) -> Finding:
+    """Say how much room there is."""
+    stats = os.statvfs(folder)
+    free, size = stats.f_bavail * stats.f_frsize, stats.f_blocks * stats.f_frsize
+    facts: dict[str, object] = {"free_octets": free, "octets": size, "free_min_octets": free_min_octets}
+    facts |= {"free_files": stats.f_favail, "files": stats.f_files}
+    text = (
+        f"{octets_said(free)} of {octets_said(size)} are free; publishers are held below {octets_said(free_min_octets)}"
+    )
+    remedy = "delete what nobody needs, have queues drained or limited, or enlarge the disk"
+    if free < free_min_octets:
+        return Finding(ROOM, ERROR, f"{text}: that is now, and nothing more is taken", remedy, facts)
+    if free < ROOM_PART * size or free < 2 * free_min_octets:
+        return Finding(ROOM, WARNING, f"{text}: that is soon", remedy, facts)
+    if stats.f_files and stats.f_favail < 10_000:
+        return Finding(ROOM, WARNING, f"no more than {stats.f_favail} files can be made on the disk", remedy, facts)
+    return Finding(ROOM, GOOD, text, "", facts)
+
+
+def mount_of(folder: Path) -> tuple[str, str, list[str]]:
+    """Source, file system and options of the mount that a folder is on."""
+    place = os.path.realpath(folder)
+    best = ("unknown", "unknown", [""])
+    length = -1
+    for line in read_text(Path("/proc/self/mounts")).splitlines():
+        source, target, kind, options = line.split(" ")[:4]
+        target = target.encode().decode("unicode_escape")  # blanks in it are written \040
+        if len(target) >= length and (place == target or place.startswith(target.rstrip("/") + "/")):
+            best, length = (source, kind, options.split(",")), len(target)
+    return best
+
+
+def block_device(folder: Path) -> Path | None:
+    """The folder of the whole device under /sys/block; None where the system names none."""
+    number = os.stat(folder).st_dev
+    place = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    with suppress(OSError):
+        found = place.resolve(strict=True)  # of a partition: below its device
+        return found if (found / "queue").is_dir() else found.parent if (found.parent / "queue").is_dir() else None
+    return None
+
+
+def read_text(path: Path) -> str:
+    """A small file of the system; empty where it is not to be had."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,39 @@
+"""The findings of `forebay doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+GOOD: Final = "good"
+NOTE: Final = "note"  # worth knowing, and nothing is wrong
+WARNING: Final = "warning"
+ERROR: Final = "error"
+LEVELS: Final = (GOOD, NOTE, WARNING, ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    check   disk, clock and the like
+    text    how it is, in plain words
+    remedy  what to do; empty where nothing is to be done
+    facts   what was measured, for programs
+    """
+
+    check: str
+    level: str
+    text: str
+    remedy: str = ""
+    facts: dict[str, object] = field(default_factory=dict)
+
+    def shown(self) -> dict[str, object]:
+        """For programs."""
+        return asdict(self)
+
+
+def worst(findings: Sequence[Finding]) -> str:
+    """The highest level there is."""
+    return max((each.level for each in findings), key=LEVELS.index, default=GOOD)
