@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -12,7 +13,7 @@ import typer
 from forebay.cli.access import YesOption, confirm
 from forebay.cli.as_json import JsonOption, show_json
 from forebay.cli.progress import progress_bar
-from forebay.cli.show import cell, show_message, show_table
+from forebay.cli.show import cell, figure, head, show_message, show_table
 from forebay.cli.units import octets_said
 from forebay.core.errors import CorruptFile, OptionError, StorageError
 
@@ -119,6 +120,71 @@ def verify_log(folder: Folder, as_json: JsonOption = False) -> None:
             print("every checksum is right")
     if survey.damages or failure:
         raise typer.Exit(1)
+
+
+@app.command("dump")
+def dump_log(
+    folder: Folder,
+    queue: QueueOption = None,
+    vhost: VhostName = "/",
+    file: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Only this file, by its path in the folder: wal/....wal.")
+    ] = None,
+    first: Annotated[int, typer.Option("--from", metavar="LSN", min=0, help="Only frames from this number on.")] = 0,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="How many frames and blocks at most; 0 for all.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what stands in the log files, one thing after the other: frames, their blocks and notes, and segments.
+
+    Nothing is changed. With --json an object a line: `row` says whether it is a file, a frame, a block of a segment, or
+    damage. Exits with 1 if anything is damaged; what stands behind the damage is shown, too.
+
+    Example: forebay log dump /var/lib/forebay --queue orders --limit 20
+    """
+    from forebay.cli.log.dump import Dump, names_in
+
+    disk = opened(folder)
+    recovered, failure = recovery_of(disk)
+    chosen = None if queue is None else number_of(recovered, failure, queue, vhost)
+    dump = Dump(disk, names_in(recovered), chosen)
+    shown = 0
+    for row in dump.rows(file, first):
+        if row["row"] in {"frame", "block"}:
+            shown += 1
+            if limit and shown > limit:
+                break
+        if as_json:
+            print(json.dumps(row, ensure_ascii=False))
+        else:
+            show_row(row)
+    else:
+        if file is not None and not shown and not dump.damaged:
+            raise OptionError(f"--file: {file!r} is no log file of the folder, or has no frame that is meant")
+    disk.close_all()
+    if dump.damaged:
+        raise typer.Exit(1)
+
+
+def show_row(row: dict[str, Any]) -> None:
+    """Print a row of a dump for people."""
+    if row["row"] == "file":
+        print(f"{row['file']}  {told(row, 'row', 'file')}")
+    elif row["row"] == "damage":
+        print(f"  DAMAGED  {row['file']} at octet {row['position']}: {cell(row['text'])}")
+    elif row["row"] == "block":
+        print(f"  octet {row['position']}  block  {told(row, 'row', 'file', 'position')}")
+    else:
+        flags = "".join(f"  {name}" for name in ("checkpoint", "clean") if row[name])
+        print(f"  octet {row['position']}  frame {row['lsn']}  {octets_said(row['octets'])}{flags}")
+        for each in row["blocks"]:
+            print(f"    block  {told(each)}")
+        for each in row["notes"]:
+            print(f"    note   {each['kind']}  {told(each, 'kind')}")
+
+
+def told(row: dict[str, Any], *without: str) -> str:
+    """The facts of a row in a line."""
+    return "  ".join(f"{head(name)} {figure(name, value)}" for name, value in row.items() if name not in without)
 
 
 @app.command("repair")
