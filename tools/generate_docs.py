@@ -51,8 +51,9 @@ Every option has one name. In a file it stands as it is, in the environment as `
 are also `forebay serve --<name>`. [Configuration](../how-to/configuration.md) says how to use them.
 """
 CLI_INTRODUCTION = """\
-Errors are one line and an exit code: 1 where something was refused or failed, 2 for a user's mistake, 3 where no broker
-answers or the connection ended before its answer came.
+Errors are a line, a second one that says what to do next, and an exit code: 1 where something was refused or failed, 2
+for a user's mistake, 3 where no broker answers or the connection ended before its answer came, 130 where Ctrl-C ended
+it.
 
 All commands but `serve`, `log`, `config check`, `completion` and `version` ask a running broker, and have these
 options beside their own. [The guide](../how-to/command-line.md) says how they are used.

@@ -36,7 +36,7 @@ def progress_bar(what: str, total: float | None, shown: bool = True) -> Iterator
 
 
 class ProgressBar:
-    """What is done so far, and the bar that shows it once it is shown."""
+    """The work done so far, and the bar that tells of it from some time on."""
 
     def __init__(self, what: str, total: float | None) -> None:
         self._what = what

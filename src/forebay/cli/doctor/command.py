@@ -15,7 +15,7 @@ import typer
 from forebay.cli.access import USER, LoginOptions, logs_in_broker
 from forebay.cli.as_json import show_json
 from forebay.cli.doctor import disk, installation, machine
-from forebay.cli.doctor.finding import ERROR, GOOD, NOTE, WARNING, Finding, worst
+from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, Diagnosis, worst
 from forebay.cli.progress import progress_bar
 from forebay.cli.show import cell
 from forebay.cli.table import terminal_columns
@@ -94,7 +94,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def looked(login: LoginOptions, config: str | None, data: str | None) -> list[Finding]:
+def looked(login: LoginOptions, config: str | None, data: str | None) -> list[Diagnosis]:
     """Look at everything."""
     findings = installation.configuration(config, os.environ)
     found = Installation(options_of(config), None)
@@ -113,7 +113,7 @@ def looked(login: LoginOptions, config: str | None, data: str | None) -> list[Fi
     findings.append(clock_of(found))
     if status is None and found.pid is not None:
         text = f"the process {found.pid} uses {found.data}, and does not answer at {login.server}"
-        findings.append(Finding("broker", NOTE, text, "--server HOST:PORT names one of its listeners: it knows more"))
+        findings.append(Diagnosis("broker", NOTE, text, "--server HOST:PORT names one of its listeners: it knows more"))
     findings += installation.ports(found.addresses(), status is not None or found.pid is not None)
     everywhere = USER not in (found.options.loopback_users if found.loopback_users is None else found.loopback_users)
     guest = found.guest if status is not None else installation.guest_of(found.options)
@@ -131,7 +131,7 @@ def options_of(config: str | None) -> Options:
         return make_options({})
 
 
-def asked(found: Installation, login: LoginOptions) -> list[Finding]:
+def asked(found: Installation, login: LoginOptions) -> list[Diagnosis]:
     """Ask the broker, if one runs."""
     try:
         with login.control() as client:
@@ -142,10 +142,10 @@ def asked(found: Installation, login: LoginOptions) -> list[Finding]:
             users = shown.get("loopback_users")
             found.loopback_users = [str(each) for each in users] if isinstance(users, list) else None
     except Unreachable:
-        return [Finding("broker", NOTE, f"none answers at {login.server}: looked at is what it would start with")]
+        return [Diagnosis("broker", NOTE, f"none answers at {login.server}: looked at is what it would start with")]
     except ForebayError as error:
         way = "give --user and --password of an administrator: the broker knows more than can be seen from outside"
-        return [Finding("broker", WARNING, f"it answers, but not to this user: {error}", way)]
+        return [Diagnosis("broker", WARNING, f"it answers, but not to this user: {error}", way)]
     found.guest = guest_enters(login)
     return installation.broker(found.status)
 
@@ -177,7 +177,7 @@ def place_data(found: Installation, data: str | None, config: str | None) -> Non
     found.pid = int(user) if user.isdigit() else None
 
 
-def disk_of(found: Installation) -> list[Finding]:
+def disk_of(found: Installation) -> list[Diagnosis]:
     """Measure the disk under the data folder, or under the nearest folder that is there."""
     assert found.data is not None
     place = found.data.absolute()
@@ -187,10 +187,12 @@ def disk_of(found: Installation) -> list[Finding]:
         return [disk.judged(disk.measured(place)), disk.room(place, found.limit("disk_free_min_octets"))]
     except OSError as error:
         text = f"nothing can be written in {place}: {error.strerror}"
-        return [Finding(disk.CHECK, ERROR, text, "give it to the user that the broker runs as, and mount it writable")]
+        return [
+            Diagnosis(disk.CHECK, ERROR, text, "give it to the user that the broker runs as, and mount it writable")
+        ]
 
 
-def clock_of(found: Installation) -> Finding:
+def clock_of(found: Installation) -> Diagnosis:
     """Compare the clocks, and the newest file."""
     newest = None
     if found.data is not None and found.data.is_dir():
@@ -205,7 +207,7 @@ def clock_of(found: Installation) -> Finding:
     return machine.clock(now, machine.clock_state(), newest, broker_s)
 
 
-def show(findings: list[Finding]) -> None:
+def show(findings: list[Diagnosis]) -> None:
     """Print the findings for people, and how many of each there are."""
     room = max(min(terminal_columns() - LEVEL_ROOM - CHECK_ROOM, TEXT_MAX), TEXT_MIN)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from forebay.cli.doctor.finding import ERROR, GOOD, NOTE, WARNING, Finding
+from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, Diagnosis
 from forebay.cli.units import octets_said
 
 CHECK: Final = "disk"
@@ -93,7 +93,7 @@ def sync_times(folder: Path) -> list[float]:
         return times
 
 
-def judged(facts: DiskFacts) -> Finding:
+def judged(facts: DiskFacts) -> Diagnosis:
     """Say what a disk is good for."""
     said = f"an fdatasync takes {facts.median_ms:g} ms (p99 {facts.p99_ms:g} ms), {facts.file_system} on {facts.device}"
     unsafe = sorted(UNSAFE.intersection(facts.options))
@@ -124,10 +124,10 @@ def judged(facts: DiskFacts) -> Finding:
         level = NOTE
         text = f"{said}: over the network; a broker wants a disk that is there alone for it"
         remedy = "put the data folder on a local disk where you can"
-    return Finding(CHECK, level, text, remedy, asdict(facts))
+    return Diagnosis(CHECK, level, text, remedy, asdict(facts))
 
 
-def room(folder: Path, free_min_octets: int) -> Finding:
+def room(folder: Path, free_min_octets: int) -> Diagnosis:
     """Say how much room there is."""
     stats = os.statvfs(folder)
     free, size = stats.f_bavail * stats.f_frsize, stats.f_blocks * stats.f_frsize
@@ -138,12 +138,12 @@ def room(folder: Path, free_min_octets: int) -> Finding:
     )
     remedy = "delete what nobody needs, have queues drained or limited, or enlarge the disk"
     if free < free_min_octets:
-        return Finding(ROOM, ERROR, f"{text}: that is now, and nothing more is taken", remedy, facts)
+        return Diagnosis(ROOM, ERROR, f"{text}: that is now, and nothing more is taken", remedy, facts)
     if free < ROOM_PART * size or free < 2 * free_min_octets:
-        return Finding(ROOM, WARNING, f"{text}: that is soon", remedy, facts)
+        return Diagnosis(ROOM, WARNING, f"{text}: that is soon", remedy, facts)
     if stats.f_files and stats.f_favail < 10_000:
-        return Finding(ROOM, WARNING, f"no more than {stats.f_favail} files can be made on the disk", remedy, facts)
-    return Finding(ROOM, GOOD, text, "", facts)
+        return Diagnosis(ROOM, WARNING, f"no more than {stats.f_favail} files can be made on the disk", remedy, facts)
+    return Diagnosis(ROOM, GOOD, text, "", facts)
 
 
 def mount_of(folder: Path) -> tuple[str, str, list[str]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from forebay.cli.doctor.finding import ERROR, GOOD, NOTE, WARNING, Finding
+from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, Diagnosis
 from forebay.core.errors import CorruptFile, OptionError, RequestError, StorageError
 from forebay.core.option_table import split_address
 from forebay.core.options import Options
@@ -34,27 +34,27 @@ SAID_ELSEWHERE: Final = ("passwords cross the network as they are", "with the pa
 DAMAGED: Final = ".damaged"
 
 
-def configuration(file: str | None, environment: Mapping[str, str]) -> list[Finding]:
+def configuration(file: str | None, environment: Mapping[str, str]) -> list[Diagnosis]:
     """The faults of the configuration that a start would have, and what is dangerous in it."""
     from forebay.server.config.sources import check
 
     where = file or "the environment"
     remedy = f"mend it in {where}; `forebay config check{f' {file}' if file else ''}` says when it is good"
     found = [
-        Finding("configuration", each.level, each.text, remedy)
+        Diagnosis("configuration", each.level, each.text, remedy)
         for each in check(file, environment)
         if not each.text.endswith(SAID_ELSEWHERE)
     ]
-    return found or [Finding("configuration", GOOD, f"{where}: nothing is wrong")]
+    return found or [Diagnosis("configuration", GOOD, f"{where}: nothing is wrong")]
 
 
 def is_loopback(host: str) -> bool:
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
-def ports(addresses: Mapping[str, str], running: bool) -> list[Finding]:
+def ports(addresses: Mapping[str, str], running: bool) -> list[Diagnosis]:
     """Say who can reach the listeners, and of a broker that is to be started whether their ports are free."""
-    found: list[Finding] = []
+    found: list[Diagnosis] = []
     for name in LISTENERS:
         address = addresses.get(name, "")
         if not address:
@@ -63,19 +63,21 @@ def ports(addresses: Mapping[str, str], running: bool) -> list[Finding]:
         facts: dict[str, object] = {"listener": name, "address": address}
         if not running and port and (problem := taken(host, port)):
             text = f"{name} {address}: {problem}"
-            found.append(Finding("ports", ERROR, text, f"`ss -ltnp` shows who has it; or set {name}", facts))
+            found.append(Diagnosis("ports", ERROR, text, f"`ss -ltnp` shows who has it; or set {name}", facts))
         elif not is_loopback(host) and name == "prometheus":
             text = (
                 f"{name} {address} is reached from other machines, and tells names of queues and users without a login"
             )
-            found.append(Finding("ports", WARNING, text, f"set {name} to 127.0.0.1:{port}, or keep others out", facts))
+            found.append(
+                Diagnosis("ports", WARNING, text, f"set {name} to 127.0.0.1:{port}, or keep others out", facts)
+            )
         elif not is_loopback(host) and name not in ENCRYPTED:
             text = f"{name} {address} is reached from other machines, and passwords cross the network as they are"
             remedy = f"let others in by TLS ({name_with_tls(name)}), and set {name} to 127.0.0.1:{port}"
-            found.append(Finding("ports", WARNING, text, remedy, facts))
+            found.append(Diagnosis("ports", WARNING, text, remedy, facts))
     if not found:
         said = ", ".join(f"{name} {addresses[name]}" for name in LISTENERS if addresses.get(name))
-        found.append(Finding("ports", GOOD, said or "no listener"))
+        found.append(Diagnosis("ports", GOOD, said or "no listener"))
     return found
 
 
@@ -96,23 +98,23 @@ def taken(host: str, port: int) -> str:
     return ""
 
 
-def password(guest_enters: bool, addresses: Mapping[str, str], everywhere: bool) -> Finding:
+def password(guest_enters: bool, addresses: Mapping[str, str], everywhere: bool) -> Diagnosis:
     """Say whether guest, whose password everybody knows, can come in.
 
     everywhere  guest is not kept to this machine
     """
     facts: dict[str, object] = {"guest": guest_enters, "everywhere": everywhere}
     if not guest_enters:
-        return Finding("default password", GOOD, "nobody enters with guest's known password", "", facts)
+        return Diagnosis("default password", GOOD, "nobody enters with guest's known password", "", facts)
     remedy = "make an administrator (`forebay user add NAME --tags administrator`), "
     remedy += "and set `users` in the configuration without guest"
     outside = [name for name, address in addresses.items() if not is_loopback(split_address(address)[0])]
     if everywhere and outside:
         text = f"guest may log in from everywhere, with the password that everybody knows ({', '.join(outside)})"
-        return Finding("default password", ERROR, text, remedy, facts)
+        return Diagnosis("default password", ERROR, text, remedy, facts)
     level = WARNING if outside else NOTE
     text = "whoever is on this machine enters as guest, an administrator, with the password that everybody knows"
-    return Finding("default password", level, text, remedy, facts)
+    return Diagnosis("default password", level, text, remedy, facts)
 
 
 def guest_of(options: Options) -> bool:
@@ -123,46 +125,46 @@ def guest_of(options: Options) -> bool:
     return is_right("guest", kept) if is_hash(kept) else kept == "guest"
 
 
-def folder(path: Path, pid: int | None) -> list[Finding]:
+def folder(path: Path, pid: int | None) -> list[Diagnosis]:
     """Say whether the data folder is one, and sound; `pid` is of the broker that has it, which knows better."""
     name = "data folder"
     if not path.exists():
-        return [Finding(name, NOTE, f"{path} is not there yet: a broker makes it when it starts")]
+        return [Diagnosis(name, NOTE, f"{path} is not there yet: a broker makes it when it starts")]
     if not path.is_dir() or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         remedy = "run it as the user that owns it, or `chown -R` it; or name another folder: option `data`"
-        return [Finding(name, ERROR, f"{path} cannot be read and written by this user", remedy)]
+        return [Diagnosis(name, ERROR, f"{path} cannot be read and written by this user", remedy)]
     found = [*owners(path)]
     there = {each.name for each in path.iterdir()}
     if not there & {FOLDER, MANIFEST, LOCK} and there:
         some = ", ".join(sorted(there)[:3])
         text = f"{path} is no data folder of a broker: it has {some}"
-        return [*found, Finding(name, ERROR, text, "give the broker a folder of its own: option `data`")]
+        return [*found, Diagnosis(name, ERROR, text, "give the broker a folder of its own: option `data`")]
     aside = sorted(str(each.relative_to(path)) for each in path.rglob(f"*{DAMAGED}*"))
     if aside:
         text = f"{len(aside)} damaged files were set aside by a repair: {', '.join(aside[:3])}"
-        found.append(Finding(name, NOTE, text, "delete them when nobody wants to look at them any more"))
+        found.append(Diagnosis(name, NOTE, text, "delete them when nobody wants to look at them any more"))
     if pid is not None:
-        return [*found, Finding(name, GOOD, f"{path}, in use by the process {pid}")]
+        return [*found, Diagnosis(name, GOOD, f"{path}, in use by the process {pid}")]
     return [*found, *opened(path)]
 
 
-def owners(path: Path) -> list[Finding]:
+def owners(path: Path) -> list[Diagnosis]:
     """The rights of others to the folder."""
     mode = path.stat().st_mode
     if mode & OTHERS:
         text = (
             f"{path} may be looked into by others (mode {mode & 0o777:o}): messages and hashes of passwords are in it"
         )
-        return [Finding("data folder", WARNING, text, f"chmod 700 {path}")]
+        return [Diagnosis("data folder", WARNING, text, f"chmod 700 {path}")]
     return []
 
 
-def opened(path: Path) -> list[Finding]:
+def opened(path: Path) -> list[Diagnosis]:
     """The result of reading the folder as a broker would that starts on it."""
     from forebay.cli.log.folder import Recovered, folder_of
 
     if not (path / FOLDER).is_dir():
-        return [Finding("data folder", GOOD, f"{path} is empty")]
+        return [Diagnosis("data folder", GOOD, f"{path} is empty")]
     remedy = f"`forebay log verify {path}` names all damage; `forebay log repair {path}` mends it, or put a backup back"
     try:
         disk = folder_of(str(path))
@@ -173,17 +175,19 @@ def opened(path: Path) -> list[Finding]:
     except CorruptFile as error:
         if "of an older forebay" in str(error) or "this program knows" in str(error):
             return [
-                Finding("data folder", ERROR, f"of another version: {error}", "start it with the forebay that wrote it")
+                Diagnosis(
+                    "data folder", ERROR, f"of another version: {error}", "start it with the forebay that wrote it"
+                )
             ]
-        return [Finding("data folder", ERROR, f"a broker cannot start on it: {error}", remedy)]
+        return [Diagnosis("data folder", ERROR, f"a broker cannot start on it: {error}", remedy)]
     except (StorageError, OptionError, RequestError) as error:
-        return [Finding("data folder", ERROR, f"a broker cannot start on it: {error}", remedy)]
+        return [Diagnosis("data folder", ERROR, f"a broker cannot start on it: {error}", remedy)]
     queues = sum(len(vhost.catalog.queues) for vhost in recovered.vhosts.by_name.values())
     text = f"{path}: a broker can start on it, with {queues} queues"
-    return [Finding("data folder", GOOD, text)]
+    return [Diagnosis("data folder", GOOD, text)]
 
 
-def broker(status: dict[str, Any]) -> list[Finding]:
+def broker(status: dict[str, Any]) -> list[Diagnosis]:
     """The trouble that a running broker knows of."""
     ways = {
         "memory": "have queues drained or limited, or raise memory_octets_max",
@@ -191,19 +195,19 @@ def broker(status: dict[str, Any]) -> list[Finding]:
         "damage": "stop it and run `forebay log repair` on its data folder",
     }
     found = [
-        Finding("broker", ERROR, f"alarm: {each}", ways.get(str(each), "`forebay status` says more"))
+        Diagnosis("broker", ERROR, f"alarm: {each}", ways.get(str(each), "`forebay status` says more"))
         for each in status["alarms"]
     ]
     if status["slow_readers"]:
         text = f"{status['slow_readers']} clients do not read what they are sent"
         found.append(
-            Finding("broker", WARNING, text, "`forebay connection list` names them; `forebay top` their queues")
+            Diagnosis("broker", WARNING, text, "`forebay connection list` names them; `forebay top` their queues")
         )
     if status["sessions_over_quota"]:
         text = f"for {status['sessions_over_quota']} MQTT sessions nothing more is kept: too much waits for them"
         way = "`forebay session list --offline` names them; delete those that will not come back"
-        found.append(Finding("broker", WARNING, text, way))
+        found.append(Diagnosis("broker", WARNING, text, way))
     if status["connections"] > 0.9 * status["connections_max"]:
         text = f"{status['connections']:,} of {status['connections_max']:,} connections are there"
-        found.append(Finding("broker", WARNING, text, "raise connections_max, or find who opens so many"))
-    return found or [Finding("broker", GOOD, "it answers, and has no alarm")]
+        found.append(Diagnosis("broker", WARNING, text, "raise connections_max, or find who opens so many"))
+    return found or [Diagnosis("broker", GOOD, "it answers, and has no alarm")]

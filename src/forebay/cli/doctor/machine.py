@@ -12,8 +12,8 @@ from typing import Final
 
 from forebay import __version__
 from forebay.cli.build import build, python
+from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, Diagnosis
 from forebay.cli.doctor.disk import read_text
-from forebay.cli.doctor.finding import ERROR, GOOD, NOTE, WARNING, Finding
 from forebay.cli.units import octets_said, period_said
 from forebay.server.handles import OWN
 
@@ -27,17 +27,19 @@ CGROUP: Final = Path("/sys/fs/cgroup")
 UNLIMITED: Final = 1 << 60
 
 
-def handles(most: int, connections_max: int, whose: str) -> Finding:
+def handles(most: int, connections_max: int, whose: str) -> Diagnosis:
     """Say whether there may be enough open files for all connections; `most` is the hard limit."""
     facts: dict[str, object] = {"limit": most, "connections_max": connections_max, "own": OWN}
     if most in {resource.RLIM_INFINITY, -1} or most >= connections_max + OWN:
         said = "without limit" if most in {resource.RLIM_INFINITY, -1} else f"{most:,}"
-        return Finding("open files", GOOD, f"{said} for {whose}, enough for {connections_max:,} connections", "", facts)
+        return Diagnosis(
+            "open files", GOOD, f"{said} for {whose}, enough for {connections_max:,} connections", "", facts
+        )
     room = max(most - min(OWN, most // 2), 0)
     text = f"{most:,} for {whose}: no more than {room:,} connections are taken, not {connections_max:,}"
     remedy = f"raise the hard limit to {connections_max + OWN:,}: LimitNOFILE= of systemd, --ulimit nofile= of Docker, "
     remedy += "/etc/security/limits.conf; or lower connections_max"
-    return Finding("open files", WARNING, text, remedy, facts)
+    return Diagnosis("open files", WARNING, text, remedy, facts)
 
 
 def limit_of(pid: int | None) -> int:
@@ -48,23 +50,23 @@ def limit_of(pid: int | None) -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
-def memory(octets_max: int, there: int, available: int) -> Finding:
+def memory(octets_max: int, there: int, available: int) -> Diagnosis:
     """Say whether the memory that the broker may use is there; `there` is the machine's or the container's."""
     facts: dict[str, object] = {"memory_octets_max": octets_max, "octets": there, "available_octets": available}
     said = f"the broker may use {octets_said(octets_max)} of {octets_said(there)}"
     remedy = f"set memory_octets_max to {octets_said(int(there * 0.6))} or less, or give it more"
     if octets_max > there:
-        return Finding(
+        return Diagnosis(
             "memory", ERROR, f"{said}: more than there is; the kernel ends it before it can slow down", remedy, facts
         )
     if octets_max > MEMORY_PART * there:
-        return Finding(
+        return Diagnosis(
             "memory", WARNING, f"{said}: nothing is left for anybody else, nor for the page cache", remedy, facts
         )
     if available < octets_max // 4:
         text = f"{said}, but others leave {octets_said(available)}"
-        return Finding("memory", NOTE, text, "see who needs so much: `ps aux --sort -rss`", facts)
-    return Finding("memory", GOOD, said, "", facts)
+        return Diagnosis("memory", NOTE, text, "see who needs so much: `ps aux --sort -rss`", facts)
+    return Diagnosis("memory", GOOD, said, "", facts)
 
 
 def memory_there() -> tuple[int, int]:
@@ -81,7 +83,7 @@ def memory_there() -> tuple[int, int]:
     return there, available
 
 
-def clock(now_s: float, state: int, newest_s: float | None, broker_s: float | None) -> Finding:
+def clock(now_s: float, state: int, newest_s: float | None, broker_s: float | None) -> Diagnosis:
     """Say whether the clock is right.
 
     state     of adjtimex; UNSYNCHRONISED where nobody sets it
@@ -91,20 +93,20 @@ def clock(now_s: float, state: int, newest_s: float | None, broker_s: float | No
     facts: dict[str, object] = {"now_s": round(now_s, 3), "synchronised": state != UNSYNCHRONISED}
     sync = "set the clock, and keep it set: chronyd or systemd-timesyncd (`timedatectl set-ntp true`)"
     if now_s < BUILT_S:
-        return Finding("clock", ERROR, "it is years behind: TTLs, retention and certificates go by it", sync, facts)
+        return Diagnosis("clock", ERROR, "it is years behind: TTLs, retention and certificates go by it", sync, facts)
     if newest_s is not None and newest_s > now_s + AHEAD_S_MAX:
         behind = period_said(newest_s - now_s)
         text = f"it is {behind} behind what the data folder has seen: messages would expire that much later"
-        return Finding("clock", ERROR, text, sync, {**facts, "behind_s": round(newest_s - now_s, 3)})
+        return Diagnosis("clock", ERROR, text, sync, {**facts, "behind_s": round(newest_s - now_s, 3)})
     if broker_s is not None and abs(broker_s - now_s) > BROKER_S_MAX:
         text = f"the broker's differs from the one here by {period_said(abs(broker_s - now_s))}"
-        return Finding(
+        return Diagnosis(
             "clock", WARNING, text, f"on both machines: {sync}", {**facts, "differs_s": round(broker_s - now_s, 3)}
         )
     if state == UNSYNCHRONISED:
         text = "right as far as can be seen, but nobody keeps it so (no NTP)"
-        return Finding("clock", NOTE, text, sync, facts)
-    return Finding("clock", GOOD, "synchronised", "", facts)
+        return Diagnosis("clock", NOTE, text, sync, facts)
+    return Diagnosis("clock", GOOD, "synchronised", "", facts)
 
 
 def clock_state() -> int:
@@ -115,18 +117,18 @@ def clock_state() -> int:
         return 0
 
 
-def version(of_broker: str | None, build_of_broker: str | None) -> Finding:
+def version(of_broker: str | None, build_of_broker: str | None) -> Diagnosis:
     """Say which forebay this is, and whether the broker's is the same."""
     facts: dict[str, object] = {"version": __version__, "build": build(), "python": python()}
     said = f"forebay {__version__} ({build()}, Python {python()})"
     if of_broker is not None and of_broker != __version__:
         text = f"{said}, but the broker is {of_broker}"
         remedy = "restart the broker, if it was upgraded; else use the command of its version"
-        return Finding("version", WARNING, text, remedy, {**facts, "broker": of_broker})
+        return Diagnosis("version", WARNING, text, remedy, {**facts, "broker": of_broker})
     if (build_of_broker or build()) == "interpreted":
         text = f"{said}: without compiled modules a message costs much more CPU"
         remedy = "install a wheel, or with a C compiler at hand `pip install --force-reinstall --no-deps forebay`"
-        return Finding("version", NOTE, text, remedy, facts)
+        return Diagnosis("version", NOTE, text, remedy, facts)
     if sys.version_info >= (3, 15):
-        return Finding("version", NOTE, f"{said}: this Python is newer than those it was tried on", "", facts)
-    return Finding("version", GOOD, said, "", facts)
+        return Diagnosis("version", NOTE, f"{said}: this Python is newer than those it was tried on", "", facts)
+    return Diagnosis("version", GOOD, said, "", facts)

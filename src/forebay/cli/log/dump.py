@@ -211,7 +211,7 @@ def block_facts(name: Row, base: int, count: int, place: Any) -> Row:
 
 
 def said(entry: FrameEntry) -> Row:
-    """What a note says, in words where it has some."""
+    """The content of a note, in words where it has some."""
     payload = entry.payload
     if entry.kind == START:
         kept, end, start = parse_start(payload)

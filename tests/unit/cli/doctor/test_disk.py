@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING
 from forebay.cli.doctor.disk import DiskFacts, judged, measured, mount_of, room, sync_times
-from forebay.cli.doctor.finding import ERROR, GOOD, NOTE, WARNING
 
 SSD = DiskFacts("/d", "ext4", ["rw", "relatime"], "nvme0n1", False, "write back", 200, 0.8, 2.0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.auth.passwords import SALT_OCTETS, hash_password
-from forebay.cli.doctor.finding import ERROR, GOOD, NOTE, WARNING, worst
+from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, worst
 from forebay.cli.doctor.installation import broker as broker_findings
 from forebay.cli.doctor.installation import configuration, folder, guest_of, password, ports
 from forebay.core.options import make_options

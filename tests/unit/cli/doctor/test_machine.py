@@ -8,7 +8,7 @@ import resource
 import pytest
 
 from forebay import __version__
-from forebay.cli.doctor.finding import ERROR, GOOD, NOTE, WARNING, Finding, worst
+from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, Diagnosis, worst
 from forebay.cli.doctor.machine import (
     UNSYNCHRONISED,
     clock,
@@ -83,4 +83,4 @@ def test_a_broker_of_another_version_is_named() -> None:
 
 def test_the_worst_finding_counts() -> None:
     assert worst([]) == GOOD
-    assert worst([Finding("a", NOTE, ""), Finding("b", ERROR, ""), Finding("c", WARNING, "")]) == ERROR
+    assert worst([Diagnosis("a", NOTE, ""), Diagnosis("b", ERROR, ""), Diagnosis("c", WARNING, "")]) == ERROR

@@ -1,4 +1,4 @@
-"""The findings of `forebay doctor`."""
+"""The diagnoses of `forebay doctor`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVELS: Final = (GOOD, NOTE, WARNING, ERROR)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at.
 
     check   disk, clock and the like
@@ -34,6 +34,6 @@ class Finding:
         return asdict(self)
 
 
-def worst(findings: Sequence[Finding]) -> str:
+def worst(findings: Sequence[Diagnosis]) -> str:
     """The highest level there is."""
     return max((each.level for each in findings), key=LEVELS.index, default=GOOD)
