@@ -12,7 +12,7 @@ from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, Diagnosis
 from forebay.core.errors import CorruptFile, OptionError, RequestError, StorageError
 from forebay.core.option_table import split_address
 from forebay.core.options import Options
-from forebay.log.manifest import NAME as MANIFEST
+from forebay.log.folder.manifest import NAME as MANIFEST
 from forebay.log.wal import FOLDER
 from forebay.server.disk import LOCK
 

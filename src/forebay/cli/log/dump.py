@@ -23,9 +23,9 @@ from forebay.broker.internal_log import (
 from forebay.cli.log.files import damage_of
 from forebay.cli.log.folder import ReadingDisk, Recovered
 from forebay.core.errors import CorruptFile
+from forebay.log.folder.required import NUMBER, SPAN
 from forebay.log.frame import CHECKPOINT, CLEAN, DROPPED, SEGMENTS, START, WALS, Frame, FrameEntry, parse_start
 from forebay.log.recovery import WalReader
-from forebay.log.required import NUMBER, SPAN
 from forebay.log.segment import parse_segment, queue_folder
 from forebay.log.wal import FOLDER, wal_path
 from forebay.queue.retention.pins import RELEASED
@@ -139,7 +139,8 @@ class Dump:
                 yield error
                 found = reader.later_frame()
                 if found >= 0:
-                    reader.pass_over(found, reader.frame_at(found).lsn)
+                    after = reader.frame_at(found)
+                    reader.pass_over(found, after.lsn, after.epoch)
                     continue
             return
 
