@@ -86,6 +86,10 @@ class BlockFiles:
             self.disk.close(file.handle)
             file.handle = -1
 
+    def let_go(self, file: BlockFile) -> None:
+        """Forget it, and leave it open: somebody else writes to it, and closes it."""
+        del self.files[file.number]
+
     def pin(self, file: BlockFile) -> None:
         """Keep it open until it is forgotten."""
         if file.handle < 0:

@@ -11,15 +11,15 @@ from forebay.log.folder.identity import check_whole
 from forebay.log.folder.inventory import Inventory, read_inventory
 from forebay.log.folder.manifest import Manifest, read_manifest
 from forebay.log.folder.required import MissingFile, Required, check_newest, check_reached
-from forebay.log.frame import CHECKPOINT, DROPPED, SEGMENTS, START, WALS, FrameEntry, parse_start
+from forebay.log.frame import DROPPED, FILE_HEAD_OCTETS
 from forebay.log.logs import Logs
 from forebay.log.recovery import WalReader
+from forebay.log.replay import Replay
 from forebay.log.segment import queue_folder
 from forebay.log.stored import Recovery
 from forebay.log.wal import FOLDER, WalFile, wal_path
 
 QUEUES: Final = "queues"
-Bounds = tuple[int, int, int]  # of a log: lowest offset kept, end, lowest for consumers
 
 
 class Opening:
@@ -39,8 +39,7 @@ class Opening:
         self.inventory: Inventory | None = None
         self.wals: list[WalFile] = []
         self.lsn = 0
-        self.bounds: dict[int, Bounds] = {}
-        self.entries: list[FrameEntry] = []
+        self.replay = Replay(logs)
         self.required = Required()
         self.report: list[str] = []
 
@@ -63,10 +62,10 @@ class Opening:
         self.logs.remove_leftover()
         if reader is not None:
             self.cut_tail(reader)
-        for queue, stored in self.logs.stored.items():
-            kept, end, start = self.bounds.get(queue, (0, 0, 0))
-            stored.log.recovered(start, end, kept)
-        return Recovery(self.entries, {queue: stored.log for queue, stored in self.logs.stored.items()}, self.report)
+        self.replay.finish()
+        return Recovery(
+            self.replay.entries, {queue: stored.log for queue, stored in self.logs.stored.items()}, self.report
+        )
 
     def read_wal(self, number: int, last: bool) -> WalReader:
         """Take in all frames of a WAL file."""
@@ -78,27 +77,14 @@ class Opening:
             raise CorruptFile(self.disk.path(path), 24, text)
         file = BlockFile(number, path, handle, True)
         self.logs.files.add(file)
-        epoch = self.wals[-1].epoch if self.wals else 0
+        wal = WalFile(reader.head, file, FILE_HEAD_OCTETS, 0, True, 0)
         while (frame := reader.next()) is not None:
-            if frame.flags & CHECKPOINT:  # of each file the first, and of all its frames the epoch is the same
-                epoch = int(frame.epoch)
-                self.entries.clear()
-                self.bounds.clear()
-                self.required.clear()
-            for entry in frame.entries:
-                if entry.kind == START:
-                    self.bounds[entry.queue] = parse_start(entry.payload)
-                    self.logs.stored_log(entry.queue)
-                elif entry.kind == DROPPED:
-                    self.bounds.pop(entry.queue, None)
-                    self.required.forget(entry.queue)
-                    self.logs.forget(entry.queue, [])
-                elif entry.kind in (SEGMENTS, WALS):
-                    self.required.take(entry)
-                else:
-                    self.entries.append(entry)
-            self.logs.take_blocks(frame, reader.position - frame.octets, file)
-        wal = WalFile(reader.head, file, int(reader.position), int(reader.position), True, epoch)
+            position = reader.position - frame.octets
+            wal.mark(int(frame.lsn), int(position))
+            self.replay.take(frame, position, file)
+        wal.epoch = int(reader.epoch)
+        wal.last = int(reader.lsn)
+        wal.tail = wal.reserved = int(reader.position)
         wal.full = True
         self.wals.append(wal)
         self.lsn = int(reader.lsn)
@@ -107,8 +93,7 @@ class Opening:
     def check_files(self, numbers: list[int]) -> None:
         """CorruptFile unless all is there that must be."""
         found = {queue: [each.segment for each in stored.segments] for queue, stored in self.logs.stored.items()}
-        if self.inventory is not None:
-            self.required.set(self.inventory)
+        self.note_required()
         check_newest(self.disk, self.manifest, numbers, any(found.values()))
         missing = self.required.missing(self.disk, found, numbers)
         if len(missing) > 1:
@@ -119,6 +104,17 @@ class Opening:
             raise missing[0]
         if self.wals:
             check_reached(self.disk, self.manifest, numbers[-1], self.wals[-1].tail, self.lsn)
+
+    def note_required(self) -> None:
+        """Find out which files must be there."""
+        self.required.clear()
+        for entry in self.replay.files:
+            if entry.kind == DROPPED:
+                self.required.forget(entry.queue)
+            else:
+                self.required.take(entry)
+        if self.inventory is not None:
+            self.required.set(self.inventory)
 
     def sync_names(self) -> None:
         """Have the segments that were found keep their names, for the log is about to say that they are there.

@@ -68,7 +68,9 @@ class Planner:
         if self.manifest is None:
             self.write_manifest(Manifest(0, 0, False))
         if self.replicated and self.inventory is None:
-            inventory = self.current(wals)
+            # What a node that was alone has written nobody may take from it.
+            self.floor = wals[-1].last if wals else 0
+            inventory = self.current(wals, self.floor)
             write_inventory(self.disk, inventory)
             self.inventory = inventory
 
@@ -108,13 +110,22 @@ class Planner:
         for log in moved_logs(self.logs.stored):
             note_start(frame, log)
 
-    def current(self, wals: list[WalFile]) -> Inventory:
+    def current(self, wals: list[WalFile], durable: int) -> Inventory:
         """The inventory as it should be."""
         spans: list[tuple[int, int, int]] = []
         for stored in with_segments(self.logs.stored):
             queue = int(stored.log.queue)
             spans += [(queue, each.segment.first, each.segment.end) for each in stored.segments]
-        return Inventory(self.floor, tuple(required(wals)), tuple(spans))
+        return Inventory(self.floor, self.lasting(wals, durable), tuple(spans))
+
+    def lasting(self, wals: list[WalFile], durable: int) -> tuple[int, ...]:
+        """Numbers of the WAL files that must be there: one that is not committed may be cut away."""
+        known = () if self.inventory is None else self.inventory.wals
+        numbers: list[int] = []
+        for wal in wals:
+            if not wal.empty_lsn and (wal.head.first_lsn <= durable or wal.head.number in known):
+                numbers.append(wal.head.number)
+        return tuple(numbers)
 
     # ---- plans
 
@@ -147,7 +158,7 @@ class Planner:
             if not job.rewrites:
                 self.logs.plan_segments(job, liveness)
             job.name += self.logs.unnamed_of(job, len(job.name))
-            self.plan_inventory(job, wals)
+            self.plan_inventory(job, wals, durable)
         return job if job.has_work() else None
 
     def plan_manifest(self, wals: list[WalFile], durable: int) -> Manifest | None:
@@ -216,12 +227,12 @@ class Planner:
         self.unnamed = [(path, lsn) for path, lsn in self.unnamed if lsn > durable]
         return paths
 
-    def plan_inventory(self, job: Job, wals: list[WalFile]) -> None:
+    def plan_inventory(self, job: Job, wals: list[WalFile], durable: int) -> None:
         """Have the inventory written anew if it is not what it should be."""
         if not self.replicated or self.inventory is None:
             return
-        if self.stale or self.inventory.floor != self.floor or self.inventory.wals != tuple(required(wals)):
-            job.inventory = self.current(wals)
+        if self.stale or self.inventory.floor != self.floor or self.inventory.wals != self.lasting(wals, durable):
+            job.inventory = self.current(wals, durable)
             self.leaving, self.logs.dead = self.logs.dead, []
             self.stale = False
 

@@ -39,6 +39,10 @@ from forebay.log.logs import Logs
 from forebay.log.opening import Opening
 from forebay.log.planning import Planner, note_start
 from forebay.log.queue_log import QueueLog
+from forebay.log.replay import Replay
+from forebay.log.replication.mirror import ForeignLog, Mirror, MirrorCommit, Mismatch
+from forebay.log.replication.outgoing import Outgoing, file_of, runs_of
+from forebay.log.shipment import Shipment
 from forebay.log.stored import Recovery, StoreOptions
 from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile
 from forebay.log.wal_maker import ROOM_SLACK_OCTETS, WalMaker
@@ -68,6 +72,9 @@ class Store:
         self.logs = Logs(disk, options)
         self.maker = WalMaker(disk, clock, options, self.logs.files)
         self.planner = Planner(disk, clock, options, self.logs, self.maker, replicated)
+        self.outgoing = Outgoing(disk, options.recent_octets_max)
+        self.mirror: Mirror | None = None  # while it follows
+        self.replay = Replay(self.logs)
         self.wals: list[WalFile] = []  # oldest first, the active one last
         self.frame: GatheredFrame | None = None  # None until `start`
         self.ready: list[GatheredFrame] = []  # complete frames of a file that is full now
@@ -94,17 +101,28 @@ class Store:
         """
         opening = Opening(self.disk, self.logs)
         recovery = opening.run()
+        self.adopt(opening)
+        self.durable = 0 if self.replicated else opening.lsn
+        return recovery
+
+    def adopt(self, opening: Opening) -> None:
+        """Go on with what was found."""
         for wal in opening.wals:
             wal.full_us = self.clock.now_us()
+        self.logs = self.planner.logs = opening.logs
+        self.maker.files = self.logs.files
         self.wals = opening.wals
+        self.replay = opening.replay
         self.planner.found(opening.manifest, opening.inventory)
-        self.lsn = opening.lsn + 1
-        self.on_disk = opening.lsn
-        self.durable = 0 if self.replicated else opening.lsn
+        self.go_on_behind(opening.lsn)
+
+    def go_on_behind(self, lsn: int) -> None:
+        """The frame of this number is the last one there is."""
+        self.lsn = lsn + 1
+        self.on_disk = self.outgoing.last = lsn
         if self.wals:
             self.maker.next_number = self.wals[-1].head.number + 1
             self.epoch = self.wals[-1].epoch
-        return recovery
 
     def start(self, checkpoint: list[FrameEntry], epoch: int = -1) -> None:
         """Begin a WAL file of this run with the user's state; from then on the store accepts writes.
@@ -115,8 +133,10 @@ class Store:
         """
         assert self.frame is None
         assert epoch == -1 if not self.replicated else epoch > self.epoch, f"epoch {epoch} after {self.epoch}"
+        assert self.mirror is None, "a follower takes over by `recovery`"
         if self.replicated:
             self.epoch = epoch
+            self.finished = self.wals[-1] if self.wals else None
         for queue in [queue for queue, stored in self.logs.stored.items() if not stored.claimed]:
             self.logs.forget(queue, [])
             self.planner.dropped.append((queue, self.lsn))
@@ -254,6 +274,11 @@ class Store:
 
     def commit(self) -> Commit | None:
         """The commit to write and sync now, if somebody waits for it and the last one is back."""
+        if self.mirror is not None:
+            if self.commit_running is not None:
+                return None
+            self.commit_running = self.mirror.flush()
+            return self.commit_running
         frame = self.frame
         if frame is None or self.commit_running is not None or not (frame.urgent or self.ready):
             return None
@@ -261,6 +286,8 @@ class Store:
 
     def flush(self) -> Commit | None:
         """As `commit`, also for what nobody waits for."""
+        if self.mirror is not None:
+            return self.commit()
         frame = self.frame
         if frame is None or self.commit_running is not None:
             return None
@@ -277,6 +304,9 @@ class Store:
         finished = self.finished if frames[-1].file is not self.finished else None
         if finished is not None:
             self.finished = None
+        if self.replicated:
+            for each in frames:
+                self.outgoing.add(each)
         self.commit_running = Commit(self.disk, frames, finished)
         return self.commit_running
 
@@ -302,10 +332,35 @@ class Store:
         """
         assert commit is self.commit_running and commit.ran and self.replicated
         self.commit_running = None
+        if isinstance(commit, MirrorCommit):
+            self.take_mirrored(commit)
+            return self.on_disk
         self.on_disk = commit.lsn
         self.uncommitted += commit.frames
         self.uncommitted_octets += commit.octets
+        self.outgoing.trim(commit.lsn)
         return commit.lsn
+
+    def take_mirrored(self, commit: MirrorCommit) -> None:
+        """Frames from another node are on the disk, or the folder was read anew behind a cut."""
+        mirror = self.mirror
+        assert mirror is not None
+        if commit.opening is not None:
+            for file in list(self.logs.files.files.values()):
+                self.logs.files.forget(file)
+            self.adopt(commit.opening)
+            self.mirror = self.new_mirror()
+            self.mirror.commit_to(self.durable)
+        else:
+            mirror.written(commit)
+            self.on_disk = mirror.on_disk
+
+    def not_written(self, commit: Commit) -> None:
+        """A follower's commit found the disk full: the frames of it, and those taken since, are not here."""
+        assert commit is self.commit_running and isinstance(commit, MirrorCommit) and self.mirror is not None
+        self.commit_running = None
+        self.mirror.not_written(commit)
+        self.on_disk = self.mirror.on_disk
 
     def commit_to(self, lsn: int) -> None:
         """The frames of a replicated store up to this one are committed: all who are in sync have them on the disk."""
@@ -313,6 +368,9 @@ class Store:
         if lsn <= self.durable:
             return
         self.durable = lsn
+        if self.mirror is not None:
+            self.mirror.commit_to(lsn)
+            return
         frames = self.uncommitted
         done = 0
         while done < len(frames) and frames[done].lsn <= lsn:
@@ -324,6 +382,75 @@ class Store:
             done += 1
         if done:
             self.uncommitted = frames[done:]
+
+    # ---- what others have and get
+
+    def follow(self) -> None:
+        """From here on frames come from the node that leads. After `open`; ForeignLog if what is there is not of it."""
+        assert self.replicated and self.frame is None and self.mirror is None
+        if self.planner.inventory is None and (self.wals or self.logs.stored):
+            text = "the folder was written by a node alone: what is in it is not the log of its cluster"
+            raise ForeignLog(f"{self.disk.path(FOLDER)}: {text}")
+        self.disk.make_folder(FOLDER)
+        self.planner.begin(self.wals)
+        self.mirror = self.new_mirror()
+
+    def new_mirror(self) -> Mirror:
+        return Mirror(self.disk, self.clock, self.options, self.planner, self.wals, self.replay)
+
+    def take(self, prev_lsn: int, prev_epoch: int, shipments: list[Shipment]) -> Mismatch | None:
+        """Take frames that stand behind this one at the node that leads; (0, 0) for the first of all.
+
+        Those that are here are passed over; where this log has others they are cut away, as whoever leads is right.
+        `commit` gives what is to be written. Once that is back, or if it gives nothing, `on_disk` says what of the
+        leader's frames, without a gap, is here. None has been taken where it is refused, but maybe some before.
+        """
+        mirror = self.mirror
+        assert mirror is not None
+        refused = mirror.take(prev_lsn, prev_epoch, shipments)
+        self.on_disk = mirror.on_disk
+        return refused
+
+    def recovery(self) -> Recovery:
+        """All that is on the disk, committed or not, as `open` would give it: this node takes over, `start` is next.
+
+        No commit may be on its way, nor a job, and `commit` gives nothing more.
+        """
+        mirror = self.mirror
+        assert mirror is not None and self.commit_running is None and self.job_running is None
+        mirror.finish()
+        self.mirror = None
+        self.go_on_behind(mirror.on_disk)
+        for wal in self.wals:
+            wal.full = True
+        return Recovery(self.replay.entries, {queue: each.log for queue, each in self.logs.stored.items()}, [])
+
+    def end(self) -> tuple[int, int]:
+        """Epoch and LSN of the last frame that was given to the disk, or taken; (0, 0) where there is none."""
+        mirror = self.mirror
+        if mirror is not None:
+            return mirror.end_epoch, mirror.end
+        lsn = self.outgoing.last
+        return self.epoch_of(lsn) or 0, lsn
+
+    def epoch_of(self, lsn: int) -> int | None:
+        """The epoch of a frame; None where there is none of this number, or not any more."""
+        wal = file_of(self.wals, lsn)
+        return None if wal is None else wal.epoch
+
+    def runs(self) -> list[tuple[int, int, int]]:
+        """Epoch, first and last LSN of stretches of one epoch, newest first, as far back as there are WAL files.
+
+        Of a follower only as far back as it could cut.
+        """
+        return runs_of(self.wals, 0) if self.mirror is None else self.mirror.runs()
+
+    def frames_from(self, lsn: int, octets_max: int) -> list[Shipment] | None:
+        """Frames that were given to the disk, beginning with this one; None: it is in no WAL file any more.
+
+        At most so many octets, unless the first frame alone is longer; CorruptFile if a file is not as it was written.
+        """
+        return self.outgoing.frames_from(self.wals, lsn, octets_max)
 
     # ---- changing files
 
@@ -431,7 +558,7 @@ class Store:
         A replicated store writes nothing more: frames that nobody else has would have to be cut one day.
         """
         frame = self.frame
-        if frame is not None and self.commit_running is not None:
+        if self.commit_running is not None:
             raise StorageError("the store is closed while a commit is on its way to the disk")
         if frame is not None and not self.replicated:
             if self.job_running is None:

@@ -20,6 +20,7 @@ class StoreOptions:
     settle_margin_octets  of the room reserved, what messages may not use, so that a full disk still takes settlements
     segment_octets_max    longest segment
     cache_octets_max      memory for blocks of durable logs
+    recent_octets_max     memory of a node that leads for frames that others may ask for, those on the disk only
     rewrite_age_us        how long a full WAL file is left alone before what is still wanted of it is copied
     """
 
@@ -29,6 +30,7 @@ class StoreOptions:
     segment_octets_max: int = 64 << 20
     cache_octets_max: int = 128 << 20
     rewrite_age_us: int = REWRITE_AGE_US
+    recent_octets_max: int = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from forebay.log.frame import (
 from forebay.log.queue_log import QueueLog
 
 FOLDER: Final = "wal"
+MARK_OCTETS: Final = 1 << 20
 JOIN_OCTETS_MAX: Final = 4096  # parts shorter than this on average are joined before writing
 
 
@@ -49,6 +50,8 @@ class WalFile:
     reserved   octets that the file has room for on the disk
     named      it has its lasting name
     epoch      of all its frames
+    last       LSN of the last frame that was given to the disk
+    marks      LSN and position of a frame about every MARK_OCTETS
     full       nothing will be written to it any more
     full_us    since when
     empty_lsn  frame with the last note of why no log holds a block of it; 0 while one does
@@ -56,14 +59,42 @@ class WalFile:
 
     def __init__(self, head: FileHead, blocks: BlockFile, tail: int, reserved: int, named: bool, epoch: int) -> None:
         self.head = head
+        self.head_octets = encode_file_head(head)
         self.blocks = blocks
         self.tail = tail
         self.reserved = reserved
         self.named = named
         self.epoch = epoch
+        self.last = head.first_lsn - 1
+        self.marks: list[tuple[int, int]] = []
         self.empty_lsn = 0
         self.full = False
         self.full_us = 0
+
+    def mark(self, lsn: int, position: int) -> None:
+        """A frame stands there: of some it is noted, so that one can be found without reading all before it."""
+        if not self.marks or position - self.marks[-1][1] >= MARK_OCTETS:
+            self.marks.append((lsn, position))
+
+    def marked(self, lsn: int) -> tuple[int, int]:
+        """The last frame noted that is not behind this one."""
+        marks = self.marks
+        low = 0
+        high = len(marks)
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if marks[middle][0] <= lsn:
+                low = middle
+            else:
+                high = middle
+        return marks[low]
+
+    def cut(self, lsn: int, tail: int) -> None:
+        """The frame of this number is the last, and ends there."""
+        self.last = lsn
+        self.tail = tail
+        while self.marks and self.marks[-1][0] > lsn:
+            self.marks.pop()
 
 
 class GatheredFrame:
@@ -75,6 +106,7 @@ class GatheredFrame:
     ends      for each block its log and the log's durable end once the frame is on the disk
     urgent    somebody waits for it
     hurried   each note makes it urgent
+    encoded   all octets once nothing is added any more; None until they were asked for
     """
 
     def __init__(self, lsn: int, file: WalFile, flags: int) -> None:
@@ -90,6 +122,7 @@ class GatheredFrame:
         self.ends: list[int] = []
         self.urgent = False
         self.hurried = False
+        self.encoded: list[bytes] | None = None
 
     def add_block(self, log: QueueLog, block: Block) -> None:
         head = block.head
@@ -120,6 +153,8 @@ class GatheredFrame:
 
     def encode(self) -> list[bytes]:
         """All octets of the frame, in few parts."""
+        if self.encoded is not None:
+            return self.encoded
         file = self.file
         checked = b"".join(self.checked)
         head = encode_frame_head(file.head.salt, file.epoch, self.lsn, self.octets, self.flags, self.pieces, checked)
@@ -140,7 +175,7 @@ class Commit:
         self.disk = disk
         self.frames = frames
         self.finished = finished
-        self.lsn = frames[-1].lsn
+        self.lsn = frames[-1].lsn if frames else 0
         self.octets = 0
         for frame in frames:
             self.octets += frame.octets
@@ -174,7 +209,7 @@ class Commit:
             self.disk.sync(self.put(frame))
             return
         assert frame.position == FILE_HEAD_OCTETS
-        self.disk.pwrite(handle, [encode_file_head(file.head), *frame.encode()], 0)
+        self.disk.pwrite(handle, [file.head_octets, *frame.encode()], 0)
         self.disk.sync(handle)
         self.disk.rename(spare_path(file.head.number), wal_path(file.head.number))
         file.named = True

@@ -9,57 +9,12 @@ import pytest
 from forebay.core.errors import CorruptFile
 from forebay.log.folder.inventory import read_inventory
 from forebay.log.folder.required import MissingFile
-from forebay.log.frame import CHECKPOINT, CLEAN, SEGMENTS, WALS, Frame, FrameEntry
-from forebay.log.recovery import WalReader
-from forebay.log.store import Store, StoreOptions
-from forebay.log.wal import FOLDER
+from forebay.log.frame import CHECKPOINT, CLEAN, SEGMENTS, WALS, FrameEntry
+from forebay.log.store import Store
+from tests.replicated import Leading, frames
 from tests.stores import SMALL, Everything, Opened, SmallDisk, TestClock, bodies
 
 NOTE = 3
-
-
-class Leading(Opened):
-    """A replicated store that leads, alone in its group where a test does not hold back what is committed."""
-
-    def __init__(self, folder: Path, queues: list[int], epoch: int, options: StoreOptions = SMALL) -> None:
-        self.clock = TestClock()
-        self.disk = SmallDisk(str(folder))
-        self.store = Store(self.disk, self.clock, options, True)
-        self.recovery = self.store.open()
-        self.logs = {queue: self.store.create_log(queue, f"q{queue}", True) for queue in queues}
-        self.store.start(self.recovery.entries, epoch)
-
-    def write(self) -> int:
-        """Everything to the disk; the number of the last frame there."""
-        while (commit := self.store.flush()) is not None:
-            commit.run()
-            self.store.written(commit)
-        return self.store.on_disk
-
-    def sync(self) -> None:
-        self.store.commit_to(self.write())
-
-    def full_file(self, queue: int, records: int) -> None:
-        """A WAL file with so many records, behind which another begins."""
-        for number in range(records):
-            self.publish(queue, b"%d" % number)
-        assert self.store.rotate([])
-        self.write()
-
-
-def frames(folder: Path) -> list[Frame]:
-    """All that is in the write-ahead log."""
-    disk = SmallDisk(str(folder))
-    found: list[Frame] = []
-    names = disk.list(FOLDER)
-    for name in names:
-        if name.endswith(".wal"):
-            path = f"{FOLDER}/{name}"
-            reader = WalReader(disk, path, disk.open(path, False), int(name[:-4]), name == names[-1])
-            while (frame := reader.next()) is not None:
-                found.append(frame)
-    disk.close_all()
-    return found
 
 
 def test_what_is_on_the_disk_is_durable_once_it_is_committed(tmp_path: Path) -> None:

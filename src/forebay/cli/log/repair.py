@@ -14,12 +14,13 @@ from forebay.cli.log.folder import ReadingDisk, Recovered
 from forebay.core.errors import CorruptFile, StorageError
 from forebay.log.folder.identity import NAME as IDENTITY
 from forebay.log.folder.inventory import NAME as INVENTORY
+from forebay.log.folder.inventory import read_inventory
 from forebay.log.folder.manifest import NAME as MANIFEST
 from forebay.log.folder.manifest import Manifest, write_manifest
+from forebay.log.folder.mending import Output, SegmentMender, Unmendable, WalMender, mended_head, placeholder
 from forebay.log.folder.required import MissingFile, segments_payload, wals_payload
 from forebay.log.frame import SEGMENTS, START, WALS, FrameEntry, encode_file_head, encode_start, parse_start
 from forebay.log.logs import Logs
-from forebay.log.mending import Output, SegmentMender, Unmendable, WalMender, mended_head, placeholder
 from forebay.log.opening import Opening
 from forebay.log.recovery import WalReader
 from forebay.log.segment import SegmentWriter, queue_folder
@@ -361,13 +362,14 @@ class Repair:
             opening = self.opened_before(disk, number)
         finally:
             disk.close_all()
+        opening.note_required()
         said = [FrameEntry(WALS, 0, 0, wals_payload([*opening.required.wals, number]))]
         for queue, stored in opening.logs.stored.items():
-            kept, end, start = opening.bounds.get(queue, (0, 0, 0))
+            kept, end, start = opening.replay.bounds.get(queue, (0, 0, 0))
             said.append(FrameEntry(START, queue, 0, encode_start(kept, max(end, int(stored.log.end)), start)))
             if stored.segments:
                 said.append(FrameEntry(SEGMENTS, queue, 0, segments_payload(stored)))
-        return said + opening.entries
+        return said + opening.replay.entries
 
     def opened_before(self, disk: MendedDisk, number: int) -> Opening:
         """All segments, and what the WAL files before this one say."""
@@ -412,12 +414,14 @@ class Repair:
         disk = MendedDisk(self.mended.root, self.steps)
         try:
             opening = Opening(disk, Logs(disk, StoreOptions()))
+            opening.inventory = read_inventory(disk)
             for number in self.numbers():
                 opening.read_wal(number, True)
         except CorruptFile:
             pass  # it is mended later; what was read of it may say so
         finally:
             disk.close_all()
+        opening.note_required()
         return dict(opening.required.segments.get(queue, [])).get(first)
 
     # ---- doing
