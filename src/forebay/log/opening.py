@@ -14,7 +14,7 @@ from forebay.log.folder.required import MissingFile, Required, check_newest, che
 from forebay.log.frame import DROPPED, FILE_HEAD_OCTETS
 from forebay.log.logs import Logs
 from forebay.log.recovery import WalReader
-from forebay.log.replay import Replay
+from forebay.log.replay import FrameReplay
 from forebay.log.segment import queue_folder
 from forebay.log.stored import Recovery
 from forebay.log.wal import FOLDER, WalFile, wal_path
@@ -39,7 +39,7 @@ class Opening:
         self.inventory: Inventory | None = None
         self.wals: list[WalFile] = []
         self.lsn = 0
-        self.replay = Replay(logs)
+        self.replay = FrameReplay(logs)
         self.required = Required()
         self.report: list[str] = []
 

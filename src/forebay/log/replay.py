@@ -15,7 +15,7 @@ Bounds = tuple[int, int, int]  # of a log: lowest offset kept, end, lowest for c
 
 
 @final
-class Replay:
+class FrameReplay:
     """Frames in their order, from a checkpoint on or from the beginning.
 
     logs     take in the blocks

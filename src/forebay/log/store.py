@@ -39,7 +39,7 @@ from forebay.log.logs import Logs
 from forebay.log.opening import Opening
 from forebay.log.planning import Planner, note_start
 from forebay.log.queue_log import QueueLog
-from forebay.log.replay import Replay
+from forebay.log.replay import FrameReplay
 from forebay.log.replication.mirror import ForeignLog, Mirror, MirrorCommit, Mismatch
 from forebay.log.replication.outgoing import Outgoing, file_of, runs_of
 from forebay.log.shipment import Shipment
@@ -74,7 +74,7 @@ class Store:
         self.planner = Planner(disk, clock, options, self.logs, self.maker, replicated)
         self.outgoing = Outgoing(disk, options.recent_octets_max)
         self.mirror: Mirror | None = None  # while it follows
-        self.replay = Replay(self.logs)
+        self.replay = FrameReplay(self.logs)
         self.wals: list[WalFile] = []  # oldest first, the active one last
         self.frame: GatheredFrame | None = None  # None until `start`
         self.ready: list[GatheredFrame] = []  # complete frames of a file that is full now

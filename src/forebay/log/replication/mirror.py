@@ -17,7 +17,7 @@ from forebay.log.frame import FILE_HEAD_OCTETS, FileHead
 from forebay.log.logs import Logs
 from forebay.log.opening import Opening
 from forebay.log.planning import Planner
-from forebay.log.replay import Replay
+from forebay.log.replay import FrameReplay
 from forebay.log.replication.incoming import (
     BadShipment,
     IncomingFrame,
@@ -173,7 +173,13 @@ class Mirror:
     """
 
     def __init__(
-        self, disk: Disk, clock: Clock, options: StoreOptions, planner: Planner, wals: list[WalFile], replay: Replay
+        self,
+        disk: Disk,
+        clock: Clock,
+        options: StoreOptions,
+        planner: Planner,
+        wals: list[WalFile],
+        replay: FrameReplay,
     ) -> None:
         self.disk = disk
         self.clock = clock
