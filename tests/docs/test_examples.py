@@ -1,19 +1,23 @@
 """The code blocks of the pages run.
 
-A fence whose info string has the word `test` is run: ```python test```, ```bash test```, ```toml test``` and
-```yaml test``` (a configuration file: it must be accepted). The blocks of one page run in order in one folder; Python
-blocks share their names. With the word `broker`, the usual ports in a block (5672, 1883 and the like) are those of a
+A fence whose info string has the word `test` is run: ```python test```, ```bash test```, ```javascript test```,
+```toml test``` and ```yaml test``` (a configuration file: it must be accepted). The blocks of one page run in order in
+one folder; Python blocks share their names. A fence ```text output``` is what the block before it prints; `…` stands
+for anything in it. With the word `broker`, the usual ports in a block (5672, 1883 and the like) are those of a
 broker started for the page, and the command line asks that broker; a configuration file with that word is the broker's
 own, from there on.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -21,13 +25,16 @@ import yaml
 
 from forebay.server.config.sources import load_options
 from tests.broker_process import BrokerProcess
+from tests.interop import npm, test_amqplib, test_mqttjs
 
 ROOT = Path(__file__).parent.parent.parent
-FENCE = re.compile(r"^```(\w+) ([\w ]*\btest\b[\w ]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w+) ([\w ]*\b(?:test|output)\b[\w ]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = [
     page for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]) if FENCE.search(page.read_text())
 ]
 BASH_S_MAX = 300  # a guard against a hang: some blocks start Spark
+# Packages of npm that blocks in JavaScript may require.
+PACKAGES = {"amqplib": test_amqplib.VERSION, "mqtt": test_mqttjs.VERSION}
 # The port that a page writes, and the listener that is meant.
 PORTS = {
     "1883": "mqtt",
@@ -42,22 +49,48 @@ PORTS = {
 PORT = re.compile(rf"\b({'|'.join(PORTS)})\b")
 
 
-def run_block(language: str, code: str, folder: Path, names: dict[str, object]) -> None:
+def run_program(command: list[str], folder: Path, **variables: str) -> str:
+    """What it prints."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, **variables}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=BASH_S_MAX, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run_javascript(code: str, folder: Path) -> str:
+    node = shutil.which("node")
+    assert node is not None, "node is missing: apt-get install nodejs"
+    wanted = [name for name in re.findall(r'require\("([^"]+)"\)', code) if name in PACKAGES]
+    places = [str(npm.installed(name, PACKAGES[name]) / "node_modules") for name in wanted]
+    return run_program([node, "-e", code], folder, NODE_PATH=os.pathsep.join(places))
+
+
+def run_block(language: str, code: str, folder: Path, names: dict[str, object]) -> str:
+    """Run it; what it prints."""
     if language == "python":
-        exec(compile(code, "<page>", "exec"), names)
-    elif language == "bash":
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        command = ["bash", "-euo", "pipefail", "-c", code]
-        done = subprocess.run(
-            command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, timeout=BASH_S_MAX, check=False
-        )
-        assert done.returncode == 0, (done.stdout + done.stderr).decode()
-    elif language in {"toml", "yaml"}:
-        file = folder / f"example.{language}"
-        file.write_text(code, encoding="utf-8")
-        load_options({}, {}, str(file))
-    else:
-        raise AssertionError(f"no way to run a block of {language}")
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile(code, "<page>", "exec"), names)
+        return printed.getvalue()
+    if language == "bash":
+        return run_program(["bash", "-euo", "pipefail", "-c", code], folder)
+    if language == "javascript":
+        return run_javascript(code, folder)
+    assert language in {"toml", "yaml"}, f"no way to run a block of {language}"
+    file = folder / f"example.{language}"
+    file.write_text(code, encoding="utf-8")
+    load_options({}, {}, str(file))
+    return ""
+
+
+def assert_printed(shown: str, printed: str) -> None:
+    """The page shows what was printed, but for spaces at the ends of lines."""
+    lines, wanted = ("\n".join(line.rstrip() for line in text.strip().splitlines()) for text in (printed, shown))
+    pattern = ".*".join(re.escape(part) for part in wanted.split("…"))
+    assert re.fullmatch(pattern, lines, re.DOTALL), f"the page shows\n{wanted}\nand it prints\n{lines}"
 
 
 def options_of(code: str) -> dict[str, object]:
@@ -77,15 +110,19 @@ def test_examples_run(
 ) -> None:
     broker: BrokerProcess | None = None
     names: dict[str, object] = {"__name__": "example"}
+    printed = ""
     monkeypatch.chdir(tmp_path)
     for language, words, code in FENCE.findall(page.read_text(encoding="utf-8")):
+        if "output" in words.split():
+            assert_printed(code, printed)
+            continue
         if "broker" in words.split():
             if language == "yaml":
                 broker = start_broker(**options_of(code))
             broker = broker or start_broker(http="127.0.0.1:0")
             code = with_ports(broker, code)  # noqa: PLW2901
             monkeypatch.setenv("FOREBAY_SERVER", f"127.0.0.1:{broker.amqp_port}")
-        run_block(language, code, tmp_path, names)
+        printed = run_block(language, code, tmp_path, names)
 
 
 def test_pages_of_spark_have_queues_of_their_own() -> None:
