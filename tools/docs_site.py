@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).parent.parent
 DOCS: Final = "docs/"
-OUTSIDE: Final = ("CHANGELOG.md", "LICENSE", "bench/README.md")
+OUTSIDE: Final = ("CHANGELOG.md", "LICENSE", "bench/README.md", "examples/README.md")
 FENCE: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 WORDS: Final = re.compile(r"\A(```\w+) .*")
 LINK: Final = re.compile(r"\[([^\]]*)\]\(([^)\s:#]+)(#[^)\s]*)?\)")

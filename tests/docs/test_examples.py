@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ FENCE = re.compile(r"^```(\w+) ([\w ]*\b(?:test|output)\b[\w ]*)\n(.*?)^```$", r
 PAGES = [
     page for page in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]) if FENCE.search(page.read_text())
 ]
+SPARK_S_MAX = 400  # a session of Spark starts slowly on a busy machine
 BASH_S_MAX = 300  # a guard against a hang: some blocks start Spark
 # Packages of npm that blocks in JavaScript may require.
 PACKAGES = {"amqplib": test_amqplib.VERSION, "mqtt": test_mqttjs.VERSION}
@@ -123,6 +125,58 @@ def test_examples_run(
             code = with_ports(broker, code)  # noqa: PLW2901
             monkeypatch.setenv("FOREBAY_SERVER", f"127.0.0.1:{broker.amqp_port}")
         printed = run_block(language, code, tmp_path, names)
+
+
+# What the programs of examples/ print.
+PROGRAMS = {
+    "device": """
+the lamp is away
+three commands were sent
+the lamp is told on
+the lamp is told off
+the lamp is told on
+lamps/hall/state is on
+""",
+    "orders": """
+done [0, 2]
+tried in vain 3 times
+failed 1 delivery_limit
+""",
+    "outbox": """
+published 3 and died before noting it
+published 3 again
+left to publish 0
+in the queue 3
+""",
+    "rpc": """
+3 squared is 9
+4 squared is 16
+12 squared is 144
+""",
+    "totals": """
+shop-0 520
+shop-1 525
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.timeout(SPARK_S_MAX)
+def test_programs_run(name: str, start_broker: Callable[..., BrokerProcess]) -> None:
+    """In this process: the one of Spark has the session of the pages."""
+    broker = start_broker()
+    port = str(broker.port("mqtt") if name == "device" else broker.amqp_port)
+    more = ["--mqtt-port", str(broker.port("mqtt"))] if name == "totals" else []
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        import_module(f"examples.{name}.run").main(["--port", port, *more])
+    assert_printed(PROGRAMS[name], printed.getvalue())
+
+
+def test_every_program_is_run_and_has_a_page() -> None:
+    folders = {path.parent.name for path in (ROOT / "examples").glob("*/run.py")}
+    assert folders == {*PROGRAMS, "flights"}
+    assert [name for name in folders if not (ROOT / "examples" / name / "README.md").exists()] == []
 
 
 def test_pages_of_spark_have_queues_of_their_own() -> None:

@@ -43,7 +43,7 @@ def explain_message(control: Control, given: Arguments) -> dict[str, object]:
     """Say where a message is and why it has not been delivered: `found`, one explanation for each queue that has it.
 
     Each has a `summary` for people and `reasons`, the worst first: a `code`, a `text` and the facts.
-    docs/how-to/explain.md lists the codes. A search by message id looks at the newest messages first, and `complete`
+    docs/reference/reasons.md lists the codes. A search by message id looks at the newest messages first, and `complete`
     says whether it has seen them all. For an MQTT session the reasons are those for which it gets nothing, or not this
     topic.
     """

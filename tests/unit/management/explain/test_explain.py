@@ -55,7 +55,7 @@ def ahead(broker: OneVhost, offset: int) -> int:
 
 
 def test_every_code_is_documented() -> None:
-    page = (ROOT / "docs" / "how-to" / "explain.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "reasons.md").read_text(encoding="utf-8")
     for code, meaning in CODES.items():
         assert f"| `{code}` | {meaning} |" in page
 
