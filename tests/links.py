@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from forebay.core.options import make_options
-from forebay.server.cluster.connection import NodeConnection
+from forebay.server.cluster.arrivals import Arrivals
 from forebay.server.cluster.links import LinkListener, Links
 from forebay.server.cluster.settings import ClusterSettings, make_settings
 from tests.waiting import until_async
@@ -58,7 +58,7 @@ class Noted(LinkListener):
 class TestNode:
     """A node's links and what it hears.
 
-    came  clients that came by way of other nodes, with their first octets
+    arrivals  where clients come in that came to other nodes
     """
 
     __test__ = False
@@ -66,15 +66,8 @@ class TestNode:
     def __init__(self, settings: ClusterSettings, store: str) -> None:
         self.name = settings.node
         self.noted = Noted()
-        self.came: list[tuple[NodeConnection, bytes]] = []
-        self.links = Links(
-            settings,
-            store,
-            self.noted,
-            now_us,
-            secrets.token_bytes,
-            lambda connection, rest: self.came.append((connection, rest)),
-        )
+        self.arrivals = Arrivals()
+        self.links = Links(settings, store, self.noted, now_us, secrets.token_bytes, self.arrivals)
 
     def meet(self, *others: TestNode) -> None:
         """Have links to these."""

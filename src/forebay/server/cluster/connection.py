@@ -26,13 +26,12 @@ from forebay.server.cluster.handshake import (
     Rejection,
     refusal_frame,
 )
+from forebay.server.cluster.keep_alive import KEEP_ALIVE
 from forebay.server.cluster.settings import ClusterSettings
 
 FRAME_OCTETS_MAX: Final = 512 << 20  # a turn's frame may be longer than what may wait
 HANDSHAKE_S: Final = 5.0
-BULK_TIMEOUT_MS: Final = 30_000  # a disk that is slow stops only what goes to it
 BULK_HIGH_OCTETS: Final = 8 << 20
-MILLISECONDS: Final = 1000
 MakeNonce = Callable[[int], bytes]
 
 
@@ -100,6 +99,7 @@ class NodeConnection(asyncio.Protocol):
         self.handshake: NodeHandshake = cast("NodeHandshake", None)
         self.timer: asyncio.TimerHandle | None = None
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.gone = asyncio.Event()
 
     # ---- from the transport
 
@@ -170,6 +170,7 @@ class NodeConnection(asyncio.Protocol):
         if not self.why:
             self.why = "the other side has ended it" if error is None else str(error) or type(error).__name__
         self.is_open = False
+        self.gone.set()
         if not self.settled.done():
             self.settled.set_result(None)
         self.owner.ended(self, self.why)
@@ -199,10 +200,15 @@ class NodeConnection(asyncio.Protocol):
         return self.owner.admit(self, other)
 
     def limit_silence(self) -> None:
-        """Have the system end it when what was sent stays without an acknowledgement."""
-        limit = BULK_TIMEOUT_MS if self.purpose != MESSAGES else self.owner.settings.options.replica_timeout_ms
+        """Have the system end it when the other side's system does not answer any more."""
         own = self.transport.get_extra_info("socket")
-        own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit)
+        if self.purpose == MESSAGES:
+            limit = self.owner.settings.options.replica_timeout_ms
+            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit)
+            return
+        # The same limit would end it where the other side only reads nothing for so long, which it may.
+        for level, option, value in KEEP_ALIVE:
+            own.setsockopt(level, option, value)
         if self.purpose == BULK:
             self.transport.set_write_buffer_limits(high=BULK_HIGH_OCTETS)
 

@@ -17,6 +17,7 @@ import httpx
 import orjson
 
 from forebay.core.errors import ForebayError
+from forebay.server.cluster.keep_alive import KEEP_ALIVE
 
 Json = dict[str, Any]
 
@@ -37,13 +38,7 @@ HTTP_OK: Final = 200
 LINE_OCTETS_MAX: Final = 4 << 20
 NANOSECONDS: Final = 1000  # a microsecond
 # A member that vanished without a word is noticed within some ten seconds by a watch that is silent.
-SOCKET_OPTIONS: Final = [
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 4),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 2),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-]
+SOCKET_OPTIONS: Final = [*KEEP_ALIVE, (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
 
 
 class EtcdAway(ForebayError):

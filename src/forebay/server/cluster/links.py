@@ -21,6 +21,7 @@ from forebay.core.errors import OptionError
 from forebay.core.option_names import NONE
 from forebay.core.option_table import split_address
 from forebay.node.peer import Peer
+from forebay.server.cluster.arrivals import Arrivals
 from forebay.server.cluster.connection import ConnectionOwner, MakeNonce, NodeConnection
 from forebay.server.cluster.handshake import BULK, BUSY, MESSAGES, RELAY, Hello, Rejection
 from forebay.server.cluster.settings import ClusterSettings
@@ -103,7 +104,7 @@ class Links(ConnectionOwner):
     """The links of one node.
 
     now_us   of a clock that never goes back
-    arrive   takes a client that comes by way of another node: the connection, and its first octets
+    arrivals where clients come in that reach this node by way of another
     """
 
     def __init__(
@@ -113,14 +114,14 @@ class Links(ConnectionOwner):
         listener: LinkListener,
         now_us: Callable[[], int],
         make_nonce: MakeNonce,
-        arrive: Callable[[NodeConnection, bytes], None] | None = None,
+        arrivals: Arrivals,
     ) -> None:
         self.settings = settings
         self.store = store
         self.listener = listener
         self.now_us = now_us
         self.make_nonce = make_nonce
-        self.arrive = arrive
+        self.arrivals = arrivals
         self.loop = asyncio.get_running_loop()
         self.links: dict[str, LinkState] = {}
         self.starting: set[NodeConnection] = set()
@@ -353,8 +354,8 @@ class Links(ConnectionOwner):
         is_trying = other.purpose == MESSAGES and link is not None and link.tried is not None
         if is_trying and self.settings.node < other.node:
             return Rejection(BUSY, f"node {self.settings.node} connects to {other.node} itself")
-        if other.purpose == RELAY and self.arrive is None:
-            return Rejection(BUSY, f"node {self.settings.node} takes no clients of others")
+        if other.purpose == RELAY and not self.arrivals.is_open:
+            return Rejection(BUSY, f"node {self.settings.node} does not lead")
         return None
 
     def opened(self, connection: NodeConnection) -> None:
@@ -393,8 +394,7 @@ class Links(ConnectionOwner):
 
     def relayed(self, connection: NodeConnection, rest: bytes) -> None:
         if not connection.connecting:
-            assert self.arrive is not None
-            self.arrive(connection, rest)
+            self.arrivals.take(connection.transport, connection.node, rest)
 
     def ended(self, connection: NodeConnection, why: str) -> None:
         self.starting.discard(connection)
@@ -409,6 +409,9 @@ class Links(ConnectionOwner):
             link.why = why
             link.resets += 1
             link.wake.set()
+            for bulk in (link.bulk_out, link.bulk_in):
+                if bulk is not None:  # nobody says for how long the other node is away
+                    bulk.end("the link is gone")
             self.listener.reset(link.node, why)
         elif link.bulk_out is connection:
             link.bulk_out = None

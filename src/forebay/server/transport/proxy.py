@@ -11,7 +11,11 @@ Version 2, binary, big-endian:
      1   version (2) << 4 | command: 0 LOCAL, 1 PROXY
      1   family << 4 | transport: 00 unspecified, 11 TCP over IPv4, 21 TCP over IPv6, 31 UNIX stream
      2   octets that follow
-     n   source, destination (4 or 16 octets each), source port, destination port (2 each); then TLVs, skipped
+     n   source, destination (4 or 16 octets each), source port, destination port (2 each); then TLVs
+
+A TLV is a type (1 octet), a length (2) and octets. All are skipped but one, between nodes of a cluster alone:
+
+    e0   who the client is by its certificate, UTF-8
 
 Specification: https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt
 """
@@ -19,11 +23,11 @@ Specification: https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from forebay.core.errors import MALFORMED, PeerError
-from forebay.node.peer import UNKNOWN, Peer, peer_at
+from forebay.node.peer import UNKNOWN, Peer, peer_at, split_name
 
 FIRST_OCTETS: Final = 12  # no header is shorter, and they tell the versions apart
 V1: Final = b"PROXY "
@@ -38,6 +42,7 @@ UNSPECIFIED: Final = 0x00
 TCP4: Final = 0x11
 TCP6: Final = 0x21
 UNIX: Final = 0x31
+IDENTITY: Final = 0xE0  # of the types that everybody may use as he likes
 # Octets of the addresses by family.
 ADDRESS_OCTETS: Final = {UNSPECIFIED: 0, TCP4: 12, TCP6: 36, UNIX: 216}
 PORT_MAX: Final = 65_535
@@ -71,6 +76,43 @@ def announced_peer(header: bytes) -> Peer | None:
     raises  PeerError: the header is malformed
     """
     return _version_2(header) if header.startswith(V2) else _version_1(header)
+
+
+def header_for(peer: Peer, identity: str) -> bytes:
+    """The header of version 2 by which a node announces a client to another, with who it is by its certificate."""
+    host, port = split_name(peer.name)
+    family, addresses = UNSPECIFIED, b""
+    if port:
+        address = ip_address(host.partition("%")[0])
+        family = TCP4 if address.version == 4 else TCP6
+        # Nobody asks for the destination: it is that of the node where the client came.
+        addresses = address.packed + bytes(len(address.packed)) + port.to_bytes(2, "big") + bytes(2)
+    name = identity.encode()
+    if name:
+        addresses += bytes((IDENTITY,)) + len(name).to_bytes(2, "big") + name
+    return V2 + bytes((PROXY, family)) + len(addresses).to_bytes(2, "big") + addresses
+
+
+def announced_identity(header: bytes) -> str:
+    """The client's name by its certificate in a whole header of another node; empty where it has none.
+
+    raises  PeerError: the header is malformed
+    """
+    if not header.startswith(V2) or header[13] not in ADDRESS_OCTETS:
+        raise malformed("not one of a node")
+    at = V2_HEAD_OCTETS + ADDRESS_OCTETS[header[13]]
+    while at < len(header):
+        length = int.from_bytes(header[at + 1 : at + 3], "big")
+        value = header[at + 3 : at + 3 + length]
+        if len(value) < length or at + 3 > len(header):
+            raise malformed("it ends within a TLV")
+        if header[at] == IDENTITY:
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise malformed(f"identity {value!r}") from None
+        at += 3 + length
+    return ""
 
 
 def malformed(text: str) -> PeerError:

@@ -11,6 +11,7 @@ import pytest
 
 from forebay.core.errors import OptionError
 from forebay.server.cluster import connection as connections
+from forebay.server.cluster.arrivals import Arrivals
 from forebay.server.cluster.frames import HELLO, frame
 from forebay.server.cluster.links import STARTING_MAX, Links
 from tests.certificates import Certificates
@@ -470,7 +471,7 @@ def test_strangers_that_say_nothing_are_few_and_do_not_stay(monkeypatch: pytest.
 
 def test_a_port_is_open_only_once_it_is_told_to_be() -> None:
     async def scene() -> None:
-        links = Links(node_settings("a"), "store", Noted(), now_us, bytes)
+        links = Links(node_settings("a"), "store", Noted(), now_us, bytes, Arrivals())
         assert links.address == ""
         assert links.acceptor is None
         await links.stop()

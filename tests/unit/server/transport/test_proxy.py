@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forebay.core.errors import PeerError
 from forebay.node.peer import UNKNOWN, Peer
-from forebay.server.transport.proxy import announced_peer, missing_octets
+from forebay.server.transport.proxy import announced_identity, announced_peer, header_for, missing_octets
 
 SIGNATURE = bytes.fromhex("0d0a0d0a000d0a515549540a")
 IPV4 = bytes([192, 0, 2, 1, 198, 51, 100, 1]) + (4000).to_bytes(2, "big") + (1883).to_bytes(2, "big")
@@ -110,3 +110,45 @@ def test_any_octets_give_a_peer_or_a_peer_error(start: bytes, rest: bytes) -> No
     except PeerError:
         return
     assert peer is None or peer.name
+
+
+# ---- what nodes tell each other
+
+
+@given(
+    st.one_of(
+        st.tuples(st.ip_addresses(v=4), st.integers(1, 65_535)).map(lambda each: f"{each[0]}:{each[1]}"),
+        st.tuples(st.ip_addresses(v=6), st.integers(1, 65_535)).map(lambda each: f"[{each[0]}]:{each[1]}"),
+        st.just("unknown"),
+    ),
+    st.text(max_size=300),
+)
+def test_a_node_announces_a_client_as_it_is(name: str, identity: str) -> None:
+    header = header_for(Peer(name, False), identity)
+    assert missing_octets(header) == 0
+    peer = announced_peer(header)
+    assert peer is not None
+    assert peer.name == name
+    assert announced_identity(header) == identity
+
+
+def test_an_identity_is_found_among_others() -> None:
+    header = version_2(0x21, 0x11, IPV4 + TLV + b"\xe0\x00\x02me" + TLV)
+    assert announced_identity(header) == "me"
+    assert announced_identity(version_2(0x21, 0x11, IPV4 + TLV)) == ""
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"PROXY UNKNOWN\r\n",
+        version_2(0x21, 0x99, b""),
+        version_2(0x21, 0x11, IPV4 + b"\xe0"),
+        version_2(0x21, 0x11, IPV4 + b"\xe0\x00"),
+        version_2(0x21, 0x11, IPV4 + b"\xe0\x00\x03me"),
+        version_2(0x21, 0x11, IPV4 + b"\xe0\x00\x01\xff"),
+    ],
+)
+def test_an_identity_that_cannot_be_read_is_an_error(header: bytes) -> None:
+    with pytest.raises(PeerError, match="PROXY header"):
+        announced_identity(header)
