@@ -16,7 +16,7 @@ from forebay.replica.messages import Acknowledgement, Heartbeat, HeartbeatAnswer
 from forebay.replica.promises import Promises
 from forebay.replica.register import TRANSFER, View
 from forebay.replica.shipping import Shipping
-from forebay.replica.standing import Standing
+from forebay.replica.standing import Entry, Standing
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -127,10 +127,14 @@ class Leading:
         if self.standing.commit < self.barrier or self.is_stopped() or not self.may_deliver(now):
             return False
         lease = self.standing.settings.lease_us
-        for entry in self.in_sync.counted():
+        for entry in self.leased():
             if entry[0] != self.standing.name and now - self.followers.answered.get(entry, NEVER) >= lease:
                 return False
         return True
+
+    def leased(self) -> set[Entry]:
+        """Any of these may come to lead without this one knowing."""
+        return self.in_sync.counted()
 
     def is_stopped(self) -> bool:
         """The next leader may deliver at once, so this one must not any more."""

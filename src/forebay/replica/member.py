@@ -20,6 +20,7 @@ from __future__ import annotations
 from mypy_extensions import i64, mypyc_attr
 
 from forebay.core.errors import NOT_ALLOWED, PRECONDITION, RequestError
+from forebay.core.ports import UNKNOWN
 from forebay.replica.changes import Changes
 from forebay.replica.following import Following
 from forebay.replica.leading import Leading
@@ -36,7 +37,7 @@ from forebay.replica.messages import (
     RunsDiffer,
     decode_message,
 )
-from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER, PREPARING, UNKNOWN, Change, Outcome
+from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER, PREPARING, Change, Outcome
 from forebay.replica.promises import Promises
 from forebay.replica.register import FORCED, TRANSFER, RegisterValue, View
 from forebay.replica.replica_log import ReplicaLog
@@ -61,7 +62,7 @@ class Member:
         self.standing = Standing(name, store_id, promised_epoch, log, settings)
         self.changes = self.make_changes()
         self.promises = self.make_promises()
-        self.suspicion = Suspicion(self.standing, self.changes)
+        self.suspicion = self.make_suspicion()
         self.following = self.make_following()
         self.membership = Membership(settings.members_max, settings.replace_us)
         self.leading: Leading | None = None
@@ -73,6 +74,9 @@ class Member:
 
     def make_promises(self) -> Promises:
         return Promises(self.standing.name, self.settings)
+
+    def make_suspicion(self) -> Suspicion:
+        return Suspicion(self.standing, self.changes)
 
     def make_following(self) -> Following:
         return Following(self.standing, self.promises, self.suspicion)
@@ -183,7 +187,7 @@ class Member:
             self.prepare(value, now)
 
     def outcome(self, change: Change, what: str, now: i64) -> None:
-        """WON, LOST, UNKNOWN. By itself it settles nothing: the register does, once it is seen."""
+        """WON, LOST, UNKNOWN of the port. By itself it settles nothing: the register does, once it is seen."""
         if what != UNKNOWN and change is self.changes.pending:
             self.standing.out.read = True
 
@@ -209,7 +213,9 @@ class Member:
     def promised(self, epoch: i64, now: i64) -> None:
         """`store.json` has this promise, synced."""
         standing = self.standing
-        standing.promised_durable = max(standing.promised_durable, epoch)
+        if epoch <= standing.promised_durable:
+            return
+        standing.promised_durable = epoch
         if standing.role == PREPARES and standing.promised_durable >= standing.epoch:
             self.begin(now)
         elif standing.role == FOLLOWS:

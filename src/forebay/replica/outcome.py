@@ -16,11 +16,6 @@ FOLLOWER: Final = "follower"
 PREPARING: Final = "preparing"
 LEADER: Final = "leader"
 
-# Outcomes of a change of the register.
-WON: Final = "won"
-LOST: Final = "lost"
-UNKNOWN: Final = "unknown"
-
 
 @final
 class Change:

@@ -164,7 +164,7 @@ class Shipping:
     def ask(self, node: str, window: SendWindow) -> None:
         """Ask if the last frame stands there: the answer says how far that log and this one are the same."""
         end = self.followers.end
-        epoch = self.standing.log.epoch_of(int(end))
+        epoch = self.standing.log.epoch_of(int(end)) if end > 0 else 0
         assert epoch is not None, f"the last frame, {end}, is not in the log"
         window.go_to(end + 1)
         self.say(node, end, epoch, [])

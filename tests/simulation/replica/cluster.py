@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay.core.errors import RequestError
+from forebay.replica.member import Member
 from forebay.replica.outcome import Change
 from forebay.replica.register import TAKE_OVER, MemberAddresses, RegisterValue, View
 from tests.simulation.replica.checks import Checks
-from tests.simulation.replica.replica import MemberMaker, Record, Replica, make_member
+from tests.simulation.replica.replica import Record, Replica
 from tests.simulation.replica.violation import Violation
 
 CLIENTS: Final = 3
@@ -37,6 +38,7 @@ class Client:
 class Cluster:
     """One run.
 
+    made     the class of its members
     plants   what is wrong with disk, store or operator: names of `plants.py`
     """
 
@@ -45,15 +47,15 @@ class Cluster:
     def __init__(
         self,
         seed: int,
-        make: MemberMaker = make_member,
+        made: type[Member] = Member,
         plants: frozenset[str] = frozenset(),
         nodes: int = 0,
         min_in_sync: int = 0,
         is_quiet: bool = False,
     ) -> None:
         self.random = chance = random.Random(seed)
-        self.make_member, self.plants, self.is_quiet = make, plants, is_quiet
-        self.is_planted = make is not make_member or bool(plants)
+        self.made, self.plants, self.is_quiet = made, plants, is_quiet
+        self.is_planted = made is not Member or bool(plants)
         self.now, self.sequence, self.ids = 0.0, 0, 0
         self.queue: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self.statistics: Counter[str] = Counter()

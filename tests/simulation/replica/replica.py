@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from forebay.core.ports import LOST, WON
 from forebay.replica.member import Member
-from forebay.replica.outcome import LEADER, LOST, WON, Change, Outcome
+from forebay.replica.outcome import LEADER, Change, Outcome
 from forebay.replica.register import View
 from forebay.replica.settings import ReplicaSettings
 from tests.simulation.replica.logs import SimFrame, SimLog
@@ -78,7 +78,7 @@ class Replica:
         self.life += 1
         self.is_up, self.has_host, self.is_paused, self.inbox = True, True, False, []
         self.reset()
-        self.member = self.cluster.make_member(self)
+        self.member = make_member(self, self.cluster.made)
         self.member.start(self.now())
         self.drain()
         self.timer(self.cluster.tick, self.tick)
@@ -131,6 +131,8 @@ class Replica:
         if self.log.cuts:
             self.cluster.statistics["cuts"] += self.log.cuts
             self.log.cuts = 0
+            if "trunc_not_durable" in self.cluster.plants and len(self.on_disk) > len(self.log.frames):
+                self.ghost = (self.on_disk, self.local() + 1.0)
             self.cluster.hunt(self, 0.2)
         if out.promise > self.promise:
             self.promise = int(out.promise)
@@ -220,8 +222,12 @@ class Replica:
         self.last, self.settled, self.where, self.delivered = Counter(), set(), {}, 0
         for lsn, frame in enumerate(self.log.frames, 1):
             self.note(lsn, frame)
-        self.barrier = len(self.log.frames) + 1
-        self.append(("B", epoch))
+        if "no_barrier" in self.cluster.plants:
+            self.barrier = len(self.log.frames)
+            self.sync()
+        else:
+            self.barrier = len(self.log.frames) + 1
+            self.append(("B", epoch))
 
     def note(self, lsn: int, frame: SimFrame) -> None:
         kind, *rest = frame[1]
@@ -301,10 +307,6 @@ def make_settings() -> ReplicaSettings:
     return settings
 
 
-def make_member(replica: Replica) -> Member:
-    """A member as the product has it."""
-    return Member(replica.name, replica.store_id, replica.promised_on_disk, replica.log, make_settings())
-
-
-MemberMaker = Callable[[Replica], Member]
-Chance = random.Random
+def make_member(replica: Replica, made: type[Member] = Member) -> Member:
+    """A member as the product has it, or one with a planted bug."""
+    return made(replica.name, replica.store_id, replica.promised_on_disk, replica.log, make_settings())
