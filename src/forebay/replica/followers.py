@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -10,6 +11,8 @@ from forebay.replica.settings import ReplicaSettings
 from forebay.replica.standing import Entry
 
 NEVER: Final = -(1 << 62)
+MARK_US: Final = 20_000
+MARKS_MAX: Final = 4096
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -21,6 +24,7 @@ class Followers:
     store_ids  of each member, as it said last
     synced     the highest LSN that a store has acknowledged
     answered   when the last heartbeat was sent that a store has answered, by the leader's clock
+    marks      when the end was where
     progress   of a member that is behind: since when, and how far it was then
     """
 
@@ -32,6 +36,22 @@ class Followers:
         self.synced: dict[Entry, i64] = {}
         self.answered: dict[Entry, i64] = {}
         self.progress: dict[str, tuple[i64, i64]] = {}
+        self.marks: deque[tuple[int, int]] = deque(maxlen=MARKS_MAX)
+
+    def appended(self, lsn: i64, now: i64) -> None:
+        """The log has frames up to here."""
+        self.end = max(self.end, lsn)
+        if not self.marks or now - self.marks[-1][1] >= MARK_US:
+            self.marks.append((int(self.end), int(now)))
+
+    def lag_us(self, got: i64, now: i64) -> i64:
+        """For so long a store that has so much lacks frames; at least that, if it is longer than the marks go back."""
+        if got >= self.end:
+            return 0
+        for lsn, since in self.marks:
+            if lsn > got:
+                return now - since
+        return 0
 
     def entry(self, node: str) -> Entry:
         """The store that a member said it has; with "" for its id until it has said so."""

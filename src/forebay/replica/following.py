@@ -12,7 +12,8 @@ from mypy_extensions import i64, mypyc_attr
 from forebay.replica.messages import (
     Acknowledgement,
     Append,
-    CopyOffer,
+    CopyAsk,
+    CopyGrant,
     Heartbeat,
     HeartbeatAnswer,
     RewriteOrder,
@@ -126,11 +127,16 @@ class Following:
     def on_rewrite(self, message: RewriteOrder) -> None:
         self.standing.out.rewrites.append(message)
 
-    def on_copy(self, peer: str, message: CopyOffer) -> None:
+    def on_copy_offer(self, peer: str) -> None:
         """A store in the in-sync set is never replaced: others count on what is in it."""
         standing = self.standing
         self.leader = peer
-        if standing.view is None or standing.view.value.epoch < message.epoch or standing.is_in_sync():
+        if standing.view is None or standing.view.value.epoch < self.epoch or standing.is_in_sync():
             standing.out.read = True
         else:
-            standing.out.copy_from = peer
+            standing.say(peer, CopyAsk(self.epoch, standing.store_id))
+
+    def on_copy_grant(self, peer: str, message: CopyGrant) -> None:
+        """An offer may be late, and this store in sync by now; after the leader's grant it never will be."""
+        if message.store_id == self.standing.store_id and not self.standing.is_in_sync():
+            self.standing.out.copy_from = peer

@@ -34,6 +34,7 @@ class InSyncSet:
     stores   those that are in sync, as the register was last seen
     joining  those that join: what they have to sync, and since when they join
     waiting  those that have not managed to: until when they wait before they try again
+    barred   stores that are replaced by a copy: they never join in this epoch
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class InSyncSet:
         self.stores: set[Entry] = set()
         self.joining: dict[Entry, tuple[i64, i64]] = {}
         self.waiting: dict[Entry, i64] = {}
+        self.barred: set[Entry] = set()
 
     def seen(self, view: View) -> None:
         self.stores = entries_of(view.value.in_sync)
@@ -69,6 +71,13 @@ class InSyncSet:
 
     def counts(self, node: str) -> bool:
         return self.followers.entry(node) in self.counted()
+
+    def bar(self, entry: Entry) -> bool:
+        """Never count on this store again; false where it counts now."""
+        if entry in self.counted():
+            return False
+        self.barred.add(entry)
+        return True
 
     def synced(self, own: i64) -> i64:
         """All of the maximal set have synced all up to here; `own` is what the leader itself has."""
@@ -89,8 +98,10 @@ class InSyncSet:
             self.take_in(node, wanted, now)
         let_go = self.let_go(view, wanted, now)
         self.put_out(view, wanted, now)
-        if wanted != self.stores:
+        minimum = self.minimum(view, wanted)
+        if wanted != self.stores or minimum != view.value.min_in_sync:
             value = view.value.copy(IN_SYNC, standing.name)
+            value.min_in_sync = minimum
             value.in_sync = {}
             for entry in wanted:
                 value.in_sync[entry[0]] = entry[1]
@@ -103,7 +114,7 @@ class InSyncSet:
         entry = self.followers.entry(node)
         if entry in self.stores or entry not in self.followers.answered or not self.followers.is_alive(entry, now):
             return
-        if now < self.waiting.get(entry, now) or not self.may_grow(now):
+        if entry in self.barred or now < self.waiting.get(entry, now) or not self.may_grow(now):
             return
         if self.has_joined(entry, now):
             # A node has one entry: another store of it is replaced in the same change.
@@ -140,6 +151,11 @@ class InSyncSet:
                 is_any = True
         return is_any
 
+    def minimum(self, view: View, wanted: set[Entry]) -> int:
+        """Where one member was forced to go on alone, it is raised again as soon as so many are in sync."""
+        configured = self.standing.settings.min_in_sync
+        return configured if view.value.min_in_sync < configured <= len(wanted) else view.value.min_in_sync
+
     def put_out(self, view: View, wanted: set[Entry], now: i64) -> None:
         """Those that are silent, refused or stuck, as long as enough are left."""
         for entry in sorted(wanted):
@@ -148,6 +164,19 @@ class InSyncSet:
             if not self.followers.is_alive(entry, now):
                 wanted.discard(entry)
                 self.standing.out.events.append(f"{entry[0]!r} is put out of the in-sync set")
+
+    def change_minimum(self, least: int, now: i64) -> str:
+        """Have nothing committed by fewer than these; why not, else ""."""
+        view = self.standing.view
+        assert view is not None
+        if least < 1 or least > len(self.stores):
+            return f"min_in_sync is {least}, and {len(self.stores)} are in sync"
+        if self.changes.pending is not None:
+            return "another change of the register is under way"
+        value = view.value.copy(OPERATOR, self.standing.name)
+        value.min_in_sync = least
+        self.changes.propose(value, now)
+        return ""
 
     def remove(self, node: str, now: i64) -> str:
         """Have a member leave the group; why not, else "". Of the in-sync set only the leader may take one."""

@@ -12,7 +12,15 @@ from mypy_extensions import i64, mypyc_attr
 from forebay.replica.changes import Changes
 from forebay.replica.followers import NEVER, Followers
 from forebay.replica.in_sync_set import InSyncSet
-from forebay.replica.messages import Acknowledgement, Heartbeat, HeartbeatAnswer, RunsDiffer
+from forebay.replica.messages import (
+    Acknowledgement,
+    CopyAsk,
+    Heartbeat,
+    HeartbeatAnswer,
+    Interval,
+    RunsDiffer,
+)
+from forebay.replica.orders import Orders
 from forebay.replica.promises import Promises
 from forebay.replica.register import TRANSFER, View
 from forebay.replica.shipping import Shipping
@@ -38,6 +46,7 @@ class Leading:
         self.followers = self.make_followers(end, now)
         self.shipping = self.make_shipping()
         self.in_sync = self.make_in_sync()
+        self.orders = Orders(standing)
 
     def make_followers(self, end: i64, now: i64) -> Followers:
         return Followers(self.standing.settings, end, now)
@@ -55,7 +64,7 @@ class Leading:
     def appended(self, lsn: i64, now: i64) -> None:
         """The log has frames up to here, and they are on their way to the own disk."""
         assert lsn >= self.barrier, f"frame {lsn} comes before the barrier {self.barrier}"
-        self.followers.end = max(self.followers.end, lsn)
+        self.followers.appended(lsn, now)
         counted = self.in_sync.counted()
         for node in self.standing.others():
             self.shipping.flush(node, self.followers.entry(node) in counted, now)
@@ -87,6 +96,7 @@ class Leading:
         entry = (peer, message.store_id)
         if self.followers.acknowledge(entry, message.lsn):
             self.shipping.acknowledged(peer, message.lsn, self.in_sync.counts(peer), now)
+            self.orders.tell(peer, message.lsn)
             self.commit()
             joining = self.in_sync.joining.get(entry)
             if joining is not None and message.lsn >= joining[0]:
@@ -96,9 +106,14 @@ class Leading:
         self.followers.store_ids[peer] = message.store_id
         self.shipping.mismatch(peer, message.runs, self.in_sync.counts(peer), now)
 
+    def on_copy_ask(self, peer: str, message: CopyAsk) -> None:
+        if self.in_sync.bar((peer, message.store_id)):
+            self.shipping.grant_copy(peer, message.store_id)
+
     def connected(self, peer: str, now: i64) -> None:
         if peer in self.standing.others():
             self.beat(peer, now)
+            self.orders.again(peer, self.followers.got(self.followers.entry(peer)))
             self.shipping.again(peer, self.in_sync.counts(peer), now)
 
     def refused(self, peer: str, tried: i64, now: i64) -> None:
@@ -143,6 +158,36 @@ class Leading:
     def may_deliver(self, now: i64) -> bool:
         """No promise to another leader is left, who may still deliver."""
         return self.promises.are_over(now)
+
+    def rewritten(self, number: i64, last: i64, wanted: dict[int, list[Interval]]) -> None:
+        """Have every member rewrite this WAL file, too, once it has all of it."""
+        self.orders.add(number, last, wanted)
+        for node in self.standing.others():
+            self.orders.tell(node, self.followers.got(self.followers.entry(node)))
+
+    def keep_from(self) -> i64:
+        """Frames from here on are missing somewhere: 1 where nobody knows how far a member is."""
+        least = self.standing.commit
+        for node in self.standing.others():
+            got = self.followers.got(self.followers.entry(node))
+            copy = self.shipping.copies.get(node)
+            if copy is not None:
+                got = copy[1]
+            elif got == 0:
+                got = 1
+            least = min(least, got)
+        return least
+
+    def heir(self, now: i64) -> str:
+        """The follower that may lead next and lacks least; "" where there is none."""
+        best = ""
+        most: i64 = 0
+        for entry in sorted(self.in_sync.stores):
+            got = self.followers.got(entry)
+            if entry[0] != self.standing.name and got > most and self.followers.is_alive(entry, now):
+                best = entry[0]
+                most = got
+        return best
 
     def transfer(self, to: str, now: i64) -> str:
         """Hand over to a member that is in sync; why not, else ""."""

@@ -28,9 +28,12 @@ from forebay.replica.membership import Membership, PresentNode
 from forebay.replica.messages import (
     Acknowledgement,
     Append,
+    CopyAsk,
+    CopyGrant,
     CopyOffer,
     Heartbeat,
     HeartbeatAnswer,
+    Interval,
     PeerMessage,
     RefusedEpoch,
     RewriteOrder,
@@ -43,6 +46,7 @@ from forebay.replica.register import FORCED, TRANSFER, RegisterValue, View
 from forebay.replica.replica_log import ReplicaLog
 from forebay.replica.settings import ReplicaSettings
 from forebay.replica.standing import FOLLOWS, LEADS, PREPARES, Standing
+from forebay.replica.status import MemberStatus, status_of
 from forebay.replica.suspicion import Suspicion
 
 
@@ -129,6 +133,8 @@ class Member:
             leading.on_answer(peer, message, now)
         elif isinstance(message, RunsDiffer):
             leading.on_mismatch(peer, message, now)
+        elif isinstance(message, CopyAsk):
+            leading.on_copy_ask(peer, message)
 
     def to_follower(self, peer: str, message: PeerMessage, now: i64) -> None:
         if isinstance(message, Append):
@@ -138,7 +144,9 @@ class Member:
         elif isinstance(message, RewriteOrder):
             self.following.on_rewrite(message)
         elif isinstance(message, CopyOffer):
-            self.following.on_copy(peer, message)
+            self.following.on_copy_offer(peer)
+        elif isinstance(message, CopyGrant):
+            self.following.on_copy_grant(peer, message)
 
     def is_current(self, peer: str, epoch: i64, now: i64) -> bool:
         """Refuse whatever is of a lower epoch than the promised one; a higher one is learned of."""
@@ -221,6 +229,11 @@ class Member:
         elif standing.role == FOLLOWS:
             self.following.acknowledge()
 
+    def rewritten(self, number: i64, last: i64, wanted: dict[int, list[Interval]], now: i64) -> None:
+        """This leader has rewritten a WAL file, whose last frame this is; of each queue these offsets are wanted."""
+        if self.leading is not None:
+            self.leading.rewritten(number, last, wanted)
+
     # Changes of role.
 
     def adopt(self, epoch: i64, now: i64) -> None:
@@ -289,16 +302,30 @@ class Member:
             if value is not None:
                 self.changes.propose(value, now)
 
-    def force(self, now: i64) -> None:
+    def drain(self, now: i64) -> None:
+        """Have whoever is best lead: this node is to stop."""
+        leading = self.leader()
+        heir = leading.heir(now)
+        self.demand("" if heir else "no other member is in sync and has caught up")
+        self.demand(leading.transfer(heir, now))
+
+    def change_minimum(self, least: int, now: i64) -> None:
+        """Have nothing committed by fewer than these."""
+        self.demand(self.leader().in_sync.change_minimum(least, now))
+
+    def force(self, now: i64, may_lose: bool = False) -> None:
         """Go on alone, with `min_in_sync` 1: other members that are in sync are left behind, and join again.
 
-        Nothing committed is lost, as this store is in sync.
+        Nothing committed is lost where this store is in sync. With `may_lose` it may be one that is not: whatever it
+        lacks is lost for ever.
         """
         standing = self.standing
         view = standing.view
         if view is None:
             raise RequestError(PRECONDITION, "the register has not been seen yet")
-        if not standing.is_in_sync():
+        if standing.name not in view.value.members:
+            raise RequestError(PRECONDITION, f"{standing.name!r} is no member")
+        if not standing.is_in_sync() and not may_lose:
             raise RequestError(PRECONDITION, f"the store of {standing.name!r} is not in sync: it may lack messages")
         if self.changes.pending is not None:
             raise RequestError(PRECONDITION, "another change of the register is under way")
@@ -307,7 +334,8 @@ class Member:
         value.leader = standing.name
         value.in_sync = {standing.name: standing.store_id}
         value.min_in_sync = 1
-        standing.out.events.append(f"is forced to go on alone in epoch {value.epoch}")
+        told = "" if standing.is_in_sync() else ", from a store that is not in sync: what it lacks is lost"
+        standing.out.events.append(f"is forced to go on alone in epoch {value.epoch}{told}")
         self.changes.propose(value, now)
 
     def leader(self) -> Leading:
@@ -333,6 +361,10 @@ class Member:
             return PREPARING
         return FOLLOWER if self.standing.is_in_sync() else LEARNER
 
+    def status(self, now: i64) -> MemberStatus:
+        """For people."""
+        return status_of(self.standing, self.role(), self.following.leader, self.leading, now)
+
     def take(self) -> Outcome:
         """All that is to be done since it was called last; how the member stands is in every outcome."""
         standing = self.standing
@@ -343,4 +375,5 @@ class Member:
         out.leader = standing.name if standing.role == LEADS else self.following.leader
         out.commit = standing.commit
         out.confirmed = standing.confirmed
+        out.keep_from = standing.commit if self.leading is None else self.leading.keep_from()
         return out

@@ -38,7 +38,9 @@ and behind that, by kind:
                     24  4  count of queues
                     28  4  zeros
                     32     queues, each: number u32, count of intervals u32, then first and end of each, 8 octets each
-    COPY 8          nothing: the frames that the answering store lacks are gone; it copies the files, and begins anew
+    COPY_OFFER 8    nothing: the frames that the store lacks are gone
+    COPY_ASK 9      16 16  store id: it would be replaced by a copy of the leader's files
+    COPY_GRANT 10   16 16  the same store id: that store never counts again for this leader, so it may be replaced
 
 Numbers are signed and never negative. An APPEND without shipments asks whether the frame before stands there. The
 octets of frames are checked by the store that takes them.
@@ -72,7 +74,9 @@ ACK: Final = 4
 MISMATCH: Final = 5
 REFUSED: Final = 6
 REWRITE: Final = 7
-COPY: Final = 8
+COPY_OFFER: Final = 8
+COPY_ASK: Final = 9
+COPY_GRANT: Final = 10
 
 ZEROS: Final = bytes(8)
 
@@ -156,7 +160,25 @@ class RewriteOrder(PeerMessage):
 
 @final
 class CopyOffer(PeerMessage):
-    """The leader has no frames for this store any more: it has to copy the files."""
+    """The leader has no frames for that member any more: it has to copy the files."""
+
+
+@final
+class CopyAsk(PeerMessage):
+    """This store would be replaced."""
+
+    def __init__(self, epoch: i64, store_id: str) -> None:
+        super().__init__(epoch)
+        self.store_id = store_id
+
+
+@final
+class CopyGrant(PeerMessage):
+    """This store may be replaced: nobody counts on it, and this leader never will."""
+
+    def __init__(self, epoch: i64, store_id: str) -> None:
+        super().__init__(epoch)
+        self.store_id = store_id
 
 
 def put_u32(out: BytesWriter, value: i64) -> None:
@@ -188,7 +210,13 @@ def encode_message(message: PeerMessage) -> bytes:
         put_head(out, REWRITE, message.epoch)
         put_rewrite(out, message)
     elif isinstance(message, CopyOffer):
-        put_head(out, COPY, message.epoch)
+        put_head(out, COPY_OFFER, message.epoch)
+    elif isinstance(message, CopyAsk):
+        put_head(out, COPY_ASK, message.epoch)
+        out.write(bytes.fromhex(message.store_id))
+    elif isinstance(message, CopyGrant):
+        put_head(out, COPY_GRANT, message.epoch)
+        out.write(bytes.fromhex(message.store_id))
     else:
         assert isinstance(message, RefusedEpoch)
         put_head(out, REFUSED, message.epoch)
@@ -315,8 +343,12 @@ def read_body(reader: MessageReader, kind: i64, epoch: i64) -> PeerMessage:
         return read_runs(reader, epoch)
     if kind == REWRITE:
         return read_rewrite(reader, epoch)
-    if kind == COPY:
+    if kind == COPY_OFFER:
         return CopyOffer(epoch)
+    if kind == COPY_ASK:
+        return CopyAsk(epoch, reader.store_id())
+    if kind == COPY_GRANT:
+        return CopyGrant(epoch, reader.store_id())
     if kind == REFUSED:
         return RefusedEpoch(epoch)
     raise PeerError(MALFORMED, f"kind {kind} of a message is unknown")

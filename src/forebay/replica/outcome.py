@@ -54,7 +54,8 @@ class Outcome:
     change     of the register; then `Member.outcome`, and `Member.seen` with what the register says by then
     probe      members to connect to anew; then `Member.connected`, or `Member.refused` with the time when that began
     rewrites   WAL files that the store is to rewrite as told
-    copy_from  the member whose files this store is to be replaced by; "" for none
+    copy_from  the member whose files this store is to be replaced by; "" for none. The store that comes of it has an id
+               of its own, and a `Member` of its own, which starts as after a restart. Said again until then
     events     for people
 
     How the member stands, in every outcome:
@@ -67,7 +68,9 @@ class Outcome:
     leader     as far as it is known; else ""
     commit     all frames up to here are committed
     confirmed  what has come in up to here may be confirmed: the same, but in asynchronous mode what is on the own disk
-    keep_from  the leader keeps the WAL files with the frames from here on, for members that catch up
+    keep_from  WAL files with the frames from here on are kept for members that catch up, as far as there is room. The
+               file with the frame `commit` stays in any case, whoever leads: members in sync have that frame, and it
+               may be the last that they have in common
     """
 
     def __init__(self) -> None:

@@ -33,6 +33,7 @@ class ReplicaSettings:
     learner_octets_s   of frames a second to a member that is not in sync
     members_max        nodes that keep the data
     replace_us         a member that is gone for so long gives its place to a node that has none; 0: never
+    min_in_sync        goes back to this once so many are in sync; 0 to leave it
     is_async           frames are confirmed once the leader's own disk has them
     """
 
@@ -56,4 +57,5 @@ class ReplicaSettings:
         self.learner_octets_s: i64 = 64 << 20
         self.members_max = 3
         self.replace_us: i64 = 600_000 * MS
+        self.min_in_sync = 0
         self.is_async = False

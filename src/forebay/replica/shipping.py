@@ -14,7 +14,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from forebay.log.shipment import Shipment
 from forebay.replica.followers import Followers
-from forebay.replica.messages import Append, CopyOffer, Run
+from forebay.replica.messages import Append, CopyGrant, CopyOffer, Run
 from forebay.replica.replica_log import last_common
 from forebay.replica.settings import ReplicaSettings
 from forebay.replica.standing import Standing
@@ -75,7 +75,9 @@ class SendWindow:
 class Shipping:
     """To all other members, in one epoch.
 
-    begin  LSN of the barrier: what is sent first
+    begin   LSN of the barrier: what is sent first
+    copies  members that copy the files: the store that is replaced, and the end of the log when that began, from where
+            they will need frames
     """
 
     def __init__(self, standing: Standing, followers: Followers, begin: i64) -> None:
@@ -83,6 +85,8 @@ class Shipping:
         self.settings = standing.settings
         self.followers = followers
         self.begin: i64 = begin
+        self.copies: dict[str, tuple[str, i64]] = {}
+        self.offered: set[str] = set()
         self.windows: dict[str, SendWindow] = {}
 
     def window(self, node: str, now: i64) -> SendWindow:
@@ -94,7 +98,7 @@ class Shipping:
     def flush(self, node: str, is_counted: bool, now: i64) -> None:
         """Send what there is, as far as the window is open."""
         window = self.window(node, now)
-        if window.needs_copy:
+        if window.needs_copy or self.is_copying(node):
             return
         if not is_counted:
             self.refill(window, now)
@@ -139,11 +143,27 @@ class Shipping:
     def offer_copy(self, node: str, window: SendWindow) -> None:
         window.needs_copy = True
         self.standing.say(node, CopyOffer(self.standing.epoch))
-        self.standing.out.events.append(f"{node!r} needs a copy: frame {window.next} is in no WAL file any more")
+        if node not in self.offered:
+            self.offered.add(node)
+            self.standing.out.events.append(f"{node!r} needs a copy: frame {window.next} is in no WAL file any more")
+
+    def grant_copy(self, node: str, store_id: str) -> None:
+        """That store may go. Said again with each heartbeat until another one is there."""
+        if node not in self.copies or self.copies[node][0] != store_id:
+            self.copies[node] = (store_id, self.followers.end)
+        self.standing.say(node, CopyGrant(self.standing.epoch, store_id))
+
+    def is_copying(self, node: str) -> bool:
+        """A store that is being replaced needs no frames."""
+        copy = self.copies.get(node)
+        return copy is not None and copy[0] == self.followers.store_ids.get(node, "")
 
     def check(self, node: str, is_counted: bool, now: i64) -> None:
         """Once a heartbeat: send again what seems to be lost, or ask how far a member is that has said nothing."""
         followers = self.followers
+        if self.is_copying(node):
+            self.grant_copy(node, self.copies[node][0])
+            return
         got = followers.got(followers.entry(node))
         if got >= followers.end:
             return
@@ -172,7 +192,7 @@ class Shipping:
     def mismatch(self, node: str, runs: list[Run], is_counted: bool, now: i64) -> None:
         """The frame before is not there: go back to where the logs part."""
         window = self.window(node, now)
-        if now - window.mismatch_us > self.settings.mismatch_us:
+        if not self.is_copying(node) and now - window.mismatch_us > self.settings.mismatch_us:
             window.mismatch_us = now
             window.needs_copy = False
             window.go_to(last_common(self.standing.log.runs(), runs) + 1)
@@ -181,6 +201,9 @@ class Shipping:
     def acknowledged(self, node: str, lsn: i64, is_counted: bool, now: i64) -> None:
         window = self.window(node, now)
         window.acknowledged(lsn)
+        if not self.is_copying(node):
+            self.copies.pop(node, None)
+            self.offered.discard(node)
         window.patience_us = self.settings.heartbeat_us
         self.flush(node, is_counted, now)
 
@@ -193,7 +216,7 @@ class Shipping:
         if got > 0:
             window.go_to(got + 1)
             self.flush(node, is_counted, now)
-        else:
+        elif not self.is_copying(node):
             self.ask(node, window)
 
     def is_near(self, node: str, now: i64) -> bool:

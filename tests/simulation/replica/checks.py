@@ -22,7 +22,7 @@ class Checks:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.committed: list[SimFrame] = []
-        self.leaders: dict[int, str] = {}
+        self.leaders: dict[int, tuple[str, int]] = {}
         self.confirmed: dict[Record, float] = {}
         self.delivered: dict[Record, float] = {}
         self.settled: dict[Record, float] = {}
@@ -37,8 +37,8 @@ class Checks:
 
     def on_begin(self, node: Replica) -> None:
         epoch = node.begun
-        if self.leaders.setdefault(epoch, node.name) != node.name:
-            raise Violation(f"3: epoch {epoch} has leaders {self.leaders[epoch]} and {node.name}")
+        if self.leaders.setdefault(epoch, (node.name, node.life)) != (node.name, node.life):
+            raise Violation(f"3: epoch {epoch} has leaders {self.leaders[epoch]} and {node.name}, {node.life}")
         frames = node.log.frames
         # A stale one, woken late, may lack some.
         if frames[: len(self.committed)] != self.committed and epoch >= self.committed[-1][0]:
@@ -70,6 +70,11 @@ class Checks:
                 continue
             if node.on_disk[first : len(self.committed)] != self.committed[first:]:
                 raise Violation(f"8: {node.name} is in sync and lacks a committed frame")
+
+    def on_replace(self, node: Replica) -> None:
+        """A store is replaced by a copy."""
+        if self.cluster.value.in_sync.get(node.name) == node.store_id:
+            raise Violation(f"8: {node.name} is in sync, and its store is replaced")
 
     def on_follower_commit(self, node: Replica, first: int, last: int) -> None:
         if node.log.frames[first:last] != self.committed[first:last]:

@@ -13,7 +13,7 @@ from tests.simulation.replica.violation import Violation
 FAULTS: Final = (
     *("crash", "crash", "power", "wipe", "all_down", "isolate", "oneway", "split", "pause", "pause", "slow_disk"),
     *("reg_down", "reg_cut", "reg_slow", "loss", "late", "clock", "add", "remove", "transfer", "transfer", "forced"),
-    *("crash_lead", "pause_lead", "bounce"),
+    *("crash_lead", "pause_lead", "bounce", "trim", "trim"),
 )
 SECONDS = 10.0  # of faults
 HEAL_SECONDS = 8.0
@@ -33,7 +33,18 @@ class Storm(Cluster):
         seconds = chance.choice([0.02, 0.1, 0.3, 1, 2.5]) * chance.uniform(0.5, 1.5)
         self.statistics["faults"] += 1
         self.statistics[f"fault {kind}"] += 1
-        if kind in {"crash", "power", "crash_lead", "bounce", "wipe", "all_down", "pause", "pause_lead", "slow_disk"}:
+        if kind in {
+            "crash",
+            "power",
+            "crash_lead",
+            "bounce",
+            "wipe",
+            "all_down",
+            "pause",
+            "pause_lead",
+            "slow_disk",
+            "trim",
+        }:
             self.harm_node(kind, node, seconds)
         elif kind in {"isolate", "split", "oneway"}:
             self.partition(kind, node, seconds)
@@ -60,6 +71,8 @@ class Storm(Cluster):
                 self.down(other, seconds * chance.uniform(0.5, 1), False)
         elif kind in {"pause", "pause_lead"}:
             self.pause(node, seconds)
+        elif kind == "trim":
+            node.trim(chance.random() < 0.5)
         else:
             node.slow = chance.choice([20, 100])
             self.at(seconds, setattr, node, "slow", 1.0)

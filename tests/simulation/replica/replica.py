@@ -38,6 +38,7 @@ class Replica:
         self.store_id = cluster.new_store_id(number)
         self.life, self.is_up, self.has_host, self.is_paused = 0, False, True, False
         self.on_disk: list[SimFrame] = []
+        self.gone = 0  # so many frames are in no WAL file any more
         self.promised_on_disk = 0
         self.rate, self.clock_at, self.clock_from, self.slow = 1.0, cluster.random.uniform(0, 100), 0.0, 1.0
         self.ghost: tuple[list[SimFrame], float] | None = None
@@ -47,6 +48,9 @@ class Replica:
     def reset(self) -> None:
         """What a process has in its memory."""
         self.log = SimLog(self.name, list(self.on_disk))
+        self.log.gone = self.gone
+        self.is_copying = False
+        self.keep_from = 0
         self.promise = self.promised_on_disk
         self.taken: tuple[int, int] = (0, 0)  # epoch and LSN of the last taking
         self.begun, self.barrier, self.commit = 0, 0, 0
@@ -99,7 +103,7 @@ class Replica:
         self.running = None
 
     def wipe(self) -> None:
-        self.on_disk, self.promised_on_disk, self.ghost = [], 0, None
+        self.on_disk, self.promised_on_disk, self.ghost, self.gone = [], 0, None, 0
         self.store_id = self.cluster.store_id_of_wiped(self)
 
     def tick(self) -> None:
@@ -143,6 +147,10 @@ class Replica:
             self.cluster.call_register(self, None, self.on_read)
         if out.change is not None:
             self.cluster.call_register(self, out.change, self.on_change)
+        self.keep_from = int(out.keep_from)
+        if out.copy_from and not self.is_copying:
+            self.is_copying = True
+            self.timer(self.cluster.random.uniform(0.02, 0.5), self.copy, out.copy_from)
         for peer in out.probe:
             self.cluster.probe(self, peer)
         if out.role == LEADER and out.epoch != self.begun:
@@ -184,6 +192,24 @@ class Replica:
     def on_refused(self, peer: str, tried: int) -> None:
         self.member.refused(peer, tried, self.now())
         self.drain()
+
+    def copy(self, peer: str) -> None:
+        """The folder is that of the leader from now on, under an id of its own; as after a restart."""
+        source = self.cluster.by_name[peer]
+        if not source.is_leading() or self.cluster.is_blocked(self.name, peer):
+            self.is_copying = False
+            return
+        self.cluster.statistics["copies"] += 1
+        self.cluster.checks.on_replace(self)
+        self.on_disk, self.gone = list(source.on_disk), source.gone
+        self.promised_on_disk = self.promise
+        self.store_id = self.cluster.new_store_id(self.number)
+        self.start()
+
+    def trim(self, is_kind: bool) -> None:
+        """WAL files go; with `is_kind` none that others need."""
+        least = min(self.keep_from, self.commit) if is_kind else self.commit
+        self.gone = self.log.gone = max(self.gone, min(least, len(self.on_disk)) - 1)
 
     # The disk: one sync at a time, of all that is there when it begins.
 

@@ -2,7 +2,7 @@
 
 1  what was confirmed is never lost: it is there once, and in the order of its publisher
 2  logs are the same up to what each member knows to be committed
-3  an epoch has one leader
+3  an epoch has one leader, and one life of its process
 4  a delivered record never vanishes
 5  never do two leaders deliver at once
 6  8 s after all is well again publishers have confirms, and all members are in sync

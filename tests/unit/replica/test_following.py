@@ -6,6 +6,8 @@ from forebay.replica.member import Member
 from forebay.replica.messages import (
     Acknowledgement,
     Append,
+    CopyAsk,
+    CopyGrant,
     CopyOffer,
     Heartbeat,
     HeartbeatAnswer,
@@ -159,10 +161,22 @@ def test_a_store_in_sync_is_never_replaced_by_a_copy() -> None:
     held = follower()
     reads = held.reads
     held.hear("b", CopyOffer(2))
+    held.hear("b", CopyGrant(2, store("a")))
     assert (held.copy_from, held.role(), held.reads) == ("", FOLLOWER, reads + 1)
+    assert held.heard_by("b", CopyAsk) == []
+
+
+def test_a_learner_asks_before_its_store_is_replaced() -> None:
+    held = follower()
     held.see(value(2, "b", in_sync="bc"))
     held.hear("b", CopyOffer(2))
-    assert (held.copy_from, held.role()) == ("b", LEARNER)
+    asked = only(held.heard_by("b", CopyAsk))
+    assert isinstance(asked, CopyAsk)
+    assert (asked.store_id, held.copy_from, held.role()) == (store("a"), "", LEARNER)
+    held.hear("b", CopyGrant(2, store("a", 7)))  # for a store that it had before
+    assert held.copy_from == ""
+    held.hear("b", CopyGrant(2, store("a")))
+    assert held.copy_from == "b"
 
 
 def test_an_order_to_rewrite_is_handed_on() -> None:

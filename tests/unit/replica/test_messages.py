@@ -9,6 +9,8 @@ from forebay.log.shipment import Shipment
 from forebay.replica.messages import (
     Acknowledgement,
     Append,
+    CopyAsk,
+    CopyGrant,
     CopyOffer,
     Heartbeat,
     HeartbeatAnswer,
@@ -39,6 +41,8 @@ MESSAGES: list[PeerMessage] = [
     RefusedEpoch(5),
     RewriteOrder(4, 17, {3: [(0, 10), (12, 13)], 9: []}),
     CopyOffer(4),
+    CopyAsk(4, STORE),
+    CopyGrant(4, STORE),
 ]
 
 

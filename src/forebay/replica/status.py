@@ -1,0 +1,134 @@
+"""The standing of a member and, if it leads, of the others, for people."""
+
+from __future__ import annotations
+
+from typing import Final, final
+
+from mypy_extensions import i64
+
+from forebay.replica.leading import Leading
+from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER
+from forebay.replica.standing import Standing
+
+US_PER_MS: Final = 1_000
+
+
+@final
+class FollowerStatus:
+    """Another member, as its leader knows it.
+
+    role           FOLLOWER, LEARNER
+    synced         LSN of the last frame that it has acknowledged; 0 where it has none in this epoch
+    frames_behind  that it lacks; -1 where nobody knows
+    ms_behind      for so long it lacks frames
+    silent_ms      since the last heartbeat that it has answered
+    why            it is not in sync, for people; "" where it is
+    """
+
+    def __init__(
+        self, name: str, role: str, synced: i64, frames_behind: i64, ms_behind: i64, silent_ms: i64, why: str
+    ) -> None:
+        self.name = name
+        self.role = role
+        self.synced: i64 = synced
+        self.frames_behind: i64 = frames_behind
+        self.ms_behind: i64 = ms_behind
+        self.silent_ms: i64 = silent_ms
+        self.why = why
+
+
+@final
+class MemberStatus:
+    """One member.
+
+    end          LSN of its last frame
+    in_sync      names of those in the in-sync set, as the register was last seen
+    waits        why nothing is committed just now, for people; "" where it is
+    others       the other members, if this one leads
+    is_pending   a change of the register is under way
+    """
+
+    def __init__(self, name: str, role: str, epoch: i64, leader: str) -> None:
+        self.name = name
+        self.role = role
+        self.epoch: i64 = epoch
+        self.leader = leader
+        self.commit: i64 = 0
+        self.end: i64 = 0
+        self.min_in_sync = 0
+        self.in_sync: list[str] = []
+        self.waits = ""
+        self.is_pending = False
+        self.others: list[FollowerStatus] = []
+
+
+def status_of(standing: Standing, role: str, leader: str, leading: Leading | None, now: i64) -> MemberStatus:
+    """Of this moment."""
+    epoch = standing.promised if leading is None else standing.epoch
+    found = MemberStatus(standing.name, role, epoch, standing.name if role == LEADER else leader)
+    found.commit = standing.commit
+    found.end = i64(standing.log.end()[1])
+    view = standing.view
+    if view is None:
+        found.waits = "the register has not been seen yet"
+        return found
+    found.min_in_sync = view.value.min_in_sync
+    found.in_sync = sorted(view.value.in_sync)
+    if leading is not None:
+        found.is_pending = leading.changes.pending is not None
+        found.others = [follower_status(leading, node, now) for node in standing.others()]
+        found.waits = waits_for(leading, found)
+    return found
+
+
+def follower_status(leading: Leading, node: str, now: i64) -> FollowerStatus:
+    followers = leading.followers
+    entry = followers.entry(node)
+    got = followers.got(entry)
+    silent = (now - followers.answered[entry]) if entry in followers.answered else now - followers.began
+    silent = min(silent, now - followers.began)
+    why = "" if entry in leading.in_sync.stores else why_not_in_sync(leading, node, now)
+    return FollowerStatus(
+        node,
+        LEARNER if why else FOLLOWER,
+        got,
+        followers.end - got if got > 0 else -1,
+        followers.lag_us(got, now) // US_PER_MS,
+        silent // US_PER_MS,
+        why,
+    )
+
+
+def why_not_in_sync(leading: Leading, node: str, now: i64) -> str:
+    followers = leading.followers
+    entry = followers.entry(node)
+    if entry not in followers.answered:
+        return "has not been heard since this leader began"
+    if now - followers.answered[entry] > leading.standing.settings.put_out_us:
+        return "does not answer"
+    if node in leading.shipping.copies or leading.shipping.window(node, now).needs_copy:
+        return "copies the files"
+    if not followers.is_alive(entry, now):
+        return "makes no progress"
+    if entry in leading.in_sync.joining:
+        return "joins"
+    if not leading.promises.are_over(now):
+        return "waits for the lease of the leader before"
+    if not leading.shipping.is_near(node, now):
+        return "catches up"
+    return "is about to join"
+
+
+def waits_for(leading: Leading, found: MemberStatus) -> str:
+    """The reason why frames of this leader are not committed."""
+    if len(found.in_sync) < found.min_in_sync:
+        return f"in sync are {len(found.in_sync)}, min_in_sync is {found.min_in_sync}"
+    if found.commit >= found.end:
+        return ""
+    least = leading.own
+    slowest = "its own disk"
+    for entry in sorted(leading.in_sync.counted()):
+        if entry[0] != found.name and leading.followers.got(entry) < least:
+            least = leading.followers.got(entry)
+            slowest = f"node {entry[0]!r}"
+    return f"waits for {slowest}, {found.end - least} frames behind"
