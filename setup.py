@@ -34,6 +34,7 @@ COMPILED = [
     "queue/*.py",
     "queue/*/*.py",
     "replica/*.py",
+    "replica/*/*.py",
     "session/**/*.py",
     "broker/catalog/topology.py",
     "broker/turn.py",

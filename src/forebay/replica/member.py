@@ -7,9 +7,9 @@ anything else. The rules, each in its part:
     register, changes     one compare-and-set at a time, and when its outcome is known
     promises, suspicion   a follower's word to its leader, and when it takes over
     following             verified, synced, acknowledged
-    leading, followers    the barrier, the commit, the lease
-    in_sync_set           who counts for these: joining, taking in, putting out
-    shipping              windows, and how a member catches up
+    leader/               the barrier, the commit, the lease;
+                          who counts for these: joining, taking in, putting out;
+                          windows, and how a member catches up
 
 A member lives as long as its process and its folder: after a restart, or once its folder was replaced by a copy, there
 is another. It leads in one epoch at most once, and never in one that it may have promised before its start.
@@ -23,7 +23,7 @@ from forebay.core.errors import NOT_ALLOWED, PRECONDITION, RequestError
 from forebay.core.ports import UNKNOWN
 from forebay.replica.changes import Changes
 from forebay.replica.following import Following
-from forebay.replica.leading import Leading
+from forebay.replica.leader.leading import Leading
 from forebay.replica.membership import Membership, PresentNode
 from forebay.replica.messages import (
     Acknowledgement,

@@ -6,7 +6,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from forebay.replica.leading import Leading
+from forebay.replica.leader.leading import Leading
 from forebay.replica.outcome import FOLLOWER, LEADER, LEARNER
 from forebay.replica.standing import Standing
 

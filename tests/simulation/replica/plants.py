@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay.replica.changes import Changes
-from forebay.replica.followers import Followers
 from forebay.replica.following import Following
-from forebay.replica.in_sync_set import InSyncSet, entries_of
-from forebay.replica.leading import Leading
+from forebay.replica.leader.followers import Followers
+from forebay.replica.leader.in_sync_set import InSyncSet, entries_of
+from forebay.replica.leader.leading import Leading
 from forebay.replica.member import Member
 from forebay.replica.messages import Acknowledgement, Append, decode_message
 from forebay.replica.promises import Promises

@@ -8,9 +8,9 @@ import pytest
 
 from forebay.replica.member import Member
 from tests.simulation.replica.plants import MEMBERS
+from tests.unit.replica.leader.test_in_sync_set import GROWING
+from tests.unit.replica.leader.test_leading import LEADING
 from tests.unit.replica.test_following import FOLLOWING
-from tests.unit.replica.test_in_sync_set import GROWING
-from tests.unit.replica.test_leading import LEADING
 from tests.unit.replica.test_suspicion import TAKING_OVER
 
 Scenario = Callable[[type[Member]], None]

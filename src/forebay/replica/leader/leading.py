@@ -10,8 +10,10 @@ from __future__ import annotations
 from mypy_extensions import i64, mypyc_attr
 
 from forebay.replica.changes import Changes
-from forebay.replica.followers import NEVER, Followers
-from forebay.replica.in_sync_set import InSyncSet
+from forebay.replica.leader.followers import NEVER, Followers
+from forebay.replica.leader.in_sync_set import InSyncSet
+from forebay.replica.leader.orders import Orders
+from forebay.replica.leader.shipping import Shipping
 from forebay.replica.messages import (
     Acknowledgement,
     CopyAsk,
@@ -20,10 +22,8 @@ from forebay.replica.messages import (
     Interval,
     RunsDiffer,
 )
-from forebay.replica.orders import Orders
 from forebay.replica.promises import Promises
 from forebay.replica.register import TRANSFER, View
-from forebay.replica.shipping import Shipping
 from forebay.replica.standing import Entry, Standing
 
 

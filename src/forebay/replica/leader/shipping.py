@@ -13,7 +13,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from forebay.log.shipment import Shipment
-from forebay.replica.followers import Followers
+from forebay.replica.leader.followers import Followers
 from forebay.replica.messages import Append, CopyGrant, CopyOffer, Run
 from forebay.replica.replica_log import last_common
 from forebay.replica.settings import ReplicaSettings

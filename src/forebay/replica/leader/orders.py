@@ -18,7 +18,7 @@ ORDERS_MAX: Final = 1024  # a member that missed more keeps those files until th
 
 
 @final
-class Order:
+class GivenOrder:
     """One WAL file, with the LSN of its last frame, and the offsets of each queue that are wanted of it."""
 
     def __init__(self, serial: i64, number: i64, last: i64, wanted: dict[int, list[Interval]]) -> None:
@@ -39,12 +39,12 @@ class Orders:
     def __init__(self, standing: Standing) -> None:
         self.standing = standing
         self.serial: i64 = 0
-        self.given: deque[Order] = deque(maxlen=ORDERS_MAX)
+        self.given: deque[GivenOrder] = deque(maxlen=ORDERS_MAX)
         self.told: dict[str, i64] = {}
 
     def add(self, number: i64, last: i64, wanted: dict[int, list[Interval]]) -> None:
         self.serial += 1
-        self.given.append(Order(self.serial, number, last, wanted))
+        self.given.append(GivenOrder(self.serial, number, last, wanted))
 
     def tell(self, node: str, got: i64) -> None:
         """A member that has acknowledged so much, in the order in which they were given."""
@@ -59,6 +59,6 @@ class Orders:
                 self.told[node] = order.serial
 
     def again(self, node: str, got: i64) -> None:
-        """What was told by a connection that is gone may be lost."""
+        """A connection is gone, and with it maybe what was told by it."""
         self.told[node] = 0
         self.tell(node, got)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from mypy_extensions import i64, mypyc_attr
 
 from forebay.replica.changes import Changes
-from forebay.replica.followers import Followers
+from forebay.replica.leader.followers import Followers
+from forebay.replica.leader.shipping import Shipping
 from forebay.replica.promises import Promises
 from forebay.replica.register import IN_SYNC, OPERATOR, View
-from forebay.replica.shipping import Shipping
 from forebay.replica.standing import Entry, Standing
 
 
@@ -152,7 +152,7 @@ class InSyncSet:
         return is_any
 
     def minimum(self, view: View, wanted: set[Entry]) -> int:
-        """Where one member was forced to go on alone, it is raised again as soon as so many are in sync."""
+        """It is raised again as soon as so many are in sync, after one member was forced to go on alone."""
         configured = self.standing.settings.min_in_sync
         return configured if view.value.min_in_sync < configured <= len(wanted) else view.value.min_in_sync
 
