@@ -314,3 +314,14 @@ def test_every_concept_has_a_picture() -> None:
         found = picture.findall(page.read_text(encoding="utf-8"))
         assert len(found) == 1, f"{relative(page)} has {len(found)} pictures"
         assert (ROOT / "docs" / "images" / found[0]).exists()
+
+
+def test_a_page_says_first_what_it_is_for() -> None:
+    """The first thing under the title is a sentence: no table, list, program or heading."""
+    without = []
+    groups = ("tutorials", "how-to", "concepts", "reference")
+    for page in [page for group in groups for page in sorted((ROOT / "docs" / group).glob("*.md"))]:
+        lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line and not line.startswith("<!--")]
+        if not lines[0].startswith("# ") or not re.match(r"(?!```)[A-Za-z`\[]", lines[1]):
+            without.append(relative(page))
+    assert without == []

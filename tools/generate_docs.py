@@ -47,8 +47,8 @@ from tools.mqtt_conformance import conformance_page  # noqa: E402
 DOCS = ROOT / "docs" / "reference"
 HEAD = "<!-- Made by `make docs`; what is changed here by hand goes at the next run. -->\n"
 INTRODUCTION = """\
-Every option has one name. In a file it stands as it is, in the environment as `FOREBAY_<NAME>`, and those marked *flag*
-are also `forebay serve --<name>`. [Configuration](../how-to/configuration.md) says how to use them.
+All options of the broker. Each has one name: in a file it stands as it is, in the environment as `FOREBAY_<NAME>`, and
+those marked *flag* are also `forebay serve --<name>`. [Configuration](../how-to/configuration.md) says how to use them.
 """
 CLI_INTRODUCTION = """\
 Errors are a line, a second one that says what to do next, and an exit code: 1 where something was refused or failed, 2
@@ -106,7 +106,8 @@ def events_page() -> str:
         "|---|---|",
         *(f"| `{name}` | {doc} |" for name, doc in TYPES.items()),
     ]
-    return "\n".join([HEAD, "# Types of events\n", "[Events](../how-to/events.md) says who gets them.\n", *rows]) + "\n"
+    first = "Every type of event and what its `data` has; [events](../how-to/events.md) says who gets them.\n"
+    return "\n".join([HEAD, "# Types of events\n", first, *rows]) + "\n"
 
 
 def cli_page() -> str:
@@ -162,7 +163,11 @@ def filters_tables() -> str:
     for name, each in FUNCTIONS.items():
         count = f"{each.least}" if each.least == each.most else f"{each.least} to {each.most}"
         functions.append(f"| `{name}` | {count} | {each.meaning} |")
-    parts = [HEAD, "# Words of the filter language\n", "[Filters](filters.md) says how they go together.\n"]
+    parts = [
+        HEAD,
+        "# Words of the filter language\n",
+        "The facts and functions of filters; [filters](filters.md) says how they go together.\n",
+    ]
     parts += ["## Facts\n", "\n".join(facts) + "\n", "## Functions\n", "\n".join(functions) + "\n"]
     return "\n".join(parts)
 

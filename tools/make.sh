@@ -114,7 +114,7 @@ docs)
     packages .venv "[dev]"
     PYTHONPATH=$PWD/src .venv/bin/python tools/generate_docs.py
     site
-    echo "The site is in build/site: open build/site/index.html"
+    echo "The site is in build/site; with its search: python3 -m http.server --directory build/site"
     ;;
 bench)
     stop_without_compiler "A measurement"
