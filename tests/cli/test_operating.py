@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import time
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -104,9 +105,10 @@ def test_top_obeys_its_keys_and_leaves_the_terminal_as_it_was(forebay: Forebay) 
 def test_top_prints_once_where_nobody_looks(forebay: Forebay) -> None:
     forebay("queue", "declare", "top-once")
     rows = forebay("top", "--interval", "0.2", "--find", "once").splitlines()
-    assert rows[1].split() == ["vhost", "queue", "ready", "unacked", "consumers", "in", "out", "acked", "oldest"]
-    assert [row.split()[1] for row in rows[2:]] == ["top-once"]
-    found = forebay.json("top", "--interval", "0.2", "--sort", "n")
+    heads = ["queue", "ready*", "unacked", "consumers", "in", "out", "acked", "oldest", "vhost"]
+    assert rows[2].split() == heads
+    assert [row.split()[0] for row in rows[3:] if not row.startswith("slow:")] == ["top-once"]
+    found = forebay.json("top", "--once", "--interval", "0.2", "--sort", "n")
     names = [each["queue"] for each in found["queues"]]
     assert names == sorted(names)
     assert "'z' is none of" in forebay.fails(2, "top", "--sort", "z")
@@ -246,6 +248,10 @@ def test_shells_complete_commands_and_queues(forebay: Forebay, tmp_path: Path) -
     assert completed(forebay, "forebay trans") == ["transaction"]
     assert completed(forebay, "forebay queue sh") == ["show"]
     assert completed(forebay, "forebay queue show complete-") == ["complete-me"]
+    assert completed(forebay, "forebay exchange delete amq.t") == ["amq.topic"]
+    assert completed(forebay, "forebay user tags gu") == ["guest"]
+    assert completed(forebay, "forebay vhost set /") == ["/"]
+    assert completed(forebay, "forebay log du") == ["dump"]
     forebay.environment["FOREBAY_SERVER"] = "127.0.0.1:1"
     assert completed(forebay, "forebay queue show complete-") == []
     for shell in ("bash", "zsh", "fish"):
@@ -254,6 +260,61 @@ def test_shells_complete_commands_and_queues(forebay: Forebay, tmp_path: Path) -
     (tmp_path / "script").write_text(forebay("completion", "bash"))
     assert subprocess.run(["bash", "-n", str(tmp_path / "script")], check=False).returncode == 0
     assert "none of bash, zsh, fish" in forebay.fails(2, "completion", "tcsh")
+
+
+def test_the_script_for_bash_completes_in_bash(forebay: Forebay, tmp_path: Path) -> None:
+    command = tmp_path / "forebay"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m forebay "$@"\n')
+    command.chmod(0o755)
+    forebay("queue", "declare", "in-bash")
+    script = (
+        f"{forebay('completion', 'bash')}\nCOMP_WORDS=(forebay queue show in-) COMP_CWORD=3\n"
+        '_forebay_completion forebay\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    environment = {**forebay.inherited, **forebay.environment, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["in-bash"]
+
+
+@pytest.mark.parametrize(
+    ("shell", "asked"),
+    [
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "forebay queue sh"}),
+        ("fish", {"_TYPER_COMPLETE_ARGS": "forebay queue sh", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+def test_what_the_scripts_of_other_shells_ask_is_answered(forebay: Forebay, shell: str, asked: dict[str, str]) -> None:
+    assert set(asked) <= {name for name in asked if name in forebay("completion", shell)}
+    forebay.environment.update({**asked, "_FOREBAY_COMPLETE": f"complete_{shell}"})
+    assert "show" in forebay()
+
+
+def test_the_json_of_a_list_has_the_names_of_the_api(forebay: Forebay, shared: BrokerProcess) -> None:
+    forebay("queue", "declare", "named")
+    for words in (("queue", "list"), ("exchange", "list"), ("vhost", "list"), ("user", "list"), ("binding", "list")):
+        name = ".".join(words)
+        given = {} if words[0] in {"vhost", "user"} else {"vhost": "/"}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{shared.port('http')}/api/forebay/operations/{name}",
+            json.dumps({**given, "limit": 1000}).encode(),
+            {"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q=", "Content-Type": "application/json"},
+            method="POST",
+        )
+        with urllib.request.urlopen(request) as answer:
+            assert forebay.json(*words) == json.load(answer)["items"], name
+
+
+def test_ctrl_c_is_an_exit_code_of_its_own(forebay: Forebay) -> None:
+    forebay("queue", "declare", "interrupted")
+    command = [sys.executable, "-m", "forebay", "top", "--json", "--interval", "0.2"]
+    watching = subprocess.Popen(
+        command, env={**forebay.inherited, **forebay.environment}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert watching.stdout is not None
+    assert watching.stdout.readline()
+    watching.send_signal(signal.SIGINT)
+    _, said = watching.communicate(timeout=60)
+    assert (watching.returncode, b"Traceback" in said) == (130, False)
 
 
 def test_sessions_subscriptions_and_retained_messages(forebay: Forebay, shared: BrokerProcess) -> None:

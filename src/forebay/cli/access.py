@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SERVER: Final = "localhost:5672"
 USER: Final = "guest"  # may log in from the broker's own machine only, unless the configuration says otherwise
 COMPLETION_S: Final = 1.0  # nobody who presses a key waits longer
+OF_BROKER: Final = ("user.list", "vhost.list")  # operations of no one vhost
 PORTION: Final = 1000  # messages that one request moves
 
 ServerOption = Annotated[
@@ -100,17 +101,43 @@ COMMON_NAMES: Final = (*(parameter.name for parameter in (*COMMON, *TLS)), VHOST
 
 
 def queue_names(context: typer.Context, incomplete: str) -> list[str]:
-    """For a shell: queues whose names begin so; none where no broker answers at once, or a password must be typed."""
+    """For a shell: queues whose names begin so."""
+    return names_for_shell(context, incomplete, "queue.list", "queue")
+
+
+def exchange_names(context: typer.Context, incomplete: str) -> list[str]:
+    """For a shell: exchanges whose names begin so."""
+    return names_for_shell(context, incomplete, "exchange.list", "exchange")
+
+
+def user_names(context: typer.Context, incomplete: str) -> list[str]:
+    """For a shell: users whose names begin so."""
+    return names_for_shell(context, incomplete, "user.list", "name")
+
+
+def session_names(context: typer.Context, incomplete: str) -> list[str]:
+    """For a shell: MQTT sessions whose client identifiers begin so."""
+    return names_for_shell(context, incomplete, "session.list", "client_id")
+
+
+def vhost_names(context: typer.Context, incomplete: str) -> list[str]:
+    """For a shell: vhosts whose names begin so."""
+    return names_for_shell(context, incomplete, "vhost.list", "vhost")
+
+
+def names_for_shell(context: typer.Context, incomplete: str, operation: str, field: str) -> list[str]:
+    """Names that begin so; none where no broker answers at once, or a password must be typed."""
     given = context.params
     user = given.get("user") or USER
     password = given.get("password") or (USER if user == USER else "")
     try:
         with ControlClient.connect(given.get("server") or SERVER, user, password, COMPLETION_S) as client:
-            items = client.run("queue.list", vhost=given.get("vhost") or "/", limit=1000)["items"]
+            place = {} if operation in OF_BROKER else {"vhost": given.get("vhost") or "/"}
+            items = client.run(operation, limit=1000, **place)["items"]
     except ForebayError:
         return []
     assert isinstance(items, list)
-    return [each["queue"] for each in items if each["queue"].startswith(incomplete)]
+    return [each[field] for each in items if each[field].startswith(incomplete)]
 
 
 @dataclass(frozen=True, slots=True)

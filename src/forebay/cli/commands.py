@@ -94,11 +94,7 @@ WORDS: Final = {
     ),
     "stream": Word("manage.message:streams", "The log of a queue or stream.", TOPOLOGY),
     "subscription": Word("manage.sessions:subscriptions", "Subscriptions of MQTT sessions.", CLIENTS),
-    "top": Word(
-        "manage.top:top",
-        "Watch queues and rates: the keys r, u, i, o, a and n sort, / finds, space holds the picture, q ends.",
-        RUN,
-    ),
+    "top": Word("top.command:top", "Watch queues, rates and slow consumers.", RUN),
     "topic-permission": Word(
         "manage.users:topics", "Routing keys of topic exchanges that users are restricted to.", USERS
     ),

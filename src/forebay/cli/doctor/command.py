@@ -18,7 +18,6 @@ from forebay.cli.doctor import disk, installation, machine
 from forebay.cli.doctor.diagnosis import ERROR, GOOD, NOTE, WARNING, Diagnosis, worst
 from forebay.cli.progress import progress_bar
 from forebay.cli.show import cell
-from forebay.cli.table import terminal_columns
 from forebay.client.control import ControlClient
 from forebay.core.errors import ForebayError, OptionError, Unreachable
 from forebay.core.options import Options, make_options
@@ -209,6 +208,8 @@ def clock_of(found: Installation) -> Diagnosis:
 
 def show(findings: list[Diagnosis]) -> None:
     """Print the findings for people, and how many of each there are."""
+    from forebay.cli.table import terminal_columns
+
     room = max(min(terminal_columns() - LEVEL_ROOM - CHECK_ROOM, TEXT_MAX), TEXT_MIN)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     blank = " " * (LEVEL_ROOM + CHECK_ROOM)

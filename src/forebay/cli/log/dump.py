@@ -158,6 +158,7 @@ class Dump:
             "position": position,
             "octets": int(frame.octets),
             "lsn": int(frame.lsn),
+            "epoch": int(frame.epoch),
             "checkpoint": bool(frame.flags & CHECKPOINT),
             "clean": bool(frame.flags & CLEAN),
             "blocks": blocks,

@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import AdminAccess, YesOption, asks, confirm, json_object
+from forebay.cli.access import AdminAccess, YesOption, asks, confirm, exchange_names, json_object
 
 app = typer.Typer(help="Exchanges.", no_args_is_help=True)
 bindings = typer.Typer(help="Bindings: which messages of an exchange go where.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the exchange.")]
-Source = Annotated[str, typer.Argument(metavar="EXCHANGE", help="Where messages come from.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the exchange.", autocompletion=exchange_names)]
+Source = Annotated[
+    str, typer.Argument(metavar="EXCHANGE", help="Where messages come from.", autocompletion=exchange_names)
+]
 Destination = Annotated[str, typer.Argument(metavar="DESTINATION", help="The queue that they go to.")]
 Key = Annotated[str, typer.Option(metavar="KEY", help="The binding's key.")]
 ToExchange = Annotated[bool, typer.Option("--to-exchange", help="The destination is an exchange.")]

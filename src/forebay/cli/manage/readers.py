@@ -54,7 +54,7 @@ def list_groups(access: AdminAccess, queue: OfQueue = None) -> None:
 @asks
 def commit_group(
     access: AdminAccess,
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of a stream group.")],
     offset: Annotated[int, typer.Argument(metavar="OFFSET", help="Where it resumes.")],
 ) -> None:
@@ -71,7 +71,7 @@ def commit_group(
 @asks
 def release_group(
     access: AdminAccess,
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of a group of kind reader.")],
 ) -> None:
     """End a reader's hold: messages that only it keeps go.
@@ -85,7 +85,7 @@ def release_group(
 @asks
 def delete_group(
     access: AdminAccess,
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Its name, or NAME@FILTER where it has a filter.")],
     force: Annotated[bool, typer.Option("--force", help="Although it has consumers, which are cancelled.")] = False,
     yes: YesOption = False,
@@ -113,7 +113,7 @@ def list_leases(access: AdminAccess, queue: OfQueue = None) -> None:
 @asks
 def seek_group(
     access: AdminAccess,
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
     group: Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")],
     to: Annotated[str, typer.Argument(metavar="PLACE", help="first, last, next, an offset, timestamp=MS, or 90m ago.")],
 ) -> None:
@@ -128,7 +128,7 @@ def seek_group(
 @asks
 def release_lease(
     access: AdminAccess,
-    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")],
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.", autocompletion=queue_names)],
     offset: Annotated[int, typer.Argument(metavar="OFFSET", help="The message's offset.")],
     group: Annotated[str | None, typer.Option(metavar="NAME", help="Of this group; else of the nameless one.")] = None,
 ) -> None:

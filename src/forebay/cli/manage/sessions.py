@@ -6,13 +6,22 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import AdminAccess, BodyOctetsOption, FirstOption, LimitOption, YesOption, asks, confirm
+from forebay.cli.access import (
+    AdminAccess,
+    BodyOctetsOption,
+    FirstOption,
+    LimitOption,
+    YesOption,
+    asks,
+    confirm,
+    session_names,
+)
 
 app = typer.Typer(help="MQTT sessions.", no_args_is_help=True)
 subscriptions = typer.Typer(help="Subscriptions of MQTT sessions.", no_args_is_help=True)
 retained = typer.Typer(help="Retained messages.", no_args_is_help=True)
 
-Client = Annotated[str, typer.Argument(metavar="CLIENT", help="The client identifier.")]
+Client = Annotated[str, typer.Argument(metavar="CLIENT", help="The client identifier.", autocompletion=session_names)]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the message.")]
 
 

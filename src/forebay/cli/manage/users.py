@@ -15,6 +15,7 @@ from forebay.cli.access import (
     asks_broker,
     confirm,
     part_list,
+    user_names,
 )
 from forebay.core.errors import OptionError
 
@@ -22,7 +23,7 @@ app = typer.Typer(help="Users.", no_args_is_help=True)
 permissions = typer.Typer(help="What users may do in a vhost.", no_args_is_help=True)
 topics = typer.Typer(help="Routing keys of topic exchanges that users are restricted to.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.", autocompletion=user_names)]
 Configure = Annotated[str, typer.Argument(metavar="CONFIGURE", help="Pattern: what it may make and delete.")]
 Write = Annotated[str, typer.Argument(metavar="WRITE", help="Pattern: where it may publish.")]
 Read = Annotated[str, typer.Argument(metavar="READ", help="Pattern: what it may consume.")]

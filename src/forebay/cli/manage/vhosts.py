@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from forebay.cli.access import AdminAccess, YesOption, asks_broker, confirm, part_list
+from forebay.cli.access import AdminAccess, YesOption, asks_broker, confirm, part_list, vhost_names
 
 app = typer.Typer(help="Vhosts: each has queues, exchanges, sessions and permissions of its own.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the vhost.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the vhost.", autocompletion=vhost_names)]
 Description = Annotated[str | None, typer.Option(metavar="TEXT", help="For people.")]
 Tags = Annotated[str | None, typer.Option(metavar="A,B", help="For people.")]
 QueueType = Annotated[

@@ -1,0 +1,131 @@
+"""`forebay top`: queues, rates and slow consumers of a running broker, live on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Final
+
+import typer
+
+from forebay.cli.access import LoginOptions, logs_in_broker
+from forebay.cli.show import cell
+from forebay.cli.top.screen import ORDERS, Screen
+from forebay.client.control import ControlClient
+from forebay.core.errors import OptionError
+
+LOOK_S: Final = 0.2  # after which a terminal of another size is drawn anew
+ANSWER_S: Final = 5.0  # within which a broker answers that is there
+
+
+@logs_in_broker
+def top(
+    login: LoginOptions,
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.2, help="How often it looks.")
+    ] = 2.0,
+    sort: Annotated[str, typer.Option(metavar="KEY", help="r, u, i, o, a or n: as the key of that letter.")] = "r",
+    find: Annotated[str, typer.Option(metavar="TEXT", help="Only queues with this in their names.")] = "",
+    once: Annotated[bool, typer.Option("--once", help="Print it once, as it does where nobody looks.")] = False,
+) -> None:
+    """Watch queues, rates and slow consumers.
+
+    The keys r, u, i, o, a and n sort, c shows consumers that hold messages while more wait, / finds, space holds the
+    picture, q ends. A broker that goes away is greyed out, and asked again until it is back. Where nobody looks it is
+    printed once; with --json an object a line, again and again unless --once.
+
+    Example: forebay top --sort o
+    """
+    if sort not in ORDERS:
+        raise OptionError(f"--sort: {sort!r} is none of {', '.join(ORDERS)}")
+
+    def connect() -> ControlClient:
+        return ControlClient.connect(login.server, login.user, login.password, ANSWER_S, tls=login.tls)
+
+    screen = Screen(connect, sort, find)
+    try:
+        screen.look()
+        if login.as_json:
+            print_lines(screen, interval, once)
+        elif once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            print_once(screen, interval)
+        else:
+            watch(screen, interval)
+    finally:
+        screen.close()
+
+
+def print_once(screen: Screen, interval_s: float) -> None:
+    """Print one picture, with the rates of a short time."""
+    from forebay.cli.table import terminal_columns
+
+    time.sleep(min(interval_s, 1.0))
+    screen.look()
+    print(screen.headline())
+    print(screen.sums())
+    for line in screen.table(screen.chosen(), terminal_columns()):
+        print(line)
+    for each in screen.slow:
+        print(f"slow: consumer {cell(each['consumer'])} of {cell(each['queue'])} holds {each['held']:,}")
+
+
+def print_lines(screen: Screen, interval_s: float, once: bool) -> None:
+    """Print a line of JSON after each interval, also while the broker is away."""
+    while True:
+        time.sleep(min(interval_s, 1.0) if once else interval_s)
+        if once:
+            screen.look()
+        else:
+            screen.try_look()
+        print(json.dumps(screen.facts(), ensure_ascii=False), flush=True)
+        if once:
+            return
+
+
+def watch(screen: Screen, interval_s: float) -> None:
+    """Show it until somebody ends it."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    due = time.monotonic() + min(interval_s, 1.0)  # the first rates come soon
+    size = console.size
+    with keyboard() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            size = console.size
+            live.update(screen.view(size.height, size.width), refresh=True)
+            pressed = ""
+            while not pressed and time.monotonic() < due and console.size == size:
+                pressed = keys(min(max(due - time.monotonic(), 0.0), LOOK_S))
+            for key in pressed:
+                if not screen.press(key):
+                    return
+            if time.monotonic() >= due:
+                if not screen.held:
+                    screen.try_look()
+                due = time.monotonic() + interval_s
+
+
+@contextmanager
+def keyboard() -> Iterator[Callable[[float], str]]:
+    """A function that gives the keys pressed within so many seconds; the terminal is as it was afterwards."""
+    handle = sys.stdin.fileno()
+    before = termios.tcgetattr(handle)
+
+    def keys(wait_s: float) -> str:
+        if not select.select([handle], [], [], wait_s)[0]:
+            return ""
+        return os.read(handle, 64).decode("utf-8", "ignore") or "q"  # nothing: the terminal is gone
+
+    try:
+        tty.setcbreak(handle)
+        yield keys
+    finally:
+        termios.tcsetattr(handle, termios.TCSADRAIN, before)
