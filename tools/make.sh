@@ -85,19 +85,18 @@ unset PYTHONPATH
 case $target in
 run)
     installed ""
-    cat <<'TEXT'
+    cat <<TEXT
 
-Starting a broker; Ctrl-C stops it. Once it says `ready`:
+Starting a broker; Ctrl-C stops it. Once it says \`ready\`:
   MQTT  127.0.0.1:1883    user guest, password guest
   AMQP  127.0.0.1:5672    the same
   page  http://127.0.0.1:15672    the same
   data  ./data
-Try next, in another terminal (apt-get install mosquitto-clients amqp-tools):
-  mosquitto_sub -u guest -P guest -t 'sensors/#' -v
-  mosquitto_pub -u guest -P guest -q 1 -t sensors/kitchen -m 21.5
-  amqp-declare-queue -u amqp://guest:guest@127.0.0.1 -d -q jobs
-  mosquitto_pub -u guest -P guest -q 1 -t '$queue/jobs/print' -m 'page 1'
-  amqp-get -u amqp://guest:guest@127.0.0.1 -q jobs
+Try next, in another terminal (docs/tutorials/getting-started.md goes on from there):
+  export PATH=$PWD/.venv/bin:\$PATH
+  forebay queue declare jobs
+  forebay publish --queue jobs 'page 1'
+  forebay consume --queue jobs
   make demo           a year of flights, two workers and Spark
 TEXT
     exec .venv/bin/forebay serve --data ./data --mqtt 127.0.0.1:1883 --amqp 127.0.0.1:5672
