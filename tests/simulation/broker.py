@@ -26,7 +26,10 @@ TICKS_A_SECOND: Final = 10
 DELAYED_MAX: Final = 1 << 20
 DAY_MS: Final = 24 * 3600 * 1000
 # Nobody loses a message because it was held for too long: clients here have no haste.
-OPTIONS: Final[Options] = make_options({"consumer_timeout_ms": 0, "visibility_timeout_ms": 10 * DAY_MS})
+# And whoever guesses passwords may do so for ever.
+OPTIONS: Final[Options] = make_options(
+    {"consumer_timeout_ms": 0, "visibility_timeout_ms": 10 * DAY_MS, "login_failures_free": 0}
+)
 
 
 class SimStore(Store):
@@ -147,6 +150,9 @@ class Broker:
             self.cut(line)
         for line in cast("list[Line]", ready.cut):
             self.cut(line)
+        for proof in ready.proofs:
+            proof.run()
+            self.node.answered(proof)
         self.node.sent()
 
     def sync(self) -> None:
@@ -230,10 +236,9 @@ class Broker:
     # ---- what administrators and publishers have it keep
 
     def users(self) -> dict[str, object]:
-        """The tags of each user that was made while it ran."""
-        return {
-            str(each["name"]): each["tags"] for each in self.node.vhosts.users.list_users() if not each["configured"]
-        }
+        """Tags, and the hash of the password, of each user that was made while it ran."""
+        users = self.node.vhosts.users.by_name.values()
+        return {each.name: (each.tags, each.hash) for each in users if not each.configured}
 
     def permissions(self) -> dict[str, object]:
         """The rights of each of these users."""

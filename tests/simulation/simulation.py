@@ -21,6 +21,7 @@ from tests.simulation.clients.admin import Administrator
 from tests.simulation.clients.amqp import AmqpClient
 from tests.simulation.clients.client import Client
 from tests.simulation.clients.mqtt import MqttClient
+from tests.simulation.clients.visitor import Visitor
 from tests.simulation.disk import ROOM, SimDisk
 from tests.simulation.kinds import KINDS
 from tests.simulation.leavings import clear_up
@@ -95,7 +96,8 @@ class Simulation:
         self.publishers = [AmqpClient(f"a{n}", self.model, setup.kinds) for n in range(AMQP_CLIENTS)]
         self.clients: list[Client] = [*self.publishers, *self.sessions]
         self.administrator = Administrator("admin", self.model)
-        self.clients.append(self.administrator)
+        self.visitor = Visitor("visitor", self.model)
+        self.clients += [self.administrator, self.visitor]
         self.told: list[str] = []
         self.faults: Counter[str] = Counter()
         self.steps = 0
@@ -126,7 +128,7 @@ class Simulation:
 
     def act(self, chance: Random) -> None:
         """One client does a few things, and in most cases all goes through at once."""
-        client = chance.choices(self.clients, [10] * (len(self.clients) - 1) + [2])[0]
+        client = chance.choices(self.clients, [10] * (len(self.clients) - 2) + [2, 1])[0]
         if client.line is None:
             client.connect(self.broker, chance)
             self.tell(f"{client.name} connects")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -13,14 +14,13 @@ import msgspec
 from tests.simulation.clients.client import Client
 from tests.simulation.kinds import GOVERNED
 from tests.simulation.model.facts import Change, Facts
+from tests.simulation.model.passwords import PASSWORDS, hash_of
 from tests.simulation.model.promises import check
 
 PREFACE: Final = b"FBLK\x01\0\0\0"
 REQUEST, REPLY, ERROR = 1, 2, 3
 HEAD_OCTETS: Final = 8
 NAMES: Final = ("ana", "bo", "cy")
-# Of the password "secret": nobody logs in by it.
-HASH: Final = "$argon2id$v=19$m=19456,t=2,p=1$c29tZSBzYWx0IGhlcmU$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 TAGS: Final[tuple[list[str], ...]] = ([], ["monitoring"], ["management", "policymaker"])
 PATTERNS: Final = ("", "^a", ".*")
 POLICIES: Final = ("first", "second")
@@ -30,6 +30,9 @@ DEFINITIONS: Final[tuple[dict[str, object], ...]] = (
     {"max-length": 9, "message-ttl": 9000},
     {"delivery-limit": 3},
 )
+
+
+UserValue = tuple[list[str], str]  # tags, and the hash of the password
 
 
 def asked(fields: dict[str, object]) -> bytes:
@@ -87,13 +90,31 @@ class Administrator(Client):
         return chance.choices(ACTIONS, WEIGHTS)[0](self, chance)
 
     def set_user(self, chance: Random) -> str:
-        name, tags = chance.choice(NAMES), chance.choice(TAGS)
-        facts = self.model.users
-        if chance.random() < 0.5:
-            self.ask("user.add", facts, name, tags, False, user=name, password=HASH, tags=tags)
+        name, tags, hash = chance.choice(NAMES), chance.choice(TAGS), hash_of(chance.choice(PASSWORDS))
+        users = self.model.users
+        what = chance.random()
+        if what < 0.5:
+            self.ask("user.add", users, name, (tags, hash), False, user=name, password=hash, tags=tags)
             return f"adds user {name} with {tags}"
-        self.ask("user.tags", facts, name, tags, True, user=name, tags=tags)
+        if what < 0.75:
+            self.change_user("user.password", name, lambda old: (old[0], hash), password=hash)
+            return f"gives user {name} another password"
+        self.change_user("user.tags", name, lambda old: (tags, old[1]), tags=tags)
         return f"gives user {name} the tags {tags}"
+
+    def change_user(self, do: str, name: str, change: Callable[[UserValue], UserValue], **given: object) -> None:
+        """Change a part of what is kept of a user, which has to be there."""
+        users = self.model.users
+        expected = self.request({"op": "control", "do": do, "user": name, **given})
+
+        def done() -> None:
+            old = users.value(name)
+            if isinstance(old, tuple):
+                expected.changes = [users.change(name, change(old), self.model.doubts or not users.is_sure(name))]
+            else:
+                expected.is_error = True
+
+        self.effects.append((self.sent, done))
 
     def delete_user(self, chance: Random) -> str:
         name = chance.choice(NAMES)
