@@ -32,7 +32,7 @@ def clear_up(simulation: Simulation) -> None:
     names = [name.decode() for name in broker.node.vhosts.default.catalog.queues]
     say(broker, queues_away(names))
     for client in simulation.sessions:
-        say(broker, raw_mqtt.connect(client.name, V5) + raw_mqtt.DISCONNECT)
+        say(broker, raw_mqtt.connect(client.client_id, V5) + raw_mqtt.DISCONNECT)
     topics = list(broker.retained(len))
     say(broker, raw_mqtt.connect("last") + b"".join(raw_mqtt.publish(topic, bits=RETAIN) for topic in topics))
     say(broker, PREFACE + b"".join(asked(each) for each in all_away(users, policies)))

@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from tests.conformance.mqtt import raw
-from tests.conformance.mqtt.raw import CONNACK, PUBACK, PUBCOMP, PUBREC, PUBREL, SUBACK, UNSUBACK, V5
+from tests.conformance.mqtt.raw import CONNACK, PUBACK, PUBCOMP, PUBREC, PUBREL, SUBACK, UNSUBACK, V5, user
 from tests.conformance.mqtt.v5.flows import expiry, receive_maximum
 from tests.simulation.broker import Broker
 from tests.simulation.clients.client import Client
@@ -23,10 +23,18 @@ DUP, RETAIN = 8, 1
 KEPT: Final = ("kept/a", "kept/b")  # topics of retained messages
 WILL: Final = "will/"
 SHARED: Final = ("jobs/1", "tasks/1")  # topics of shared subscriptions
-FILTERS: Final = (*KEYS, "+", "kept/+", "will/+", *SHARES.values())
 ADDRESS: Final = "$queue/" + ADDRESSED
+FILTERS: Final = (*KEYS, "+", "kept/+", "will/+", *SHARES.values(), ADDRESS)
 OPEN_MAX: Final = 6  # publishes that are not answered
 LEAVE: Final = b"\xe0\x00"
+
+
+def property_of(properties: bytes, name: str) -> bytes:
+    """The octets of a user property; none where it is not there."""
+    head = user(name, "")[:-2]
+    at = properties.find(head)
+    value_at = at + len(head) + 2
+    return b"" if at < 0 else properties[at : value_at + int.from_bytes(properties[value_at - 2 : value_at], "big")]
 
 
 class MqttClient(Client, Subscriber):
@@ -43,11 +51,15 @@ class MqttClient(Client, Subscriber):
     held      messages of QoS 2 that were not released yet, by packet identifier
     answers   acknowledgements that the client has not sent yet: kind, packet identifier, message
     changes   what is retained by own publishes that are not answered
+    kept      what is retained and has to come over this connection, by topic
+    leases    deliveries from the queue that are not settled: message, and the properties that name it
     will      of the last connection that the broker has taken in
     """
 
     def __init__(self, name: str, model: Model, version: int, durable: bool) -> None:
         self.version = version
+        # The group of a client of 3.1.1 is what stands before the hyphen: the same as that of all others here.
+        self.client_id = name if version == V5 else f"-{name}"
         self.durable = durable
         self.lasting = False
         self.is_clean = False
@@ -64,6 +76,9 @@ class MqttClient(Client, Subscriber):
         super().begin()
         self.answers: list[tuple[int, int, int]] = []
         self.asked: list[tuple[str, int]] = []
+        self.kept: dict[str, int] = {}
+        self.leases: list[tuple[int, bytes]] = []
+        self.queue_last = -1
         self.connacked = False
         self.is_taken_in = False
         self.is_leaving = False
@@ -87,7 +102,9 @@ class MqttClient(Client, Subscriber):
             block = (expiry(NEVER_EXPIRES) if self.durable else b"") + receive_maximum(window)
         will, part, flags = self.make_will(chance) if chance.random() < 0.3 else (None, b"", 0)
         effect = partial(self.taken_in, will, self.is_clean)
-        self.send(raw.connect(self.name, self.version, block, will=part, will_flags=flags, clean=self.is_clean), effect)
+        self.send(
+            raw.connect(self.client_id, self.version, block, will=part, will_flags=flags, clean=self.is_clean), effect
+        )
 
     def make_will(self, chance: Random) -> tuple[Will, bytes, int]:
         """A will, and the octets and flags by which CONNECT says it."""
@@ -174,6 +191,8 @@ class MqttClient(Client, Subscriber):
         filter, qos = chance.choice(FILTERS), chance.choice((0, 1, 1, 2, 2))
         if self.asked:
             return "waits for a SUBACK"
+        if filter == ADDRESS:
+            qos = 1
         if filter in self.model.shares.by_filter:
             qos = 1 if qos == 0 or not self.durable else qos  # or messages go with connections
             if self.durable:
@@ -182,8 +201,19 @@ class MqttClient(Client, Subscriber):
         elif not qos:  # what waits may come at QoS 0, and so be lost with the connection
             self.release(filter)
         self.asked.append((filter, qos))
-        self.send(raw.subscribe(1, (filter, qos), version=self.version))
+        self.send(raw.subscribe(1, (filter, qos), version=self.version), partial(self.subscribed, filter))
         return f"subscribes to {filter} at QoS {qos}"
+
+    def subscribed(self, filter: str) -> None:
+        """The broker has taken in a SUBSCRIBE: what is retained has to come."""
+        retained = self.model.retained
+        if filter == ADDRESS:
+            self.model.declared(ADDRESSED, {})
+            self.queue_last = -1
+        for topic in retained.names() if filter not in self.model.shares.by_filter else []:
+            value = retained.value(topic)
+            if fits(filter, topic) and retained.is_sure(topic) and isinstance(value, int) and not self.model.doubts:
+                self.kept[topic] = value
 
     def unsubscribe(self, chance: Random) -> str:
         if not self.filters or self.asked:
@@ -197,16 +227,24 @@ class MqttClient(Client, Subscriber):
     def release(self, filter: str) -> None:
         """What came by this filter may come, and need not."""
         share = self.model.shares.by_filter.get(filter)
+        self.kept.clear()
+        if filter == ADDRESS:
+            self.return_leases()
         if share is not None:
             share.left(self.name)
             self.give_back(filter)
             return
         self.owed = {number: each for number, each in self.owed.items() if not fits(filter, each.topic)}
 
+    def return_leases(self) -> None:
+        """What it holds of the queue goes to others: it settles it too late."""
+        self.leases.clear()
+        self.answers = [(kind, id, max(0, number)) for kind, id, number in self.answers]
+
     def give_back(self, filter: str) -> None:
         """Messages of a shared subscription that it holds go to others: it acknowledges them too late."""
         for at, (kind, id, number) in enumerate(self.answers):
-            if kind == PUBACK and number and fits(shared(filter), self.model.messages[number].topic):
+            if kind == PUBACK and number > 0 and fits(shared(filter), self.model.messages[number].topic):
                 self.answers[at] = (kind, id, 0)
 
     def acknowledge(self, chance: Random) -> str:
@@ -216,6 +254,8 @@ class MqttClient(Client, Subscriber):
         sent, self.answers = self.answers[:count], self.answers[count:]
         for kind, id, number in sent:
             effect = partial(self.settle, number) if kind in (PUBACK, PUBREC) else None
+            if number < 0:  # of the queue
+                effect = partial(self.lease_settled, -number) if self.version != V5 else None
             self.send(raw.acknowledge(kind, id), effect)
         return f"acknowledges {[number for _, _, number in sent]}"
 
@@ -310,12 +350,18 @@ class MqttClient(Client, Subscriber):
         id = 0
         if qos:
             id, rest = int.from_bytes(rest[:2], "big"), rest[2:]
+        properties = b""
         if self.version == V5:
-            rest = raw.split_block(rest)[1]
+            properties, rest = raw.split_block(rest)
         if first & RETAIN or not rest:
             self.on_kept(qos, topic.decode(), id, rest)
             return
+        if topic.decode() == ADDRESS:
+            self.on_lease(qos, id, properties, rest)
+            return
         number = number_of(rest)
+        if self.kept.get(topic.decode()) == number:
+            del self.kept[topic.decode()]
         message = self.model.messages.get(number)
         text = f"{self.name} got message {number} at QoS {qos}"
         check(message is not None and message.body == rest, f"{text}: {rest[:40]!r}, which nobody has published")
@@ -336,13 +382,51 @@ class MqttClient(Client, Subscriber):
             self.held[id] = number
             self.answers.append((PUBREC, id, number))
         elif qos == 1:
-            is_late = any(fits(shared(filter), message.topic) for filter, _ in self.asked if filter.startswith("$"))
+            is_late = any(
+                fits(shared(filter), message.topic) for filter, _ in self.asked if filter.startswith("$share")
+            )
             self.answers.append((PUBACK, id, 0 if is_late else number))
         if not is_known:
             # What has expired is passed over, and comes when the clock has gone back.
             if qos and not message.late and message.expiry_ms == NEVER and share is None:
                 self.check_order(message, text)
             self.got[number] = qos
+
+    def on_lease(self, qos: int, id: int, properties: bytes, body: bytes) -> None:
+        """A message from the queue, which it holds until it is settled; a client of 3.1.1 settles by PUBACK."""
+        queue = self.model.queues.get(ADDRESSED)
+        assert queue is not None
+        number = self.model.delivered(queue, body, self.name)
+        check(qos == 1, f"{self.name} got message {number} of {queue} at QoS {qos}")
+        copy = queue.copies[number]
+        is_again = self.version != V5 or user("delivery-count", "")[:-2] in properties
+        if not is_again and copy.place >= 0 and not self.model.is_tight:
+            check(copy.place > self.queue_last, f"{self.name} got message {number} of {queue} behind a later one")
+            self.queue_last = copy.place
+        names = b"".join(property_of(properties, name) for name in ("message-id", "group-id"))
+        is_held = (ADDRESS, -1) not in self.asked
+        if is_held:
+            self.leases.append((number, names))
+        self.answers.append((PUBACK, id, -number if is_held else 0))
+
+    def settle_lease(self, chance: Random) -> str:
+        """Settle a message of the queue by a publish to it; only version 5 names it."""
+        if not self.leases or self.version != V5:
+            return self.acknowledge(chance)
+        number, names = self.leases.pop(chance.randrange(len(self.leases)))
+        verb = chance.choice(("$ack", "$ack", "$nack"))
+        octets = raw.publish(f"{ADDRESS}/{verb}", b"", 0, 0, self.version, properties=names)
+        self.send(octets, partial(self.lease_settled, number) if verb == "$ack" else None)
+        return f"settles {number} by {verb}"
+
+    def lease_settled(self, number: int) -> None:
+        queue = self.model.queues.get(ADDRESSED)
+        if queue is None:
+            return
+        if self.model.doubts:
+            queue.copies[number].vague = True  # it may come again, or not
+        else:
+            self.model.settle(queue, number)
 
     def on_kept(self, qos: int, topic: str, id: int, body: bytes) -> None:
         """A retained message, which comes anew with each subscription; or nothing, which has taken the place of one."""
@@ -352,6 +436,8 @@ class MqttClient(Client, Subscriber):
         check(not body or (message is not None and message.body == body), f"{text}, which nobody has published")
         check(topic in KEPT or topic.startswith(WILL), f"{text}, where nothing is retained")
         check(message is None or (message.topic == topic and not message.void), f"{text}: it was not there")
+        if self.kept.get(topic) == number:
+            del self.kept[topic]
         if qos == 2:
             self.held[id] = number
             self.answers.append((PUBREC, id, 0))
@@ -379,6 +465,14 @@ class MqttClient(Client, Subscriber):
 
     def replaced(self, topic: str) -> None:
         """The message comes anyway that has taken the place."""
+        self.kept.pop(topic, None)
+
+    def missing_kept(self) -> dict[str, int]:
+        """What is retained and had to come: all has, where nothing is on its way either way."""
+        is_quiet = self.connacked and not (self.asked or self.answers or self.held or self.is_leaving)
+        retained = self.model.retained
+        wanted = {each for each in self.kept if retained.is_sure(each) and retained.value(each) == self.kept[each]}
+        return {each: self.kept[each] for each in wanted} if is_quiet and not self.model.is_tight else {}
 
     def progress(self) -> object:
         """What is another as long as anything happens."""
@@ -425,9 +519,10 @@ class MqttClient(Client, Subscriber):
 ACTIONS: Final = (
     MqttClient.publish,
     MqttClient.acknowledge,
+    MqttClient.settle_lease,
     MqttClient.subscribe,
     MqttClient.unsubscribe,
     MqttClient.clear,
     MqttClient.leave,
 )
-WEIGHTS: Final = (40, 40, 10, 2, 1, 1)
+WEIGHTS: Final = (40, 40, 8, 10, 2, 1, 1)
