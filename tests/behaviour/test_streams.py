@@ -140,6 +140,17 @@ def test_an_explicit_commit_decides_where_a_group_resumes(broker: BrokerProcess)
     assert read(broker, 1, None, "g") == [b"3"]
 
 
+def test_an_explicit_commit_is_on_the_disk_when_it_is_confirmed(broker: BrokerProcess) -> None:
+    fill(broker, 0, 10)
+    assert len(read(broker, 8, "first", "g")) == 8
+    channel = open_channel(broker)
+    commit = pika.BasicProperties(headers={"x-group-id": "g", "x-offset": 3})
+    channel.basic_publish("", "$queue/s/$commit", b"", commit)
+    broker.kill9()
+    broker.start()
+    assert read(broker, 1, None, "g") == [b"3"]
+
+
 def test_retention_by_count_takes_the_oldest_and_waits_for_nobody(broker: BrokerProcess) -> None:
     channel = fill(broker, 0, 50, max_length=10)
     until(lambda: count_of(channel) <= 20)

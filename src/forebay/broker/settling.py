@@ -6,7 +6,7 @@ from typing import final
 
 from mypy_extensions import i64
 
-from forebay.broker.catalog.topology import Topology
+from forebay.broker.catalog.topology import CURSOR, Topology
 from forebay.broker.turn import Turn
 from forebay.core.errors import (
     INVALID,
@@ -90,7 +90,10 @@ class Settling:
         return False
 
     def commit_offset(self, queue: bytes, group: bytes, offset: i64) -> None:
-        """Make a stream group resume at `offset`; RequestError if there is no such group or offset."""
+        """Make a stream group resume at `offset`, which is on the disk with this turn's commit.
+
+        raises  RequestError: no such group or offset
+        """
         where = self.catalog.queue(queue)
         found = where.find_group(group)
         if not isinstance(found, StreamGroup):
@@ -98,4 +101,7 @@ class Settling:
         if offset < 0 or offset > where.log.end:
             raise RequestError(INVALID, f"offset {offset} is not within 0 .. {where.log.end} of queue '{text(queue)}'")
         found.commit(offset)
+        progress = found.take_progress()
+        if progress and where.log.durable:
+            self.catalog.store.note(CURSOR, where.id, found.id, progress, True)
         self.turn.mark(where)
