@@ -8,11 +8,13 @@ from typing import Final
 import msgspec
 
 from forebay.broker.auth.users import BROKER
-from forebay.broker.catalog.topology import SETTLED
+from forebay.broker.catalog.topology import CURSOR, SETTLED
 from forebay.broker.internal_log import DEDUPLICATION_LOG, DELAYED_LOG, INTERNAL, RETAINED_LOG, SESSIONS_LOG
+from forebay.core.ports import Clock, Disk
 from forebay.log.block import Block
 from forebay.log.queue_log import QueueLog
 from forebay.log.store import Commit, FrameEntry, Store
+from forebay.log.stored import StoreOptions
 from forebay.log.wal import GatheredFrame
 from tests.simulation.broker import Broker, SimNode, SimStore
 from tests.simulation.disk import SimDisk
@@ -158,6 +160,44 @@ class KeepsUsers(SimNode):
         return KindStore(self.disk, self.clock, SMALL)
 
 
+class PlaceStore(SimStore):
+    """Does not write down where readers of a stream have come to."""
+
+    def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
+        if kind != CURSOR:
+            super().note(kind, queue, group, payload, urgent)
+
+
+class ForgetsPlaces(SimNode):
+    """Has groups of readers begin anew after a restart."""
+
+    def make_store(self) -> Store:
+        return PlaceStore(self.disk, self.clock, SMALL)
+
+
+class PasswordStore(SimStore):
+    """Writes down of a user only its password and tags of first."""
+
+    def __init__(self, disk: Disk, clock: Clock, options: StoreOptions) -> None:
+        super().__init__(disk, clock, options)
+        self.known: set[str] = set()
+
+    def note(self, kind: int, queue: int, group: int, payload: bytes, urgent: bool) -> None:
+        fields = msgspec.msgpack.decode(payload) if kind == BROKER else {}
+        if fields.get("op") == "user":
+            if fields["name"] in self.known:
+                return
+            self.known.add(fields["name"])
+        super().note(kind, queue, group, payload, urgent)
+
+
+class KeepsPasswords(SimNode):
+    """Has users' old passwords back after a restart."""
+
+    def make_store(self) -> Store:
+        return PasswordStore(self.disk, self.clock, SMALL)
+
+
 class OldStore(SimStore):
     """Does not write down which publishes it knows."""
 
@@ -195,5 +235,7 @@ NODES: Final[dict[str, type[SimNode]]] = {
     "a delayed message twice": DelaysTwice,
     "a retained message that is back when the log changes files": RecallsRetained,
     "a user's deletion undone by a restart": KeepsUsers,
+    "the place of readers forgotten": ForgetsPlaces,
+    "a changed password undone by a restart": KeepsPasswords,
     "a publish taken twice, as its name is forgotten": ForgetsPublishes,
 }

@@ -230,6 +230,22 @@ class Simulation:
         self.disk.crash(chance)
         self.restart(chance)
 
+    def deed(self, chance: Random) -> None:
+        """A client does something that has to last; then the power goes: after the answer, or while it is written."""
+        client = chance.choice(self.publishers)
+        if client.line is None:
+            client.connect(self.broker, chance)
+            self.tell(f"{client.name} connects")
+        self.tell(f"{client.name} {client.prepare(chance)}")
+        self.exchange()
+        self.tell(f"{client.name} {client.deed(chance)}")
+        if chance.random() < 0.5:
+            self.exchange()
+        else:
+            client.push(self.broker, None)
+            self.turn()
+        self.crash(chance)
+
     def interrupt(self, chance: Random) -> None:
         """A commit and a job that are on their way get so far and no further."""
         if chance.random() < 0.5:
@@ -386,9 +402,10 @@ STEPS: Final = (
     Simulation.slow_disk,
     Simulation.take_over,
     Simulation.jump,
+    Simulation.deed,
 )
-STEP_WEIGHTS: Final = (600, 150, 60, 60, 12, 12, 10, 6, 3, 3, 6, 6, 6, 2)
-STORMY: Final = (600, 150, 60, 60, 6, 12, 80, 20, 3, 3, 0, 6, 6, 0)
+STEP_WEIGHTS: Final = (600, 150, 60, 60, 12, 12, 10, 6, 3, 3, 6, 6, 6, 2, 3)
+STORMY: Final = (600, 150, 60, 60, 6, 12, 80, 20, 3, 3, 0, 6, 6, 0, 60)
 
 
 def simulate(seed: int, steps: int, result: Result, setup: Setup = Setup()) -> Failure | None:

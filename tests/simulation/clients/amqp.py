@@ -74,6 +74,7 @@ class AmqpClient(Client):
     kinds      the queues that it uses
     recent     publishes that it may repeat, also over another connection
     held       what the broker has to do when the transaction is committed
+    was_keeping  it had a consumer in the group that commits by itself
     places     changes of a group's place that are not confirmed, by message
     """
 
@@ -99,6 +100,7 @@ class AmqpClient(Client):
         self.half: list[bytes] = []  # frames of a delivery that is not whole
         self.getting: deque[Consuming] = deque()
         self.places: dict[int, Change] = {}
+        self.was_keeping = False
         self.repeated_to = 0  # the end of the last publish that comes again, in octets of this line
 
     def open(self, chance: Random) -> None:
@@ -132,8 +134,33 @@ class AmqpClient(Client):
         action = chance.choices(ACTIONS, WEIGHTS)[0]
         return action(self, chance)
 
+    def prepare(self, chance: Random) -> str:
+        """Have messages in a queue, or in hand."""
+        if self.dead or self.taken:
+            return "has what it needs"
+        name = chance.choice(self.addresses())
+        if READER_OF.get(self.name) == KEEPERS and "stream" in self.kinds and chance.random() < 0.5:
+            name = "stream"
+        said = [self.declare_whole(name)]
+        for _ in range(3):
+            self.publish_one(chance, "", name)
+        if self.mode == TRANSACTIONS:
+            said.append(self.commit(chance))
+        if chance.random() < 0.7:
+            said.append(self.consume_from(name, chance))
+        return ", ".join(said)
+
+    def deed(self, chance: Random) -> str:
+        """Do something of which nothing may be lost, or come back."""
+        if self.dead:
+            return "waits for the end of its channel"
+        return chance.choices(DEEDS, DEED_WEIGHTS)[0](self, chance)
+
     def declare(self, chance: Random) -> str:
-        name = chance.choice(self.kinds)
+        return self.declare_whole(chance.choice(self.kinds))
+
+    def declare_whole(self, name: str) -> str:
+        """Declare a queue, and that for its dead letters."""
         arguments = KINDS[name]
         if DEAD_LETTERS in arguments:
             self.declare_one(DEAD + name, DEAD_ARGUMENTS.get(name, {}))
@@ -183,7 +210,7 @@ class AmqpClient(Client):
         return f"deletes {name}"
 
     def purge(self, chance: Random) -> str:
-        name = chance.choice(self.kinds)
+        name = self.some(chance, list(self.kinds))
         gone: list[Copy] = []
 
         def done() -> None:
@@ -378,7 +405,9 @@ class AmqpClient(Client):
             if queue is not None:
                 self.use(queue, no_ack)
             if queue is not None and consuming.group == KEEPERS:
-                consuming.begin = self.model.reads(queue, KEEPERS)
+                place = self.model.reads(queue, KEEPERS)
+                consuming.begin = -1 if self.was_keeping else place  # what a cancelled one holds is still its own
+                self.was_keeping = True
 
         bits = number(NO_ACK if no_ack else 0, 1)
         args = b"\0\0" + short(name) + short(tag) + bits + table(arguments)
@@ -560,4 +589,13 @@ ACTIONS: Final = (
     AmqpClient.purge,
     AmqpClient.delete,
 )
-WEIGHTS: Final = (30, 4, 2, 8, 0.5, 8, 30, 8, 5, 4, 2, 1, 1)
+WEIGHTS: Final = (30, 4, 5, 8, 0.5, 8, 30, 8, 5, 4, 2, 1, 1)
+DEEDS: Final = (
+    AmqpClient.settle,
+    AmqpClient.purge,
+    AmqpClient.keep_place,
+    AmqpClient.bind,
+    AmqpClient.publish,
+    AmqpClient.delete,
+)
+DEED_WEIGHTS: Final = (10, 5, 3, 1, 1, 0.5)

@@ -106,7 +106,7 @@ class Model:
         if self.places.value(name) is None and not self.doubts:
             first = self.broker.places(group).get(name, 0)  # a purge may have taken what was before
             assert isinstance(first, int)
-            for copy in queue.copies.values():
+            for copy in queue.copies.values() if not queue.was_careless else []:
                 check(copy.settled or copy.vague or copy.offset >= first, f"{name} does not begin at the first record")
             self.places.change(name, first)
         place = self.places.value(name)
