@@ -131,8 +131,7 @@ class AmqpClient(Client):
     def act(self, chance: Random) -> str:
         if self.dead:
             return "waits for the end of its channel"
-        action = chance.choices(ACTIONS, WEIGHTS)[0]
-        return action(self, chance)
+        return chance.choices(ACTIONS, WEIGHTS)[0](self, chance)
 
     def prepare(self, chance: Random) -> str:
         """Have messages in a queue, or in hand."""
