@@ -34,6 +34,9 @@ AMQP_CLIENTS: Final = 4
 MQTT_CLIENTS: Final = ((V5, True), (V5, True), (V311, True), (V5, False))  # version, and whether the session lasts
 DRAIN_MAX: Final = 10_000
 TAKEN_AT_REST: Final = 20
+DEED_WEIGHTS: Final = (
+    (4,) * AMQP_CLIENTS + (1,) * len(MQTT_CLIENTS) + (4, 0)
+)  # by whom: most of them by clients of AMQP
 NUMBER: Final = re.compile(r"[0-9]+|queue [a-z.]+|[am][0-9]+")
 MakeBroker = Callable[[SimDisk, TestClock], Broker]
 
@@ -232,10 +235,11 @@ class Simulation:
 
     def deed(self, chance: Random) -> None:
         """A client does something that has to last; then the power goes: after the answer, or while it is written."""
-        client = chance.choice(self.publishers)
+        client = chance.choices(self.clients, DEED_WEIGHTS)[0]
         if client.line is None:
             client.connect(self.broker, chance)
             self.tell(f"{client.name} connects")
+            self.exchange()
         self.tell(f"{client.name} {client.prepare(chance)}")
         self.exchange()
         self.tell(f"{client.name} {client.deed(chance)}")

@@ -134,7 +134,7 @@ class AmqpClient(Client):
         return chance.choices(ACTIONS, WEIGHTS)[0](self, chance)
 
     def prepare(self, chance: Random) -> str:
-        """Have messages in a queue, or in hand."""
+        # There have to be messages in a queue, or in hand.
         if self.dead or self.taken:
             return "has what it needs"
         name = chance.choice(self.addresses())
@@ -150,7 +150,6 @@ class AmqpClient(Client):
         return ", ".join(said)
 
     def deed(self, chance: Random) -> str:
-        """Do something of which nothing may be lost, or come back."""
         if self.dead:
             return "waits for the end of its channel"
         return chance.choices(DEEDS, DEED_WEIGHTS)[0](self, chance)

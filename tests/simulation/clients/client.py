@@ -47,6 +47,14 @@ class Client(ABC):
     def act(self, chance: Random) -> str:
         """Do something; in words."""
 
+    def prepare(self, chance: Random) -> str:
+        """Do what a deed needs; in words."""
+        return self.act(chance)
+
+    def deed(self, chance: Random) -> str:
+        """Do something of which nothing may be lost, or come back; in words."""
+        return self.act(chance)
+
     @abstractmethod
     def take(self, data: bytes) -> int:
         """Take in whole frames; how many octets were used."""
