@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # What a build can change, and so runs on the interpreted sources, too: codecs, the dialect, properties, a slice of
 # conformance, start, stop and kill -9. docs/development.md says what covers the rest.
 INTERPRETED="tests/unit/wire tests/unit/log tests/unit/queue tests/unit/filter tests/unit/routing tests/unit/message
-    tests/unit/session tests/unit/broker tests/props tests/simulation tests/fuzz tests/conformance/blocks
+    tests/unit/replica tests/unit/session tests/unit/broker tests/props tests/simulation tests/fuzz tests/conformance/blocks
     tests/conformance/amqp091/test_04_publish.py tests/conformance/amqp091/test_05_consume.py
     tests/conformance/amqp091/test_06_transactions.py tests/conformance/mqtt/test_02_publish.py
     tests/conformance/mqtt/v5/test_publish.py tests/conformance/mqtt/v5/test_session.py
