@@ -174,6 +174,7 @@ class Job:
     remove        files that nobody needs any more
     drop          folders of logs that are gone
     name          logs whose folder does not say their name yet
+    folders       logs that must have a folder, though nobody here knows their name
     spare         path and length of a WAL file to have ready, or None
     """
 
@@ -189,6 +190,7 @@ class Job:
     full: bool = False
     inventory: Inventory | None = None
     inventory_written: bool = False
+    folders: list[int] = field(default_factory=list)
 
     def has_work(self) -> bool:
         """True unless there is nothing to do."""
@@ -207,6 +209,8 @@ class Job:
             if self.manifest is not None:
                 write_manifest(self.disk, self.manifest)
             self.write_names()
+            for queue in self.folders:
+                self.disk.make_folder(queue_folder(queue))
             self.make_spare()
             for rewrite in self.rewrites:
                 if rewrite.stopped:
@@ -216,6 +220,10 @@ class Job:
             self.full = True  # what is finished stays; the rest is tried again later
         except Stopped:
             pass  # as with a full disk, but nobody tries again before the next start
+
+    def rewrites_log(self, queue: int) -> bool:
+        """True if a file of this log is among those that are rewritten."""
+        return any(rewrite.log.queue == queue for rewrite in self.rewrites)
 
     def stop(self) -> None:
         """Have it end soon: the broker does, and with many queues there may be minutes of work left."""

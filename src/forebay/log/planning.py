@@ -13,17 +13,31 @@ from forebay.core.errors import DiskFull
 from forebay.core.ports import Clock, Disk
 from forebay.log.folder.inventory import Inventory, remove_inventory, write_inventory
 from forebay.log.folder.manifest import Manifest, write_manifest
-from forebay.log.folder.required import segments_payload, wals_payload
-from forebay.log.frame import SEGMENTS, START, WALS, encode_start
+from forebay.log.folder.required import NUMBER_OCTETS, SPAN_OCTETS, segments_payload, wals_payload
+from forebay.log.frame import (
+    FILE_HEAD_OCTETS,
+    FRAME_HEAD_OCTETS,
+    PIECE_OCTETS,
+    SEGMENTS,
+    START,
+    START_OCTETS_MAX,
+    WALS,
+    FrameEntry,
+    encode_start,
+)
 from forebay.log.housekeeping import Job, Liveness, Rewrite
 from forebay.log.logs import Logs
+from forebay.log.opening import Opening
 from forebay.log.queue_log import QueueLog
+from forebay.log.replication.copying import Snapshot, SnapshotFile
+from forebay.log.replication.told import ALL, NO_END, AllWanted, FileOrder, Intervals, ToldLiveness, coarse
 from forebay.log.stored import StoreOptions
 from forebay.log.stored_log import moved_logs, with_segments
 from forebay.log.wal import GatheredFrame, WalFile, spare_path
 from forebay.log.wal_maker import WalMaker
 
 JOB_RETRY_US: Final = 10_000_000  # after which a disk on which a rewrite found no room is asked again
+EVERYTHING: Final = AllWanted()
 NAMES_MAX: Final = 100  # folders that one job gives their names: a stop waits for the job that runs
 
 
@@ -54,8 +68,18 @@ class Planner:
         self.leaving: list[tuple[str, int]] = []  # segments that the inventory being written no longer names
         self.unnamed: list[tuple[str, int]] = []  # those that the one on the disk no longer names, and their frame
         self.not_before_us = 0
+        self.keep_lsn = NO_END  # WAL files from this frame on are kept for members that catch up
+        self.order: FileOrder | None = None  # what the job that runs is about
+        self.orders: list[FileOrder] = []  # for followers; those that are not committed may not go yet
+        self.snapshots: list[Snapshot] = []  # copies of the files under way: none may go or change
 
     # ---- the start
+
+    def adopt(self, opening: Opening) -> None:
+        """Go on with what was found on the disk."""
+        self.logs = opening.logs
+        self.maker.files = opening.logs.files
+        self.found(opening.manifest, opening.inventory)
 
     def found(self, manifest: Manifest | None, inventory: Inventory | None) -> None:
         """Take over what was found on the disk."""
@@ -91,7 +115,24 @@ class Planner:
         else:
             self.manifest = manifest
 
+    def end(self, file: WalFile, durable: int) -> None:
+        """The last frame of this run, of a node alone, is on the disk."""
+        self.disk.truncate(file.blocks.handle, file.tail)
+        self.disk.sync(file.blocks.handle)
+        self.write_manifest(Manifest(file.head.number, durable, True))
+
     # ---- what the log says of files
+
+    def checkpoint_octets(self, checkpoint: list[FrameEntry], wals: list[WalFile]) -> int:
+        """The octets of a file that has only this checkpoint; the next file made ahead will take as much."""
+        entries = 0
+        for entry in checkpoint:
+            entries += PIECE_OCTETS + len(entry.payload) + 8
+        starts = len(self.logs.stored) * (2 * PIECE_OCTETS + START_OCTETS_MAX)
+        files = SPAN_OCTETS * self.logs.segment_totals()[0] + PIECE_OCTETS + NUMBER_OCTETS * (len(wals) + 1)
+        octets = FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts + files
+        self.maker.expect(octets)
+        return octets
 
     def note_files(self, frame: GatheredFrame, wals: list[WalFile]) -> None:
         """Note, in a checkpoint, where the logs start and which files must be there."""
@@ -138,7 +179,7 @@ class Planner:
         liveness: Liveness,
         now_us: int,
     ) -> Job | None:
-        """The next piece of background work, if there is any.
+        """The next piece of background work, if there is any, of a node that is alone or leads.
 
         frame     the one that is being gathered
         finished  the file that the next commit is the last of
@@ -153,8 +194,9 @@ class Planner:
         job.name = self.logs.unnamed()[:NAMES_MAX]
         if self.maker.spare is None:
             job.spare = (spare_path(self.maker.next_number), self.maker.spare_octets)
-        if is_time:
-            self.plan_wal(job, wals, finished, durable, liveness, now_us)
+        if is_time and not self.snapshots:
+            if self.plan_wal(job, wals, finished, durable, liveness, now_us):
+                self.order = self.order_of(job, noted_lsn(frame))
             if not job.rewrites:
                 self.logs.plan_segments(job, liveness)
             job.name += self.logs.unnamed_of(job, len(job.name))
@@ -172,19 +214,22 @@ class Planner:
         self, job: Job, frame: GatheredFrame, wals: list[WalFile], finished: WalFile | None, durable: int
     ) -> None:
         """Files of which no log holds a block any more; where that came of a note, once the note is on the disk."""
-        # A frame with nothing in it may never be written: then what made the file empty is in one before it.
-        lsn = frame.lsn if frame.pieces or not self.replicated else frame.lsn - 1
+        if self.snapshots:
+            return
+        lsn = noted_lsn(frame) if self.replicated else frame.lsn
         if durable >= wals[-1].head.first_lsn:
             empty = self.empty(wals, finished)
             named = [wal for wal in empty if not wal.empty_lsn]
             for wal in named:
                 wal.empty_lsn = lsn
-            if named:
-                self.stale = True
-                if not self.replicated:
-                    frame.add_note(WALS, 0, 0, wals_payload(required(wals)))
+            if named and not self.replicated:
+                frame.add_note(WALS, 0, 0, wals_payload(required(wals)))
             self.remove_wals(job, wals, empty, durable)
         self.bury_segments(frame, lsn)
+        self.plan_gone(job, durable)
+
+    def plan_gone(self, job: Job, durable: int) -> None:
+        """Segments and logs that are gone for good."""
         job.remove += self.dead_segments(durable)
         job.drop = [queue for queue, dropped in self.dropped if dropped <= durable]
         self.dropped = [(queue, dropped) for queue, dropped in self.dropped if dropped > durable]
@@ -200,7 +245,11 @@ class Planner:
         return found
 
     def remove_wals(self, job: Job, wals: list[WalFile], empty: list[WalFile], durable: int) -> None:
+        octets = sum(wal.tail for wal in wals)
         for wal in empty:
+            if self.replicated and wal.last >= self.keep_lsn and octets <= self.options.catch_up_octets_max:
+                break
+            octets -= wal.tail
             if wal.empty_lsn <= durable and not self.is_named(wal):
                 wals.remove(wal)
                 self.logs.files.forget(wal.blocks)
@@ -244,13 +293,13 @@ class Planner:
         durable: int,
         liveness: Liveness,
         now_us: int,
-    ) -> None:
-        """Copy what is wanted of the oldest full WAL file."""
-        wal = wals[0]
+    ) -> bool:
+        """Copy what is wanted of the oldest full WAL file that holds anything; True if there is one."""
+        wal = oldest(wals, durable)
         if not wal.full or wal is finished or durable < wals[-1].head.first_lsn:
-            return
+            return False
         if now_us - wal.full_us < self.options.rewrite_age_us:
-            return
+            return False
         files = {wal.blocks.number: wal.blocks}
         for queue, stored in self.logs.stored.items():
             if not stored.log.durable:
@@ -263,7 +312,107 @@ class Planner:
                 wanted = liveness.live(queue, first, end)
                 job.rewrites.append(Rewrite(stored.log, entries, files, wanted, first, end, False))
         if job.rewrites:
-            self.floor = max(self.floor, wals[1].head.first_lsn - 1)
+            self.floor = max(self.floor, wal.last)
+        return bool(job.rewrites)
+
+    # ---- a follower's plans
+
+    def plan_as_told(
+        self, wals: list[WalFile], durable: int, opened: int, order: ToldLiveness, now_us: int
+    ) -> Job | None:
+        """Background work by the word of the node that leads: the oldest WAL file that holds anything, if it is meant.
+
+        opened  lsn of the last frame that was found when the folder was opened: before all that is committed nothing
+                is done, as it might have to be cut away
+        """
+        if not wals or durable < opened or now_us < self.not_before_us:
+            return None
+        job = Job(self.disk, self.options.segment_octets_max)
+        self.find_empty(wals, durable)
+        wal = oldest(wals, durable)
+        if order.number in (ALL, wal.head.number) and self.plan_wal(job, wals, None, durable, order, now_us):
+            pass
+        elif order.number == ALL:
+            self.logs.plan_segments(job, order)
+        if not job.rewrites:
+            return None
+        job.folders = [rewrite.log.queue for rewrite in job.rewrites]
+        self.plan_inventory(job, wals, durable)
+        return job
+
+    def plan_following(self, wals: list[WalFile], durable: int, opened: int, now_us: int) -> Job | None:
+        """Background work that needs no word: files that hold nothing, what must be there, small segments made one."""
+        if not wals or durable < opened:
+            return None
+        job = Job(self.disk, self.options.segment_octets_max)
+        if durable >= wals[-1].head.first_lsn:
+            self.remove_wals(job, wals, self.find_empty(wals, durable), durable)
+        self.stale = bool(self.logs.bury_segments(durable)) or self.stale
+        self.plan_gone(job, durable)
+        if now_us >= self.not_before_us:
+            job.manifest = self.plan_manifest(wals, durable)
+            self.logs.plan_segments(job, EVERYTHING)
+            self.plan_inventory(job, wals, durable)
+        return job if job.has_work() else None
+
+    def find_empty(self, wals: list[WalFile], durable: int) -> list[WalFile]:
+        """A follower's files that hold nothing: a follower knows only of what is committed."""
+        empty = self.empty(wals, None)
+        for wal in empty:
+            wal.empty_lsn = wal.empty_lsn or durable
+        return empty
+
+    # ---- orders for followers
+
+    def order_of(self, job: Job, lsn: int) -> FileOrder | None:
+        """The order to rewrite a WAL file as this job does."""
+        if not self.replicated:
+            return None
+        wanted = {int(each.log.queue): coarse(each.wanted) for each in job.rewrites}
+        return FileOrder(next(iter(job.rewrites[0].files)), lsn, wanted)
+
+    def order_all(self, frame: GatheredFrame, liveness: Liveness) -> None:
+        """Have an order say of all logs what is wanted."""
+        wanted: dict[int, Intervals] = {}
+        for queue, stored in self.logs.stored.items():
+            if stored.log.durable:
+                end = int(stored.log.durable_end)
+                wanted[queue] = [*coarse(liveness.live(queue, int(stored.log.kept), end)), (end, NO_END)]
+        self.orders.append(FileOrder(ALL, noted_lsn(frame), wanted))
+
+    def take_orders(self, durable: int) -> list[FileOrder]:
+        """The orders that may go now: whoever leads next knows what they come of."""
+        ready = [order for order in self.orders if order.lsn <= durable]
+        self.orders = [order for order in self.orders if order.lsn > durable]
+        return ready
+
+    # ---- copies of the files
+
+    def snapshot(self, wals: list[WalFile], tails: dict[int, int], end: int, durable: int) -> Snapshot:
+        """The files as they are now, of WAL files up to these tails, by number; none goes or changes until `release`.
+
+        end  lsn of the last frame in them
+        """
+        files: list[SnapshotFile] = []
+        for stored in with_segments(self.logs.stored):
+            files += [SnapshotFile(each.segment.path, each.segment.octets) for each in stored.segments]
+        files += [SnapshotFile(wal.blocks.path, tails[wal.head.number]) for wal in wals if wal.head.number in tails]
+        current = self.current(wals, durable)
+        inventory = Inventory(current.floor, tuple(each for each in current.wals if each in tails), current.segments)
+        snapshot = Snapshot(self.disk, files, end, inventory)
+        self.snapshots.append(snapshot)
+        return snapshot
+
+    def give_up_copies(self) -> None:
+        """Let files go and change, whoever is copying them."""
+        for snapshot in list(self.snapshots):
+            self.release(snapshot)
+
+    def release(self, snapshot: Snapshot) -> None:
+        """A copy is done, or given up."""
+        snapshot.is_over = True
+        if snapshot in self.snapshots:
+            self.snapshots.remove(snapshot)
 
     # ---- what is done
 
@@ -275,6 +424,9 @@ class Planner:
             self.manifest = job.manifest
         if job.inventory is not None:
             self.take_inventory(job)
+        if self.order is not None and not job.full:
+            self.orders.append(self.order)
+        self.order = None
         if job.full:
             self.not_before_us = self.clock.now_us() + JOB_RETRY_US
         for rewrite in job.rewrites:
@@ -296,6 +448,16 @@ class Planner:
             self.stale = True
             self.logs.dead = self.leaving + self.logs.dead
         self.leaving = []
+
+
+def oldest(wals: list[WalFile], durable: int) -> WalFile:
+    """The first WAL file of which it is not on the disk that it holds nothing, or the last."""
+    return next((wal for wal in wals[:-1] if not 0 < wal.empty_lsn <= durable), wals[-1])
+
+
+def noted_lsn(frame: GatheredFrame) -> int:
+    """The frame that has all that was noted: one with nothing in it may never be written."""
+    return frame.lsn if frame.pieces else frame.lsn - 1
 
 
 def required(wals: list[WalFile]) -> list[int]:

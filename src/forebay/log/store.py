@@ -19,18 +19,12 @@ from mypy_extensions import mypyc_attr
 from forebay.core.errors import DiskFull, StorageError
 from forebay.core.ports import Clock, Disk
 from forebay.log.block import Block
-from forebay.log.folder.manifest import Manifest
-from forebay.log.folder.required import NUMBER_OCTETS, SPAN_OCTETS
 from forebay.log.frame import (
     CHECKPOINT,
     CLEAN,
     DROPPED,
-    FILE_HEAD_OCTETS,
-    FRAME_HEAD_OCTETS,
-    PIECE_OCTETS,
     SEGMENTS,
     START,
-    START_OCTETS_MAX,
     WALS,
     FrameEntry,
 )
@@ -40,8 +34,11 @@ from forebay.log.opening import Opening
 from forebay.log.planning import Planner, note_start
 from forebay.log.queue_log import QueueLog
 from forebay.log.replay import FrameReplay
+from forebay.log.replication.copying import Snapshot, written_tails
 from forebay.log.replication.mirror import ForeignLog, Mirror, MirrorCommit, Mismatch
 from forebay.log.replication.outgoing import Outgoing, file_of, runs_of
+from forebay.log.replication.told import FileOrder, Intervals, ToldLiveness
+from forebay.log.replication.uncommitted import Uncommitted
 from forebay.log.shipment import Shipment
 from forebay.log.stored import Recovery, StoreOptions
 from forebay.log.wal import FOLDER, Commit, GatheredFrame, WalFile
@@ -85,8 +82,7 @@ class Store:
         self.durable = 0
         self.on_disk = 0
         self.epoch = 0
-        self.uncommitted: list[GatheredFrame] = []  # of a replicated store: on this disk, and not yet committed
-        self.uncommitted_octets = 0
+        self.uncommitted = Uncommitted()
         self.full = False
         self.asked_us = 0
         self.checkpoint_end = 0  # where the active WAL file goes on behind its checkpoint
@@ -109,11 +105,10 @@ class Store:
         """Go on with what was found."""
         for wal in opening.wals:
             wal.full_us = self.clock.now_us()
-        self.logs = self.planner.logs = opening.logs
-        self.maker.files = self.logs.files
+        self.logs = opening.logs
+        self.planner.adopt(opening)
         self.wals = opening.wals
         self.replay = opening.replay
-        self.planner.found(opening.manifest, opening.inventory)
         self.go_on_behind(opening.lsn)
 
     def go_on_behind(self, lsn: int) -> None:
@@ -142,7 +137,7 @@ class Store:
             self.planner.dropped.append((queue, self.lsn))
         self.disk.make_folder(FOLDER)
         self.planner.begin(self.wals)
-        file = self.maker.make(self.checkpoint_octets(checkpoint), self.lsn, self.epoch, False)
+        file = self.maker.make(self.planner.checkpoint_octets(checkpoint, self.wals), self.lsn, self.epoch, False)
         if file is None:
             raise DiskFull(f"{self.disk.path(FOLDER)}: no room to begin a WAL file")
         self.begin_file(file, checkpoint)
@@ -254,16 +249,12 @@ class Store:
     def rewriting(self, queue: int) -> Job | None:
         """The background work that rewrites a file of this log just now, if any does."""
         job = self.job_running
-        if job is not None:
-            for rewrite in job.rewrites:
-                if rewrite.log.queue == queue:
-                    return job
-        return None
+        return job if job is not None and job.rewrites_log(queue) else None
 
     def pending(self) -> int:
         """Octets that are accepted but not durable yet."""
         running = self.commit_running
-        octets = self.uncommitted_octets if self.frame is None else self.uncommitted_octets + self.frame.octets
+        octets = self.uncommitted.octets if self.frame is None else self.uncommitted.octets + self.frame.octets
         for frame in self.ready:
             octets += frame.octets
         return octets if running is None else octets + running.octets
@@ -336,8 +327,7 @@ class Store:
             self.take_mirrored(commit)
             return self.on_disk
         self.on_disk = commit.lsn
-        self.uncommitted += commit.frames
-        self.uncommitted_octets += commit.octets
+        self.uncommitted.add(commit)
         self.outgoing.trim(commit.lsn)
         return commit.lsn
 
@@ -371,17 +361,7 @@ class Store:
         if self.mirror is not None:
             self.mirror.commit_to(lsn)
             return
-        frames = self.uncommitted
-        done = 0
-        while done < len(frames) and frames[done].lsn <= lsn:
-            frame = frames[done]
-            ends = frame.ends
-            for at, log in enumerate(frame.logs):
-                log.durable_end = ends[at]
-            self.uncommitted_octets -= frame.octets
-            done += 1
-        if done:
-            self.uncommitted = frames[done:]
+        self.uncommitted.commit_to(lsn)
 
     # ---- what others have and get
 
@@ -439,10 +419,7 @@ class Store:
         return None if wal is None else wal.epoch
 
     def runs(self) -> list[tuple[int, int, int]]:
-        """Epoch, first and last LSN of stretches of one epoch, newest first, as far back as there are WAL files.
-
-        Of a follower only as far back as it could cut.
-        """
+        """Epoch, first and last LSN of stretches of one epoch, newest first; of a follower as far as it could cut."""
         return runs_of(self.wals, 0) if self.mirror is None else self.mirror.runs()
 
     def frames_from(self, lsn: int, octets_max: int) -> list[Shipment] | None:
@@ -477,8 +454,9 @@ class Store:
         file = None
         if not frame.logs or self.fits(frame):
             first_lsn = self.lsn + 1 if frame.logs else self.lsn
-            octets = self.checkpoint_octets(checkpoint)
-            file = self.maker.make(octets, first_lsn, self.epoch, self.is_making())
+            octets = self.planner.checkpoint_octets(checkpoint, self.wals)
+            is_busy = self.job_running is not None and self.job_running.spare is not None
+            file = self.maker.make(octets, first_lsn, self.epoch, is_busy)
         if file is None:
             self.rotate_after_us = self.clock.now_us() + RETRY_US
             return False
@@ -493,20 +471,6 @@ class Store:
         self.finished = old
         self.begin_file(file, checkpoint)
         return True
-
-    def checkpoint_octets(self, checkpoint: list[FrameEntry]) -> int:
-        entries = 0
-        for entry in checkpoint:
-            entries += PIECE_OCTETS + len(entry.payload) + 8
-        starts = len(self.logs.stored) * (2 * PIECE_OCTETS + START_OCTETS_MAX)
-        files = SPAN_OCTETS * self.logs.segment_totals()[0] + PIECE_OCTETS + NUMBER_OCTETS * (len(self.wals) + 1)
-        octets = FILE_HEAD_OCTETS + FRAME_HEAD_OCTETS + entries + starts + files
-        self.maker.expect(octets)
-        return octets
-
-    def is_making(self) -> bool:
-        """A job is making a WAL file ahead."""
-        return self.job_running is not None and self.job_running.spare is not None
 
     def begin_file(self, file: WalFile, checkpoint: list[FrameEntry]) -> None:
         """Gather the first frame of a file."""
@@ -525,6 +489,8 @@ class Store:
         """The next piece of background work, if there is any and the last one is back."""
         if self.frame is None or self.job_running is not None:
             return None
+        if self.full:
+            self.planner.give_up_copies()  # what they keep is what others need now
         job = self.planner.plan(self.frame, self.wals, self.finished, self.durable, liveness, now_us)
         self.job_running = job
         return job
@@ -548,7 +514,53 @@ class Store:
             self.maker.take_spare(job.spare[0], job.spare_handle, job.spare[1])
         if error is not None:
             raise error
+        self.replay.busy = []
         self.planner.done(job, self.frame, self.durable)
+
+    def keep_from(self, lsn: int) -> None:
+        """Keep WAL files from this frame on for members that catch up, up to `catch_up_octets_max`."""
+        self.planner.keep_lsn = lsn
+
+    def orders(self) -> list[FileOrder]:
+        """The orders for followers to rewrite files that may go out since the last call."""
+        return self.planner.take_orders(self.durable)
+
+    def order_all(self, liveness: Liveness) -> None:
+        """Have an order among them that is about all files, for followers that have missed some."""
+        assert self.frame is not None
+        self.planner.order_all(self.frame, liveness)
+
+    def snapshot(self) -> Snapshot | None:
+        """The files as they are, none of which goes or changes until `release`; None while a job runs: try again."""
+        if self.job_running is not None:
+            return None
+        frames = self.ready if self.commit_running is None else [*self.commit_running.frames, *self.ready]
+        return self.planner.snapshot(self.wals, written_tails(self.wals, frames), self.on_disk, self.durable)
+
+    def release(self, snapshot: Snapshot) -> None:
+        """A copy of the files is done, or given up."""
+        self.planner.release(snapshot)
+
+    def plan_as_told(self, number: int, wanted: dict[int, Intervals]) -> Job | None:
+        """A follower's work by an order; None: a job runs, or another file is older and the order is to be kept."""
+        mirror = self.mirror
+        if mirror is None or self.job_running is not None:
+            return None
+        order = ToldLiveness(number, wanted)
+        return self.run_job(
+            self.planner.plan_as_told(self.wals, self.durable, mirror.opened, order, self.clock.now_us())
+        )
+
+    def plan_following(self) -> Job | None:
+        """A follower's work that needs no order: files that hold nothing any more, and what must be there."""
+        mirror = self.mirror
+        if mirror is None or self.job_running is not None:
+            return None
+        return self.run_job(self.planner.plan_following(self.wals, self.durable, mirror.opened, self.clock.now_us()))
+
+    def run_job(self, job: Job | None) -> Job | None:
+        self.job_running, self.replay.busy = job, [] if job is None else job.sources()
+        return job
 
     # ---- the end
 
@@ -583,6 +595,4 @@ class Store:
             Commit(self.disk, [frame], None).run()
             file.tail = frame.end()
             self.durable = self.on_disk = frame.lsn
-        self.disk.truncate(file.blocks.handle, file.tail)
-        self.disk.sync(file.blocks.handle)
-        self.planner.write_manifest(Manifest(file.head.number, self.durable, True))
+        self.planner.end(file, self.durable)

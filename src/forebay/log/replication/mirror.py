@@ -164,7 +164,7 @@ class Mirror:
     end        lsn of the last frame taken, and `end_epoch` its epoch
     on_disk    lsn of the last frame that is here on the disk, and stands where a leader has it
     committed  as told
-    applied    lsn of the last frame that the logs and entries know
+    applied    lsn of the last frame that the logs and entries know; `opened`: when the folder was opened
     taken      frames behind that, in their order
     gathered   of these the ones that have not been given to the disk
     under_way  lsn of the last frame of the commit under way that stands as long as it is
@@ -195,7 +195,7 @@ class Mirror:
         self.on_disk = self.end
         self.under_way = self.end
         self.committed = 0
-        self.applied = self.end
+        self.applied = self.opened = self.end
         self.taken: deque[TakenFrame] = deque()
         self.gathered: list[TakenFrames] = []
         self.full: list[WalFile] = []

@@ -1,0 +1,197 @@
+"""Followers rewrite and remove files as the node that leads says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forebay.log.folder.inventory import read_inventory
+from forebay.log.replication.told import ALL, INTERVALS_MAX, NO_END, ToldLiveness, coarse
+from tests.replicated import Following, Leading
+from tests.stores import Everything, bodies
+
+
+@pytest.fixture
+def leading(tmp_path: Path) -> Leading:
+    return Leading(tmp_path / "a", [1, 2], 1)
+
+
+@pytest.fixture
+def following(tmp_path: Path) -> Following:
+    return Following(tmp_path / "b")
+
+
+def ship(leading: Leading, following: Following) -> None:
+    """All that the leader has is on both disks, and committed."""
+    written = leading.write()
+    assert following.fetch(leading.store) is None
+    leading.store.commit_to(written)
+    following.store.commit_to(following.store.on_disk)
+
+
+def work(leading: Leading, wanted: Everything) -> None:
+    while leading.housekeep(wanted):
+        pass
+
+
+def follow_orders(leading: Leading, following: Following) -> int:
+    """The follower does what it is told; how many orders there were."""
+    orders = leading.store.orders()
+    for order in orders:
+        job = following.store.plan_as_told(order.number, order.wanted)
+        assert job is not None
+        job.run()
+        following.store.done(job)
+    tidy(following)
+    return len(orders)
+
+
+def tidy(following: Following) -> None:
+    for _ in range(10):
+        job = following.store.plan_following()
+        if job is None:
+            return
+        job.run()
+        following.store.done(job)
+    raise AssertionError("the work of a follower does not end")
+
+
+def records(following: Following, queue: int) -> dict[int, bytes]:
+    return bodies(following.store.logs.stored[queue].log)
+
+
+def test_a_follower_rewrites_what_its_leader_has_rewritten(
+    tmp_path: Path, leading: Leading, following: Following
+) -> None:
+    wanted = Everything()
+    for _ in range(3):
+        leading.full_file(1, 20)
+        leading.full_file(2, 20)
+    ship(leading, following)
+    wanted.settled = {1: set(range(5, 25)), 2: set(range(60))}
+    work(leading, wanted)
+    assert follow_orders(leading, following) == 6
+    assert records(following, 1) == bodies(leading.logs[1])
+    assert records(following, 2) == {}
+    names = sorted(path.name for path in (tmp_path / "b" / "wal").iterdir())
+    assert names == [leading.store.wals[-1].blocks.path.removeprefix("wal/")]
+    inventory = read_inventory(following.disk)
+    assert inventory is not None
+    assert inventory.floor == leading.store.wals[-1].head.first_lsn - 1
+    expected = bodies(leading.logs[1])
+    following.crash()
+    second = Following(tmp_path / "b").lead([1, 2], 2)
+    assert bodies(second.logs[1]) == expected
+
+
+def test_an_order_goes_out_once_what_it_comes_of_is_committed(leading: Leading, following: Following) -> None:
+    wanted = Everything()
+    leading.full_file(1, 20)
+    ship(leading, following)
+    leading.logs[1].truncate(20)
+    leading.publish(2, b"a")
+    leading.store.note_starts()
+    job = leading.store.plan(wanted, leading.clock.now_us())
+    assert job is not None
+    job.run()
+    leading.store.done(job)
+    leading.store.order_all(wanted)
+    leading.write()
+    assert leading.store.orders() == []
+    leading.store.commit_to(leading.store.on_disk)
+    assert [order.number for order in leading.store.orders()] == [ALL]
+    assert leading.store.orders() == []
+
+
+def test_a_follower_waits_until_what_it_has_found_is_committed(
+    tmp_path: Path, leading: Leading, following: Following
+) -> None:
+    wanted = Everything()
+    leading.full_file(1, 20)
+    ship(leading, following)
+    work(leading, wanted)
+    (order,) = leading.store.orders()
+    following.crash()
+    following = Following(tmp_path / "b")
+    assert following.store.plan_as_told(order.number, order.wanted) is None
+    assert following.store.plan_following() is None
+    ship(leading, following)
+    assert following.store.plan_as_told(order.number, order.wanted) is not None
+
+
+def test_files_are_rewritten_in_their_order_or_by_a_word_about_all(
+    tmp_path: Path, leading: Leading, following: Following
+) -> None:
+    wanted = Everything()
+    for _ in range(3):
+        leading.full_file(1, 20)
+    ship(leading, following)
+    wanted.settled = {1: set(range(10, 50))}
+    work(leading, wanted)
+    orders = leading.store.orders()
+    assert following.store.plan_as_told(orders[1].number, orders[1].wanted) is None
+    leading.store.order_all(wanted)
+    leading.publish(2, b"new")
+    ship(leading, following)
+    (every,) = leading.store.orders()
+    assert every.number == ALL
+    while (job := following.store.plan_as_told(every.number, every.wanted)) is not None:
+        job.run()
+        following.store.done(job)
+        tidy(following)
+    assert records(following, 1) == bodies(leading.logs[1])
+    assert records(following, 2) == {0: b"new"}
+
+
+def test_files_that_are_emptied_by_a_start_need_no_order(
+    tmp_path: Path, leading: Leading, following: Following
+) -> None:
+    for _ in range(3):
+        leading.full_file(1, 20)
+    ship(leading, following)
+    leading.logs[1].truncate(60)
+    leading.store.note_starts()
+    leading.write()
+    assert following.fetch(leading.store) is None
+    tidy(following)
+    assert len(following.store.wals) == 4
+    ship(leading, following)
+    tidy(following)
+    assert len(following.store.wals) == 1
+    assert len(list((tmp_path / "b" / "wal").iterdir())) == 1
+
+
+def test_files_are_kept_for_members_that_catch_up(leading: Leading, following: Following) -> None:
+    wanted = Everything()
+    leading.store.keep_from(1)
+    for _ in range(4):
+        leading.full_file(1, 20)
+    leading.sync()
+    work(leading, wanted)
+    assert len(leading.store.wals) == 5
+    assert leading.store.logs.stored[1].segments
+    leading.full_file(1, 20)
+    leading.sync()
+    work(leading, wanted)
+    assert leading.store.wals[4].blocks.blocks == 0, "what is kept does not keep others from being rewritten"
+    ship(leading, following)
+    assert following.store.end() == leading.store.end()
+    leading.store.keep_from(leading.store.wals[2].head.first_lsn)
+    work(leading, wanted)
+    assert len(leading.store.wals) == 4
+    assert leading.store.runs() == [(1, leading.store.wals[0].head.first_lsn, leading.store.end()[1])]
+    leading.store.keep_from(NO_END)
+    work(leading, wanted)
+    assert len(leading.store.wals) == 1
+
+
+def test_an_order_that_is_too_long_wants_more(leading: Leading) -> None:
+    intervals = [(3 * at, 3 * at + 1) for at in range(5000)]
+    found = coarse(intervals)
+    assert len(found) <= INTERVALS_MAX
+    told = ToldLiveness(7, {1: found})
+    for first, end in intervals:
+        assert told.live(1, first, end) == [(first, end)]
+    assert told.live(2, 0, 5) == []
+    assert ToldLiveness(ALL, {}).live(2, 0, 5) == [(0, 5)]
