@@ -79,10 +79,10 @@ def test_the_exit_codes_are_in_the_help(tmp_path: Any) -> None:
 @pytest.mark.parametrize("words", COMMANDS)
 def test_options_of_the_connection_are_in_a_group_of_their_own(words: str) -> None:
     command = COMMANDS[words]
-    with command.make_context("forebay", [], resilient_parsing=True, help_option_names=["-h", "--help"]) as context:
+    with command.make_context("forebay", [], resilient_parsing=True) as context:
         text = command.get_help(context)
     own, _, connection = text.partition("Connection options:")
-    assert " -h, --help " in own
+    assert "--help " in own
     assert ("--server HOST:PORT" in connection) == any(item.name == "server" for item in command.params)
     assert "--server HOST:PORT" not in own
 
@@ -90,6 +90,7 @@ def test_options_of_the_connection_are_in_a_group_of_their_own(words: str) -> No
 def test_every_command_is_in_a_section_of_the_list(tmp_path: Any) -> None:
     done = forebay_command(tmp_path, "-h")
     assert done.returncode == 0
+    assert "-h, --help" in forebay_command(tmp_path, "queue", "list", "-h").stdout
     listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ") and line[2:3].strip()]
     assert set(WORDS) <= set(listed)
     assert "Run and watch a broker:" in done.stdout
