@@ -18,6 +18,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "a purge undone by a crash": ("classic", "quorum"),
     "a dead letter settled before it is stored": ("letters", "limited"),
 }
+CALM = ("the place of readers forgotten",)  # it takes readers that are left alone for a while
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_A_TEST))
@@ -35,7 +36,7 @@ def test_a_seed_repeats_itself() -> None:
 
 @pytest.mark.parametrize("name", NODES)
 def test_a_planted_bug_is_found(name: str) -> None:
-    setup = Setup(make=planted(NODES[name]), kinds=PLACES.get(name, tuple(KINDS)), is_stormy=True)
+    setup = Setup(make=planted(NODES[name]), kinds=PLACES.get(name, tuple(KINDS)), is_stormy=name not in CALM)
     assert found_by(setup), f"{PLANT_SEEDS} seeds have not found {name}"
 
 
