@@ -67,6 +67,7 @@ COMPILED = [
     "broker/limits/crowding.py",
     "broker/limits/session_quota.py",
     "broker/publish/delayed.py",
+    "broker/publish/mover.py",
     "broker/publish/deduplication.py",
     "broker/publish/replies.py",
     "broker/publish/headers.py",

@@ -54,7 +54,8 @@ class Common:
     secret      chance, of which names are made that nobody may guess
     watches     of connections that wait until a queue has more
     woken       connections whose wait is over, for the server to have them take part in the turn
-    crowded     queues over their share of disk or memory
+    crowded     queues over their share of disk or memory, and those whose dead letters go to one
+    behind      of the latter, which queue that is
     pressing    a crowded queue, or MQTT session, to which somebody has just published
     crowding    MQTT sessions that do not keep up
     looks       what filters of consumers cost
@@ -80,6 +81,7 @@ class Common:
         self.disk_share: i64 = 0  # octets that one queue with a file may hold; 0 sets no limit
         self.memory_share: i64 = 0  # the same of one without
         self.crowded: list[Queue] = []
+        self.behind: dict[Queue, Queue] = {}
         self.pressing: Queue | ClientSession | None = None
         self.crowding = Crowding()
         self.looks = Looks()
@@ -101,6 +103,18 @@ class Common:
         if not queue.crowded:
             queue.crowded = True
             self.crowded.append(queue)
+
+    def take_pressing(self) -> Queue | ClientSession | None:
+        """The crowded queue or session to which somebody has published since the last call."""
+        pressing = self.pressing
+        self.pressing = None
+        return pressing
+
+    def crowd_behind(self, source: Queue, target: Queue) -> None:
+        """What leaves a queue goes to one that is over its share: publishers of the former wait, too."""
+        if source is not target:
+            self.behind[source] = target
+            self.crowd(source)
 
     def wake(self, watch: Watch) -> None:
         """Have the connection take part: what it waits for has come, or time is over."""

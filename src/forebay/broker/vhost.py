@@ -6,7 +6,7 @@ value: deliveries from `end_turn`, cancelled consumers in `turn.cancelled`.
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import final
 
 from mypy_extensions import i64
 
@@ -25,7 +25,7 @@ from forebay.broker.mqtt.session_rules import hold_us_of, mqueue_rules, session_
 from forebay.broker.mqtt.shares import Shares
 from forebay.broker.publish.deduplication import Deduplication
 from forebay.broker.publish.delayed import Delayed
-from forebay.broker.publish.headers import publish_due
+from forebay.broker.publish.mover import Mover
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.replies import Replies
 from forebay.broker.publish.router import Route, Router
@@ -34,16 +34,12 @@ from forebay.broker.publish.staging import Staging
 from forebay.broker.settling import Settling
 from forebay.broker.turn import Turn
 from forebay.broker.upkeep import Upkeep
-from forebay.core.message import REJECTED
 from forebay.core.options import Options
 from forebay.log.store import FrameEntry, Store
 from forebay.queue.leases.lease import Delivery
 from forebay.queue.queue import SHARE
 
 __all__ = ["Route", "Vhost"]
-
-DELAYED_AT_ONCE: Final = 10_000  # messages whose time has come that one tick publishes
-RETRY_US: Final = 1_000_000  # after which a delayed message for which the disk had no room is tried again
 
 
 @final
@@ -55,6 +51,7 @@ class Vhost:
     router        the ways from addresses to queues and subscribers
     admission     what is taken, and why something was not
     publishing    appends messages
+    mover         appends there what is settled here
     dispatcher    hands records out at the end of a turn
     consumers     who gets them
     settling      what became of them
@@ -102,7 +99,8 @@ class Vhost:
             self.deduplication,
         )
         self.staged_rows = StagedRows(self.publishing, self.staging)
-        self.dead_letters = DeadLetters(self.publishing)
+        self.mover = Mover(self.publishing)
+        self.dead_letters = DeadLetters(self.mover)
         self.dispatcher = Dispatcher(self.catalog, self.turn, self.dead_letters)
         self.upkeep = Upkeep(self.catalog, self.turn, self.dispatcher, options.ephemeral_expiry_ms)
         self.settling = Settling(self.catalog, self.turn)
@@ -222,12 +220,8 @@ class Vhost:
         self.turn.now_us = self.common.looks.now_us = now_us  # on a quiet broker the turn before may be long ago
         self.upkeep.tick(now_us)
         self.staged_rows.waits = False
-        if self.store.full:
-            return
-        for message in self.delayed.due(now_us, DELAYED_AT_ONCE):
-            outcome = publish_due(self.publishing, message)
-            if outcome == REJECTED and self.common.room == 0:  # not for what the topic or a limit refuses
-                self.delayed.put_back(message, now_us + RETRY_US)
+        if not self.store.full:
+            self.mover.release(now_us)
 
     def sweep(self, now_us: i64) -> None:
         """About once a second: what expires, and what streams need not keep."""

@@ -20,17 +20,18 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from mypy_extensions import i64, u8
+from mypy_extensions import i64
 
-from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX, amqp_address
+from forebay.broker.address import DEAD_LETTER_PREFIX, QUEUE_PREFIX
+from forebay.broker.publish.mover import FULL, NO_ROOM, NOWHERE, Mover, in_amqp
 from forebay.broker.publish.publishing import Publishing, RefusedMessage
 from forebay.broker.publish.router import Route
 from forebay.core.errors import INVALID, PRECONDITION, REFUSED, DamagedBlock, RequestError
-from forebay.core.message import AMQP091, FORMAT_MASK, REJECTED, UNROUTABLE
-from forebay.log.block import Block
+from forebay.core.message import AMQP091
 from forebay.message.deaths import REJECTED as DEATH_REJECTED
 from forebay.message.deaths import Death, DeathMarks, Deaths, deaths_of, with_deaths
-from forebay.message.fields import CC, keys_in_cc, marks_of
+from forebay.message.fields import CC, keys_in_cc
+from forebay.message.record import StoredRecord, record_at
 from forebay.message.rendered import rendered
 from forebay.queue.counts import Counts
 from forebay.queue.declaration.limits import REJECT_PUBLISH, Limits
@@ -42,7 +43,7 @@ from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX
 from forebay.wire.amqp091.properties import cut_key, edit_headers, expiration_digits, header_at, without_expiration
-from forebay.wire.convert import convert, decode
+from forebay.wire.convert import decode
 
 REASON_OCTETS_MAX: Final = 255
 
@@ -61,20 +62,6 @@ LOST: Final = 3  # to be tried again: it leads nowhere
 
 
 @final
-class DeadLetter:
-    """A record on its way through exchanges, in AMQP 0.9.1's words: MQTT has none for an exchange."""
-
-    def __init__(
-        self, format: i64, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes, annotations: bytes
-    ) -> None:
-        plain = format & FORMAT_MASK
-        self.exchange, self.routing_key = amqp_address(plain, exchange, routing_key)
-        self.properties = convert(int(plain), properties, AMQP091)
-        self.body = body
-        self.annotations = annotations
-
-
-@final
 class DeadLetters:
     """The dead letters of one vhost.
 
@@ -82,8 +69,9 @@ class DeadLetters:
     moved_for       of the moved, how many had died of which cause
     """
 
-    def __init__(self, publishing: Publishing) -> None:
-        self.publishing = publishing
+    def __init__(self, mover: Mover) -> None:
+        self.mover = mover
+        self.publishing = mover.publishing
         self.moved: i64 = 0
         self.dropped: i64 = 0
         self.moved_for = Counts()
@@ -107,16 +95,16 @@ class DeadLetters:
         retry_at = self.retry_at.get(place, 0)
         if now_us < retry_at:
             return False
-        dying = group.dead_letters.runs
+        listed = group.dead_letters.runs
         batch = DeadLetterBatch(self, queue, group, self.staying.pop(place, []))
         at = 0
         left: DeadLetterRun | None = None
-        while at < len(dying) and left is None:
-            left = batch.move(dying[at])
+        while at < len(listed) and left is None:
+            left = batch.move(listed[at])
             at += 1
         if left is not None:
             self.staying[place] = batch.staying
-            group.dead_letters.runs = [left, *dying[at:]]
+            group.dead_letters.runs = [left, *listed[at:]]
             return True
         # Everything was tried, and what stays is in the order in which it died.
         group.dead_letters.runs = batch.staying
@@ -128,9 +116,9 @@ class DeadLetters:
         return False
 
     def drop(self, group: WorkGroup) -> None:
-        dying = group.dead_letters.runs
+        listed = group.dead_letters.runs
         group.dead_letters.runs = []
-        for run in dying:
+        for run in listed:
             self.dropped += run.count
             group.settle_dead_letters(run.first, run.count)
 
@@ -162,7 +150,7 @@ class DeadLetters:
 
     # ---- one message
 
-    def forward(self, queue: Queue, letter: DeadLetter, reason: bytes, marks: DeathMarks) -> i64:
+    def forward(self, queue: Queue, letter: StoredRecord, reason: bytes, marks: DeathMarks) -> i64:
         """Publish a message that died in a queue to its dead-letter exchange: GONE or MOVED, or WAITS or LOST."""
         limits = queue.limits
         exchange = limits.dead_letter_exchange
@@ -199,19 +187,17 @@ class DeadLetters:
             if not route.queues and route.audience is None and not route.copies:
                 self.dropped += 1
                 return GONE
-        full = refusing_queues(route, len(letter.body))
-        if full and keeps(limits):
-            for other in full:  # all of them get it, or none: so nobody gets it twice
+        record = StoredRecord(AMQP091, route.exchange, route.routing_key, properties, letter.body, annotations)
+        outcome = self.mover.send(route, record, keeps(limits), True, queue)
+        if outcome == NOWHERE:
+            return self.unrouted(limits)
+        if outcome == NO_ROOM:
+            return WAITS  # that is no reason to lose what is on the disk
+        if outcome == FULL and keeps(limits):
+            for other in self.mover.full:
                 self.awaited.setdefault(int(other.id), set()).add(int(queue.id))
             return WAITS
-        outcome = self.publishing.publish_owed(
-            route, u8(AMQP091 | marks_of(AMQP091, properties)), properties, letter.body, annotations
-        )
-        if outcome == UNROUTABLE:
-            return self.unrouted(limits)
-        if outcome == REJECTED and (not full or self.publishing.common.room == 0):
-            return WAITS  # the disk has no room for it: that is no reason to lose what is on it
-        if full and len(full) == len(route.queues) and route.audience is None and not route.copies:
+        if outcome == FULL:
             self.dropped += 1
             return GONE
         self.note_moved(reason)
@@ -241,17 +227,8 @@ class DeadLetters:
     def forward_one(self, refused: RefusedMessage) -> None:
         if refused.queue.limits.dead_letter_exchange is None:
             return
-        route = refused.route
-        letter = DeadLetter(
-            i64(refused.format),
-            route.exchange,
-            route.routing_key,
-            refused.properties,
-            refused.body,
-            refused.annotations,
-        )
         marks = DeathMarks(b"", refused.queue.name, -1, b"", b"maxlen", 0, self.publishing.turn.now_us // 1000)
-        self.forward(refused.queue, letter, b"maxlen", marks)
+        self.forward(refused.queue, in_amqp(refused.record), b"maxlen", marks)
 
     # ---- where to
 
@@ -317,16 +294,15 @@ class DeadLetters:
         index = offset - block.base
         marks = marks_for(self.publishing, queue, group, offset, lease.deliveries, reason or DEATH_REJECTED)
         if queue.limits.dlq:
-            copy(
-                self.publishing,
-                block,
-                index,
-                dead_letter_queue(self.publishing, DEAD_LETTER_PREFIX + queue.name),
-                marks,
-            )
+            target = dead_letter_queue(self.publishing, DEAD_LETTER_PREFIX + queue.name)
+            record = record_at(block, index)
+            deaths = deaths_of(record.annotations)
+            deaths.marks = marks
+            record.annotations = with_deaths(record.annotations, deaths)
+            self.mover.hand_over(Route(record.exchange, record.routing_key, [target], None), record)
             self.note_moved(DEATH_REJECTED)
         elif queue.limits.dead_letter_exchange is not None:
-            outcome = self.forward(queue, letter_at(block, index), DEATH_REJECTED, marks)
+            outcome = self.forward(queue, in_amqp(record_at(block, index)), DEATH_REJECTED, marks)
             if outcome in (WAITS, LOST):
                 reason_why = (
                     "it leads to no queue" if outcome == LOST else self.publishing.admission.refusal or "no room"
@@ -359,7 +335,7 @@ class DeadLetterBatch:
     def move(self, run: DeadLetterRun) -> DeadLetterRun | None:
         """Move a run of records; what is left of it where the turn's share is used up."""
         group = self.group
-        first = run.first  # what was moved and is not buried yet begins here
+        first = run.first  # what was moved and is not settled yet begins here
         offset = run.first
         end = run.first + run.count
         while offset < end and self.left > 0 and self.octets > 0:
@@ -387,7 +363,7 @@ class DeadLetterBatch:
         if block is None or block.base > offset:
             return GONE  # its settlement was lost in a crash; what compaction left out because of it is gone
         index = offset - block.base
-        letter = letter_at(block, index)
+        letter = in_amqp(record_at(block, index))
         address = (letter.routing_key, *keys_in_cc(letter.properties))
         known = self.failed.get(address)
         if known is not None:
@@ -437,26 +413,9 @@ def comes_round(route: Route, deaths: Deaths) -> bool:
     return False
 
 
-def refusing_queues(route: Route, octets: i64) -> list[Queue]:
-    """The queues that would refuse a message with a body of so many octets."""
-    return [queue for queue in route.queues if queue.limits.refuses and queue.refuses(octets)]
-
-
 def straight_on(route: Route, deaths: Deaths) -> list[Queue]:
     """The queues in which the message did not die already without anybody having rejected it since."""
     return [queue for queue in route.queues if not deaths.is_cycle(queue.name)]
-
-
-def letter_at(block: Block, index: i64) -> DeadLetter:
-    """The record of a block."""
-    return DeadLetter(
-        block.format(index),
-        block.exchange(index),
-        block.routing_key(index),
-        block.properties(index),
-        block.body(index),
-        block.annotations(index),
-    )
 
 
 def marks_for(
@@ -495,15 +454,3 @@ def make_dead_letter_queue(publishing: Publishing, name: bytes, source: Queue) -
     if source.kind == EPHEMERAL:
         return publishing.catalog.ephemeral_queue(name)
     return publishing.catalog.declare_queue(name, source.log.durable, False, False, {}, 0)
-
-
-def copy(publishing: Publishing, block: Block, index: i64, target: Queue, marks: DeathMarks) -> None:
-    """Append a record to a queue as it is, with these marks."""
-    annotations = block.annotations(index)
-    deaths = deaths_of(annotations)
-    deaths.marks = marks
-    annotations = with_deaths(annotations, deaths)
-    route = Route(block.exchange(index), block.routing_key(index), [target], None)
-    format = u8(block.format(index))
-    if publishing.publish(route, format, block.properties(index), block.body(index), annotations) == REJECTED:
-        raise RequestError(REFUSED, f"queue '{text(target.name)}' cannot take it: {publishing.admission.refusal}")

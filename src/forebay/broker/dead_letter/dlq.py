@@ -14,17 +14,15 @@ from functools import partial
 from typing import Final
 
 from librt.strings import BytesWriter
-from mypy_extensions import u8
 
 from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
-from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, REFUSED, DamagedBlock, RequestError
-from forebay.core.message import AMQP091, EXPIRES, FORMAT_MASK, KEYED, REJECTED
+from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, DamagedBlock, RequestError
+from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.filter.parser import Filter
-from forebay.log.block import Block
 from forebay.message.deaths import deaths_of, with_deaths, without_deaths
-from forebay.message.fields import marks_of
+from forebay.message.record import record_at
 from forebay.message.rendered import DEATH_HEADERS, MARKS, rendered
 from forebay.message.subject import RecordSubject
 from forebay.queue.queue import STREAM, Queue
@@ -340,17 +338,16 @@ def edit(
         raise RequestError(NOT_FOUND, f"offset: {offset} is not in queue '{text(name)}'")
     if not is_waiting(group, offset):
         raise RequestError(PRECONDITION, f"offset: {offset} of queue '{text(name)}' is held by a consumer")
-    index = offset - block.base
-    stored = int(block.format(index))
-    properties, annotations = block.properties(index), block.annotations(index)
+    record = record_at(block, offset - block.base)
     if headers:
         if not MADE_HEADERS.isdisjoint(headers):  # they are not the broker's any more
-            properties = rendered(stored, properties, annotations)
-            annotations = without_deaths(annotations)
-        properties = with_headers(stored & FORMAT_MASK, properties, headers)
-    key = block.routing_key(index) if routing_key is None else routing_key
-    route = Route(block.exchange(index), key, [queue], None)
-    append(vhost, route, stored, properties, block.body(index) if body is None else body, annotations)
+            record.properties = rendered(record.format, record.properties, record.annotations)
+            record.annotations = without_deaths(record.annotations)
+        record.properties = with_headers(int(record.format) & FORMAT_MASK, record.properties, headers)
+    if body is not None:
+        record.body = body
+    key = record.routing_key if routing_key is None else routing_key
+    vhost.mover.hand_over(Route(record.exchange, key, [queue], None), record)
     take_out(group, {offset})
     vhost.turn.mark(queue)
 
@@ -424,14 +421,13 @@ def select(
 
 def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
     """Append a dead letter to where it came from, or to the queue `to`."""
-    block, index = letter.block, letter.index
-    exchange, key = block.exchange(index), block.routing_key(index)
-    annotations = block.annotations(index)
-    deaths = deaths_of(annotations)
+    record = record_at(letter.block, letter.index)
+    exchange, key = record.exchange, record.routing_key
+    deaths = deaths_of(record.annotations)
     origin = to
     if deaths.first is not None:
         deaths.redrive(letter.queue, vhost.turn.now_us // 1_000_000, exchange, key)
-        annotations = with_deaths(annotations, deaths)
+        record.annotations = with_deaths(record.annotations, deaths)
         exchange, key = deaths.first.exchange, deaths.first.keys[0]
         origin = origin or deaths.first.queue
     elif not origin:
@@ -444,22 +440,4 @@ def send_back(vhost: Vhost, letter: RecordSubject, to: bytes) -> None:
         raise RequestError(
             NOT_FOUND, f"offset {offset_of(letter)}: queue '{text(origin)}', where it died, is no more: say where to"
         )
-    route = Route(exchange, key, [target], None)
-    append(vhost, route, int(block.format(index)), block.properties(index), block.body(index), annotations)
-
-
-def append_record(vhost: Vhost, route: Route, block: Block, index: int) -> None:
-    """As `append`, of a record as it is."""
-    format = int(block.format(index))
-    append(vhost, route, format, block.properties(index), block.body(index), block.annotations(index))
-
-
-def append(vhost: Vhost, route: Route, stored: int, properties: bytes, body: bytes, annotations: bytes) -> None:
-    """Publish a record to all queues of a route, or to none: RequestError(REFUSED) with the reason."""
-    for target in route.queues:
-        if target.refuses(len(body)):
-            raise RequestError(REFUSED, f"queue '{text(target.name)}' {target.refusal(len(body))}")
-    format = stored & ~(EXPIRES | KEYED) | int(marks_of(stored & FORMAT_MASK, properties))
-    if vhost.publishing.publish(route, u8(format), properties, body, annotations) == REJECTED:
-        names = ", ".join(f"'{text(target.name)}'" for target in route.queues)
-        raise RequestError(REFUSED, f"queue {names} does not take it: {vhost.admission.refusal}")
+    vhost.mover.hand_over(Route(exchange, key, [target], None), record)

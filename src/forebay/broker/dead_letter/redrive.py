@@ -11,22 +11,21 @@ from functools import partial
 
 from forebay.broker.address import amqp_address
 from forebay.broker.auth.permissions import Rights
-from forebay.broker.dead_letter.dead_letters import letter_at
 from forebay.broker.dead_letter.dlq import (
     SCANNED_AT_ONCE,
     Portion,
-    append,
-    append_record,
     carry,
     offset_of,
     select,
     work_of,
 )
+from forebay.broker.publish.mover import in_amqp
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, REFUSED, RequestError
 from forebay.core.message import AMQP091, FORMAT_MASK
 from forebay.filter.parser import Filter
+from forebay.message.record import record_at
 from forebay.message.rendered import rendered
 from forebay.message.subject import RecordSubject
 from forebay.routing.exchange import text
@@ -105,19 +104,19 @@ def key_at(message: RecordSubject, target: RedriveTarget) -> bytes:
 
 def send(vhost: Vhost, message: RecordSubject, target: RedriveTarget) -> None:
     """Append one message to where it goes; RequestError where it cannot go there."""
-    block, index = message.block, message.index
+    record = record_at(message.block, message.index)
     key = key_at(message, target)
     target.check(vhost, key)
     if target.queue is not None:
         queue = vhost.catalog.queue(target.queue)
-        append_record(vhost, Route(block.exchange(index), block.routing_key(index), [queue], None), block, index)
+        vhost.mover.hand_over(Route(record.exchange, record.routing_key, [queue], None), record)
         return
-    letter = letter_at(block, index)  # exchanges know the words of AMQP only
-    content = decode(AMQP091, rendered(AMQP091, letter.properties, letter.annotations))
+    record = in_amqp(record)
+    content = decode(AMQP091, rendered(AMQP091, record.properties, record.annotations))
     route = vhost.router.find_route(target.exchange, [key], content)
     if not route.queues and route.audience is None:
         raise RequestError(
             REFUSED,
             f"offset {offset_of(message)}: exchange '{text(target.exchange)}' leads routing key '{text(key)}' nowhere",
         )
-    append(vhost, route, AMQP091, letter.properties, letter.body, letter.annotations)
+    vhost.mover.hand_over(route, record)

@@ -44,7 +44,11 @@ class Quota:
         crowded, self.common.crowded = self.common.crowded, []
         for queue in crowded:
             queue.crowded = False
-            if self.is_over(queue):
+            behind = self.common.behind.get(queue)
+            if behind is not None and (not self.is_over(behind) or self.owner_of(queue) is None):
+                del self.common.behind[queue]
+                behind = None
+            if behind is not None or self.is_over(queue):
                 self.common.crowd(queue)
 
     def is_full(self, vhost: Vhost) -> bool:
@@ -70,6 +74,12 @@ class Quota:
 
     def reason(self, queue: Queue) -> str:
         """The reason to slow publishers of a queue down."""
+        behind = self.common.behind.get(queue)
+        if behind is not None:
+            return f"{self.own_reason(behind)}, and dead letters of queue '{text(queue.name)}' go there"
+        return self.own_reason(queue)
+
+    def own_reason(self, queue: Queue) -> str:
         owner = self.owner_of(queue)
         if owner is not None and owner in self.full_vhosts:
             return f"vhost '{text(owner.name)}' is over its octets_max"

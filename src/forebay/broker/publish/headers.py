@@ -18,11 +18,11 @@ from librt.strings import BytesWriter, read_i32_be
 from mypy_extensions import i64, u8
 
 from forebay.broker.publish.deduplication import Identity, address_of, identity_of
-from forebay.broker.publish.delayed import KEY_OCTETS_MAX, DelayedMessage
+from forebay.broker.publish.delayed import KEY_OCTETS_MAX
 from forebay.broker.publish.publishing import Publishing
 from forebay.broker.publish.router import Route
 from forebay.core.errors import PRECONDITION, RequestError
-from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, FORMAT_MASK, KEYED, REJECTED
+from forebay.core.message import ACCEPTED, AMQP091, EXPIRES, KEYED, REJECTED
 from forebay.core.nearest import hint
 from forebay.message.fields import GROUP_HEADER, marks_of
 from forebay.queue.declaration.arguments import EXPIRY_MS_MAX
@@ -306,16 +306,3 @@ def route_with_headers(publishing: Publishing, route: Route, headers: PublishHea
             route.exchange, [route.routing_key, *headers.keys], AMQP091, headers.properties
         )
     return route if route.headers_exchange is None else publishing.router.resolve(route, AMQP091, headers.properties)
-
-
-def publish_due(publishing: Publishing, message: DelayedMessage) -> i64:
-    """Publish a message whose time has come; nobody hears of what is refused."""
-    if message.format & FORMAT_MASK != AMQP091:
-        return publishing.publish_topic(message.topic, u8(message.format), message.properties, message.body)
-    headers = read_publish_headers(message.properties)
-    try:
-        route = publishing.router.route(message.exchange, message.topic)
-        route = route_with_headers(publishing, route, headers)
-        return publishing.publish_owed(route, u8(message.format), headers.properties, message.body)
-    except RequestError:
-        return REJECTED  # its exchange is gone

@@ -35,6 +35,7 @@ from forebay.core.message import (
 )
 from forebay.log.block import LONG_OCTETS, Block
 from forebay.message.fields import marks_of
+from forebay.message.record import StoredRecord
 from forebay.message.rendered import rendered
 from forebay.queue.declaration.limits import REJECT_PUBLISH_DLX
 from forebay.queue.queue import SHARE, STREAM, Queue
@@ -51,15 +52,9 @@ KEPT: Final = FORMAT_MASK | QOS_MASK  # of the format octet, in queues; equals M
 class RefusedMessage:
     """A message that a full queue did not take, for the queue's dead-letter exchange."""
 
-    def __init__(
-        self, queue: Queue, format: u8, route: Route, properties: bytes, body: bytes, annotations: bytes
-    ) -> None:
+    def __init__(self, queue: Queue, record: StoredRecord) -> None:
         self.queue = queue
-        self.format = format
-        self.route = route
-        self.properties = properties
-        self.body = body
-        self.annotations = annotations
+        self.record = record
 
 
 @final
@@ -245,7 +240,8 @@ class Publishing:
         )
         queue.counts.refused += 1
         if queue.limits.overflow == REJECT_PUBLISH_DLX and queue.limits.dead_letter_exchange is not None:
-            self.refused.append(RefusedMessage(queue, format, route, properties, body, annotations))
+            record = StoredRecord(i64(format), route.exchange, route.routing_key, properties, body, annotations)
+            self.refused.append(RefusedMessage(queue, record))
         return REJECTED
 
     def publish_topic(self, topic: bytes, format: u8, properties: bytes, body: bytes) -> i64:

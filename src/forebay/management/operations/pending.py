@@ -6,10 +6,9 @@ from functools import partial
 from typing import Final
 
 from forebay.broker.publish.delayed import Delayed
-from forebay.broker.publish.headers import publish_due
+from forebay.broker.publish.mover import NOWHERE, SENT
 from forebay.broker.publish.staging import CommittedBatch, Staged, Staging
 from forebay.core.errors import NOT_FOUND, REFUSED, RequestError
-from forebay.core.message import ACCEPTED, REJECTED
 from forebay.management.arguments import PAGE, TEXT, VHOST, Arguments, Parameter
 from forebay.management.control import Control, operation, page
 from forebay.management.needs import ENTER
@@ -55,13 +54,13 @@ def publish_delayed(control: Control, given: Arguments) -> dict[str, object]:
     if message is None:
         raise RequestError(NOT_FOUND, f"name: no message waits under {given.text('name')!r}")
     vhost.admission.refusal = ""
-    outcome = publish_due(vhost.publishing, message)
-    if outcome == REJECTED:
+    outcome = vhost.mover.publish_due(message)
+    if outcome not in (SENT, NOWHERE):
         raise RequestError(
             REFUSED, f"name: {given.text('name')!r} waits on: {vhost.admission.refusal or 'nothing takes it'}"
         )
     vhost.delayed.leave(int(message.offset))
-    return {"routed": outcome == ACCEPTED}
+    return {"routed": outcome == SENT}
 
 
 def delayed_facts(delayed: Delayed, due_us: int, offset: int) -> dict[str, object]:

@@ -105,7 +105,7 @@ class Pressure:
 
     def check(self, connection: Link) -> None:
         """Read no more, for now, of a connection that publishes where there is too much already."""
-        pressing, self.common.pressing = self.common.pressing, None
+        pressing = self.common.take_pressing()
         if isinstance(pressing, ClientSession):
             self.holding.hold(connection, pressing)
             pressing = None
