@@ -62,7 +62,6 @@ COMPILED = [
     "broker/mqtt/sessions.py",
     "broker/mqtt/session_recovery.py",
     "broker/catalog/checked.py",
-    "broker/mqtt/session_notes.py",
     "broker/mqtt/client_session.py",
     "broker/limits/crowding.py",
     "broker/limits/session_quota.py",

@@ -74,7 +74,7 @@ class Vhost:
         self.entered: set[int] = set()
         self.turn = Turn(name, store, self.common)
         self.catalog = Topology(name, number, store, self.common, self.turn, options)
-        self.fanout = Fanout(options.mqtt_mqueue_store_qos0)
+        self.fanout = Fanout(options.mqtt_mqueue_store_qos0, self.common.crowding)
         self.router = Router(self.catalog, self.fanout, options)
         self.sessions = StoredSessions(store, self.fanout, mqueue_rules(options), options.mqtt_sessions_max, number)
         self.retained = Retained(store, options.mqtt_retained_max, options.mqtt_retained_octets_max, number)
@@ -84,8 +84,7 @@ class Vhost:
         memory_ms, expiry_ms, most = options.transaction_memory_ms, options.staging_expiry_ms, options.transactions_max
         self.staging = Staging(store, memory_ms, expiry_ms, most, number)
         self.turn.internals = [self.sessions, self.retained, self.delayed, self.deduplication, self.staging]
-        crowding = self.fanout.crowding = self.sessions.quota.crowding = self.common.crowding
-        crowding.hold_us = hold_us_of(options)
+        self.common.crowding.hold_us = hold_us_of(options)
         self.sessions.quota.octets_max = session_octets_of(options)
         self.admission = Admission(store, self.common, self.sessions.quota)
         self.publishing = Publishing(

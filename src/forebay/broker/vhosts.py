@@ -19,7 +19,7 @@ from forebay.broker.catalog.commands import OF_BROKER
 from forebay.broker.catalog.parameters import Parameters
 from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG
-from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, SetVhost
+from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, set_vhost
 from forebay.broker.common import Common
 from forebay.broker.internal_log import VHOSTS_MAX, vhost_of_log
 from forebay.broker.vhost import Vhost
@@ -127,7 +127,7 @@ class Vhosts:
         if self.next_number >= VHOSTS_MAX:
             raise RequestError(REFUSED, f"vhost: no more than {VHOSTS_MAX} can be made in a broker's life")
         number = int(self.next_number)
-        self.execute(SetVhost(number, name, self.default_settings()))
+        self.execute(set_vhost(number, name, self.default_settings()))
         vhost = self.by_number[number]
         vhost.touch()
         vhost.finish_recovery(int(self.default.turn.now_us))
@@ -144,7 +144,7 @@ class Vhosts:
 
     def change(self, vhost: Vhost, settings: dict[str, object]) -> None:
         """Set some of the fields of `VhostSettings`; RequestError(INVALID) names the field and the value."""
-        self.execute(SetVhost(int(vhost.number), vhost.name, vhost.catalog.settings.merged(settings)))
+        self.execute(set_vhost(int(vhost.number), vhost.name, vhost.catalog.settings.merged(settings)))
         self.common.events.note("vhost.changed", vhost.name, vhost.catalog.settings.facts())
 
     def delete(self, name: bytes) -> None:
@@ -312,7 +312,7 @@ class Vhosts:
         """Everything durable, as recovery has to apply it."""
         commands: list[Command] = [CountVhosts(int(self.next_number))]
         for vhost in self.by_number.values():
-            commands.append(SetVhost(int(vhost.number), vhost.name, vhost.catalog.settings.facts()))
+            commands.append(set_vhost(int(vhost.number), vhost.name, vhost.catalog.settings.facts()))
         commands += self.users.commands()
         commands += self.parameters.commands()
         entries = [FrameEntry(BROKER, 0, 0, command.encoded()) for command in commands]

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from forebay.broker.catalog.command import VhostCommand
 
 if TYPE_CHECKING:
     from forebay.broker.vhosts import Vhosts
 
 
-class SetVhost(VhostCommand, frozen=True, tag="vhost"):
-    """Make a vhost, or give the one of that number these settings.
+class SettingsFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of `VhostSettings`."""
 
-    settings  as `VhostSettings.facts` gives them
-    """
+    description: str
+    tags: list[str]
+    default_queue_type: str
+    connections_max: int
+    queues_max: int
+    octets_max: int
+    protected: bool
+
+
+class SetVhost(VhostCommand, frozen=True, tag="vhost"):
+    """Make a vhost, or give the one of that number these settings."""
 
     number: int
     name: bytes
-    settings: dict[str, object]
+    settings: SettingsFields
 
     def apply(self, vhosts: Vhosts) -> None:
         vhost = vhosts.by_number.get(self.number)
         if vhost is None:
             vhost = vhosts.make(self.name, self.number)
-        vhost.catalog.settings.change(self.settings)
+        vhost.catalog.settings.change(msgspec.structs.asdict(self.settings))
+
+
+def set_vhost(number: int, name: bytes, facts: dict[str, object]) -> SetVhost:
+    """The command that gives a vhost the settings of which `VhostSettings.facts` says this."""
+    return SetVhost(number, name, msgspec.convert(facts, SettingsFields))
 
 
 class RemoveVhost(VhostCommand, frozen=True, tag="vhost-delete"):

@@ -116,7 +116,7 @@ class Fanout:
     dropped   QoS 0 messages not given to a connection that does not keep up
     """
 
-    def __init__(self, store_qos0: bool) -> None:
+    def __init__(self, store_qos0: bool, crowding: Crowding) -> None:
         self.store_qos0 = store_qos0
         self.trie = TopicTrie()
         self.subscriptions: dict[int, Subscription] = {}
@@ -126,7 +126,7 @@ class Fanout:
         self.runs = Runs()
         self.octets: i64 = 0  # of this turn's bodies, each as often as it is handed out
         self.gathered: list[Gathered] = []  # what came before that, in blocks of its own
-        self.crowding = Crowding()
+        self.crowding = crowding
         self.losers: dict[ClientSession, None] = {}
         self.dropped: i64 = 0
 

@@ -1,52 +1,112 @@
-"""The write-ahead log's notes of MQTT sessions beside the way of messages: facts, as tables in msgpack."""
+"""The notes of MQTT sessions in the write-ahead log, beside the way of messages: what holds from then on."""
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
 from mypy_extensions import i64
 
-from forebay.broker.mqtt.client_session import ClientSession, Subscription
+from forebay.broker.mqtt.client_session import ClientSession, Subscription, Will
+
+WillFields = tuple[bytes, bytes, bytes, int, bool, int]  # topic, body, properties, QoS, RETAIN, delay in seconds
 
 
-def session_fact(client: ClientSession) -> dict[str, object]:
-    """That a session is there, and all of it that is not a message or a subscription."""
-    will = client.will
-    return {
-        "op": "session",
-        "id": client.client_id,
-        "expiry": int(client.expiry_s),
-        "ended": int(client.ended_us),
-        "covered": int(client.covered),
-        "away": [int(client.away_from), int(client.away_to)],
-        "due": int(client.will_due_us),
-        "will": None
-        if will is None
-        else [will.topic, will.body, will.properties, int(will.qos), will.retain, int(will.delay_s)],
-    }
+class SessionNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):
+    """One note; that of a number is about the session of that number."""
+
+    def encoded(self) -> bytes:
+        """As it stands in the log."""
+        return msgspec.msgpack.encode(self)
 
 
-def kept_fact(client: ClientSession, end: i64) -> dict[str, object]:
+class NextSession(SessionNote, frozen=True, tag="next"):
+    """No session gets a number below this one any more."""
+
+    number: int
+
+
+class HeldSession(SessionNote, frozen=True, tag="session"):
+    """A session is there: all of it that is not a message or a subscription."""
+
+    id: bytes
+    expiry: int
+    ended: int
+    covered: int
+    away: tuple[int, int]
+    due: int
+    will: WillFields | None
+
+
+class KeptMessages(SessionNote, frozen=True, tag="kept"):
+    """The records below `covered` that a session still has to get, as first, end, …, and what is in flight."""
+
+    covered: int
+    waiting: list[int]
+    inflight: list[tuple[int, int]]
+    received: list[int]
+
+
+class HeldSubscription(SessionNote, frozen=True, tag="subscribe"):
+    """A subscription is there, with these options."""
+
+    filter: bytes
+    qos: int
+    since: int
+    no_local: bool
+    keep_retain: bool
+    identifier: int
+    arguments: dict[str, object]
+
+
+class EndedSubscription(SessionNote, frozen=True, tag="unsubscribe"):
+    """A subscription is no more."""
+
+    filter: bytes
+
+
+class EndedSession(SessionNote, frozen=True, tag="end"):
+    """The session is over."""
+
+
+NOTES: Final = msgspec.msgpack.Decoder(
+    NextSession | HeldSession | KeptMessages | HeldSubscription | EndedSubscription | EndedSession
+)
+
+
+def session_note(client: ClientSession) -> HeldSession:
+    """A session as it is now."""
+    return HeldSession(
+        client.client_id,
+        int(client.expiry_s),
+        int(client.ended_us),
+        int(client.covered),
+        (int(client.away_from), int(client.away_to)),
+        int(client.will_due_us),
+        None if client.will is None else will_fields(client.will),
+    )
+
+
+def will_fields(will: Will) -> WillFields:
+    return will.topic, will.body, will.properties, int(will.qos), will.retain, int(will.delay_s)
+
+
+def kept_note(client: ClientSession, end: i64) -> KeptMessages:
     """The records below `end` that a session still has to get, and what is in flight."""
     bounds: list[int] = []
     for first, last in client.mqueue.logged(0, end):
         bounds += [first, last]
-    return {
-        "op": "kept",
-        "covered": int(end),
-        "waiting": bounds,
-        "inflight": [[id, value] for id, value in client.inflight.items()],
-        "received": sorted(client.received),
-    }
+    return KeptMessages(int(end), bounds, list(client.inflight.items()), sorted(client.received))
 
 
-def subscribe_fact(subscription: Subscription) -> dict[str, object]:
-    """One subscription."""
-    return {
-        "op": "subscribe",
-        "filter": subscription.filter,
-        "qos": int(subscription.qos),
-        "since": int(subscription.since),
-        "no_local": subscription.no_local,
-        "keep_retain": subscription.keep_retain,
-        "identifier": int(subscription.identifier),
-        "arguments": subscription.arguments,
-    }
+def subscription_note(subscription: Subscription) -> HeldSubscription:
+    """One subscription as it is now."""
+    return HeldSubscription(
+        subscription.filter,
+        int(subscription.qos),
+        int(subscription.since),
+        subscription.no_local,
+        subscription.keep_retain,
+        int(subscription.identifier),
+        subscription.arguments,
+    )

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import final
 
-import msgspec
 from mypy_extensions import i64
 
-from forebay.broker.catalog.checked import numbers, octets, sequence, table, whole
+from forebay.broker.catalog.command import decoded
 from forebay.broker.internal_log import INTERNAL
 from forebay.broker.mqtt.client_session import (
     AWAIT_PUBACK,
@@ -25,7 +24,19 @@ from forebay.broker.mqtt.client_session import (
     Will,
 )
 from forebay.broker.mqtt.fanout import is_zero, topic_at
-from forebay.broker.mqtt.session_notes import kept_fact, session_fact, subscribe_fact
+from forebay.broker.mqtt.session_notes import (
+    NOTES,
+    EndedSession,
+    EndedSubscription,
+    HeldSession,
+    HeldSubscription,
+    KeptMessages,
+    NextSession,
+    SessionNote,
+    kept_note,
+    session_note,
+    subscription_note,
+)
 from forebay.broker.mqtt.sessions import NOT_YET, SECOND_US, Sessions, is_topic, merged, pairs
 from forebay.core.errors import DamagedBlock
 from forebay.log.block import Block
@@ -46,15 +57,15 @@ class StoredSessions(Sessions):
 
     def checkpoint(self) -> list[FrameEntry]:
         self.keep_out()
-        entries = [self.entry(0, msgspec.msgpack.encode({"op": "next", "number": int(self.next_number)}))]
+        entries = [self.entry(0, NextSession(int(self.next_number)).encoded())]
         for client in self.by_number.values():
             if not client.durable:
                 continue
             client.take_notes()
-            facts = [session_fact(client), kept_fact(client, self.log.end)]
-            facts += [subscribe_fact(subscription) for subscription in client.subscriptions.values()]
-            for fact in facts:
-                entries.append(self.entry(int(client.number), msgspec.msgpack.encode(fact)))
+            notes: list[SessionNote] = [session_note(client), kept_note(client, self.log.end)]
+            notes += [subscription_note(subscription) for subscription in client.subscriptions.values()]
+            for note in notes:
+                entries.append(self.entry(int(client.number), note.encoded()))
         return entries
 
     def entry(self, group: int, payload: bytes) -> FrameEntry:
@@ -66,11 +77,7 @@ class StoredSessions(Sessions):
             if client is not None:
                 client.restore_operations(payload)
             return
-        fields: dict[str, object] = msgspec.msgpack.decode(payload)
-        if fields["op"] == "next":
-            self.next_number = max(self.next_number, whole(fields["number"]))
-        else:
-            restore_fact(self, group, fields)
+        restore_note(self, group, decoded(NOTES, payload))
 
     def recovered(self, now_us: i64) -> None:
         self.now_us = now_us
@@ -181,70 +188,61 @@ class Backlogs:
                 self.sessions.keep(target, block, index, 1)
 
 
-def restore_fact(sessions: Sessions, number: int, fields: dict[str, object]) -> None:
-    """Apply one fact of a session."""
-    op = fields["op"]
+def restore_note(sessions: Sessions, number: int, note: SessionNote) -> None:
+    """Apply one note."""
     client = sessions.by_number.get(number)
-    if op == "session":
-        restore_session(sessions, number, fields)
+    if isinstance(note, NextSession):
+        sessions.next_number = max(sessions.next_number, note.number)
+    elif isinstance(note, HeldSession):
+        restore_session(sessions, number, note)
     elif client is None:
         return
-    elif op == "kept":
-        client.covered = whole(fields["covered"])
-        client.kept = numbers(fields["waiting"])
+    elif isinstance(note, KeptMessages):
+        client.covered = note.covered
+        client.kept = note.waiting
         client.taken = []
-        client.inflight = {}
-        for pair in sequence(fields["inflight"]):
-            id, value = numbers(pair)
-            client.inflight[id] = value
-        client.received = set(numbers(fields["received"]))
-    elif op == "subscribe":
-        restore_subscription(sessions, client, fields)
-    elif op == "unsubscribe":
-        subscription = client.subscriptions.pop(octets(fields["filter"]), None)
+        client.inflight = dict(note.inflight)
+        client.received = set(note.received)
+    elif isinstance(note, HeldSubscription):
+        restore_subscription(sessions, client, note)
+    elif isinstance(note, EndedSubscription):
+        subscription = client.subscriptions.pop(note.filter, None)
         if subscription is not None and is_topic(subscription.filter):
             sessions.fanout.remove(subscription)
     else:
-        assert op == "end", op
+        assert isinstance(note, EndedSession), note
         client.durable = False  # so that its end is not noted again
         sessions.end(client)
         sessions.wills = []
         sessions.left = []
 
 
-def restore_session(sessions: Sessions, number: int, fields: dict[str, object]) -> None:
+def restore_session(sessions: Sessions, number: int, note: HeldSession) -> None:
     client = sessions.by_number.get(number)
     if client is None:
-        id = octets(fields["id"])
-        client = ClientSession(number, id, True, 1, sessions.rules)
-        client.covered = whole(fields["covered"])
-        sessions.clients[id] = client
+        client = ClientSession(number, note.id, True, 1, sessions.rules)
+        client.covered = note.covered
+        sessions.clients[note.id] = client
         sessions.by_number[number] = client
         sessions.next_number = max(sessions.next_number, number + 1)
-    client.expiry_s = whole(fields["expiry"])
-    client.ended_us = whole(fields["ended"])
-    client.will_due_us = whole(fields["due"])
-    client.away_from, client.away_to = numbers(fields["away"])
-    will = fields["will"]
-    if will is None:
-        client.will = None
-    else:
-        topic, body, properties, qos, retain, delay_s = sequence(will)
-        client.will = Will(octets(topic), octets(body), octets(properties), whole(qos), retain is True, whole(delay_s))
+    client.expiry_s = note.expiry
+    client.ended_us = note.ended
+    client.will_due_us = note.due
+    client.away_from, client.away_to = note.away
+    client.will = None if note.will is None else Will(*note.will)
 
 
-def restore_subscription(sessions: Sessions, client: ClientSession, fields: dict[str, object]) -> None:
-    filter = octets(fields["filter"])
-    subscription = client.subscriptions.get(filter)
+def restore_subscription(sessions: Sessions, client: ClientSession, note: HeldSubscription) -> None:
+    subscription = client.subscriptions.get(note.filter)
     if subscription is None:
-        subscription = Subscription(client, filter, 0, whole(fields["since"]))
-        client.subscriptions[filter] = subscription
-        if is_topic(filter):
+        subscription = Subscription(client, note.filter, 0, note.since)
+        client.subscriptions[note.filter] = subscription
+        if is_topic(note.filter):
             sessions.fanout.add(subscription)
-    subscription.since = whole(fields["since"])
-    subscription.qos = whole(fields["qos"])
-    subscription.no_local = fields["no_local"] is True
-    subscription.keep_retain = fields["keep_retain"] is True
-    subscription.identifier = whole(fields["identifier"])
-    subscription.arguments = table(fields["arguments"])
+    subscription.since = note.since
+    subscription.qos = note.qos
+    subscription.no_local = note.no_local
+    subscription.keep_retain = note.keep_retain
+    subscription.identifier = note.identifier
+    subscription.arguments = note.arguments
     sessions.fanout.changed()

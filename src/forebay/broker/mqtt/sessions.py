@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 from mypy_extensions import i64, u8
 
 from forebay.broker.internal_log import SESSIONS_LOG, InternalLog
@@ -26,9 +25,12 @@ from forebay.broker.mqtt.client_session import (
 )
 from forebay.broker.mqtt.fanout import LOGGED, Audience, Fanout, Recipient, Runs, is_zero, topic_at
 from forebay.broker.mqtt.session_notes import (
-    kept_fact,
-    session_fact,
-    subscribe_fact,
+    EndedSession,
+    EndedSubscription,
+    SessionNote,
+    kept_note,
+    session_note,
+    subscription_note,
 )
 from forebay.core.errors import REFUSED, RequestError
 from forebay.log.block import Block
@@ -178,7 +180,7 @@ class Sessions(InternalLog):
         del self.by_number[int(client.number)]
         self.offline.pop(int(client.number), None)
         if client.durable:
-            self.fact(client, {"op": "end"}, True)
+            self.note_of(client, EndedSession(), True)
 
     def tick(self, now_us: i64) -> None:
         """End sessions whose time is over, publish wills whose delay is over, let the log forget."""
@@ -215,7 +217,7 @@ class Sessions(InternalLog):
             elif old.qos and wanted.qos == 0 and client.durable:
                 # Recovery could not tell by the subscription that these wait; they must not be lost [MQTT-3.8.4-4].
                 end = min([self.log.end, *[each.block.base + each.index for each in self.out]])
-                self.fact(client, kept_fact(client, end), False)
+                self.note_of(client, kept_note(client, end), False)
                 client.lowered = True
                 self.mark(client)
             old.qos = wanted.qos
@@ -225,7 +227,7 @@ class Sessions(InternalLog):
             old.arguments = wanted.arguments
             self.fanout.changed()
         if client.durable:
-            self.fact(client, subscribe_fact(client.subscriptions[wanted.filter]), True)
+            self.note_of(client, subscription_note(client.subscriptions[wanted.filter]), True)
         return old is None
 
     def unsubscribe(self, client: ClientSession, filter: bytes) -> bool:
@@ -236,7 +238,7 @@ class Sessions(InternalLog):
         if is_topic(filter):
             self.fanout.remove(subscription)
         if client.durable:
-            self.fact(client, {"op": "unsubscribe", "filter": filter}, True)
+            self.note_of(client, EndedSubscription(filter), True)
         return True
 
     def target(self, client: ClientSession, block: Block, index: i64) -> Recipient:
@@ -384,17 +386,17 @@ class Sessions(InternalLog):
             if client.lowered:
                 client.lowered = False
                 if not client.ended:
-                    self.fact(client, kept_fact(client, self.log.end), False)
+                    self.note_of(client, kept_note(client, self.log.end), False)
 
-    def fact(self, client: ClientSession, fields: dict[str, object], urgent: bool) -> None:
+    def note_of(self, client: ClientSession, said: SessionNote, urgent: bool) -> None:
         payload = client.take_notes()
-        if payload:  # facts and operations keep their order
+        if payload:  # these and operations keep their order
             self.note(int(client.number), payload, client.urgent)
-        self.note(int(client.number), msgspec.msgpack.encode(fields), urgent)
+        self.note(int(client.number), said.encoded(), urgent)
 
     def describe(self, client: ClientSession, urgent: bool) -> None:
         if client.durable and not client.ended:
-            self.fact(client, session_fact(client), urgent)
+            self.note_of(client, session_note(client), urgent)
 
 
 def is_topic(filter: bytes) -> bool:

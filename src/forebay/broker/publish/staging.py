@@ -22,7 +22,6 @@ import msgspec
 from librt.strings import read_i32_le
 from mypy_extensions import i64
 
-from forebay.broker.catalog.checked import sequence, whole
 from forebay.broker.internal_log import INTERNAL, RECORD_OVERHEAD, STAGING_LOG, LedgerLog
 from forebay.core.errors import PRECONDITION, REFUSED, RequestError
 from forebay.core.message import AMQP091
@@ -35,6 +34,9 @@ SETTLED: Final = 0
 COMMITTED: Final = 1
 PROGRESS: Final = 2
 FORGOTTEN: Final = 3
+TRANSACTION: Final = msgspec.msgpack.Decoder(tuple[str, int, str, int])
+COMMIT_NOTE: Final = msgspec.msgpack.Decoder(tuple[str, int, int, list[str]])
+PROGRESS_NOTE: Final = msgspec.msgpack.Decoder(tuple[str, int, int, int, int, int, bool])
 SEAL_OCTETS: Final = 64 << 20  # a block of the log longer than this is sealed before the turn ends
 
 
@@ -321,26 +323,24 @@ class Staging(LedgerLog):
         elif group == FORGOTTEN:
             self.last.pop(payload.decode(), None)
         elif group == COMMITTED:
-            query, batch, used_us, parts = sequence(msgspec.msgpack.decode(payload))
-            commit = CommittedBatch(str(query), whole(batch), whole(used_us), [str(part) for part in sequence(parts)])
+            commit = CommittedBatch(*COMMIT_NOTE.decode(payload))
             self.last.pop(commit.query, None)
             self.last[commit.query] = commit
             self.open[commit.query, int(commit.batch)] = commit
         else:
-            self.restore_progress(sequence(msgspec.msgpack.decode(payload)))
+            self.restore_progress(payload)
 
-    def restore_progress(self, fields: list[object]) -> None:
-        query, batch, rows, unroutable, offset, row, finished = fields
-        name = str(query), whole(batch)
+    def restore_progress(self, payload: bytes) -> None:
+        query, batch, rows, unroutable, offset, row, finished = PROGRESS_NOTE.decode(payload)
+        name = query, batch
         commit = self.open.get(name)
         if commit is None:
             return
-        commit.rows = whole(rows)
-        commit.unroutable = whole(unroutable)
-        commit.row = whole(row)
-        assert isinstance(offset, int)
+        commit.rows = rows
+        commit.unroutable = unroutable
+        commit.row = row
         self.resumed[name] = offset
-        if finished is True:
+        if finished:
             commit.finished = True
             commit.parts = []
             del self.open[name]
@@ -360,16 +360,16 @@ class Staging(LedgerLog):
     def take_in(self, block: Block, first: i64, end: i64, now_us: i64) -> None:
         for offset in range(first, end):
             transaction = annotation(block.annotations(offset - block.base), STAGED)
-            query, batch, part, rows = sequence(msgspec.msgpack.decode(transaction))
-            name = str(query), whole(batch)
+            query, batch, part, rows = TRANSACTION.decode(transaction)
+            name = query, batch
             commit = self.open.get(name)
-            if commit is not None and str(part) in commit.parts:
-                self.found.setdefault(name, {}).setdefault(str(part), []).append(int(offset))
-            elif self.is_committed(name[0], name[1]):
+            if commit is not None and part in commit.parts:
+                self.found.setdefault(name, {}).setdefault(part, []).append(int(offset))
+            elif self.is_committed(query, batch):
                 self.gone.append(int(offset))
             else:
                 octets = block.body_span(offset - block.base, 1)
-                self.wait(name[0], name[1], str(part), whole(rows), octets, offset, now_us)
+                self.wait(query, batch, part, rows, octets, offset, now_us)
 
 
 def staged_block(stored: Block, index: i64) -> Block:

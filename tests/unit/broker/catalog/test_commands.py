@@ -43,7 +43,7 @@ from forebay.broker.catalog.queue_commands import (
 )
 from forebay.broker.catalog.settings import VhostSettings
 from forebay.broker.catalog.topology import CATALOG
-from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, SetVhost
+from forebay.broker.catalog.vhost_commands import CountVhosts, RemoveVhost, set_vhost
 from forebay.core.errors import RequestError, StorageError
 from forebay.log.store import FrameEntry
 from forebay.queue.queue import EPHEMERAL
@@ -69,7 +69,7 @@ EVERY: list[TopologyCommand] = [
     ClearPolicy("p", True),
 ]
 OF_ALL_VHOSTS: list[Command] = [
-    SetVhost(3, b"v", VhostSettings().facts()),
+    set_vhost(3, b"v", VhostSettings().facts()),
     RemoveVhost(3),
     CountVhosts(4),
     PutUser("u", "$argon2id$", ["management"]),

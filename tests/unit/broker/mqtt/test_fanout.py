@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from forebay.broker.limits.crowding import Crowding
 from forebay.broker.mqtt.client_session import ClientSession, Subscription
 from forebay.broker.mqtt.fanout import (
     AUDIENCES_MAX,
@@ -44,7 +45,7 @@ def shape(targets: list[Recipient]) -> list[tuple[int, int, int]]:
 
 
 def test_nobody_is_no_audience() -> None:
-    fanout = Fanout(True)
+    fanout = Fanout(True, Crowding())
     assert fanout.audience(b"a", 0) is None
     subscription = add(fanout, client(1), b"a", 1)
     assert fanout.audience(b"a", 0) is not None
@@ -54,7 +55,7 @@ def test_nobody_is_no_audience() -> None:
 
 
 def test_overlapping_subscriptions_are_one_target() -> None:
-    fanout = Fanout(True)
+    fanout = Fanout(True, Crowding())
     who = client(1)
     add(fanout, who, b"a/+", 0, identifier=3)
     add(fanout, who, b"a/#", 1, identifier=200).keep_retain = True
@@ -79,7 +80,7 @@ def test_where_the_messages_of_durable_sessions_go() -> None:
         (0, False, False, [], [], [], []),
     ]
     for qos, there, store, direct, logged, zero_direct, zero_logged in cases:
-        fanout = Fanout(store)
+        fanout = Fanout(store, Crowding())
         add(fanout, client(1, True, 1 if there else 0), b"a", qos)
         audience = fanout.audience(b"a", 0)
         assert audience is not None
@@ -89,7 +90,7 @@ def test_where_the_messages_of_durable_sessions_go() -> None:
 
 
 def test_the_oldest_subscription_that_has_messages_in_the_log_counts() -> None:
-    fanout = Fanout(True)
+    fanout = Fanout(True, Crowding())
     who = client(1, True)
     add(fanout, who, b"#", 0, since=2)
     add(fanout, who, b"+", 1, since=9)
@@ -100,7 +101,7 @@ def test_the_oldest_subscription_that_has_messages_in_the_log_counts() -> None:
 
 
 def test_no_local_leaves_out_the_publisher_alone() -> None:
-    fanout = Fanout(True)
+    fanout = Fanout(True, Crowding())
     for number in (1, 2):
         add(fanout, client(number), b"a", 1).no_local = True
     assert fanout.has_no_local(b"a")
@@ -108,14 +109,14 @@ def test_no_local_leaves_out_the_publisher_alone() -> None:
     assert audience is not None and shape(audience.direct) == [(2, DIRECT, 1)]
     audience = fanout.audience(b"a", 0)
     assert audience is not None and len(audience.direct) == 2
-    alone = Fanout(True)
+    alone = Fanout(True, Crowding())
     add(alone, client(1), b"a", 1).no_local = True
     assert alone.audience(b"a", 1) is None
     assert not alone.has_no_local(b"b")
 
 
 def test_audiences_are_remembered_until_something_changes() -> None:
-    fanout = Fanout(True)
+    fanout = Fanout(True, Crowding())
     who = client(1)
     add(fanout, who, b"#", 1)
     first = fanout.audience(b"a", 0)
@@ -125,7 +126,7 @@ def test_audiences_are_remembered_until_something_changes() -> None:
 
 
 def test_so_many_audiences_are_remembered() -> None:
-    fanout = Fanout(True)
+    fanout = Fanout(True, Crowding())
     who = client(1)
     for number in range(AUDIENCES_MAX + 1):
         add(fanout, who, b"%d" % number, 1)
@@ -148,7 +149,7 @@ def test_publishes_for_the_same_audience_are_one_run() -> None:
 
 
 def test_a_turn_is_handed_out_in_its_order_and_to_who_is_there() -> None:
-    fanout = Fanout(True)
+    fanout = Fanout(True, Crowding())
     there, slow, gone = client(1), client(2), client(3, connection=0)
     slow.paused = True
     for who in (there, slow, gone):
@@ -170,7 +171,7 @@ def test_a_turn_is_handed_out_in_its_order_and_to_who_is_there() -> None:
 
 
 def test_who_gets_alike_shares_the_encoding() -> None:
-    fanout = Fanout(True)
+    fanout = Fanout(True, Crowding())
     for number in (1, 2):
         add(fanout, client(number), b"a", 0)
     add(fanout, client(3), b"b", 0)
