@@ -21,17 +21,10 @@ from forebay.core.message import AMQP091, FORMAT_MASK, MQTT
 from forebay.log.block import Block, BlockWriter
 from forebay.message.annotations import DEATHS, value_at
 from forebay.message.deaths import Death, DeathMarks, Deaths, deaths_of
+from forebay.message.edited import edited
 from forebay.routing.exchange import text
 from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX, put_long_string, put_short_string, put_table
 from forebay.wire.amqp091.properties import edit_headers
-from forebay.wire.mqtt.properties import (
-    USER_PROPERTY,
-    Property,
-    decode_properties,
-    encode_properties,
-    header_text,
-    mqtt_text,
-)
 
 X_DEATH: Final = b"x-death"
 FIRST: Final = (b"x-first-death-exchange", b"x-first-death-queue", b"x-first-death-reason")
@@ -187,10 +180,7 @@ def mqtt_properties(properties: bytes, deaths: Deaths) -> bytes:
     if deaths.marks is not None:
         dropped += MARKS
         said += marks_of(deaths.marks)
-    kept = [each for each in decode_properties(properties) if each.id != USER_PROPERTY or each.text not in dropped]
-    for name, value in said:
-        kept.append(Property(USER_PROPERTY, 0, mqtt_text(name), mqtt_text(header_text(value))))
-    return encode_properties(kept)
+    return edited(MQTT, properties, dropped, said)
 
 
 def texts_of(names: tuple[bytes, bytes, bytes], values: list[bytes]) -> list[tuple[str, object]]:

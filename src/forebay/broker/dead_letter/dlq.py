@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from librt.strings import BytesWriter
-
 from forebay.broker.address import DEAD_LETTER_PREFIX
 from forebay.broker.publish.router import Route
 from forebay.broker.vhost import Vhost
 from forebay.core.errors import INVALID, NOT_FOUND, PRECONDITION, DamagedBlock, RequestError
-from forebay.core.message import AMQP091, FORMAT_MASK
+from forebay.core.message import FORMAT_MASK
 from forebay.filter.parser import Filter
 from forebay.message.deaths import deaths_of, with_deaths, without_deaths
+from forebay.message.edited import edited
 from forebay.message.record import record_at
 from forebay.message.rendered import DEATH_HEADERS, MARKS, rendered
 from forebay.message.subject import RecordSubject
@@ -29,16 +28,6 @@ from forebay.queue.queue import STREAM, Queue
 from forebay.queue.work.sifting import is_waiting, take_out
 from forebay.queue.work.work_group import WorkGroup
 from forebay.routing.exchange import text
-from forebay.wire.amqp091.codec import TABLE_DEPTH_MAX, put_table
-from forebay.wire.amqp091.properties import edit_headers
-from forebay.wire.mqtt.properties import (
-    USER_PROPERTY,
-    Property,
-    decode_properties,
-    encode_properties,
-    header_text,
-    mqtt_text,
-)
 
 SCANNED_AT_ONCE: Final = 10_000  # records that one portion looks at
 OCTETS_AT_ONCE: Final = 16 << 20  # of the bodies that one portion moves
@@ -343,27 +332,15 @@ def edit(
         if not MADE_HEADERS.isdisjoint(headers):  # they are not the broker's any more
             record.properties = rendered(record.format, record.properties, record.annotations)
             record.annotations = without_deaths(record.annotations)
-        record.properties = with_headers(int(record.format) & FORMAT_MASK, record.properties, headers)
+        names = [name.encode() for name in headers]
+        said = [(name, value) for name, value in headers.items() if value is not None]
+        record.properties = edited(record.format & FORMAT_MASK, record.properties, names, said)
     if body is not None:
         record.body = body
     key = record.routing_key if routing_key is None else routing_key
     vhost.mover.hand_over(Route(record.exchange, key, [queue], None), record)
     take_out(group, {offset})
     vhost.turn.mark(queue)
-
-
-def with_headers(format: int, properties: bytes, headers: dict[str, object]) -> bytes:
-    """Properties with these headers set, or taken away where the value is None; the others as they were."""
-    said = [(name, value) for name, value in headers.items() if value is not None]
-    if format == AMQP091:
-        added = BytesWriter()
-        put_table(added, said)
-        return edit_headers(properties, [name.encode() for name in headers], added.getvalue()[4:], TABLE_DEPTH_MAX)
-    kept = [
-        each for each in decode_properties(properties) if each.id != USER_PROPERTY or text(each.text) not in headers
-    ]
-    kept += [Property(USER_PROPERTY, 0, mqtt_text(name), mqtt_text(header_text(value))) for name, value in said]
-    return encode_properties(kept)
 
 
 def work_of(vhost: Vhost, name: bytes) -> tuple[Queue, WorkGroup]:

@@ -8,7 +8,7 @@ from forebay.broker.vhost import Vhost
 from forebay.core.errors import DamagedBlock
 from forebay.log.queue_log import QueueLog
 from forebay.management.control import Connections
-from forebay.management.explain.fate import death_of, dying_reason
+from forebay.management.explain.fate import death_of, stuck_reason
 from forebay.management.explain.kept import pinned_reason
 from forebay.management.explain.places import MessagePlace, subject_at
 from forebay.management.explain.reasons import MILLISECOND_US, Reason, count, duration, worst_first
@@ -103,7 +103,7 @@ def reasons_of(vhost: Vhost, connections: Connections, queue: Queue, subject: Re
             found += WorkReasons(queue, group, subject, vhost.turn.now_us, connections).reasons()
             state = state_in(group, offset)
             if state == "dying":
-                found.append(dying_reason(vhost, queue, group, offset))
+                found.append(stuck_reason(vhost, queue, group, offset))
             elif state == "settled":
                 death = death_of(vhost, queue, group, offset)
                 found += [] if death is None else [death]

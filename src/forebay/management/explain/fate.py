@@ -81,7 +81,7 @@ def body_octets(queue: Queue, offset: int) -> int:
     return 0 if block is None or offset < block.base else int(block.body_span(offset - block.base, 1))
 
 
-def dying_reason(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> Reason:
+def stuck_reason(vhost: Vhost, queue: Queue, group: WorkGroup, offset: int) -> Reason:
     """The reason why a dead letter has not gone where dead letters go."""
     cause = next((run.cause for run in group.dead_letters.runs if run.first <= offset < run.first + run.count), "")
     exchange = queue.limits.dead_letter_exchange or b""
